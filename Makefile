@@ -1,0 +1,64 @@
+# `make bench` and `make test` need nothing but Python 3.11 to 3.13 and a package registry.
+
+PYTHON ?= python3
+# A PYTHON given by the user is the only one tried; the default has fallbacks.
+CANDIDATES := $(PYTHON) $(if $(filter file,$(origin PYTHON)),python3.13 python3.12 python3.11)
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+BIN := .venv/bin
+SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help venv lint spell types test check bench docs format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+venv: .venv/.installed ## make .venv and install the package with its dev and docs extras
+
+# An environment already there is kept and installed into, whoever made it.
+.venv/.installed: pyproject.toml
+	@if [ ! -e .venv ]; then \
+	  for python in $(CANDIDATES); do \
+	    if "$$python" -c '$(SUPPORTED)' 2>/dev/null && "$$python" -m ensurepip --version >/dev/null 2>&1; \
+	    then echo "making .venv with $$python"; exec "$$python" -m venv .venv; fi; \
+	  done; \
+	  echo "no Python 3.11 to 3.13 with venv and ensurepip among: $(strip $(CANDIDATES));" >&2; \
+	  echo "install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; \
+	elif ! $(BIN)/python -c '$(SUPPORTED)' 2>/dev/null; then \
+	  echo ".venv holds no working Python 3.11 to 3.13; remove it (rm -r .venv) and run make again" >&2; exit 1; \
+	fi
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
+	$(BIN)/python -m pip install --progress-bar off -e ".[dev,docs]"
+	@touch $@
+
+lint: venv spell ## ruff check, ruff format --check, codespell
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+spell: venv
+	$(BIN)/codespell --skip '*/katex/*,*.zip,*.csv,*__pycache__*' $(SOURCES) $(wildcard *.md) Makefile mkdocs.yml pyproject.toml
+
+types: venv ## mypy --strict
+	$(BIN)/mypy
+
+test: venv ## pytest: offline, no GPU, minutes
+	$(BIN)/python -m pytest
+
+check: lint types test ## lint, types, test
+
+bench: venv ## train and score hscl on the embedded MUTAG
+	$(BIN)/python -m gcl_hard.bench
+
+docs: venv ## build the site strictly and check that it loads nothing from elsewhere
+	$(BIN)/mkdocs build --strict
+	$(BIN)/python -m doctest docs/check_external.py
+	$(BIN)/python docs/check_external.py site
+
+format: venv ## let ruff fix and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove caches and built files; .venv and results/ stay
+	rm -rf site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

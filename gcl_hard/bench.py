@@ -1,0 +1,43 @@
+"""``python -m gcl_hard.bench``: from a data set to an accuracy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from gcl_hard.experiments.command import answer
+from gcl_hard.experiments.options import parse_bench
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, run, print.
+
+    Args:
+        arguments: of the command line; ``sys.argv`` if None.
+
+    Returns:
+        Exit status: 0; 2 if something was wrong with the input or a seed diverged; 130 after
+        Ctrl-C.
+    """
+
+    def work() -> int:
+        options = parse_bench(sys.argv[1:] if arguments is None else arguments)
+        from rich.console import Console
+
+        from gcl_hard.experiments.report import drawing
+        from gcl_hard.experiments.run import run
+
+        console = Console()
+        outcome = run(options, console)
+        if outcome.results:
+            console.print(drawing(outcome.results))
+            console.print(f"results: {outcome.path}", highlight=False, soft_wrap=True)
+        for failure in outcome.failures:
+            print(f"error: {failure}", file=sys.stderr)
+        return 2 if outcome.failures else 0
+
+    return answer(work, on_stop="stopped; finished seeds are saved, the same command continues")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""Nested cross-validation: scores per fold, the checks and the loop that every probe shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation.folds import Fold, check_at_least, outer_folds
+
+LARGEST = 1e100  # beyond it, sums of squares leave the range of float64
+
+
+@dataclass(frozen=True)
+class FoldScore:
+    """What one outer fold gave.
+
+    Args:
+        accuracy: share of the test samples classified correctly, in [0, 1].
+        chosen: the hyper-parameter chosen inside the training fold: C of the SVM and of the
+            linear probe, k of the nearest neighbours.
+        n_train: samples trained on.
+        n_test: samples tested on.
+        inner_accuracy: mean inner accuracy of ``chosen``, in [0, 1].
+
+    Example:
+        >>> FoldScore(0.9, chosen=10.0, n_train=90, n_test=10, inner_accuracy=0.8).chosen
+        10.0
+    """
+
+    accuracy: float
+    chosen: float
+    n_train: int
+    n_test: int
+    inner_accuracy: float
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """The scores of all outer folds, in the order of ``outer_folds``.
+
+    Args:
+        folds: one score per outer fold.
+
+    Example:
+        >>> scores = (FoldScore(0.5, 1.0, 9, 1, 0.8), FoldScore(1.0, 1.0, 9, 1, 0.8))
+        >>> CrossValidation(scores).accuracy
+        0.75
+    """
+
+    folds: tuple[FoldScore, ...]
+
+    @property
+    def fold_accuracies(self) -> tuple[float, ...]:
+        """Test accuracy of each fold, in [0, 1]."""
+        return tuple(score.accuracy for score in self.folds)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean test accuracy over the folds, each fold weighing the same."""
+        return float(np.mean(self.fold_accuracies))
+
+    @property
+    def fold_std(self) -> float:
+        """Standard deviation of the test accuracy over the folds (divided by their number)."""
+        return float(np.std(self.fold_accuracies))
+
+
+def check_embeddings(embeddings: ArrayLike) -> NDArray[np.float64]:
+    """Embeddings as a finite float64 matrix in C order.
+
+    Args:
+        embeddings: real numbers [n, d], d >= 1.
+
+    Returns:
+        The embeddings, float64 [n, d].
+
+    Raises:
+        InputError: not a matrix of real numbers, no column, or a value that is NaN, infinite or
+            too large to square.
+
+    Example:
+        >>> check_embeddings([[1, 2], [3, 4]]).dtype
+        dtype('float64')
+    """
+    array = np.asarray(embeddings)
+    if array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
+        raise InputError(
+            "embeddings: expected real numbers [n, d] with d >= 1, "
+            f"got dtype {array.dtype} with shape {array.shape}"
+        )
+    matrix = np.ascontiguousarray(array, dtype=np.float64)
+    usable = (np.abs(matrix) < LARGEST).all(axis=1)  # false for NaN too
+    if not usable.all():
+        raise InputError(
+            f"embeddings: {np.count_nonzero(~usable)} of {len(matrix)} rows hold NaN, infinity or "
+            f"numbers beyond {LARGEST:g}, the first is row {int(usable.argmin())}; "
+            "expected finite numbers"
+        )
+    return matrix
+
+
+def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
+    """A grid in ascending order, so that the first of several best values is the smallest.
+
+    Args:
+        name: the argument's name, for the message.
+        grid: positive finite numbers, at least one.
+
+    Returns:
+        The grid, sorted.
+
+    Raises:
+        InputError: an empty grid, or a value that is not positive and finite.
+
+    Example:
+        >>> check_grid("C_grid", [10.0, 0.1])
+        (0.1, 10.0)
+    """
+    values = tuple(sorted(float(value) for value in grid))
+    if not values or not all(0 < value < np.inf for value in values):
+        raise InputError(f"{name}={grid!r}: expected one or more positive finite numbers")
+    return values
+
+
+def inner_folds(labels: NDArray[np.int64], *, n_inner: int, seed: int) -> list[Fold]:
+    """The stratified folds inside one training fold.
+
+    Args:
+        labels: int64 [n_train], of the training fold alone.
+        n_inner: how many inner folds, >= 2.
+        seed: of the shuffle, >= 0.
+
+    Returns:
+        ``n_inner`` folds; indices are positions in the training fold, not in the whole set.
+
+    Raises:
+        InputError: a class has fewer than ``n_inner`` members in the training fold.
+
+    Example:
+        >>> [fold.test.size for fold in inner_folds(np.arange(8) % 2, n_inner=2, seed=0)]
+        [4, 4]
+    """
+    try:
+        return outer_folds(labels, seed=seed, n_folds=n_inner)
+    except InputError as error:
+        raise InputError(f"inner folds of a training fold (n_inner={n_inner}): {error}") from error
+
+
+def cross_validate(
+    score_fold: Callable[[Fold], FoldScore], folds: Sequence[Fold], *, n_jobs: int = 1
+) -> CrossValidation:
+    """Score every fold, several at a time if asked; the order and the scores stay the same.
+
+    Threads, not processes: libsvm and BLAS release the interpreter's lock, so that from some
+    hundred samples on two threads are as fast as two processes, and no array is copied.
+
+    Args:
+        score_fold: trains on ``fold.train`` and scores on ``fold.test``.
+        folds: the outer folds.
+        n_jobs: folds scored at a time, >= 1.
+
+    Returns:
+        The scores, in the order of ``folds``.
+
+    Raises:
+        InputError: ``n_jobs`` below 1.
+
+    Example:
+        >>> fold = Fold(np.arange(3), np.array([3]))
+        >>> score = FoldScore(1.0, 1.0, 3, 1, 1.0)
+        >>> cross_validate(lambda _: score, [fold, fold], n_jobs=2).accuracy
+        1.0
+    """
+    check_at_least("n_jobs", n_jobs, 1)
+    if n_jobs == 1:
+        return CrossValidation(tuple(map(score_fold, folds)))
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return CrossValidation(tuple(pool.map(score_fold, folds)))
+
+
+def grid_search_fold(
+    model: BaseEstimator,
+    grid: Mapping[str, Sequence[float]],
+    embeddings: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    fold: Fold,
+    *,
+    n_inner: int,
+    seed: int,
+) -> FoldScore:
+    """Choose one hyper-parameter by inner cross-validation, refit, score on the test part.
+
+    Args:
+        model: a scikit-learn classifier or pipeline.
+        grid: one parameter's name and its values; the first of several best ones is chosen.
+        embeddings: float64 [n, d].
+        labels: int64 [n].
+        fold: the outer fold.
+        n_inner: inner folds, >= 2.
+        seed: of the inner folds, >= 0.
+
+    Returns:
+        The fold's score.
+
+    Raises:
+        InputError: a class has fewer than ``n_inner`` members in the training fold.
+
+    Source: scikit-learn, ``sklearn.model_selection.GridSearchCV``.
+
+    Example:
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> x, y = np.arange(12.0)[:, None], np.arange(12) // 6
+        >>> fold = Fold(np.arange(11), np.array([11]))
+        >>> model, grid = KNeighborsClassifier(), {"n_neighbors": (1, 3)}
+        >>> grid_search_fold(model, grid, x, y, fold, n_inner=2, seed=0).accuracy
+        1.0
+    """
+    inside = inner_folds(labels[fold.train], n_inner=n_inner, seed=seed)
+    search = GridSearchCV(model, dict(grid), cv=[(part.train, part.test) for part in inside])
+    search.fit(embeddings[fold.train], labels[fold.train])
+    (chosen,) = search.best_params_.values()
+    return FoldScore(
+        accuracy=float(search.score(embeddings[fold.test], labels[fold.test])),
+        chosen=float(chosen),
+        n_train=len(fold.train),
+        n_test=len(fold.test),
+        inner_accuracy=float(search.best_score_),
+    )

@@ -1,0 +1,34 @@
+"""What every door does around its work: errors as one message and an exit status."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+
+from gcl_hard.errors import GclHardError
+
+STOPPED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+def answer(work: Callable[[], int], *, on_stop: str) -> int:
+    """Do a door's work.
+
+    Args:
+        work: returns the exit status.
+        on_stop: what to say after Ctrl-C.
+
+    Returns:
+        The exit status: 2 for an error of ours, which is printed as one message.
+    """
+    # torch-geometric uses torch.jit at import; the person at the keyboard cannot help it.
+    warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    try:
+        return work()
+    except GclHardError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\n{on_stop}", file=sys.stderr)
+        return STOPPED

@@ -1,0 +1,83 @@
+"""The machine a cell runs on: device, threads, versions."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+
+import torch
+
+from gcl_hard.errors import InputError
+
+PACKAGES = ("gcl-hard", "torch", "torch-geometric", "scikit-learn", "numpy")
+
+
+def choose_device(asked: str) -> torch.device:
+    """The device to train on.
+
+    Args:
+        asked: ``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Returns:
+        The device.
+
+    Raises:
+        InputError: for another word, or a device that is not there.
+
+    Example:
+        >>> choose_device("cpu")
+        device(type='cpu')
+    """
+    if asked == "auto":
+        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        device = torch.device(asked)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {asked!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"device {asked} is not there: this PyTorch sees {torch.cuda.device_count()} CUDA "
+            f"device(s); use --device cpu"
+        )
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+
+
+def device_name(device: torch.device) -> str:
+    """A device in words, for the result file."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU {platform.processor() or platform.machine()}, {torch.get_num_threads()} thread(s)"
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def use_threads(asked: int | None, nodes_in_batch: float, width: int) -> int:
+    """Set PyTorch's threads for a training run.
+
+    A second thread pays once matrices are large; with TU-sized batches threads mostly wait for
+    each other, and beside another busy process they slow both down many times.
+
+    Args:
+        asked: a number of threads, or None to choose.
+        nodes_in_batch: nodes that a step pushes through the encoder.
+        width: of the embeddings.
+
+    Returns:
+        The number set.
+    """
+    if asked is None:
+        asked = max(1, min(available_cores(), int(nodes_in_batch * width / 1_000_000)))
+    torch.set_num_threads(asked)
+    return asked
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that the numbers depend on, and of Python."""
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **found}

@@ -1,0 +1,188 @@
+"""The two protocols: which graphs an encoder sees before its embeddings are scored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gcl_hard.errors import DivergenceError
+from gcl_hard.evaluation import FoldScore, outer_folds, svm_cross_validation, svm_fold
+from gcl_hard.experiments.config import CellConfig
+from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, TwoView, epoch_batches
+from gcl_hard.training.loop import train
+
+OnEpoch = Callable[[int, int, float], None]
+"""Called with encoder (from 0), epoch (from 1) and mean loss."""
+
+
+@dataclass(frozen=True)
+class SeedScore:
+    """What one seed of a cell gave.
+
+    Attributes:
+        folds: score of every outer fold, in order.
+        final_losses: mean loss of the last epoch of every encoder trained, nats.
+        seconds_train: time in training, all encoders together.
+        seconds_eval: time in embedding and SVMs.
+    """
+
+    folds: tuple[FoldScore, ...]
+    final_losses: tuple[float, ...]
+    seconds_train: float
+    seconds_eval: float
+
+
+def build(cell: CellConfig, n_features: int, seed: int, member: int = 0) -> InfoGraph | TwoView:
+    """The untrained model of a cell; the global random state is left as it was.
+
+    Args:
+        cell: the settings.
+        n_features: F.
+        seed: of the weights and the augmentations.
+        member: which encoder of the seed (a fold of the inductive protocol).
+
+    Returns:
+        The model.
+    """
+    weights, views = np.random.SeedSequence([seed, member]).generate_state(2, np.uint64)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(weights))
+        gin = GIN(n_features, cell.dim, cell.layers, readout=cell.readout)
+        if cell.contrast == "local-global":
+            return InfoGraph(gin, loss=cell.loss())
+        return TwoView(
+            gin, loss=cell.loss(), augmentations=cell.augmentations or (),
+            strength=cell.strength or 0.0, seed=int(views >> 1),
+        )  # fmt: skip
+
+
+def fit(
+    cell: CellConfig,
+    graphs: GraphSet,
+    seed: int,
+    *,
+    member: int = 0,
+    held_out: Tensor | None = None,
+    on_epoch: Callable[[int, float], None] | None = None,
+) -> tuple[InfoGraph | TwoView, list[float]]:
+    """Train one encoder of a cell.
+
+    Args:
+        cell: the settings.
+        graphs: the set, on the device to train on.
+        seed: of weights and augmentations; batch order comes from ``cell.data_seed``.
+        member: which encoder of the seed.
+        held_out: int64 ids of graphs that training must not see in any role.
+        on_epoch: called with epoch and mean loss.
+
+    Returns:
+        The model and its mean loss per epoch.
+    """
+    model = build(cell, graphs.n_features, seed, member)
+
+    def batches(epoch: int) -> Iterator[GraphBatch]:
+        for index in epoch_batches(
+            graphs.n_graphs, cell.batch_size, seed=cell.data_seed, epoch=epoch, held_out=held_out
+        ):
+            yield graphs.batch(index)
+
+    losses = train(
+        model, batches, cell.optimisation(), device=graphs.x.device, on_epoch=on_epoch,
+        setting=f"{cell}, seed {seed}" + (f", fold {member}" if held_out is not None else ""),
+    )  # fmt: skip
+    return model, losses
+
+
+def run_seed(
+    cell: CellConfig,
+    graphs: GraphSet,
+    seed: int,
+    *,
+    n_jobs: int = 1,
+    on_epoch: OnEpoch = lambda encoder, epoch, loss: None,
+) -> SeedScore:
+    """Train and score one seed of a cell under its protocol.
+
+    Args:
+        cell: the settings.
+        graphs: the set, on the device to train on.
+        seed: of encoder and folds.
+        n_jobs: folds scored side by side.
+        on_epoch: progress.
+
+    Returns:
+        Scores of the outer folds and what they cost.
+
+    Raises:
+        DivergenceError: if a loss or an embedding is not finite.
+        InputError: if a class has fewer members than there are folds.
+    """
+    labels = graphs.y.cpu().numpy()
+    folds = outer_folds(labels, seed=seed, n_folds=cell.folds)
+    clock = _Clock()
+    if cell.protocol == "paper":
+        model, losses = fit(
+            cell, graphs, seed, on_epoch=lambda epoch, loss: on_epoch(0, epoch, loss)
+        )
+        clock.train()
+        scores = svm_cross_validation(
+            embeddings(model, graphs, cell, seed), labels, seed=seed, n_folds=cell.folds,
+            standardise=cell.standardise, n_jobs=n_jobs,
+        ).folds  # fmt: skip
+        clock.evaluate()
+        return SeedScore(tuple(scores), (losses[-1],), clock.seconds_train, clock.seconds_eval)
+    scored, last = [], []
+    for k, fold in enumerate(folds):
+        seen = graphs.standardised_on(torch.from_numpy(fold.train))
+        model, losses = fit(
+            cell, seen, seed, member=k, held_out=torch.from_numpy(fold.test),
+            on_epoch=lambda epoch, loss, k=k: on_epoch(k, epoch, loss),  # type: ignore[misc]
+        )  # fmt: skip
+        clock.train()
+        scored.append(
+            svm_fold(
+                embeddings(model, seen, cell, seed), labels, fold, standardise=cell.standardise,
+                seed=seed,
+            )
+        )  # fmt: skip
+        last.append(losses[-1])
+        clock.evaluate()
+    return SeedScore(tuple(scored), tuple(last), clock.seconds_train, clock.seconds_eval)
+
+
+def embeddings(
+    model: InfoGraph | TwoView, graphs: GraphSet, cell: CellConfig, seed: int
+) -> NDArray[np.float64]:
+    """Embeddings of every graph, float64 [G, d], checked to be finite."""
+    z: NDArray[np.float64] = model.embed(graphs.all()).double().cpu().numpy()
+    if not np.isfinite(z).all():
+        raise DivergenceError(
+            f"embeddings are not finite after epoch {cell.epochs} ({cell}, seed {seed}); nothing "
+            f"of this run was saved. Lower lr or beta, or raise temperature"
+        )
+    return z
+
+
+class _Clock:
+    """Adds up the time since the last call to one of two accounts."""
+
+    def __init__(self) -> None:
+        self.seconds_train = self.seconds_eval = 0.0
+        self._last = time.perf_counter()
+
+    def _lap(self) -> float:
+        now = time.perf_counter()
+        elapsed, self._last = now - self._last, now
+        return elapsed
+
+    def train(self) -> None:
+        self.seconds_train += self._lap()
+
+    def evaluate(self) -> None:
+        self.seconds_eval += self._lap()

@@ -1,0 +1,118 @@
+"""Finished seeds as small JSON files, and the result file that is assembled from them.
+
+A record holds one seed of one cell. Its name carries a hash of the cell's whole config, so that
+the same command finds what is finished and a changed setting never meets an old number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import CellConfig, from_dict
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished seed of a cell.
+
+    Attributes:
+        config: every setting of the cell.
+        seed: of encoder and folds.
+        fold_accuracies: percent, in fold order.
+        fold_c: C that each fold chose inside its training part.
+        final_losses: of the encoders trained, nats.
+        seconds_train: in training.
+        seconds_eval: in embedding and SVMs.
+        data: n_graphs, n_classes, n_features, features (the resolved kind).
+        device: what trained it, in words.
+        versions: of the packages that matter.
+        finished: date, UTC, ISO 8601.
+    """
+
+    config: dict[str, Any]
+    seed: int
+    fold_accuracies: list[float]
+    fold_c: list[float]
+    final_losses: list[float]
+    seconds_train: float
+    seconds_eval: float
+    data: dict[str, Any]
+    device: str
+    versions: dict[str, str]
+    finished: str
+
+
+def record_path(folder: Path, cell: CellConfig, seed: int) -> Path:
+    """Where the record of a seed lives."""
+    return folder / f"{cell.key()}_seed{seed}.json"
+
+
+def save(record: Record, path: Path) -> None:
+    """Write a record; whoever reads at the same time sees the old file or the whole new one."""
+    write_json({"schema_version": SCHEMA_VERSION, **asdict(record)}, path)
+
+
+def load(path: Path, cell: CellConfig) -> Record | None:
+    """The record of a finished seed; None if there is none, or none that can be trusted.
+
+    Args:
+        path: as :func:`record_path` says.
+        cell: the cell that it must belong to.
+
+    Returns:
+        The record; None if the file is absent, half-written, of another schema or config.
+    """
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored.pop("schema_version") != SCHEMA_VERSION:
+            return None
+        record = Record(**stored)
+        return record if from_dict(record.config) == cell else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write_json(content: dict[str, Any], path: Path) -> None:
+    """Write JSON atomically.
+
+    Raises:
+        InputError: if the place cannot be written to; names it.
+    """
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def check_writable(folder: Path) -> None:
+    """Make a folder and try to write in it, before hours of work depend on it.
+
+    Raises:
+        InputError: if that fails; names the folder and the reason.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {error.strerror}") from error

@@ -1,0 +1,318 @@
+"""Hardening functions η: how much more a negative counts the more it resembles its anchor.
+
+All live in log space and see whole rows (anchors × candidates), so that an elementwise η and one
+that depends on the row look alike to the sampler.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.functional.schedules import Schedule, as_schedule
+
+
+class Rows(NamedTuple):
+    """What a hardening may look at.
+
+    Attributes:
+        similarity: cosine similarities s, float [A, C], in [−1, 1].
+        temperature: γ > 0; t = s / γ.
+        log_integrand: log of what the loss averages, float [A, C]: t for InfoNCE,
+            log softplus(t) for JSD. Only row-wise hardenings read it.
+        others: bool [A, C] or broadcastable: the candidates that are neither the anchor nor its
+            own other view; the row that a mean threshold averages over.
+    """
+
+    similarity: Tensor
+    temperature: float
+    log_integrand: Tensor
+    others: Tensor
+
+
+class Hardening(ABC):
+    r"""A non-negative, non-decreasing function η of t = s / γ.
+
+    Source:
+        Jiang, Nguyen, Ishwar, Aeron, *Supervised Contrastive Learning with Hard Negative
+        Samples*, Definition 1.
+    """
+
+    row_wise = False
+    """Whether η depends on the whole row, not on t alone."""
+
+    positive: bool = True
+    """Whether η(t) > 0 for every t in [−1/γ, 1/γ]; debiasing needs it."""
+
+    @abstractmethod
+    def log_eta(self, rows: Rows) -> Tensor:
+        """Log η, float [A, C], −inf where η is 0."""
+
+    def slope(self, temperature: float) -> float | None:
+        """d log η / ds where η > 0, if that is one number; None if it is not."""
+        return None
+
+    def at(self, epoch: int, epochs: int) -> Self:
+        """The hardening as it is in ``epoch`` (from 1) of ``epochs``."""
+        return self
+
+    def check(self, temperature: float) -> None:  # noqa: B027 (most have nothing to check)
+        """Raise InputError if this cannot be a hardening at ``temperature``."""
+
+
+@dataclass(frozen=True)
+class Uniform(Hardening):
+    """No hardening, η = 1: every admitted negative counts the same.
+
+    Example:
+        >>> s = torch.tensor([[0.1, 0.9]])
+        >>> Uniform().log_eta(Rows(s, 0.5, s / 0.5, torch.ones_like(s, dtype=torch.bool)))
+        tensor([[0., 0.]])
+    """
+
+    def slope(self, temperature: float) -> float:
+        """0."""
+        return 0.0
+
+    def log_eta(self, rows: Rows) -> Tensor:
+        """Zeros, float [A, C]."""
+        return torch.zeros_like(rows.similarity)
+
+
+@dataclass(frozen=True)
+class Exponential(Hardening):
+    r"""Exponential tilting with concentration β.
+
+    .. math:: \eta(t) = e^{\beta t}, \qquad t = s / \gamma
+
+    β acts after the temperature: to use a β that another code applies to the cosine, multiply
+    it by γ.
+
+    Args:
+        beta: concentration, ≥ 0, unitless, or a schedule of it; 0 is no hardening.
+
+    Raises:
+        InputError: if β is negative, NaN or infinite, anywhere on its schedule.
+
+    Source:
+        Robinson, Chuang, Sra, Jegelka (2021), *Contrastive Learning with Hard Negative Samples*,
+        section 3; η_exp of the H-SCL paper, section III-C.
+
+    Example:
+        >>> s = torch.tensor([[0.0, 0.5]])
+        >>> Exponential(beta=2.0).log_eta(Rows(s, 0.5, s / 0.5, s > -1))
+        tensor([[0., 2.]])
+    """
+
+    beta: float | Schedule = 1.0
+
+    def __post_init__(self) -> None:
+        low, high = as_schedule(self.beta).bounds
+        if low < 0 or math.isinf(high):
+            raise InputError(f"beta must be a finite number of at least 0, got {self.beta}")
+
+    def at(self, epoch: int, epochs: int) -> Self:
+        """The hardening with β as scheduled for ``epoch``."""
+        return replace(self, beta=as_schedule(self.beta).at(epoch, epochs))
+
+    def slope(self, temperature: float) -> float:
+        """β / γ."""
+        return _now(self.beta) / temperature
+
+    def log_eta(self, rows: Rows) -> Tensor:
+        """β s / γ, float [A, C]."""
+        return rows.similarity * self.slope(rows.temperature)
+
+
+@dataclass(frozen=True)
+class Threshold(Hardening):
+    r"""Step at a cosine similarity: only negatives at least that similar count.
+
+    .. math:: \eta(t) = 1[s \ge l] = 1[e^t \ge \tau], \qquad \tau = e^{l / \gamma}
+
+    Args:
+        cosine: l ≤ 1, or a schedule of it; l ≤ −1 admits every candidate.
+
+    Raises:
+        InputError: if l is NaN or above 1, anywhere on its schedule.
+
+    Source:
+        H-SCL paper, section IV-A and Eq. 4. Its text says "similarity ≥ γτ" where
+        e^t ≥ τ means s ≥ γ ln τ.
+
+    Example:
+        >>> s = torch.tensor([[-0.2, 0.3]])
+        >>> Threshold(0.0).log_eta(Rows(s, 0.5, s / 0.5, s > -1))
+        tensor([[-inf, 0.]])
+        >>> round(Threshold.from_tau(math.exp(-0.5), temperature=0.5).cosine, 3)
+        -0.25
+    """
+
+    cosine: float | Schedule
+    positive = False
+
+    def __post_init__(self) -> None:
+        if as_schedule(self.cosine).bounds[1] > 1:
+            raise InputError(
+                f"a threshold is a cosine similarity, at most 1 (−1 or less admits every "
+                f"candidate), got {self.cosine}"
+            )
+
+    @classmethod
+    def from_tau(cls, tau: float, temperature: float) -> Self:
+        """The step 1[e^t ≥ τ] for a literal τ > 0: l = γ ln τ."""
+        if not tau > 0:
+            raise InputError(f"tau must be above 0, got {tau}")
+        return cls(temperature * math.log(tau))
+
+    def at(self, epoch: int, epochs: int) -> Self:
+        """The hardening with l as scheduled for ``epoch``."""
+        return replace(self, cosine=as_schedule(self.cosine).at(epoch, epochs))
+
+    def slope(self, temperature: float) -> float:
+        """0, on either side of the step."""
+        return 0.0
+
+    def log_eta(self, rows: Rows) -> Tensor:
+        """0 where s ≥ l, −inf elsewhere, float [A, C]."""
+        cosine = _now(self.cosine)
+        kept = torch.zeros_like(rows.similarity)
+        # A cosine of −1 may round to just below it.
+        return kept if cosine <= -1 else kept.masked_fill(rows.similarity < cosine, -math.inf)
+
+
+@dataclass(frozen=True)
+class MeanThreshold(Hardening):
+    r"""The adaptive step of the H-SCL paper: negatives at least as hard as the row's mean.
+
+    .. math:: \eta = 1[h \ge \tau(x, f)], \qquad
+              \tau(x, f) = \mathbb{E}_{x^- \sim \text{others}}[h]
+
+    with h = e^t for InfoNCE and softplus(t) for JSD. The mean runs over the anchor's `others`,
+    also when only other labels are admitted, which makes H-SCL ≥ UCL wherever a negative is left.
+
+    Source:
+        H-SCL paper, end of section IV.
+
+    Example:
+        >>> t = torch.tensor([[0.0, 0.0, 3.0]])
+        >>> MeanThreshold().log_eta(Rows(t / 2, 0.5, t, torch.ones_like(t, dtype=torch.bool)))
+        tensor([[-inf, -inf, 0.]])
+    """
+
+    row_wise = True
+    positive = False
+
+    def log_eta(self, rows: Rows) -> Tensor:
+        """0 where the integrand reaches its row mean, −inf elsewhere, float [A, C]."""
+        log_h = rows.log_integrand.detach().masked_fill(~rows.others, -math.inf)
+        count = rows.others.expand_as(log_h).sum(1, keepdim=True).clamp(min=1)
+        mean = log_h.logsumexp(1, keepdim=True) - count.to(log_h.dtype).log()
+        # In a collapsed row rounding can lift the mean above every entry.
+        threshold = torch.minimum(mean, log_h.amax(1, keepdim=True))
+        return torch.zeros_like(log_h).masked_fill(log_h < threshold, -math.inf)
+
+
+@dataclass(frozen=True)
+class Custom(Hardening):
+    """A hardening of your own, given as log η.
+
+    Args:
+        function: maps t = s / γ, float tensor of any shape, elementwise to log η(t) of the same
+            shape; −inf where η is 0. It must be non-decreasing on [−1/γ, 1/γ].
+        positive: say True if η is above 0 on all of [−1/γ, 1/γ]; debiasing needs it.
+
+    Source:
+        H-SCL paper, Definition 1.
+
+    Example:
+        >>> ring = Custom(lambda t: t.clamp(max=1.0))
+        >>> ring.check(temperature=0.5)
+        >>> Custom(lambda t: -t).check(temperature=0.5)
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: a hardening must not decrease (Definition 1), but this one \
+falls from 2 to 1.98 between t = -2 and t = -1.98: it would favour easy negatives
+    """
+
+    function: Callable[[Tensor], Tensor]
+    positive: bool = False
+
+    def log_eta(self, rows: Rows) -> Tensor:
+        """The function at t = s / γ, float [A, C]."""
+        return self.function(rows.similarity / rows.temperature)
+
+    def check(self, temperature: float) -> None:
+        """Raise InputError if log η has another shape, NaN or +inf, or decreases."""
+        grid = torch.linspace(-1 / temperature, 1 / temperature, 201, dtype=torch.float64)
+        log_eta = self.function(grid)
+        if log_eta.shape != grid.shape:
+            raise InputError(
+                f"a hardening must work elementwise: for t of shape {tuple(grid.shape)} it "
+                f"returned {tuple(log_eta.shape)}"
+            )
+        bad = log_eta.isnan() | (log_eta == math.inf)
+        if bad.any():
+            at = int(bad.nonzero()[0])
+            raise InputError(f"log η must be below +inf, got {log_eta[at]} at t = {grid[at]:.3g}")
+        if self.positive and (log_eta == -math.inf).any():
+            raise InputError("positive=True, but log η is -inf somewhere on [−1/γ, 1/γ]")
+        falls = (log_eta[1:] < log_eta[:-1]).nonzero()
+        if len(falls):
+            i = int(falls[0])
+            raise InputError(
+                f"a hardening must not decrease (Definition 1), but this one falls from "
+                f"{log_eta[i]:.3g} to {log_eta[i + 1]:.3g} between t = {grid[i]:.3g} and "
+                f"t = {grid[i + 1]:.3g}: it would favour easy negatives"
+            )
+
+
+def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Hardening:
+    """None as Uniform, a function t → log η(t) as Custom, a hardening as itself.
+
+    Args:
+        value: one of the three.
+
+    Returns:
+        A hardening.
+
+    Raises:
+        InputError: for anything else.
+
+    Example:
+        >>> as_hardening(None)
+        Uniform()
+    """
+    if value is None:
+        return Uniform()
+    if isinstance(value, Hardening):
+        return value
+    if callable(value):
+        return Custom(value)
+    raise InputError(
+        f"hardening must be None, a Hardening or a function t -> log eta(t), got {value!r}"
+    )
+
+
+def _now(value: float | Schedule) -> float:
+    """A parameter's value before any epoch was set: the first epoch's."""
+    return value.at(1, 1) if isinstance(value, Schedule) else value
+
+
+__all__ = [
+    "Custom",
+    "Exponential",
+    "Hardening",
+    "MeanThreshold",
+    "Rows",
+    "Threshold",
+    "Uniform",
+    "as_hardening",
+]

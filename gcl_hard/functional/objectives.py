@@ -1,0 +1,107 @@
+"""What a loss makes of a positive and of the expectation over negatives."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def softplus(x: Tensor) -> Tensor:
+    r"""Log(1 + e^x) to full precision.
+
+    Args:
+        x: float, any shape.
+
+    Returns:
+        float, the same shape.
+
+    Example:
+        >>> softplus(torch.tensor([0.0])).item() == math.log(2)
+        False
+        >>> abs(softplus(torch.zeros(1, dtype=torch.float64)).item() - math.log(2)) < 1e-15
+        True
+    """
+    # PyTorch's softplus turns linear above its threshold: at 20, the default, that costs nine
+    # digits in float64; above 40 the difference is below half a unit in the last place.
+    return F.softplus(x, threshold=40.0)
+
+
+def infonce(log_expectation: Tensor, t_pos: Tensor, log_weight: float | Tensor) -> Tensor:
+    r"""InfoNCE in the limit of many negatives.
+
+    .. math:: \ell = \log\left(1 + M e^{-t^+} \mathbb{E}_q[e^t]\right)
+              = \operatorname{softplus}(\log M + \log \mathbb{E}_q[e^t] - t^+)
+
+    Args:
+        log_expectation: float, log E_q[e^t], broadcastable with ``t_pos``.
+        t_pos: float, logits t⁺ = s⁺ / γ of the positives.
+        log_weight: log M; M = 1 is the paper's ψ_∞, M = n − 2 with uniform q is NT-Xent.
+
+    Returns:
+        float, nats, of the broadcast shape.
+
+    Source:
+        H-SCL paper, Eq. 3.
+
+    Example:
+        >>> infonce(torch.zeros(1), torch.zeros(1), log_weight=0.0)
+        tensor([0.6931])
+    """
+    return softplus(log_weight + log_expectation - t_pos)
+
+
+def jsd(expectation: Tensor, t_pos: Tensor) -> Tensor:
+    r"""InfoGraph's Jensen–Shannon objective.
+
+    .. math:: \ell = \operatorname{softplus}(-t^+) + \mathbb{E}_q[\operatorname{softplus}(t)]
+              - 2 \log 2
+
+    Zero for an encoder that tells nothing apart (t = 0 everywhere).
+
+    Args:
+        expectation: float, E_q[softplus(t)], broadcastable with ``t_pos``.
+        t_pos: float, raw scores of the positives.
+
+    Returns:
+        float, nats, of the broadcast shape.
+
+    Source:
+        sunfanyunn/InfoGraph, ``cortex_DIM/functions/gan_losses.py`` ("JSD"); the objective and
+        its sign come from that code, not from a paper's equation.
+
+    Example:
+        >>> jsd(torch.tensor([math.log(2)]), torch.zeros(1))
+        tensor([0.])
+    """
+    return softplus(-t_pos) + expectation - 2 * math.log(2)
+
+
+def jsd_scale(scores: Tensor, others: Tensor) -> Tensor:
+    r"""What turns raw scores into similarities in [−1, 1], for the hardening under JSD.
+
+    .. math:: s = t / m, \qquad m = \max_{(i, j) \in \text{others}} |t_{ij}|
+
+    m is one number for the batch, does not depend on labels and carries no gradient.
+
+    Args:
+        scores: float [A, C], t; anything outside ``others``.
+        others: bool [A, C].
+
+    Returns:
+        float [], m; +inf if every score is 0, so that t / m is 0.
+
+    Source:
+        The scaling of joshr17/HCL's graph code without its sign; that code's m is the larger of
+        the largest score and the absolute value of the smallest, masked positives included.
+
+    Example:
+        >>> jsd_scale(torch.tensor([[9.0, 2.0, -4.0]]), torch.tensor([[False, True, True]]))
+        tensor(4.)
+    """
+    if scores.numel() == 0:
+        return scores.new_tensor(math.inf)
+    largest = scores.detach().masked_fill(~others, 0.0).abs().amax()
+    return torch.where(largest > 0, largest, math.inf)

@@ -1,0 +1,176 @@
+"""Schedules of a hardening's parameter over epochs, counted from 1."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from gcl_hard.errors import InputError
+
+
+class Schedule(ABC):
+    """A parameter as a function of the epoch.
+
+    Subclasses say the value at every epoch and the two values it stays between.
+    """
+
+    @abstractmethod
+    def at(self, epoch: int, epochs: int) -> float:
+        """Value in ``epoch`` (1 … ``epochs``) of a run of ``epochs`` epochs."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value over any run."""
+
+
+def _progress(epoch: int, epochs: int) -> float:
+    return (epoch - 1) / (epochs - 1) if epochs > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The same value in every epoch.
+
+    Args:
+        value: the value.
+
+    Example:
+        >>> Constant(2.0).at(epoch=7, epochs=10)
+        2.0
+    """
+
+    value: float
+
+    def at(self, epoch: int, epochs: int) -> float:
+        """Value in ``epoch`` of ``epochs``."""
+        return self.value
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value."""
+        return self.value, self.value
+
+
+@dataclass(frozen=True)
+class Linear(Schedule):
+    r"""Eq. 4 of the H-SCL paper: from ``start`` in epoch 1 to ``end`` in the last.
+
+    .. math:: l(\text{epoch}) = \text{start}
+              + \frac{\text{epoch} - 1}{\text{epochs} - 1} (\text{end} - \text{start})
+
+    Args:
+        start: value in epoch 1.
+        end: value in the last epoch; a run of one epoch stays at ``start``.
+
+    Source:
+        Jiang, Nguyen, Ishwar, Aeron, *Supervised Contrastive Learning with Hard Negative
+        Samples*, Eq. 4 (there with 199 for 200 epochs).
+
+    Example:
+        >>> Linear(-0.5, 0.0).at(epoch=1, epochs=200), Linear(-0.5, 0.0).at(epoch=200, epochs=200)
+        (-0.5, 0.0)
+    """
+
+    start: float
+    end: float
+
+    def at(self, epoch: int, epochs: int) -> float:
+        """Value in ``epoch`` of ``epochs``."""
+        return self.start + _progress(epoch, epochs) * (self.end - self.start)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value."""
+        return min(self.start, self.end), max(self.start, self.end)
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    r"""Half a cosine from ``start`` in epoch 1 to ``end`` in the last.
+
+    .. math:: \text{end} + (\text{start} - \text{end})
+              \frac{1 + \cos(\pi (\text{epoch} - 1) / (\text{epochs} - 1))}{2}
+
+    Args:
+        start: value in epoch 1.
+        end: value in the last epoch.
+
+    Example:
+        >>> Cosine(2.0, 0.0).at(epoch=3, epochs=5)
+        1.0
+    """
+
+    start: float
+    end: float
+
+    def at(self, epoch: int, epochs: int) -> float:
+        """Value in ``epoch`` of ``epochs``."""
+        share = 0.5 * (1.0 + math.cos(math.pi * _progress(epoch, epochs)))
+        return self.end + (self.start - self.end) * share
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value."""
+        return min(self.start, self.end), max(self.start, self.end)
+
+
+@dataclass(frozen=True)
+class Annealed(Schedule):
+    r"""HCL's annealing: ``changes`` equal steps down from ``start``, the last at ``start/changes``.
+
+    .. math:: \beta \left(1 - \frac{1}{\ell}
+              \left\lfloor \frac{(\text{epoch} - 1)\,\ell}{\text{epochs}} \right\rfloor \right)
+
+    Args:
+        start: β in the first stretch of epochs, ≥ 0.
+        changes: ℓ ≥ 1, the number of stretches.
+
+    Source:
+        Robinson, Chuang, Sra, Jegelka (2021), *Contrastive Learning with Hard Negative Samples*,
+        appendix C. The text says that β falls to zero; with its own rule it ends at β/ℓ.
+
+    Example:
+        >>> [Annealed(1.0, changes=2).at(epoch, epochs=4) for epoch in (1, 2, 3, 4)]
+        [1.0, 1.0, 0.5, 0.5]
+    """
+
+    start: float
+    changes: int
+
+    def __post_init__(self) -> None:
+        if self.changes < 1:
+            raise InputError(f"changes must be a whole number of at least 1, got {self.changes}")
+
+    def at(self, epoch: int, epochs: int) -> float:
+        """Value in ``epoch`` of ``epochs``."""
+        return self.start * (1.0 - ((epoch - 1) * self.changes // epochs) / self.changes)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value."""
+        last = self.start / self.changes
+        return min(self.start, last), max(self.start, last)
+
+
+def as_schedule(value: float | Schedule) -> Schedule:
+    """A number as the schedule that never changes; a schedule as itself.
+
+    Args:
+        value: a number or a schedule.
+
+    Returns:
+        A schedule.
+
+    Raises:
+        InputError: if the value, or a bound of the schedule, is NaN.
+
+    Example:
+        >>> as_schedule(1.0)
+        Constant(value=1.0)
+    """
+    schedule = value if isinstance(value, Schedule) else Constant(float(value))
+    if any(math.isnan(bound) for bound in schedule.bounds):
+        raise InputError(f"a scheduled value must be a number, got {value}")
+    return schedule

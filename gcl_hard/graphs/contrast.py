@@ -1,0 +1,123 @@
+"""What the graph models share: an encoder, a loss, and embeddings for downstream use."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError
+from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.methods import contrastive_loss
+
+
+class Graphs(Protocol):
+    """A batch of graphs: PyTorch Geometric's ``Batch`` and our ``GraphBatch`` both fit."""
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    y: Tensor
+
+
+class GraphContrast(nn.Module):
+    """An encoder trained by a contrastive loss; subclasses say what is contrasted with what.
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+        method: a name of ``METHODS``; ignored if ``loss`` is given.
+        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        options: of :func:`gcl_hard.contrastive_loss`; an error beside ``loss``.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        out_dim: int | None,
+        method: str,
+        loss: ContrastiveLoss | None,
+        options: dict[str, Any],
+    ) -> None:
+        super().__init__()
+        if loss is not None and options:
+            raise InputError(f"pass either loss or {', '.join(options)}, not both")
+        self.out_dim: int = _out_dim(encoder, out_dim)
+        self.encoder: nn.Module = encoder
+        self.loss: ContrastiveLoss = loss or contrastive_loss(method, **options)
+
+    def set_epoch(self, epoch: int, epochs: int) -> None:
+        """Move the loss's schedules to ``epoch`` (1 … ``epochs``)."""
+        self.loss.set_epoch(epoch, epochs)
+
+    def embed(self, graphs: Graphs) -> Tensor:
+        """The encoder's readout in eval mode, without gradient: what an SVM sees.
+
+        Args:
+            graphs: a batch.
+
+        Returns:
+            float [G, d]; the model is left in the mode it was in.
+        """
+        training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                return encode(self.encoder, graphs, self.out_dim)[1]
+        finally:
+            self.train(training)
+
+
+def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Tensor]:
+    """Call an encoder and check what it returns.
+
+    Args:
+        encoder: a :class:`GraphEncoder`.
+        graphs: a batch.
+        out_dim: d, the width that both outputs must have.
+
+    Returns:
+        Node embeddings float [N, d] and graph embeddings float [G, d].
+
+    Raises:
+        InputError: if there are no node features, or the encoder returned something else; names
+            both shapes.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, load
+        >>> mutag = load("MUTAG")
+        >>> nodes, graphs = encode(GIN(mutag.n_features), mutag.all(), out_dim=96)
+        >>> nodes.shape
+        torch.Size([3371, 96])
+    """
+    x, batch = graphs.x, graphs.batch
+    if x is None:
+        raise InputError(
+            "these graphs have no node features (x is None): make some, for example with "
+            'GraphSet.from_graphs(graphs, features="degree-onehot")'
+        )
+    out = encoder(x, graphs.edge_index, batch)
+    n_graphs = int(batch[-1]) + 1 if batch.numel() else 0
+    expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
+    if not (isinstance(out, tuple) and len(out) == 2 and all(isinstance(o, Tensor) for o in out)):
+        raise InputError(
+            f"the encoder must return {expected}, a pair of tensors, got {type(out).__name__}"
+        )
+    z_nodes, z_graphs = out
+    if z_nodes.shape != (len(x), out_dim) or z_graphs.shape != (n_graphs, out_dim):
+        raise InputError(
+            f"the encoder must return {expected}, got (nodes {list(z_nodes.shape)}, graphs "
+            f"{list(z_graphs.shape)}); is out_dim={out_dim} its width?"
+        )
+    return z_nodes, z_graphs
+
+
+def _out_dim(encoder: nn.Module, out_dim: int | None) -> int:
+    known = out_dim if out_dim is not None else getattr(encoder, "out_dim", None)
+    if not isinstance(known, int) or known < 1:
+        raise InputError(
+            f"out_dim must be the width of {type(encoder).__name__}'s embeddings, a whole number "
+            f"of at least 1, got {known}"
+        )
+    return known

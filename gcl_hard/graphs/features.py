@@ -1,0 +1,116 @@
+"""Node features: which columns a graph set's nodes start with. Part of the protocol, recorded."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, unknown
+
+KINDS = ("auto", "labels", "degree-onehot", "degree-scalar", "constant", "attributes")
+MAX_ONE_HOT_DEGREE = 1000
+
+
+def check_kind(kind: str) -> str:
+    """The kind itself when it is one of ``KINDS``.
+
+    Raises:
+        InputError: it is not; the message offers the nearest.
+
+    Example:
+        >>> check_kind("labels")
+        'labels'
+    """
+    if kind not in KINDS:
+        raise unknown("node feature kind", kind, KINDS)
+    return kind
+
+
+def node_features(
+    kind: str,
+    edge_index: Tensor,
+    n_nodes: int,
+    *,
+    labels: Tensor | None = None,
+    attributes: Tensor | None = None,
+) -> tuple[Tensor, str]:
+    """Features of all nodes of a set, and the kind that was resolved.
+
+    ``auto`` is ``labels`` when there are any; else ``degree-onehot`` or, from a largest degree of
+    1000 on, ``degree-scalar``; ``constant`` when all degrees are equal and so say nothing.
+    ``attributes`` puts the one-hot labels behind the continuous attributes when there are both.
+
+        degree-scalar: x_i = (d_i - mean(d)) / std(d)
+
+    Args:
+        kind: one of ``KINDS``.
+        edge_index: int64 [2, E], each undirected edge in both directions.
+        n_nodes: N.
+        labels: float32 [N, L] one-hot, or None.
+        attributes: float32 [N, A], or None.
+
+    Returns:
+        float32 [N, F] and the kind, never ``auto``. One-hot degrees have max(d) + 1 columns.
+
+    Raises:
+        InputError: the kind is unknown, or this set does not have it.
+
+    Source:
+        One-hot labels, else degrees, as in InfoGraph (Sun et al. 2020) and GIN (Xu et al. 2019);
+        the scalar for large degrees as in PyTorch Geometric's graph kernel benchmark.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> x, kind = node_features("auto", path, 3)
+        >>> kind, x.argmax(dim=1).tolist()
+        ('degree-onehot', [1, 2, 1])
+    """
+    check_kind(kind)
+    given = {"labels": labels, "attributes": attributes}
+    if given.get(kind, edge_index) is None:
+        available = [known for known in KINDS if given.get(known, edge_index) is not None]
+        raise InputError(
+            f"node features {kind!r} are not in this set; it has {', '.join(available)}"
+        )
+    if labels is not None and kind in {"auto", "labels"}:
+        return labels, "labels"
+    if attributes is not None and kind == "attributes":
+        columns = attributes if labels is None else torch.cat([attributes, labels], dim=1)
+        return columns, "attributes"
+
+    degree = torch.bincount(edge_index[0], minlength=n_nodes)
+    if kind == "auto":
+        kind = _by_degree(degree)
+    if kind == "constant":
+        return torch.ones(n_nodes, 1, device=degree.device), kind
+    if kind == "degree-scalar":
+        return standardise(degree.double().unsqueeze(1)).float(), kind
+    return torch.nn.functional.one_hot(degree).float(), kind
+
+
+def _by_degree(degree: Tensor) -> str:
+    low, high = (int(bound) for bound in degree.aminmax())
+    if low == high:
+        return "constant"
+    return "degree-onehot" if high < MAX_ONE_HOT_DEGREE else "degree-scalar"
+
+
+def standardise(x: Tensor, rows: Tensor | None = None) -> Tensor:
+    """Columns minus their mean, divided by their standard deviation (1 where that is 0).
+
+    Args:
+        x: float [N, F].
+        rows: int64 or bool index of the rows that mean and deviation are taken over; all by
+            default.
+
+    Returns:
+        float [N, F], all rows.
+
+    Example:
+        >>> standardise(torch.tensor([[1.0], [3.0], [9.0]]), torch.tensor([0, 1])).T
+        tensor([[-1.,  1.,  7.]])
+    """
+    sample = x if rows is None else x[rows]
+    deviation = sample.std(dim=0, correction=0)
+    scale = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+    return (x - sample.mean(dim=0)) / scale

@@ -1,0 +1,92 @@
+"""Two augmented views of every graph, contrasted between graph embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.graphs.augment import AUGMENTATIONS
+from gcl_hard.graphs.batches import GraphBatch
+from gcl_hard.graphs.contrast import GraphContrast, encode
+from gcl_hard.graphs.encoders import xavier
+from gcl_hard.losses import ContrastiveLoss
+
+
+class TwoView(GraphContrast):
+    """Contrast the graph embeddings of two random augmentations of each graph.
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+        method: a name of ``METHODS``.
+        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        augmentations: names of ``AUGMENTATIONS``, applied one after the other to each view.
+        strength: share p in [0, 1) of nodes, edges or features that each of them changes.
+        seed: of the augmentations.
+        **options: of :func:`gcl_hard.contrastive_loss`.
+
+    Raises:
+        InputError: for an unknown augmentation, or a width that is not known.
+
+    Source:
+        Chen et al. (2020), *SimCLR*, for the pair of views and the projection head that is
+        thrown away; You et al. (2020), *GraphCL*, for the four augmentations.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, load
+        >>> mutag = load("MUTAG")
+        >>> model = TwoView(GIN(mutag.n_features), method="hucl", beta=1.0)
+        >>> model(mutag.all()).isfinite()
+        tensor(True)
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        out_dim: int | None = None,
+        *,
+        method: str = "hscl",
+        loss: ContrastiveLoss | None = None,
+        augmentations: Sequence[str] = ("mask-attributes", "perturb-edges"),
+        strength: float = 0.2,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(encoder, out_dim, method, loss, options)
+        for name in augmentations:
+            if name not in AUGMENTATIONS:
+                raise unknown("augmentation", name, AUGMENTATIONS)
+        if not 0 <= strength < 1:
+            raise InputError(f"strength must be in [0, 1), got {strength}")
+        self.projection = nn.Sequential(
+            nn.Linear(self.out_dim, self.out_dim), nn.ReLU(), nn.Linear(self.out_dim, self.out_dim)
+        )
+        xavier(self.projection)
+        self.augmentations = tuple(augmentations)
+        self.strength = strength
+        self.seed = seed
+        self._generators: dict[str, torch.Generator] = {}
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Loss of a batch, float [], nats."""
+        first, second = self._view(graphs), self._view(graphs)
+        loss: Tensor = self.loss(self._project(first), self._project(second), graphs.y)
+        return loss
+
+    def _view(self, graphs: GraphBatch) -> GraphBatch:
+        device = graphs.x.device
+        if str(device) not in self._generators:
+            self._generators[str(device)] = torch.Generator(device).manual_seed(self.seed)
+        for name in self.augmentations:
+            augment = AUGMENTATIONS[name]
+            graphs = augment(graphs, self.strength, generator=self._generators[str(device)])
+        return graphs
+
+    def _project(self, graphs: GraphBatch) -> Tensor:
+        _, z = encode(self.encoder, graphs, self.out_dim)
+        projected: Tensor = self.projection(z)
+        return projected

@@ -1,0 +1,401 @@
+"""The contrastive loss: an objective taken under the sampler's negative distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional import negatives as neg
+from gcl_hard.functional import objectives, pairs
+from gcl_hard.functional.fused import jsd_negatives
+from gcl_hard.sampling import NegativeSampler
+
+Objective = Literal["infonce", "jsd"]
+Positives = Literal["view", "class"]
+Pooling = Literal["pair", "logsumexp"]
+Reduction = Literal["pairs", "anchors"]
+OnEmpty = Literal["skip", "raise"]
+
+JSD_TEMPERATURE = 0.5
+"""γ at which a hardening sees t / m under JSD, so that one η serves every method."""
+
+
+class Diagnostics(NamedTuple):
+    """What a loss averaged over; counts are tensors, so that reading them is yours to pay for.
+
+    Attributes:
+        anchors: number of anchors in the batch.
+        contributing: int64 [], anchors that the mean ran over.
+        pairs: int64 [], anchor–positive pairs that the mean ran over.
+        without_negative: int64 [], anchors left out because q has no support.
+        without_positive: int64 [], anchors left out because they have no positive.
+    """
+
+    anchors: int
+    contributing: Tensor
+    pairs: Tensor
+    without_negative: Tensor
+    without_positive: Tensor
+
+
+class _Scores(NamedTuple):
+    """A batch as anchors × candidates, whatever its domain."""
+
+    t: Tensor  # [A, C] logits (InfoNCE) or raw scores (JSD)
+    others: Tensor  # bool [A, C]
+    same: Tensor | None  # bool [A, C], if anybody needs labels
+    positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
+    n_others: int
+
+
+class ContrastiveLoss(nn.Module):
+    r"""Contrastive loss with hard negatives, for two views or for nodes against graphs.
+
+    InfoNCE (t = cosine / γ) and JSD (t = dot product):
+
+    .. math:: \ell = \log\left(1 + M e^{-t^+} \mathbb{E}_q[e^t]\right), \qquad
+              \ell = \operatorname{softplus}(-t^+) + \mathbb{E}_q[\operatorname{softplus}(t)]
+              - 2 \log 2
+
+    Args:
+        sampler: the negative distribution q.
+        temperature: γ > 0 of InfoNCE, 0.5 if None; an error with JSD, which has none.
+        objective: ``"infonce"`` or ``"jsd"``.
+        positives: ``"view"`` (my other view) or ``"class"`` (every other embedding of my class,
+            my other view included, one term per pair; needs labels). Nodes against graphs always
+            take the node's own graph.
+        pooling: ``"pair"`` (a term per positive) or ``"logsumexp"`` (positives summed inside the
+            logarithm; InfoNCE only).
+        weight: M; ``"others"`` is the number of `others` of an anchor (n − 2 for two views, G − 1
+            for graphs), the same for every method; ``"kept"`` the number of candidates that q
+            keeps, so that E_q becomes a sum; or a number. InfoNCE only.
+        class_prior: τ⁺ in [0, 1) of the debiased loss, None for none; an error with
+            ``admit="other_labels"``, since labels leave nothing to debias.
+        detach_weights: whether q is a constant to the gradient. The published training code lets
+            the gradient through (False); an error with ``draws``, which carry none.
+        reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
+            their mean over positives (default otherwise).
+        on_empty: what becomes of an anchor without a negative or without a positive:
+            ``"skip"`` leaves it out of the mean (of none at all the loss is an attached 0),
+            ``"raise"`` is an error.
+
+    Raises:
+        InputError: for values outside the ranges above, or combinations that mean nothing.
+
+    Source:
+        H-SCL paper, Eq. 3; sunfanyunn/InfoGraph for JSD.
+
+    Example:
+        >>> from gcl_hard import Exponential
+        >>> sampler = NegativeSampler(admit="other_labels", hardening=Exponential(beta=1.0))
+        >>> loss = ContrastiveLoss(sampler, positives="class", temperature=0.5)
+        >>> z = torch.nn.functional.one_hot(torch.arange(4)).float()
+        >>> loss(z, z, torch.tensor([0, 1, 2, 3]))
+        tensor(0.5944)
+    """
+
+    def __init__(
+        self,
+        sampler: NegativeSampler,
+        *,
+        temperature: float | None = None,
+        objective: Objective = "infonce",
+        positives: Positives = "view",
+        pooling: Pooling = "pair",
+        weight: Literal["others", "kept"] | float = "others",
+        class_prior: float | None = None,
+        detach_weights: bool = True,
+        reduction: Reduction | None = None,
+        on_empty: OnEmpty = "skip",
+    ) -> None:
+        super().__init__()
+        _one_of("objective", objective, get_args(Objective))
+        _one_of("positives", positives, get_args(Positives))
+        _one_of("pooling", pooling, get_args(Pooling))
+        _one_of("reduction", reduction, (*get_args(Reduction), None))
+        _one_of("on_empty", on_empty, get_args(OnEmpty))
+        if isinstance(weight, str):
+            _one_of("weight", weight, ("others", "kept"))
+        elif not (math.isfinite(weight) and weight > 0):
+            raise InputError(f"weight must be 'others', 'kept' or a number above 0, got {weight}")
+        if objective == "jsd":
+            _refuse_with_jsd(temperature, pooling, weight)
+        temperature = 0.5 if temperature is None else temperature
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise InputError(f"temperature must be a finite number above 0, got {temperature}")
+        if class_prior is not None:
+            _check_class_prior(class_prior, sampler)
+        if sampler.draws is not None and not detach_weights:
+            raise InputError(
+                "draws carry no gradient of their probabilities: detach_weights=False needs "
+                "draws=None"
+            )
+        self.sampler = sampler
+        self.temperature = JSD_TEMPERATURE if objective == "jsd" else temperature
+        self.objective: Objective = objective
+        self.positives: Positives = positives
+        self.pooling: Pooling = pooling
+        self.weight: Literal["others", "kept"] | float = weight
+        self.class_prior = class_prior
+        self.detach_weights = detach_weights
+        self.reduction: Reduction = reduction or ("pairs" if positives == "class" else "anchors")
+        self.on_empty: OnEmpty = on_empty
+        self.fused = True
+        """Whether nodes against graphs take the fused path where there is one; same values."""
+        sampler.hardening.check(self.temperature)
+
+    def set_epoch(self, epoch: int, epochs: int) -> None:
+        """Move the sampler's schedule to ``epoch`` (1 … ``epochs``)."""
+        self.sampler.set_epoch(epoch, epochs)
+
+    def forward(self, z1: Tensor, z2: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Loss of two views.
+
+        Args:
+            z1: float [B, d], first view of each item; rows need not be normalised. Half
+                precision is computed in float32, under autocast too.
+            z2: float [B, d], second view.
+            labels: int64 [B], ≥ 0; read only if the admission or the positives need them.
+
+        Returns:
+            float [], nats.
+        """
+        return self.with_diagnostics(z1, z2, labels)[0]
+
+    def with_diagnostics(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None = None
+    ) -> tuple[Tensor, Diagnostics]:
+        """Loss of two views and what it averaged over; arguments as in :meth:`forward`."""
+        if z1.dim() != 2 or z1.shape != z2.shape:
+            raise InputError(
+                f"z1 and z2 must be two views of the same items, [B, d] each, got "
+                f"{list(z1.shape)} and {list(z2.shape)}"
+            )
+        n_items = len(z1)
+        with torch.autocast(z1.device.type, enabled=False):
+            z = _at_least_float32(torch.cat([z1, z2]))
+            others = pairs.two_view_others(n_items, z.device)
+            same = None
+            if self.sampler.needs_labels or self.positives == "class":
+                labels = pairs.check_labels(labels, n_items, self._label_user()).repeat(2)
+                same = pairs.same_label(labels, labels)
+            if self.positives == "class" and same is not None:
+                positive = same & ~torch.eye(2 * n_items, dtype=torch.bool, device=z.device)
+            else:
+                positive = torch.arange(2 * n_items, device=z.device).roll(n_items)[:, None]
+            t = self._logits(z, z)
+            return self._loss(_Scores(t, others, same, positive, max(2 * n_items - 2, 0)))
+
+    def local_global(
+        self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
+    ) -> Tensor:
+        """Loss of nodes against graphs: every node's positive is its own graph.
+
+        Args:
+            nodes: float [N, d], the anchors.
+            graphs: float [G, d], the candidates.
+            batch: int64 [N], graph of each node, 0 … G − 1.
+            graph_labels: int64 [G], ≥ 0; read only if the admission needs them.
+
+        Returns:
+            float [], nats.
+        """
+        return self.local_global_with_diagnostics(nodes, graphs, batch, graph_labels)[0]
+
+    def local_global_with_diagnostics(
+        self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
+    ) -> tuple[Tensor, Diagnostics]:
+        """Loss of nodes against graphs and what it averaged over."""
+        if nodes.dim() != 2 or graphs.dim() != 2 or nodes.shape[1] != graphs.shape[1]:
+            raise InputError(
+                f"nodes and graphs must be [N, d] and [G, d], got {list(nodes.shape)} and "
+                f"{list(graphs.shape)}"
+            )
+        if batch.shape != nodes.shape[:1]:
+            raise InputError(
+                f"batch must name the graph of each of {len(nodes)} nodes, got {list(batch.shape)}"
+            )
+        with torch.autocast(nodes.device.type, enabled=False):
+            nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
+            same = None
+            if self.sampler.needs_labels:
+                labels = pairs.check_labels(graph_labels, len(graphs), self._label_user())
+                same = pairs.same_label(labels, labels)
+            if self.fused and self.objective == "jsd" and self.sampler.has_slope:
+                return self._fused(nodes, graphs, batch, same)
+            others = pairs.local_global_others(batch, len(graphs))
+            same = None if same is None else same[batch]
+            t = self._logits(nodes, graphs)
+            return self._loss(_Scores(t, others, same, batch[:, None], len(graphs) - 1))
+
+    def _fused(
+        self, nodes: Tensor, graphs: Tensor, batch: Tensor, same: Tensor | None
+    ) -> tuple[Tensor, Diagnostics]:
+        """Nodes against graphs under JSD without the general path's intermediate tensors."""
+        expected, t_pos, empty = jsd_negatives(
+            nodes, graphs, batch, same, hardening=self.sampler.current,
+            temperature=self.temperature, detach=self.detach_weights,
+        )  # fmt: skip
+        if self.class_prior is not None:
+            expected = neg.debiased(expected, objectives.softplus(t_pos), self.class_prior)
+        terms = objectives.jsd(expected, t_pos)[:, None]
+        return self._mean(terms, torch.ones_like(terms, dtype=torch.bool), empty)
+
+    def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
+        if self.objective == "jsd":
+            return anchors @ candidates.T
+        return F.normalize(anchors) @ F.normalize(candidates).T / self.temperature
+
+    def _loss(self, scores: _Scores) -> tuple[Tensor, Diagnostics]:
+        t_pos, is_positive = _at_positives(scores.t, scores.positive)
+        expected, log_weight, empty = self._negative_side(scores)
+        if self.pooling == "logsumexp":
+            t_pos = _masked_logsumexp(t_pos, is_positive)
+            is_positive = is_positive.any(1, keepdim=True)
+        if self.objective == "infonce":
+            terms = objectives.infonce(expected, t_pos, log_weight)
+        else:
+            terms = objectives.jsd(expected, t_pos)
+        return self._mean(terms, is_positive, empty)
+
+    def _mean(
+        self, terms: Tensor, is_positive: Tensor, empty: Tensor
+    ) -> tuple[Tensor, Diagnostics]:
+        """Reduce terms [A, P] over what contributes."""
+        has_positive = is_positive.any(1)
+        contributes = is_positive & ~empty[:, None]
+        used = contributes.any(1)
+        diagnostics = Diagnostics(
+            anchors=len(terms),
+            contributing=used.sum(),
+            pairs=contributes.sum(),
+            without_negative=empty.sum(),
+            without_positive=(~has_positive).sum(),
+        )
+        if self.on_empty == "raise" and not bool(used.all()):
+            raise InputError(
+                f"{int(diagnostics.without_negative)} of {diagnostics.anchors} anchors have no "
+                f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
+            )
+        if self.reduction == "pairs":
+            return _masked_mean(terms, contributes), diagnostics
+        per_anchor = torch.where(contributes, terms, 0.0).sum(1) / contributes.sum(1).clamp(min=1)
+        return _masked_mean(per_anchor, used), diagnostics
+
+    def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
+        """E over negatives [A, 1] (its log for InfoNCE), log M, and anchors without negatives."""
+        # What is not a candidate must not reach any function, or 0 · NaN comes back as gradient.
+        t = torch.where(scores.others, scores.t, 0.0)
+        infonce = self.objective == "infonce"
+        scale = 1 / self.temperature if infonce else objectives.jsd_scale(t, scores.others)
+        similarity = t / scale
+        row_wise = self.sampler.hardening.row_wise
+        log_q, empty = self.sampler(
+            similarity,
+            others=scores.others,
+            temperature=self.temperature,
+            same_label=scores.same,
+            log_integrand=objectives.softplus(t).log() if row_wise and not infonce else t,
+        )
+        if self.detach_weights:
+            log_q = log_q.detach()
+        kept = log_q > -math.inf
+        log_weight = self._log_weight(scores.n_others, kept, t.dtype)
+        if self.sampler.draws is not None:
+            t = t.gather(1, self.sampler.sample(log_q))
+            log_q = torch.full_like(t, -math.log(self.sampler.draws))
+        else:
+            t = torch.where(kept, t, 0.0)
+        if infonce:
+            expected = neg.log_expectation(log_q, t)
+        else:
+            expected = neg.expectation(log_q, objectives.softplus(t))
+        if self.class_prior is not None:
+            expected = self._debias(expected, scores, scale)
+        return expected[:, None], log_weight, empty
+
+    def _log_weight(self, n_others: int, kept: Tensor, dtype: torch.dtype) -> float | Tensor:
+        if self.weight == "kept":
+            return kept.sum(1, keepdim=True).to(dtype).log()
+        return math.log(max(n_others, 1) if self.weight == "others" else self.weight)
+
+    def _debias(self, expected: Tensor, scores: _Scores, scale: float | Tensor) -> Tensor:
+        assert self.class_prior is not None
+        t_pos, is_positive = _at_positives(scores.t, scores.positive)
+        log_eta = self.sampler.log_eta(
+            t_pos / scale, others=is_positive, temperature=self.temperature
+        )
+        log_q_pos, _ = neg.log_negative_distribution(log_eta, is_positive)
+        if self.detach_weights:
+            log_q_pos = log_q_pos.detach()
+        if self.objective == "infonce":
+            log_e_pos = neg.log_expectation(log_q_pos, t_pos)
+            return neg.log_debiased(expected, log_e_pos, self.class_prior, -1 / self.temperature)
+        e_pos = neg.expectation(log_q_pos, objectives.softplus(t_pos))
+        return neg.debiased(expected, e_pos, self.class_prior)
+
+    def _label_user(self) -> str:
+        return 'admit="other_labels"' if self.sampler.needs_labels else 'positives="class"'
+
+    def extra_repr(self) -> str:
+        """What ``print`` shows."""
+        temperature = f", temperature={self.temperature}" if self.objective == "infonce" else ""
+        return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
+
+
+def _at_positives(values: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """Values at the positives [A, P], safe where there is none, and which of them are positives."""
+    if positive.dtype == torch.bool:
+        return torch.where(positive, values, 0.0), positive
+    return values.gather(1, positive), torch.ones_like(positive, dtype=torch.bool)
+
+
+def _masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
+
+
+def _masked_logsumexp(values: Tensor, mask: Tensor) -> Tensor:
+    """Log-sum-exp over the marked entries [A, 1]; 0 in rows without any."""
+    none = ~mask.any(1, keepdim=True)
+    return torch.where(mask, values, -math.inf).masked_fill(none, 0.0).logsumexp(1, keepdim=True)
+
+
+def _at_least_float32(z: Tensor) -> Tensor:
+    if not z.is_floating_point():
+        raise InputError(f"embeddings must be floating point, got {z.dtype}")
+    return z.float() if z.dtype.itemsize < 4 else z
+
+
+def _one_of(argument: str, value: object, options: tuple[object, ...]) -> None:
+    if value not in options:
+        raise unknown(argument, str(value), [str(o) for o in options])
+
+
+def _refuse_with_jsd(temperature: float | None, pooling: str, weight: str | float) -> None:
+    if temperature is not None:
+        raise InputError(
+            f"temperature is InfoNCE's: JSD scores are raw dot products, leave it out (got "
+            f"{temperature})"
+        )
+    if pooling != "pair" or weight != "others":
+        raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")
+
+
+def _check_class_prior(class_prior: float, sampler: NegativeSampler) -> None:
+    if not 0 <= class_prior < 1:
+        raise InputError(f"class_prior must be in [0, 1), got {class_prior}")
+    if sampler.needs_labels:
+        raise InputError(
+            'class_prior goes with admit="others": with labels no negative shares the anchor\'s '
+            "class, so there is nothing to debias"
+        )
+    if not sampler.hardening.positive:
+        raise InputError(
+            "class_prior needs a hardening above 0 everywhere (None or Exponential): a step may "
+            "leave no positive to estimate the class's share with"
+        )

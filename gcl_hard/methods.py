@@ -1,0 +1,149 @@
+"""The methods of the papers: one row each of admission × hardening × positives × debiasing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict, Unpack
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
+from gcl_hard.functional.schedules import Linear, Schedule
+from gcl_hard.losses import ContrastiveLoss, Objective, OnEmpty, Pooling, Positives, Reduction
+from gcl_hard.sampling import Admission, NegativeSampler
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table.
+
+    Args:
+        name: what the command line calls it.
+        admit: which candidates may be negatives.
+        hardening: kind of hardening function, None for none.
+        positives: positives of two views; nodes against graphs always take their own graph.
+        debias: whether the class prior corrects for false negatives.
+        source: where it comes from.
+    """
+
+    name: str
+    admit: Admission
+    hardening: Literal["exponential", "threshold"] | None
+    positives: Positives
+    debias: bool
+    source: str
+
+    @property
+    def label_aware(self) -> bool:
+        """Whether training reads labels."""
+        return self.admit == "other_labels" or self.positives == "class"
+
+
+METHODS: dict[str, Method] = {
+    row.name: row
+    for row in (
+        Method("ucl", "others", None, "view", False, "SimCLR, InfoGraph"),
+        Method("dcl", "others", None, "view", True, "HCL with β = 0"),
+        Method("hucl", "others", "exponential", "view", False, "H-UCL: HCL without debiasing"),
+        Method("hcl", "others", "exponential", "view", True, "Robinson et al. (2021)"),
+        Method("scl", "other_labels", None, "class", False, "SCL of the H-SCL paper"),
+        Method("hscl", "other_labels", "exponential", "class", False, "H-SCL(β)"),
+        Method("hscl-tau", "other_labels", "threshold", "class", False, "H-SCL(τ)"),
+    )
+}
+"""Every method by name."""
+
+DEFAULT_BETA = 1.0
+DEFAULT_CLASS_PRIOR = 0.1
+DEFAULT_THRESHOLD = Linear(-0.5, 0.0)
+
+
+class LossOptions(TypedDict, total=False):
+    """What :class:`ContrastiveLoss` takes beside what the method decides."""
+
+    temperature: float | None
+    objective: Objective
+    pooling: Pooling
+    weight: Literal["others", "kept"] | float
+    detach_weights: bool
+    reduction: Reduction | None
+    on_empty: OnEmpty
+
+
+def method(name: str) -> Method:
+    """The method of that name, upper or lower case.
+
+    Args:
+        name: one of ``METHODS``.
+
+    Returns:
+        Its row.
+
+    Raises:
+        InputError: for another name; offers the nearest.
+
+    Example:
+        >>> method("hscl").admit
+        'other_labels'
+    """
+    if name.casefold() not in METHODS:
+        raise unknown("method", name, METHODS)
+    return METHODS[name.casefold()]
+
+
+def contrastive_loss(
+    name: str,
+    *,
+    beta: float | Schedule = DEFAULT_BETA,
+    threshold: float | Schedule = DEFAULT_THRESHOLD,
+    class_prior: float | None = None,
+    positives: Positives | None = None,
+    **options: Unpack[LossOptions],
+) -> ContrastiveLoss:
+    """The loss of a method.
+
+    Args:
+        name: one of ``METHODS``.
+        beta: concentration β ≥ 0 of exponential hardening, or a schedule; methods without it
+            ignore it.
+        threshold: cosine l in [−1, 1] of threshold hardening, or a schedule; likewise.
+        class_prior: τ⁺ in [0, 1) of debiased methods, 0.1 if None; an error with others.
+        positives: ``"view"`` or ``"class"``, the method's own if None.
+        options: further arguments of :class:`ContrastiveLoss`.
+
+    Returns:
+        The loss.
+
+    Raises:
+        InputError: for an unknown method, values out of range, or a class prior that the method
+            cannot use.
+
+    Example:
+        >>> contrastive_loss("hucl", beta=2.0, temperature=0.5).sampler
+        NegativeSampler(admit='others', hardening=Exponential(beta=2.0))
+    """
+    row = method(name)
+    hardening: Hardening | None = None
+    if row.hardening == "exponential":
+        hardening = Exponential(beta)
+    elif row.hardening == "threshold":
+        hardening = Threshold(threshold)
+    return ContrastiveLoss(
+        NegativeSampler(row.admit, hardening),
+        positives=positives or row.positives,
+        class_prior=_class_prior(row, class_prior),
+        **options,
+    )
+
+
+def _class_prior(row: Method, given: float | None) -> float | None:
+    if row.debias:
+        return DEFAULT_CLASS_PRIOR if given is None else given
+    if given is None:
+        return None
+    if row.label_aware:
+        raise InputError(
+            f"class prior {given} with {row.name}: a label-aware method admits no negative of the "
+            f"anchor's class, so there is nothing to debias; leave it out"
+        )
+    debiased = ", ".join(m.name for m in METHODS.values() if m.debias)
+    raise InputError(f"class prior {given} with {row.name}: only {debiased} debias")

@@ -1,0 +1,171 @@
+"""The negative sampler: an admission rule times a hardening function, on a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
+from gcl_hard.functional.negatives import draw, log_negative_distribution
+
+Admission = Literal["others", "other_labels"]
+
+
+class Negatives(NamedTuple):
+    """The negative distribution of a batch.
+
+    Attributes:
+        log_q: float [A, C], log q; −inf where a candidate has no weight.
+        empty: bool [A], anchors without any negative; their row of ``log_q`` is uniform.
+    """
+
+    log_q: Tensor
+    empty: Tensor
+
+
+class NegativeSampler(nn.Module):
+    r"""Negative distribution = admission × hardening, the one sampler of graphs and images.
+
+    .. math:: q_{ij} \propto 1[\text{admitted}_{ij}] \; \eta(t_{ij})
+
+    Args:
+        admit: ``"others"`` (everything but me and my own other view) or ``"other_labels"``
+            (others whose label differs).
+        hardening: a :class:`Hardening`, a function t → log η(t), or None for none.
+        draws: None takes expectations under q exactly (the limit of many negatives); k ≥ 1
+            draws k negatives per anchor with replacement (the paper's ψ_k).
+        seed: of the draws.
+
+    Raises:
+        InputError: for an unknown admission or fewer than one draw.
+
+    Source:
+        H-SCL paper, sections III-B and III-C: q_UCL, q_SCL, q_H-UCL and q_H-SCL are the four
+        combinations.
+
+    Example:
+        >>> from gcl_hard import Exponential
+        >>> sampler = NegativeSampler(admit="others", hardening=Exponential(beta=1.0))
+        >>> s, others = torch.tensor([[0.0, 0.5, 1.0]]), torch.tensor([[True, True, False]])
+        >>> sampler(s, others=others, temperature=0.5).log_q.exp()
+        tensor([[0.2689, 0.7311, 0.0000]])
+    """
+
+    def __init__(
+        self,
+        admit: Admission = "others",
+        hardening: Hardening | Callable[[Tensor], Tensor] | None = None,
+        *,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if admit not in get_args(Admission):
+            raise unknown("admission", str(admit), get_args(Admission))
+        if draws is not None and draws < 1:
+            raise InputError(f"draws must be None or at least 1, got {draws}")
+        self.admit: Admission = admit
+        self.hardening = as_hardening(hardening)
+        self.draws = draws
+        self.seed = seed
+        self._epoch = (1, 1)
+        self._current = self.hardening.at(*self._epoch)
+        self._generators: dict[str, torch.Generator] = {}
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether admission looks at labels."""
+        return self.admit == "other_labels"
+
+    @property
+    def current(self) -> Hardening:
+        """The hardening as it is this epoch."""
+        return self._current
+
+    @property
+    def has_slope(self) -> bool:
+        """Whether expectations under q have a closed gradient: no draws, and a known slope."""
+        return self.draws is None and self.hardening.slope(1.0) is not None
+
+    def set_epoch(self, epoch: int, epochs: int) -> None:
+        """Move scheduled parameters to ``epoch`` (1 … ``epochs``); call it as an epoch begins."""
+        if not 1 <= epoch <= epochs:
+            raise InputError(f"epoch must be between 1 and {epochs}, got {epoch}")
+        self._epoch = (epoch, epochs)
+        self._current = self.hardening.at(epoch, epochs)
+
+    def log_eta(
+        self,
+        similarity: Tensor,
+        *,
+        others: Tensor,
+        temperature: float,
+        log_integrand: Tensor | None = None,
+    ) -> Tensor:
+        """Log η as it is this epoch, float of the shape of ``similarity``."""
+        if log_integrand is None:
+            log_integrand = similarity / temperature
+        return self._current.log_eta(Rows(similarity, temperature, log_integrand, others))
+
+    def forward(
+        self,
+        similarity: Tensor,
+        *,
+        others: Tensor,
+        temperature: float,
+        same_label: Tensor | None = None,
+        log_integrand: Tensor | None = None,
+    ) -> Negatives:
+        """Log q over the candidates.
+
+        Args:
+            similarity: float [A, C], s in [−1, 1]; anything outside ``others``.
+            others: bool [A, C].
+            temperature: γ > 0.
+            same_label: bool [A, C]; needed by ``"other_labels"``, else ignored.
+            log_integrand: float [A, C], what a mean threshold averages, in logs; t by default.
+
+        Returns:
+            :class:`Negatives`.
+        """
+        admitted = others
+        if self.needs_labels:
+            if same_label is None:
+                raise InputError('admit="other_labels" needs labels')
+            admitted = others & ~same_label
+        log_eta = self.log_eta(
+            similarity, others=others, temperature=temperature, log_integrand=log_integrand
+        )
+        return Negatives(*log_negative_distribution(log_eta, admitted))
+
+    def sample(self, log_q: Tensor) -> Tensor:
+        """int64 [A, draws]: candidates drawn from q by this sampler's own generator."""
+        if self.draws is None:
+            raise InputError("this sampler draws nothing: pass draws=k")
+        return draw(log_q, self.draws, self._generator(log_q.device))
+
+    def _generator(self, device: torch.device) -> torch.Generator:
+        key = str(device)
+        if key not in self._generators:
+            self._generators[key] = torch.Generator(device).manual_seed(self.seed)
+        return self._generators[key]
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Epoch and generators, so that a resumed run draws as the uninterrupted one."""
+        generators = {key: g.get_state() for key, g in self._generators.items()}
+        return {"epoch": self._epoch, "generators": generators}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`get_extra_state` returned."""
+        self.set_epoch(*state["epoch"])
+        for key, generator_state in state["generators"].items():
+            self._generator(torch.device(key)).set_state(generator_state.cpu())
+
+    def extra_repr(self) -> str:
+        """What ``print`` shows."""
+        draws = f", draws={self.draws}" if self.draws else ""
+        return f"admit={self.admit!r}, hardening={self.hardening}{draws}"

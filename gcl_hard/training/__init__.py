@@ -1,0 +1,1 @@
+"""The one training loop; it knows neither graphs nor images."""

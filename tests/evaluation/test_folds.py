@@ -1,0 +1,118 @@
+"""Folds: disjoint, covering, stratified, seeded; and what is said when labels cannot be split."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import Fold, check_labels, inner_holdout, outer_folds
+from gcl_hard.evaluation.nested import inner_folds
+
+class_sizes = st.lists(st.integers(10, 40), min_size=2, max_size=6)
+
+
+def shuffled_labels(sizes: list[int], seed: int) -> np.ndarray:
+    labels = np.repeat(np.arange(len(sizes)) * 3 - 1, sizes)
+    return np.random.default_rng(seed).permutation(labels)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes=class_sizes, seed=st.integers(0, 1000), n_folds=st.integers(2, 10))
+def test_outer_folds_cover_once_and_keep_class_shares(sizes, seed, n_folds):
+    labels = shuffled_labels(sizes, seed)
+    folds = outer_folds(labels, seed=seed, n_folds=n_folds)
+    assert len(folds) == n_folds
+    assert sorted(np.concatenate([fold.test for fold in folds])) == list(range(len(labels)))
+    for fold in folds:
+        assert sorted([*fold.train, *fold.test]) == list(range(len(labels)))
+        for label, size in zip(np.unique(labels), sizes, strict=True):
+            assert abs(np.sum(labels[fold.test] == label) - size / n_folds) < 1
+
+
+def test_same_seed_same_folds_other_seed_other_folds():
+    labels = shuffled_labels([30, 50], 0)
+    first, again, other = (
+        [fold.test.tolist() for fold in outer_folds(labels, seed=seed)] for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert first != other
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes=class_sizes, seed=st.integers(0, 1000), fraction=st.sampled_from([0.2, 0.34, 0.5]))
+def test_inner_holdout_splits_the_training_fold_alone(sizes, seed, fraction):
+    labels = shuffled_labels(sizes, seed)
+    train = outer_folds(labels, seed=seed)[0].train
+    fold = inner_holdout(train, labels, seed=seed, fraction=fraction)
+    assert sorted([*fold.train, *fold.test]) == sorted(train)
+    assert len(fold.test) == np.ceil(fraction * len(train))
+    for label in np.unique(labels):
+        share = fraction * np.sum(labels[train] == label)
+        assert abs(np.sum(labels[fold.test] == label) - share) < 2
+    again = inner_holdout(train, labels, seed=seed, fraction=fraction)
+    np.testing.assert_array_equal(fold.test, again.test)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros((20, 2), int), r"one dimension \[n\], got shape \(20, 2\)"),
+        (np.repeat([0.0, 1.0], 10), "expected integers, got dtype float64"),
+        (np.repeat([False, True], 10), "expected integers, got dtype bool"),
+        (np.repeat(["a", "b"], 10), "expected integers, got dtype <U1"),
+        (np.zeros(20, int), r"two classes or more, got \[0\]"),
+        (np.zeros(0, int), r"two classes or more, got \[\]"),
+        (np.repeat([0, 7], [20, 4]), "class 7 has 4 members, fewer than the 10 folds; use at most"),
+        (np.repeat([0, 7], [20, 1]), "class 7 has 1 member, fewer .* leave that class out"),
+    ],
+)
+def test_labels_that_cannot_be_stratified_are_named(labels, message):
+    with pytest.raises(InputError, match=message):
+        outer_folds(labels, seed=0)
+
+
+def test_labels_of_wrong_length_are_refused_and_fewer_folds_accept_a_small_class():
+    with pytest.raises(InputError, match="expected 21, one per sample, got 20"):
+        check_labels(np.repeat([0, 1], 10), 21)
+    assert check_labels(np.repeat([0, 1], [20, 4]).astype(np.uint8), n_folds=4).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seed": -1}, "seed=-1: expected an integer >= 0"),
+        ({"seed": 0, "n_folds": 1}, "n_folds=1: expected an integer >= 2"),
+        ({"seed": 0, "n_folds": 2.5}, "n_folds=2.5: expected an integer"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        outer_folds(np.repeat([0, 1], 10), **settings)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.2, 1e-3, 0.999])
+def test_holdout_fraction_that_leaves_a_side_empty_is_refused(fraction):
+    with pytest.raises(InputError, match="fraction="):
+        inner_holdout(np.arange(20), np.repeat([0, 1], 10), seed=0, fraction=fraction)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ([0, 1, 2], [2, 3], "sample 2 is in both"),
+        ([], [1], "fold.train: expected a non-empty"),
+        ([0], [-1], "fold.test: .* >= 0"),
+        ([0], [0.5], "fold.test: .* float64"),
+    ],
+)
+def test_a_fold_refuses_overlap_and_non_indices(train, test, message):
+    with pytest.raises(InputError, match=message):
+        Fold(np.array(train), np.array(test))
+
+
+def test_too_many_inner_folds_are_named_as_inner():
+    with pytest.raises(InputError, match=r"inner folds .*n_inner=5.*class 1 has 3 members"):
+        inner_folds(np.repeat([0, 1], [9, 3]), n_inner=5, seed=0)

@@ -1,0 +1,223 @@
+"""Properties of every augmentation on random batches, and what each one promises."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.augment import (
+    AUGMENTATIONS,
+    drop_nodes,
+    identity,
+    mask_attributes,
+    perturb_edges,
+    random_walk_subgraph,
+)
+from gcl_hard.graphs.batches import GraphBatch
+from gcl_hard.graphs.datasets import load
+
+SHARES = st.sampled_from([0.0, 0.1, 0.5, 0.99])
+EVERY = pytest.mark.parametrize("name", AUGMENTATIONS)
+
+
+def batch_of(graphs: list[nx.Graph], *, edge_attr: bool = True) -> GraphBatch:
+    """Row i of x is (i, 1), an edge's attribute its two ends: what is left can be traced."""
+    whole = nx.disjoint_union_all(graphs)
+    edges = torch.tensor(sorted(whole.to_directed().edges)).reshape(-1, 2).T.long()
+    n = len(whole)
+    sizes = torch.tensor([len(graph) for graph in graphs])
+    return GraphBatch(
+        x=torch.stack([torch.arange(n), torch.ones(n)], dim=1).float(),
+        edge_index=edges,
+        batch=torch.arange(len(graphs)).repeat_interleave(sizes),
+        y=torch.arange(len(graphs)) % 3,
+        n_graphs=len(graphs),
+        edge_attr=edges.T.float() + 1 if edge_attr else None,
+    )
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> GraphBatch:
+    shapes = draw(
+        st.lists(
+            st.tuples(st.integers(1, 9), st.sampled_from([0, 0.3, 0.8, 1])), min_size=1, max_size=5
+        )
+    )
+    seed = draw(st.integers(0, 99))
+    graphs = [nx.gnp_random_graph(n, p, seed=seed + i) for i, (n, p) in enumerate(shapes)]
+    return batch_of(graphs, edge_attr=draw(st.booleans()))
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def pairs(batch: GraphBatch) -> list[tuple[int, int]]:
+    return [tuple(pair) for pair in batch.edge_index.T.tolist()]
+
+
+def per_graph(batch: GraphBatch) -> list[int]:
+    return torch.bincount(batch.batch, minlength=batch.n_graphs).tolist()
+
+
+@EVERY
+@settings(max_examples=60, deadline=None)
+@given(batch=batches(), p=SHARES, seed=st.integers(0, 9))
+def test_views_are_valid_batches_of_the_same_graphs(
+    name: str, batch: GraphBatch, p: float, seed: int
+) -> None:
+    before = [batch.x.clone(), batch.edge_index.clone(), batch.batch.clone()]
+    view = AUGMENTATIONS[name](batch, p, generator=seeded(seed))
+    assert torch.equal(view.y, batch.y)
+    assert view.n_graphs == batch.n_graphs
+    assert min(per_graph(view)) >= 1
+    assert view.batch.diff().ge(0).all()
+    assert len(view.x) == len(view.batch)
+    assert view.edge_index.dtype == torch.int64
+    edges = pairs(view)
+    assert all(0 <= a < len(view.x) and 0 <= b < len(view.x) and a != b for a, b in edges)
+    assert len(set(edges)) == len(edges)
+    assert {(b, a) for a, b in edges} == set(edges)
+    assert torch.equal(view.batch[view.edge_index[0]], view.batch[view.edge_index[1]])
+    if batch.edge_attr is None:
+        assert view.edge_attr is None
+    else:
+        assert view.edge_attr.shape == (len(edges), 2)
+
+    again = AUGMENTATIONS[name](batch, p, generator=seeded(seed))
+    for field in ("x", "edge_index", "batch"):
+        assert torch.equal(getattr(again, field), getattr(view, field)), field
+    now = [batch.x, batch.edge_index, batch.batch]
+    assert all(torch.equal(a, b) for a, b in zip(before, now, strict=True))
+
+
+@pytest.mark.parametrize("augment", [drop_nodes, random_walk_subgraph])
+@settings(max_examples=60, deadline=None)
+@given(batch=batches(), p=SHARES)
+def test_removed_nodes_leave_an_induced_subgraph(augment, batch: GraphBatch, p: float) -> None:
+    view = augment(batch, p, generator=seeded())
+    kept = view.x[:, 0].long()
+    assert torch.equal(view.batch, batch.batch[kept])
+    whole = nx.Graph(pairs(batch))
+    whole.add_nodes_from(range(len(batch.x)))
+    expected = set(whole.subgraph(kept.tolist()).to_directed().edges)
+    original = kept[view.edge_index]
+    assert {tuple(pair) for pair in original.T.tolist()} == expected
+    if view.edge_attr is not None:
+        assert torch.equal(view.edge_attr, original.T.float() + 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(batch=batches(), p=SHARES)
+def test_perturbed_graphs_keep_their_edge_count_as_far_as_there_is_room(
+    batch: GraphBatch, p: float
+) -> None:
+    view = perturb_edges(batch, p, generator=seeded())
+    old, new = set(pairs(batch)), set(pairs(view))
+    for g, n in enumerate(per_graph(batch)):
+        nodes = set(torch.nonzero(batch.batch == g).flatten().tolist())
+        linked = sum(a in nodes for a, _ in old) // 2
+        removed = sum(a in nodes for a, _ in old - new) // 2
+        added = sum(a in nodes for a, _ in new - old) // 2
+        assert abs(removed - p * linked) < 1
+        assert added == min(removed, n * (n - 1) // 2 - linked)
+    assert torch.equal(view.x, batch.x)
+    if view.edge_attr is not None:
+        for pair, attribute in zip(pairs(view), view.edge_attr.tolist(), strict=True):
+            assert attribute == ([pair[0] + 1, pair[1] + 1] if pair in old else [0, 0])
+
+
+def test_new_edges_are_spread_evenly_over_all_absent_pairs() -> None:
+    batch = batch_of([nx.path_graph(4), nx.cycle_graph(7)])
+    absent = set(pairs(batch_of([nx.complete_graph(4), nx.complete_graph(7)])))
+    absent -= set(pairs(batch))
+    counts = dict.fromkeys(sorted(absent), 0)
+    generator, rounds = seeded(), 3000
+    for _ in range(rounds):
+        for pair in set(pairs(perturb_edges(batch, 0.2, generator=generator))) & absent:
+            counts[pair] += 1
+    for nodes, added, free in ((range(4), 0.6, 3), (range(4, 11), 1.4, 14)):
+        share = added / free
+        tolerance = 5 * (share * (1 - share) / rounds) ** 0.5
+        for pair, count in counts.items():
+            if pair[0] in nodes:
+                assert count / rounds == pytest.approx(share, abs=tolerance)
+
+
+def test_self_loops_go_and_directed_edges_stay_directed() -> None:
+    batch = batch_of([nx.empty_graph(4)], edge_attr=False)
+    batch.edge_index = torch.tensor([[0, 1, 2], [1, 1, 0]])
+    assert sorted(pairs(perturb_edges(batch, 0.0, generator=seeded()))) == [(0, 1), (2, 0)]
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
+def test_shares_are_exact_in_the_mean_for_every_graph_size(p: float) -> None:
+    sizes = [2, 3, 7, 10]
+    batch = batch_of([nx.cycle_graph(n) if n > 2 else nx.path_graph(n) for n in sizes])
+    dropped, masked = torch.zeros(4), torch.zeros(4)
+    generator, rounds = seeded(), 2000
+    for _ in range(rounds):
+        dropped += torch.tensor(per_graph(batch)) - torch.tensor(
+            per_graph(drop_nodes(batch, p, generator=generator))
+        )
+        hidden = mask_attributes(batch, p, generator=generator).x[:, 1] == 0
+        masked += torch.bincount(batch.batch[hidden], minlength=4)
+    expected = p * torch.tensor(sizes)
+    # a count rounded at random has a deviation of at most 1/2
+    torch.testing.assert_close(dropped / rounds, expected, rtol=0, atol=5 * 0.5 / rounds**0.5)
+    torch.testing.assert_close(masked / rounds, expected, rtol=0, atol=5 * 0.5 / rounds**0.5)
+
+
+def test_every_node_is_dropped_equally_often() -> None:
+    batch = batch_of([nx.path_graph(5), nx.star_graph(3)])
+    kept, generator, rounds = torch.zeros(9), seeded(), 2000
+    for _ in range(rounds):
+        kept[drop_nodes(batch, 0.4, generator=generator).x[:, 0].long()] += 1
+    tolerance = 5 * (0.24 / rounds) ** 0.5
+    torch.testing.assert_close(kept / rounds, torch.full((9,), 0.6), rtol=0, atol=tolerance)
+
+
+def test_masked_rows_are_zero_even_where_features_are_not_finite() -> None:
+    batch = batch_of([nx.path_graph(4)])
+    batch.x = torch.full_like(batch.x, float("nan"))
+    view = mask_attributes(batch, 0.5, generator=seeded())
+    assert (view.x == 0).all(dim=1).sum() == 2
+    assert view.x.isnan().all(dim=1).sum() == 2
+    assert torch.equal(view.edge_index, batch.edge_index)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batch=batches(), p=SHARES)
+def test_walks_keep_connected_parts_no_larger_than_asked(batch: GraphBatch, p: float) -> None:
+    view = random_walk_subgraph(batch, p, generator=seeded())
+    graph = nx.Graph(pairs(view))
+    graph.add_nodes_from(range(len(view.x)))
+    assert nx.number_connected_components(graph) == view.n_graphs
+    for before, after in zip(per_graph(batch), per_graph(view), strict=True):
+        assert 1 <= after < (1 - p) * before + 1
+
+
+def test_walks_reach_the_share_on_complete_graphs_and_nearly_on_molecules() -> None:
+    complete = batch_of([nx.complete_graph(10)] * 20)
+    assert per_graph(random_walk_subgraph(complete, 0.2, generator=seeded())) == [8] * 20
+    molecules = load("MUTAG", download=False).all()
+    view = random_walk_subgraph(molecules, 0.2, generator=seeded())
+    assert 0.7 < len(view.x) / len(molecules.x) <= 0.8 + 1e-2
+
+
+def test_identity_returns_the_batch_and_draws_nothing() -> None:
+    batch, generator = batch_of([nx.path_graph(3)]), seeded(3)
+    assert identity(batch, 0.5, generator=generator) is batch
+    assert torch.equal(generator.get_state(), seeded(3).get_state())
+
+
+@EVERY
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
+def test_shares_out_of_range_are_refused(name: str, p: float) -> None:
+    batch = batch_of([nx.path_graph(3)])
+    with pytest.raises(InputError, match=r"p=.*; expected a share in \[0, 1\)"):
+        AUGMENTATIONS[name](batch, p, generator=seeded())

@@ -1,0 +1,81 @@
+"""Node features: resolved kinds, column counts, closed forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import torch
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.datasets import load
+from gcl_hard.graphs.features import node_features
+
+TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
+
+
+def edges_of(graph: nx.Graph) -> torch.Tensor:
+    directed = sorted(graph.to_directed().edges)
+    return torch.tensor(directed, dtype=torch.int64).reshape(-1, 2).T
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "resolved", "n_features"),
+    [
+        ("MUTAG", "auto", "labels", 7),
+        ("PTC_MR", "auto", "labels", 18),
+        ("ENZYMES", "auto", "labels", 3),
+        ("ENZYMES", "attributes", "attributes", 18 + 3),
+        ("IMDB-BINARY", "auto", "degree-onehot", 136),
+        ("IMDB-MULTI", "auto", "degree-onehot", 89),
+        ("IMDB-MULTI", "degree-scalar", "degree-scalar", 1),
+        ("MUTAG", "constant", "constant", 1),
+        ("MUTAG", "degree-onehot", "degree-onehot", 5),
+    ],
+)
+def test_resolved_kind_and_columns(name: str, kind: str, resolved: str, n_features: int) -> None:
+    if name != "MUTAG" and not TU.is_dir():
+        pytest.skip(f"{TU} is not there")
+    graphs = load(name, data_dir=TU if name != "MUTAG" else None, features=kind, download=False)
+    assert (graphs.features, graphs.n_features) == (resolved, n_features)
+    assert graphs.x.dtype == torch.float32
+    if resolved in {"labels", "degree-onehot"}:
+        assert torch.equal(graphs.x.sum(dim=1), torch.ones(graphs.n_nodes))
+
+
+def test_degrees_equal_networkx() -> None:
+    graph = nx.gnp_random_graph(40, 0.2, seed=0)
+    degrees = torch.tensor([d for _, d in sorted(graph.degree)], dtype=torch.float64)
+    onehot, _ = node_features("degree-onehot", edges_of(graph), 40)
+    assert onehot.argmax(dim=1).tolist() == degrees.tolist()
+    scalar, _ = node_features("degree-scalar", edges_of(graph), 40)
+    expected = (degrees - degrees.mean()) / degrees.std(correction=0)
+    torch.testing.assert_close(scalar[:, 0].double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("graph", "resolved"),
+    [
+        (nx.star_graph(999), "degree-onehot"),
+        (nx.star_graph(1000), "degree-scalar"),
+        (nx.cycle_graph(5), "constant"),
+        (nx.empty_graph(3), "constant"),
+    ],
+)
+def test_auto_without_labels_goes_by_degree(graph: nx.Graph, resolved: str) -> None:
+    x, kind = node_features("auto", edges_of(graph), len(graph))
+    assert kind == resolved
+    assert x.shape[0] == len(graph)
+    assert x.isfinite().all()
+
+
+def test_kinds_that_a_set_lacks_or_nobody_has() -> None:
+    with pytest.raises(InputError, match="'attributes' are not in this set; it has auto, labels,"):
+        load("MUTAG", features="attributes", download=False)
+    with pytest.raises(
+        InputError, match="'labels' are not in this set; it has auto, degree-onehot"
+    ):
+        node_features("labels", edges_of(nx.path_graph(2)), 2)
+    with pytest.raises(InputError, match="unknown node feature kind 'lables'; did you mean labels"):
+        load("MUTAG", features="lables", download=False)

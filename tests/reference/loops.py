@@ -1,0 +1,94 @@
+"""The papers' losses as double loops over anchors and pairs, in their symbols, for floats.
+
+Slow and obvious on purpose: no masks, no log space, nothing shared with the package.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+Eta = Callable[[float], float]
+
+
+def expectation(eta: list[float], value: list[float]) -> float:
+    """E_q[value] with q ∝ η (Proposition 1)."""
+    alpha = sum(eta)
+    return sum(e * v for e, v in zip(eta, value, strict=True)) / alpha
+
+
+def rows_of_two_views(z1, z2, y, admit: str, positives: str):
+    """Per anchor: (indices of positives, of negatives, of others), and all embeddings."""
+    z, y, B = [*z1, *z2], [*y, *y], len(z1)
+    for i in range(2 * B):
+        own = (i + B) % (2 * B)
+        others = [j for j in range(2 * B) if j not in (i, own)]
+        neg = [j for j in others if admit == "others" or y[j] != y[i]]
+        pos = [own] if positives == "view" else [j for j in range(2 * B) if j != i and y[j] == y[i]]
+        yield i, pos, neg, others, z
+
+
+def unit(v: Sequence[float]) -> list[float]:
+    norm = math.sqrt(sum(x * x for x in v))
+    return [x / norm for x in v]
+
+
+def dot(u: Sequence[float], v: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(u, v, strict=True))
+
+
+def reduce(terms: list[list[float]], reduction: str) -> float:
+    """Mean over pairs, or over anchors of their mean over pairs."""
+    if reduction == "pairs":
+        flat = [term for row in terms for term in row]
+        return sum(flat) / len(flat)
+    means = [sum(row) / len(row) for row in terms if row]
+    return sum(means) / len(means)
+
+
+def infonce_two_view(
+    z1, z2, y, *, admit, positives, eta: Eta, gamma, M=None, prior=None, reduction, mean=False
+):
+    """Eq. 3: log(1 + M e^{-g(x,x+)} E_q[e^g]), HCL's debiasing, the paper's τ(x, f)."""
+    terms = []
+    for i, pos, neg, others, z in rows_of_two_views(z1, z2, y, admit, positives):
+        g = [dot(unit(z[i]), unit(v)) / gamma for v in z]
+        tau = sum(math.exp(g[j]) for j in others) / len(others)
+        weigh = (lambda t, tau=tau: float(math.exp(t) >= tau)) if mean else eta
+        weights = [weigh(g[j]) for j in neg]
+        if not sum(weights):
+            continue
+        E = expectation(weights, [math.exp(g[j]) for j in neg])
+        if prior is not None:
+            E_pos = expectation([eta(g[j]) for j in pos], [math.exp(g[j]) for j in pos])
+            E = max((E - prior * E_pos) / (1 - prior), math.exp(-1 / gamma))
+        weight = len(others) if M is None else M
+        terms.append([math.log(1 + weight * math.exp(-g[p]) * E) for p in pos])
+    return reduce(terms, reduction)
+
+
+def local_global(nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None):
+    """InfoGraph's JSD on raw dot products, or Eq. 3 on cosines; the node is the anchor."""
+    t = [[dot(v, u) for u in graphs] for v in nodes]
+    if objective == "infonce":
+        t = [[dot(unit(v), unit(u)) / gamma for u in graphs] for v in nodes]
+    rows = [[j for j in range(len(graphs)) if j != own] for own in batch]
+    m = max(abs(t[i][j]) for i, row in enumerate(rows) for j in row)
+    terms = []
+    for i, others in enumerate(rows):
+        neg = [j for j in others if admit == "others" or y[j] != y[batch[i]]]
+        hard = [eta(t[i][j] if objective == "infonce" else t[i][j] / m / 0.5) for j in neg]
+        if not sum(hard):
+            continue
+        own = t[i][batch[i]]
+        if objective == "infonce":
+            E = expectation(hard, [math.exp(t[i][j]) for j in neg])
+            E = E if prior is None else (E - prior * math.exp(own)) / (1 - prior)
+            E = E if prior is None else max(E, math.exp(-1 / gamma))
+            terms.append(math.log(1 + len(others) * math.exp(-own) * E))
+        else:
+            E = expectation(hard, [math.log(1 + math.exp(t[i][j])) for j in neg])
+            sp = math.log(1 + math.exp(own))
+            E = E if prior is None else max((E - prior * sp) / (1 - prior), 0.0)
+            terms.append(math.log(1 + math.exp(-own)) + E - 2 * math.log(2))
+    return sum(terms) / len(terms)

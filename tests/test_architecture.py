@@ -1,0 +1,143 @@
+"""The layers of the package: which module may import which, checked on the source."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
+CORE = {"functional", "sampling", "losses", "methods"}
+DOORS = {"bench", "tune", "figures"}
+INNER = CORE | {"graphs", "images", "training", "evaluation", "experiments", "tuning"}
+# layer -> the layers it may import, besides itself and errors; "" is gcl_hard/__init__.py
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "functional": set(),
+    "sampling": {"functional"},
+    "losses": {"functional", "sampling"},
+    "methods": {"functional", "sampling", "losses"},
+    "graphs": CORE,
+    "images": CORE,
+    "training": CORE,
+    "evaluation": set(),
+    "experiments": INNER | {""},
+    "tuning": INNER | {""},
+    "": CORE,
+    **{door: {"experiments", "tuning"} for door in DOORS},
+}
+OWNER = {
+    "torch_geometric": "graphs",
+    "torchvision": "images",
+    "kornia": "images",
+    "optuna": "tuning",
+}
+
+
+def imported(tree: ast.Module, package: str) -> Iterator[str]:
+    """Dotted names imported anywhere in the module, also inside functions and by import_module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            # `from gcl_hard import graphs` names a layer only in what it imports
+            yield from (f"{base}.{a.name}" for a in node.names) if base == "gcl_hard" else (base,)
+        elif isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            literal = node.args[0] if node.args else None
+            if name in {"import_module", "__import__"} and isinstance(literal, ast.Constant):
+                yield resolve_name(str(literal.value), package)
+
+
+def layer_of(dotted: str) -> str:
+    """The layer a dotted gcl_hard name lies in; a name from gcl_hard/__init__.py lies in ""."""
+    first = f"{dotted}.".split(".")[1]
+    return first if first in MAY_IMPORT else ""
+
+
+def violations(source: str, path: str) -> list[str]:
+    """Imports in `source`, the module at `path` (gcl_hard/...), that no arrow allows."""
+    parts = Path(path).with_suffix("").parts
+    layer = "" if parts[1] == "__init__" else parts[1]
+    if layer not in MAY_IMPORT:
+        return [f"{path} lies in no known layer"]
+    found = []
+    for name in imported(ast.parse(source), ".".join(parts[:-1])):
+        top = name.split(".")[0]
+        if top == "gcl_hard":
+            allowed = layer_of(name) in MAY_IMPORT[layer] | {layer, "errors"}
+        elif layer == "functional":
+            allowed = top == "torch" or top in sys.stdlib_module_names
+        else:
+            allowed = OWNER.get(top, layer) == layer
+        if not allowed:
+            found.append(f"{path} imports {name}")
+    return found
+
+
+def test_every_import_follows_an_arrow() -> None:
+    found = [
+        line
+        for path in MODULES
+        for line in violations(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("gcl_hard/functional/pairs.py", "import numpy"),
+        ("gcl_hard/functional/pairs.py", "from .. import losses"),
+        ("gcl_hard/sampling.py", "from gcl_hard import ContrastiveLoss"),
+        ("gcl_hard/sampling.py", "from .losses import ContrastiveLoss"),
+        ("gcl_hard/losses.py", "def lazy():\n    from gcl_hard.graphs.encoders import GIN"),
+        ("gcl_hard/graphs/two_view.py", "from ..images import augment"),
+        ("gcl_hard/graphs/two_view.py", "import torchvision.transforms"),
+        ("gcl_hard/training/loop.py", "from torch_geometric.data import Batch"),
+        ("gcl_hard/training/loop.py", "import gcl_hard.evaluation.svm as svm"),
+        ("gcl_hard/evaluation/svm.py", "from gcl_hard.training import loop"),
+        ("gcl_hard/experiments/cell.py", "import optuna"),
+        ("gcl_hard/experiments/cell.py", "import importlib\nimportlib.import_module('optuna')"),
+        ("gcl_hard/experiments/cell.py", "from gcl_hard import bench"),
+        ("gcl_hard/experiments/table.py", "import gcl_hard.figures"),
+        ("gcl_hard/bench.py", "from gcl_hard.graphs import InfoGraph"),
+        ("gcl_hard/helpers.py", ""),
+    ],
+)
+def test_a_forbidden_import_is_found(path: str, source: str) -> None:
+    assert len(violations(source, path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("gcl_hard/__init__.py", "from .losses import ContrastiveLoss\nfrom . import methods"),
+        ("gcl_hard/functional/pairs.py", "import math\nimport torch.nn.functional as F"),
+        ("gcl_hard/functional/__init__.py", "from .pairs import others\nfrom ..errors import Bad"),
+        ("gcl_hard/graphs/two_view.py", "import torch_geometric\nfrom ..losses import Loss"),
+        ("gcl_hard/experiments/figures.py", "from ..evaluation import svm\nfrom . import cell"),
+        ("gcl_hard/tune.py", "from gcl_hard import errors, tuning\nimport jsonargparse"),
+    ],
+)
+def test_an_allowed_import_is_not_reported(path: str, source: str) -> None:
+    assert violations(source, path) == []
+
+
+def test_no_module_is_called_utils() -> None:
+    assert [
+        path for path in MODULES if "utils" in path.relative_to(ROOT).with_suffix("").parts
+    ] == []
+
+
+def test_modules_are_short() -> None:
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert {path: n for path, n in lines.items() if n > 400} == {}
+    assert median(lines.values() or [0]) <= 120

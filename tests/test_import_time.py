@@ -1,0 +1,57 @@
+"""What an import and a `--help` load, read from Python's own import log in a fresh process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {"torch_geometric", "sklearn", "lightning_fabric", "optuna", "matplotlib"}
+HEAVIER_THAN_TORCH = HEAVY | {
+    "torchvision",
+    "kornia",
+    "scipy",
+    "lightning",
+    "rich",
+    "jsonargparse",
+    "pandas",
+}
+
+
+def packages_loaded(*arguments: str, status: int = 0) -> set[str]:
+    """Top-level packages that `python ARGUMENTS` imports."""
+    command = [sys.executable, "-X", "importtime", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = done.stderr.splitlines()
+    said = [line for line in lines if not line.startswith("import time:")]
+    assert done.returncode == status, "\n".join(said)
+    log = [line for line in lines if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip().split(".")[0] for line in log}
+
+
+@pytest.fixture(scope="module")
+def with_torch() -> set[str]:
+    """Packages of a bare `import torch`: what it brings along is not ours to avoid."""
+    return packages_loaded("-c", "import torch")
+
+
+def test_the_log_shows_a_package_that_is_imported() -> None:
+    assert "sklearn" in packages_loaded("-c", "import sklearn")
+
+
+def test_import_gcl_hard_loads_torch_and_nothing_heavier(with_torch: set[str]) -> None:
+    loaded = packages_loaded("-c", "import gcl_hard")
+    assert "gcl_hard" in loaded
+    assert loaded & HEAVIER_THAN_TORCH - with_torch == set()
+
+
+@pytest.mark.parametrize(("flag", "status"), [("--help", 0), ("--no-such-flag", 2)])
+def test_bench_answers_a_flag_without_heavy_packages(
+    flag: str, status: int, with_torch: set[str]
+) -> None:
+    loaded = packages_loaded("-m", "gcl_hard.bench", flag, status=status)
+    assert "gcl_hard" in loaded
+    assert loaded & HEAVY - with_torch == set()

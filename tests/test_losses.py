@@ -1,0 +1,387 @@
+"""Every cell of admission × hardening × positives against the paper's loops, in float64."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from gcl_hard import (
+    ContrastiveLoss,
+    Exponential,
+    InputError,
+    MeanThreshold,
+    NegativeSampler,
+    Threshold,
+    Uniform,
+)
+from tests.reference import loops
+
+ETAS = {
+    "uniform": (Uniform(), lambda t: 1.0),
+    "exponential": (Exponential(1.7), lambda t: math.exp(1.7 * t)),
+    "threshold": (Threshold(0.1), lambda t: float(t >= 0.1 / 0.5)),
+    "custom": (lambda t: 0.3 * t**3, lambda t: math.exp(0.3 * t**3)),
+}
+LABELS = torch.tensor([0, 1, 1, 2, 0, 3, 1])
+
+
+def views(n=7, d=5, seed=0, dtype=torch.float64):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(2, n, d, generator=g, dtype=dtype).unbind()
+
+
+def graphs_and_nodes(seed=0, d=4):
+    g = torch.Generator().manual_seed(seed)
+    batch = torch.tensor([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4])
+    nodes = torch.randn(len(batch), d, generator=g, dtype=torch.float64)
+    graphs = torch.randn(5, d, generator=g, dtype=torch.float64)
+    return nodes, graphs, batch, torch.tensor([0, 1, 0, 2, 1])
+
+
+@pytest.mark.parametrize("reduction", ["pairs", "anchors"])
+@pytest.mark.parametrize("positives", ["view", "class"])
+@pytest.mark.parametrize("admit", ["others", "other_labels"])
+@pytest.mark.parametrize("name", [*ETAS, "mean"])
+def test_two_views_equal_the_loops(name, admit, positives, reduction):
+    z1, z2 = views()
+    mean = name == "mean"
+    hardening, eta = (MeanThreshold(), None) if mean else ETAS[name]
+    loss = ContrastiveLoss(
+        NegativeSampler(admit, hardening), positives=positives, reduction=reduction
+    )
+    expected = loops.infonce_two_view(
+        z1.tolist(), z2.tolist(), LABELS.tolist(), admit=admit, positives=positives,
+        eta=eta, gamma=0.5, reduction=reduction, mean=mean,
+    )  # fmt: skip
+    assert abs(loss(z1, z2, LABELS).item() - expected) < 1e-10
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("prior", [0.0, 0.1, 0.5, 0.95])
+@pytest.mark.parametrize("positives", ["view", "class"])
+def test_debiasing_equals_the_loops(prior, gamma, positives):
+    z1, z2 = views(seed=1)
+    loss = ContrastiveLoss(
+        NegativeSampler("others", Exponential(1.7)), temperature=gamma, class_prior=prior,
+        positives=positives, reduction="pairs",
+    )  # fmt: skip
+    expected = loops.infonce_two_view(
+        z1.tolist(), z2.tolist(), LABELS.tolist(), admit="others", positives=positives,
+        eta=ETAS["exponential"][1], gamma=gamma, prior=prior, reduction="pairs",
+    )  # fmt: skip
+    assert abs(loss(z1, z2, LABELS).item() - expected) < 1e-10
+
+
+@pytest.mark.parametrize("objective", ["jsd", "infonce"])
+@pytest.mark.parametrize("admit", ["others", "other_labels"])
+@pytest.mark.parametrize("name", ETAS)
+def test_local_global_equals_the_loops(name, admit, objective):
+    nodes, graphs, batch, y = graphs_and_nodes()
+    hardening, eta = ETAS[name]
+    loss = ContrastiveLoss(NegativeSampler(admit, hardening), objective=objective)
+    expected = loops.local_global(
+        nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(),
+        admit=admit, eta=eta, objective=objective,
+    )  # fmt: skip
+    assert abs(loss.local_global(nodes, graphs, batch, y).item() - expected) < 1e-10
+
+
+@pytest.mark.parametrize("objective", ["jsd", "infonce"])
+@pytest.mark.parametrize("prior", [0.0, 0.2, 0.9])
+def test_local_global_debiasing_equals_the_loops(prior, objective):
+    nodes, graphs, batch, y = graphs_and_nodes(seed=2)
+    sampler = NegativeSampler("others", Exponential(1.7))
+    loss = ContrastiveLoss(sampler, objective=objective, class_prior=prior)
+    expected = loops.local_global(
+        nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(),
+        admit="others", eta=ETAS["exponential"][1], objective=objective, prior=prior,
+    )  # fmt: skip
+    assert abs(loss.local_global(nodes, graphs, batch).item() - expected) < 1e-10
+
+
+def test_pooling_by_logsumexp_with_kept_weight_is_spacls_ratio():
+    z1, z2 = views(seed=3)
+    z, y = F.normalize(torch.cat([z1, z2])), LABELS.repeat(2)
+    s, cosine = z @ z.T, 0.2
+    expected = []
+    for i in range(len(z)):
+        pos = [j for j in range(len(z)) if j != i and y[j] == y[i]]
+        kept = [j for j in range(len(z)) if y[j] != y[i] and s[i, j] >= cosine]
+        if kept:
+            up = sum(math.exp(s[i, j] / 0.5) for j in pos)
+            down = sum(math.exp(s[i, j] / 0.5) for j in kept)
+            expected.append(-math.log(up / (up + down)))
+    loss = ContrastiveLoss(
+        NegativeSampler("other_labels", Threshold(cosine)), positives="class", pooling="logsumexp",
+        weight="kept", reduction="anchors",
+    )  # fmt: skip
+    assert 0 < len(expected) < len(z)
+    assert abs(loss(z1, z2, LABELS).item() - sum(expected) / len(expected)) < 1e-10
+
+
+def test_finite_k_is_the_papers_psi_on_the_drawn_negatives():
+    z1, z2 = views(seed=4)
+    sampler = NegativeSampler("others", Exponential(2.0), draws=5, seed=11)
+    loss = ContrastiveLoss(sampler, weight=1.0)
+    z = F.normalize(torch.cat([z1, z2]))
+    t = z @ z.T / 0.5
+    others = ~torch.eye(7, dtype=torch.bool).tile(2, 2)
+    log_q = NegativeSampler("others", Exponential(2.0))(t / 2, others=others, temperature=0.5).log_q
+    drawn = torch.multinomial(
+        log_q.exp(), 5, replacement=True, generator=torch.Generator().manual_seed(11)
+    )
+    expected = [
+        math.log(1 + math.exp(-t[i, (i + 7) % 14]) * sum(math.exp(t[i, j]) for j in drawn[i]) / 5)
+        for i in range(14)
+    ]
+    assert abs(loss(z1, z2).item() - sum(expected) / 14) < 1e-10
+
+
+def test_finite_k_tends_to_the_large_k_value():
+    z1, z2 = views(seed=5)
+    large = ContrastiveLoss(NegativeSampler("others", Exponential(1.0)))(z1, z2)
+    finite = ContrastiveLoss(NegativeSampler("others", Exponential(1.0), draws=200_000))(z1, z2)
+    assert abs(large - finite) < 5e-3
+    assert large != finite
+
+
+def test_gradients_equal_finite_differences():
+    z1, z2 = (z.requires_grad_() for z in views(n=4, d=3, seed=6))
+    y = torch.tensor([0, 1, 0, 2])
+    for admit in ("others", "other_labels"):
+        prior = 0.1 if admit == "others" else None
+        loss = ContrastiveLoss(
+            NegativeSampler(admit, Exponential(1.3)), positives="class", detach_weights=False,
+            class_prior=prior,
+        )  # fmt: skip
+        assert torch.autograd.gradcheck(lambda a, b, loss=loss: loss(a, b, y), (z1, z2))
+
+
+def test_jsd_gradients_equal_finite_differences():
+    nodes, graphs, batch, y = graphs_and_nodes(seed=7)
+    loss = ContrastiveLoss(
+        NegativeSampler("other_labels", lambda t: 0.0 * t), objective="jsd", detach_weights=False
+    )
+    inputs = (nodes.requires_grad_(), graphs.requires_grad_())
+    assert torch.autograd.gradcheck(lambda n, g: loss.local_global(n, g, batch, y), inputs)
+
+
+def test_detached_weights_give_the_gradient_of_a_frozen_q():
+    z1, z2 = (z.requires_grad_() for z in views(seed=8))
+    z = F.normalize(torch.cat([z1, z2]))
+    t = z @ z.T / 0.5
+    others = ~torch.eye(7, dtype=torch.bool).tile(2, 2)
+    q = (torch.exp(1.3 * t) * others).detach()
+    q = q / q.sum(1, keepdim=True)
+    t_pos = t[torch.arange(14), torch.arange(14).roll(7)]
+    by_hand = torch.log1p(12 * torch.exp(-t_pos) * (q * t.exp()).sum(1)).mean()
+    expected = torch.autograd.grad(by_hand, (z1, z2))
+    loss = ContrastiveLoss(NegativeSampler("others", Exponential(1.3)))(z1, z2)
+    for ours, theirs in zip(torch.autograd.grad(loss, (z1, z2)), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_scores_outside_others_are_never_looked_at():
+    """NaN and 1e30 where nobody may look change neither the value nor the gradient."""
+    from gcl_hard.losses import _Scores
+
+    nodes, graphs, batch, y = graphs_and_nodes(seed=9)
+    scores = nodes @ graphs.T
+    others = batch[:, None] != torch.arange(5)
+    same = y[batch][:, None] == y
+    for objective in ("jsd", "infonce"):
+        for hardening in (None, Exponential(2.0), Threshold(0.0), MeanThreshold(), lambda t: t):
+            sampler = NegativeSampler("other_labels", hardening)
+            loss = ContrastiveLoss(sampler, objective=objective, detach_weights=False)
+            results = []
+            for poison in (0.0, math.nan, 1e30, -1e30, math.inf):
+                t = torch.where(others, scores, poison)
+                own = scores.gather(1, batch[:, None])
+                t = torch.cat([t, own], 1).requires_grad_()  # the positive in a column of its own
+                wide = torch.cat([others, torch.zeros(len(t), 1, dtype=torch.bool)], 1)
+                same_wide = torch.cat([same, torch.ones(len(t), 1, dtype=torch.bool)], 1)
+                positive = torch.full((len(t), 1), 5)
+                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4))
+                (grad,) = torch.autograd.grad(value, t)
+                results.append((value, grad))
+            for value, grad in results[1:]:
+                assert torch.equal(value, results[0][0])
+                assert torch.equal(grad, results[0][1])
+                assert grad.isfinite().all()
+
+
+def test_one_class_gives_an_attached_zero_and_counts():
+    z1, z2 = (z.requires_grad_() for z in views(n=3))
+    loss = ContrastiveLoss(NegativeSampler("other_labels"), positives="class")
+    value, diagnostics = loss.with_diagnostics(z1, z2, torch.zeros(3, dtype=torch.int64))
+    value.backward()
+    assert value.item() == 0.0
+    assert z1.grad is not None
+    assert torch.equal(z1.grad, torch.zeros_like(z1))
+    assert (diagnostics.without_negative, diagnostics.contributing) == (6, 0)
+
+
+def test_anchors_without_a_negative_leave_the_mean_and_are_counted():
+    nodes, graphs, batch, _ = graphs_and_nodes()
+    sampler = NegativeSampler("others", Threshold(0.3))
+    loss = ContrastiveLoss(sampler)
+    value, seen = loss.local_global_with_diagnostics(nodes, graphs, batch)
+    s = F.normalize(nodes) @ F.normalize(graphs).T
+    kept = (s >= 0.3) & (batch[:, None] != torch.arange(5))
+    assert 0 < (~kept.any(1)).sum() < len(nodes)
+    assert seen.without_negative == (~kept.any(1)).sum()
+    assert seen.contributing == kept.any(1).sum() == seen.pairs
+    keep = kept.any(1)
+    assert torch.allclose(loss.local_global(nodes[keep], graphs, batch[keep]), value, atol=1e-12)
+    strict = ContrastiveLoss(sampler, on_empty="raise")
+    with pytest.raises(InputError, match="have no negative"):
+        strict.local_global(nodes, graphs, batch)
+
+
+def test_a_batch_of_one_item_is_an_attached_zero():
+    z1, z2 = (z.requires_grad_() for z in views(n=1))
+    loss = ContrastiveLoss(NegativeSampler())(z1, z2)
+    loss.backward()
+    assert loss.item() == 0.0
+
+
+def test_label_free_losses_never_read_labels():
+    class Forbidden:
+        def __getattr__(self, name):
+            raise AssertionError(f"labels were read: {name}")
+
+    z1, z2 = views()
+    nodes, graphs, batch, _ = graphs_and_nodes()
+    loss = ContrastiveLoss(NegativeSampler("others", Exponential(1.0)))
+    loss(z1, z2, Forbidden())
+    loss.local_global(nodes, graphs, batch, Forbidden())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize("beta", [0.0, 1.0, 100.0])
+def test_error_against_float64_is_bounded(dtype, gamma, beta):
+    """Half inputs are computed in float32: the same bound holds given the same rounded inputs.
+
+    t = s / γ carries a relative error of some 2⁻²³ · d, η multiplies it by β; what is left after
+    the normalisation of q is the error of the hardest negatives' t.
+    """
+    z1, z2 = (z.to(dtype) for z in views(n=16, d=8, seed=10))
+    y = torch.arange(16) % 4
+    loss = ContrastiveLoss(
+        NegativeSampler("other_labels", Exponential(beta)), temperature=gamma, positives="class"
+    )
+    exact = loss(z1.double(), z2.double(), y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours = loss(z1, z2, y)
+    assert ours.dtype == torch.float32
+    assert abs(ours.item() - exact.item()) < 4e-6 * (1 + 1 / gamma)
+
+
+def test_state_dict_pickle_and_deepcopy_keep_epoch_and_draws():
+    from gcl_hard import Linear
+
+    z1, z2 = views()
+    make = lambda: ContrastiveLoss(  # noqa: E731
+        NegativeSampler("others", Exponential(Linear(0.0, 3.0)), draws=4)
+    )
+    loss = make()
+    loss.set_epoch(4, 10)
+    loss(z1, z2)
+    restored = make()
+    restored.load_state_dict(copy.deepcopy(loss.state_dict()))
+    copies = [restored, copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))]
+    expected = loss(z1, z2)
+    for other in copies:
+        assert other(z1, z2).item() == expected.item()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"temperature": 0.0}, "temperature must be a finite number above 0, got 0.0"),
+        ({"temperature": math.nan}, "temperature must be"),
+        ({"objective": "jsd", "temperature": 0.5}, "temperature is InfoNCE's"),
+        ({"objective": "jsd", "pooling": "logsumexp"}, "belong to InfoNCE"),
+        ({"objective": "nce"}, "unknown objective 'nce'; did you mean infonce"),
+        ({"weight": -1.0}, "weight must be"),
+        ({"class_prior": 1.0}, r"class_prior must be in \[0, 1\)"),
+        ({"positives": "clas"}, "did you mean class"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        ContrastiveLoss(NegativeSampler(), **arguments)
+
+
+def test_combinations_that_mean_nothing_are_refused():
+    with pytest.raises(InputError, match="nothing to debias"):
+        ContrastiveLoss(NegativeSampler("other_labels"), class_prior=0.1)
+    with pytest.raises(InputError, match="hardening above 0 everywhere"):
+        ContrastiveLoss(NegativeSampler("others", Threshold(0.0)), class_prior=0.1)
+    with pytest.raises(InputError, match="detach_weights=False needs draws=None"):
+        ContrastiveLoss(NegativeSampler(draws=3), detach_weights=False)
+    with pytest.raises(InputError, match="it would favour easy negatives"):
+        ContrastiveLoss(NegativeSampler("others", lambda t: -2 * t))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (None, "needs labels: pass an integer tensor of shape"),
+        (torch.zeros(6, dtype=torch.int64), r"labels must have shape \[7\], one per item, got \[6"),
+        (torch.zeros(7), "labels must be integers"),
+        (torch.tensor([0, 1, 1, -1, 0, 3, 1]), "labels must be at least 0, got -1"),
+    ],
+)
+def test_bad_labels_are_named(labels, message):
+    z1, z2 = views()
+    with pytest.raises(InputError, match=message):
+        ContrastiveLoss(NegativeSampler("other_labels"))(z1, z2, labels)
+
+
+def test_wrong_shapes_are_named():
+    loss = ContrastiveLoss(NegativeSampler())
+    with pytest.raises(InputError, match=r"got \[3, 2\] and \[4, 2\]"):
+        loss(torch.zeros(3, 2), torch.zeros(4, 2))
+    with pytest.raises(InputError, match=r"got \[3, 2\] and \[4, 5\]"):
+        loss.local_global(torch.zeros(3, 2), torch.zeros(4, 5), torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(InputError, match="floating point"):
+        loss(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, 2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("detach", [True, False])
+@pytest.mark.parametrize("admit", ["others", "other_labels"])
+@pytest.mark.parametrize("hardening", [None, Exponential(2.5), Threshold(0.05), Threshold(0.6)])
+def test_fused_path_equals_the_general_one_in_value_and_gradient(hardening, admit, detach):
+    """Several blocks of rows, a graph alone in its class, rows without a negative."""
+    g = torch.Generator().manual_seed(3)
+    batch = torch.randint(0, 9, (1300,), generator=g)
+    y = torch.tensor([0, 0, 0, 0, 0, 0, 0, 1, 1])
+    nodes = torch.randn(1300, 4, generator=g, dtype=torch.float64).requires_grad_()
+    graphs = torch.randn(9, 4, generator=g, dtype=torch.float64).requires_grad_()
+    results = []
+    for fused in (True, False):
+        loss = ContrastiveLoss(
+            NegativeSampler(admit, hardening), objective="jsd", detach_weights=detach,
+            class_prior=0.2 if admit == "others" and not isinstance(hardening, Threshold) else None,
+        )  # fmt: skip
+        loss.fused = fused
+        value, seen = loss.local_global_with_diagnostics(nodes, graphs, batch, y)
+        grads = torch.autograd.grad(value, (nodes, graphs))
+        results.append((value, *grads, *(torch.as_tensor(count).double() for count in seen)))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_fused_path_of_equal_scores_has_no_hardening():
+    loss = ContrastiveLoss(NegativeSampler("others", Exponential(5.0)), objective="jsd")
+    zeros = torch.zeros(4, 3, requires_grad=True)
+    value = loss.local_global(zeros, torch.zeros(2, 3), torch.tensor([0, 0, 1, 1]))
+    value.backward()
+    assert abs(value.item()) < 1e-6
