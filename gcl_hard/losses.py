@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional import masked, objectives, pairs
 from gcl_hard.functional import negatives as neg
-from gcl_hard.functional import objectives, pairs
 from gcl_hard.functional.fused import jsd_negatives
 from gcl_hard.sampling import NegativeSampler
 
@@ -252,10 +252,10 @@ class ContrastiveLoss(nn.Module):
         return F.normalize(anchors) @ F.normalize(candidates).T / self.temperature
 
     def _loss(self, scores: _Scores) -> tuple[Tensor, Diagnostics]:
-        t_pos, is_positive = _at_positives(scores.t, scores.positive)
+        t_pos, is_positive = masked.at_positives(scores.t, scores.positive)
         expected, log_weight, empty = self._negative_side(scores)
         if self.pooling == "logsumexp":
-            t_pos = _masked_logsumexp(t_pos, is_positive)
+            t_pos = masked.logsumexp(t_pos, is_positive)
             is_positive = is_positive.any(1, keepdim=True)
         if self.objective == "infonce":
             terms = objectives.infonce(expected, t_pos, log_weight)
@@ -283,9 +283,9 @@ class ContrastiveLoss(nn.Module):
                 f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
             )
         if self.reduction == "pairs":
-            return _masked_mean(terms, contributes), diagnostics
+            return masked.mean(terms, contributes), diagnostics
         per_anchor = torch.where(contributes, terms, 0.0).sum(1) / contributes.sum(1).clamp(min=1)
-        return _masked_mean(per_anchor, used), diagnostics
+        return masked.mean(per_anchor, used), diagnostics
 
     def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
         """E over negatives [A, 1] (its log for InfoNCE), log M, and anchors without negatives."""
@@ -326,7 +326,7 @@ class ContrastiveLoss(nn.Module):
 
     def _debias(self, expected: Tensor, scores: _Scores, scale: float | Tensor) -> Tensor:
         assert self.class_prior is not None
-        t_pos, is_positive = _at_positives(scores.t, scores.positive)
+        t_pos, is_positive = masked.at_positives(scores.t, scores.positive)
         log_eta = self.sampler.log_eta(
             t_pos / scale, others=is_positive, temperature=self.temperature
         )
@@ -346,23 +346,6 @@ class ContrastiveLoss(nn.Module):
         """What ``print`` shows."""
         temperature = f", temperature={self.temperature}" if self.objective == "infonce" else ""
         return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
-
-
-def _at_positives(values: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
-    """Values at the positives [A, P], safe where there is none, and which of them are positives."""
-    if positive.dtype == torch.bool:
-        return torch.where(positive, values, 0.0), positive
-    return values.gather(1, positive), torch.ones_like(positive, dtype=torch.bool)
-
-
-def _masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
-
-
-def _masked_logsumexp(values: Tensor, mask: Tensor) -> Tensor:
-    """Log-sum-exp over the marked entries [A, 1]; 0 in rows without any."""
-    none = ~mask.any(1, keepdim=True)
-    return torch.where(mask, values, -math.inf).masked_fill(none, 0.0).logsumexp(1, keepdim=True)
 
 
 def _at_least_float32(z: Tensor) -> Tensor:

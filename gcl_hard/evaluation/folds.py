@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.checks import check_at_least
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,25 +43,6 @@ class Fold:
         both = np.intersect1d(self.train, self.test)
         if both.size:
             raise InputError(f"fold: sample {both[0]} is in both train and test; keep it in one")
-
-
-def check_at_least(name: str, value: int, least: int) -> None:
-    """Refuse an argument that is not an integer, or is below its smallest useful value.
-
-    Args:
-        name: the argument's name, for the message.
-        value: what was given.
-        least: the smallest value accepted.
-
-    Raises:
-        InputError: ``value`` is no integer or is below ``least``.
-
-    Example:
-        >>> check_at_least("n_jobs", 2, 1)
-    """
-    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not integer or value < least:
-        raise InputError(f"{name}={value!r}: expected an integer >= {least}")
 
 
 def check_labels(

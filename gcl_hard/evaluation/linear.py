@@ -9,14 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gcl_hard.evaluation.folds import check_at_least, check_labels, outer_folds
-from gcl_hard.evaluation.nested import (
-    CrossValidation,
-    check_embeddings,
-    check_grid,
-    cross_validate,
-    grid_search_fold,
-)
+from gcl_hard.evaluation.checks import check_at_least, check_embeddings, check_grid
+from gcl_hard.evaluation.folds import check_labels, outer_folds
+from gcl_hard.evaluation.nested import CrossValidation, cross_validate, grid_search_fold
 from gcl_hard.evaluation.svm import C_GRID
 
 

@@ -1,4 +1,4 @@
-"""Nested cross-validation: scores per fold, the checks and the loop that every probe shares."""
+"""Nested cross-validation: scores per fold, and the loop that every probe shares."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.folds import Fold, check_at_least, outer_folds
-
-LARGEST = 1e100  # beyond it, sums of squares leave the range of float64
+from gcl_hard.evaluation.checks import check_at_least
+from gcl_hard.evaluation.folds import Fold, outer_folds
 
 
 @dataclass(frozen=True)
@@ -70,63 +69,6 @@ class CrossValidation:
     def fold_std(self) -> float:
         """Standard deviation of the test accuracy over the folds (divided by their number)."""
         return float(np.std(self.fold_accuracies))
-
-
-def check_embeddings(embeddings: ArrayLike) -> NDArray[np.float64]:
-    """Embeddings as a finite float64 matrix in C order.
-
-    Args:
-        embeddings: real numbers [n, d], d >= 1.
-
-    Returns:
-        The embeddings, float64 [n, d].
-
-    Raises:
-        InputError: not a matrix of real numbers, no column, or a value that is NaN, infinite or
-            too large to square.
-
-    Example:
-        >>> check_embeddings([[1, 2], [3, 4]]).dtype
-        dtype('float64')
-    """
-    array = np.asarray(embeddings)
-    if array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiu":
-        raise InputError(
-            "embeddings: expected real numbers [n, d] with d >= 1, "
-            f"got dtype {array.dtype} with shape {array.shape}"
-        )
-    matrix = np.ascontiguousarray(array, dtype=np.float64)
-    usable = (np.abs(matrix) < LARGEST).all(axis=1)  # false for NaN too
-    if not usable.all():
-        raise InputError(
-            f"embeddings: {np.count_nonzero(~usable)} of {len(matrix)} rows hold NaN, infinity or "
-            f"numbers beyond {LARGEST:g}, the first is row {int(usable.argmin())}; "
-            "expected finite numbers"
-        )
-    return matrix
-
-
-def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
-    """A grid in ascending order, so that the first of several best values is the smallest.
-
-    Args:
-        name: the argument's name, for the message.
-        grid: positive finite numbers, at least one.
-
-    Returns:
-        The grid, sorted.
-
-    Raises:
-        InputError: an empty grid, or a value that is not positive and finite.
-
-    Example:
-        >>> check_grid("C_grid", [10.0, 0.1])
-        (0.1, 10.0)
-    """
-    values = tuple(sorted(float(value) for value in grid))
-    if not values or not all(0 < value < np.inf for value in values):
-        raise InputError(f"{name}={grid!r}: expected one or more positive finite numbers")
-    return values
 
 
 def inner_folds(labels: NDArray[np.int64], *, n_inner: int, seed: int) -> list[Fold]:

@@ -15,15 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.checks import check_embeddings, check_grid
 from gcl_hard.evaluation.folds import Fold, check_labels, outer_folds
-from gcl_hard.evaluation.nested import (
-    CrossValidation,
-    FoldScore,
-    check_embeddings,
-    check_grid,
-    cross_validate,
-    inner_folds,
-)
+from gcl_hard.evaluation.nested import CrossValidation, FoldScore, cross_validate, inner_folds
 
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 

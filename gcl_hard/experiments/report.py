@@ -96,10 +96,10 @@ def drawing(results: Sequence[CellResult]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     left = {"dataset", "method", "protocol"}
     for field, head in zip(Row._fields, HEADS, strict=True):
-        table.add_column(head, justify="left" if field in left else "right")
+        table.add_column(head, justify="left" if field in left else "right", no_wrap=True)
     for row in rows(results):
         table.add_row(*row)
     return Group(table, *(Text(f"· {note}", style="dim") for note in notes(results)))

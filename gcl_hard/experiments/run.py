@@ -65,9 +65,6 @@ def run(options: BenchOptions, console: Console) -> Outcome:
     from gcl_hard.graphs.datasets import canonical_name, load
 
     device = machine.choose_device(options.device)
-    records.check_writable(options.output)
-    if options.json is not None:
-        records.check_writable(options.json.absolute().parent)
     cells = list(dict.fromkeys(c.with_dataset(canonical_name(c.dataset)) for c in options.cells))
     sets: dict[tuple[str, str], GraphSet] = {}
     for cell in cells:
@@ -75,6 +72,9 @@ def run(options: BenchOptions, console: Console) -> Outcome:
             graphs = load(cell.dataset, data_dir=options.data_dir, features=cell.features)
             sets[cell.dataset, cell.features] = graphs.to(device)
         outer_folds(sets[cell.dataset, cell.features].y.cpu().numpy(), seed=0, n_folds=cell.folds)
+    records.check_writable(options.output)
+    if options.json is not None:
+        records.check_writable(options.json.absolute().parent)
 
     outcome = Outcome()
     jobs = [Job(cell, seed) for cell in cells for seed in options.seeds]

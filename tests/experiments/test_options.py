@@ -1,0 +1,232 @@
+"""The command line and its YAML: what is understood, and what is said about the rest."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.options import bench_parser, parse_bench
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "graphs"
+
+FLAGS = (
+    "--dataset --method --protocol --beta --threshold-start --threshold-end --temperature "
+    "--class-prior --objective --contrast --epochs --batch-size --lr --layers --dim --seeds "
+    "--device --data-dir --config --output --json --help"
+).split()
+
+
+def only_cell(*arguments: str) -> CellConfig:
+    (cell,) = parse_bench(arguments).cells
+    return cell
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(InputError) as caught:
+        parse_bench(arguments)
+    return str(caught.value)
+
+
+def test_no_arguments_mean_the_default_cell_with_five_seeds() -> None:
+    options = parse_bench([])
+    assert options.cells == (CellConfig(),)
+    assert tuple(options.seeds) == (0, 1, 2, 3, 4)
+    assert (options.device, options.output) == ("auto", Path("results"))
+    assert (options.data_dir, options.json, options.threads) == (None, None, None)
+
+
+def test_every_promised_flag_is_there() -> None:
+    known = {o for action in bench_parser()._actions for o in action.option_strings}
+    assert set(FLAGS) <= known
+
+
+# Lists
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("1", [1.0]), ("1,2,10", [1.0, 2.0, 10.0]), ("0.5, 1e1", [0.5, 10.0]), ("[1,2]", [1.0, 2.0])],
+)
+def test_beta_is_a_list(written: str, meant: list[float]) -> None:
+    assert [cell.beta for cell in parse_bench(["--beta", written]).cells] == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("3", (0, 1, 2)), ("0,1,2", (0, 1, 2)), ("7,", (7,)), ("4,2", (4, 2)), ("1", (0,))],
+)
+def test_seeds_are_a_count_or_a_list(written: str, meant: tuple[int, ...]) -> None:
+    assert tuple(parse_bench(["--seeds", written]).seeds) == meant
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1,1", "-1,2", "x", "2.5", ",", "1,x"])
+def test_seeds_that_are_neither_are_refused(written: str) -> None:
+    assert "--seeds" in refusal(f"--seeds={written}")
+
+
+@pytest.mark.parametrize("written", ["4294967296,", "99999999999999999999,"])
+def test_a_seed_too_large_for_the_folds_is_refused_at_once(written: str) -> None:
+    assert "seed" in refusal("--seeds", written)
+
+
+def test_lists_run_in_all_combinations_and_none_twice() -> None:
+    cells = parse_bench(
+        ["--dataset", "MUTAG,PTC", "--method", "hucl,hscl", "--protocol", "paper,inductive",
+         "--beta", "1,2"]
+    ).cells  # fmt: skip
+    expected = product(("MUTAG", "PTC"), ("hucl", "hscl"), ("paper", "inductive"), (1.0, 2.0))
+    assert [(c.dataset, c.method, c.protocol, c.beta) for c in cells] == list(expected)
+    without_beta = parse_bench(["--method", "ucl,hscl", "--beta", "1,2,1"]).cells
+    assert [(c.method, c.beta) for c in without_beta] == [("ucl", None), ("hscl", 1), ("hscl", 2)]
+
+
+# Flags and files
+
+SETTINGS: dict[str, Any] = {
+    "dataset": "PTC", "method": "hcl", "protocol": "inductive", "beta": 3.0, "beta_changes": 2,
+    "temperature": 0.2, "class_prior": 0.05, "objective": "infonce", "contrast": "two-view",
+    "augmentations": ["drop-nodes", "random-walk"], "strength": 0.1, "detach_weights": True,
+    "epochs": 9, "batch_size": 16, "lr": 0.5, "lr_schedule": "cosine", "weight_decay": 0.25,
+    "layers": 2, "dim": 8, "readout": "mean", "features": "constant", "standardise": False,
+    "folds": 4, "data_seed": 11,
+}  # fmt: skip
+ASKED = CellConfig(**{**SETTINGS, "augmentations": tuple(SETTINGS["augmentations"])})
+
+
+def as_flags(settings: dict[str, Any]) -> list[str]:
+    spelt = {k: ",".join(v) if isinstance(v, list) else str(v) for k, v in settings.items()}
+    return [f"--{name.replace('_', '-')}={value}" for name, value in spelt.items()]
+
+
+def test_every_setting_can_be_a_flag() -> None:
+    unused = {"threshold_start", "threshold_end"}  # of hscl-tau alone
+    assert set(SETTINGS) == {field.name for field in fields(CellConfig)} - unused
+    assert only_cell(*as_flags(SETTINGS)) == ASKED
+    flags = ["--method=hscl-tau", "--threshold-start=-0.3", "--threshold-end=0.1"]
+    cell = only_cell(*flags)
+    assert (cell.threshold_start, cell.threshold_end) == (-0.3, 0.1)
+
+
+def test_a_file_says_the_same_as_flags(tmp_path: Path) -> None:
+    path = tmp_path / "cell.yaml"
+    path.write_text(yaml.safe_dump({**SETTINGS, "seeds": [3, 4], "data_dir": str(tmp_path)}))
+    options = parse_bench(["--config", str(path)])
+    assert options.cells == (ASKED,)
+    assert (tuple(options.seeds), options.data_dir) == ((3, 4), tmp_path)
+
+
+def test_flags_win_over_the_file_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "cell.yaml"
+    path.write_text("epochs: 5\nbeta: [1, 2]\nseeds: 3\nlr: 1\n")
+    for arguments in (["--epochs", "7", "--config", str(path)], [f"--config={path}", "--epochs=7"]):
+        options = parse_bench(arguments)
+        assert [(c.epochs, c.beta, c.lr) for c in options.cells] == [(7, 1.0, 1.0), (7, 2.0, 1.0)]
+        assert tuple(options.seeds) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("epoch: 5\n", "unknown key 'epoch' in the config file; did you mean epochs"),
+        ("epochs: many\n", "--epochs.*many"),
+        ("epochs: 0\n", "epochs must be at least 1, got 0"),
+        ("beta: .nan\n", "beta must be a finite number, got nan"),
+        ("beta: [1, -2]\n", "beta .*got -2"),
+        ("seeds: [1, 1]\n", "--seeds"),
+        ("seeds: true\n", "--seeds"),
+        ("epochs: [5\n", "config|[Yy][Aa][Mm][Ll]"),
+        ("just words\n", "config|just words"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_the_reason(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "cell.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=says):
+        parse_bench(["--config", str(path)])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert "gone.yaml" in refusal("--config", str(tmp_path / "gone.yaml"))
+
+
+@pytest.mark.parametrize("spelt", ["--print_config", "--print-config"])
+def test_a_printed_config_means_the_same_command(
+    spelt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*as_flags(SETTINGS), "--beta=1,2", "--method=hucl,hscl-tau", "--seeds=5,6",
+                 "--class-prior=null", "--json=a.json", "--threads=2"]  # fmt: skip
+    with pytest.raises(SystemExit) as left:
+        parse_bench([*arguments, spelt])
+    assert left.value.code == 0
+    path = tmp_path / "printed.yaml"
+    path.write_text(capsys.readouterr().out)
+    assert parse_bench(["--config", str(path)]) == parse_bench(arguments)
+
+
+def test_every_config_states_every_setting_and_can_be_run() -> None:
+    paths = sorted(CONFIGS.rglob("*.yaml"))
+    assert paths, f"no config in {CONFIGS}"
+    for path in paths:
+        stated = set(yaml.safe_load(path.read_text(encoding="utf-8")))
+        missing = {field.name for field in fields(CellConfig)} - stated
+        assert not missing, f"{path.name} does not state {sorted(missing)}"
+        assert parse_bench(["--config", str(path)]).cells
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--epoch", "3"], "unknown flag --epoch; did you mean --epochs"),
+        (["--bta=1"], "unknown flag --bta; did you mean --beta"),
+        (["--data_dir", "x"], "unknown flag --data_dir; did you mean --data-dir"),
+        (["--temp", "0.5"], "unknown flag --temp"),
+        (["MUTAG"], "unknown flag MUTAG"),
+        (["--epochs"], "--epochs: expected one argument"),
+        (["--epochs", "1.5"], "--epochs: .*1.5"),
+        (["--beta", "x"], "--beta: .*x"),
+        (["--beta", ","], "--beta: .*at least one"),
+        (["--standardise", "maybe"], "--standardise: .*maybe"),
+        (["--threads", "0"], "threads must be at least 1, got 0"),
+        (["--method", "ucl,hslc"], "unknown method 'hslc'; did you mean hscl"),
+        (["--protocol", "induktive"], "unknown protocol 'induktive'; did you mean inductive"),
+        (["--beta", "1,nan"], "beta must be a finite number, got nan"),
+        (["--beta", "1,inf"], "beta must be a finite number, got inf"),
+        (["--beta", "-0.5"], "beta must be .*got -0.5"),
+    ],
+)
+def test_a_mistake_is_named_with_what_would_be_right(arguments: list[str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        parse_bench(arguments)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("--lr", "nan"), ("--temperature", "nan"), ("--class-prior", "inf"),
+     ("--threshold-end", "nan"), ("--objective", "jds"), ("--contrast", "two-vew"),
+     ("--readout", "max"), ("--lr-schedule", "cosin")],
+)  # fmt: skip
+def test_a_refused_value_is_named_without_the_parsers_jargon(flag: str, value: str) -> None:
+    message = refusal(flag, value)
+    assert flag.removeprefix("--") in message
+    assert value in message
+    for jargon in ("Union", "subtypes", "typing.", "NoneType", "Expected a float. Got value: nan"):
+        assert jargon not in message
+
+
+def test_options_are_equal_when_asked_equally() -> None:
+    one = parse_bench(["--seeds", "2", "--beta", "1,2"])
+    other = parse_bench(["--beta=1.0,2.0", "--seeds=0,1"])
+    assert one == other
+    assert one != replace(other, device="cpu")

@@ -1,0 +1,309 @@
+"""What an encoder may see: leakage, seeds, folds and members."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor, nn
+
+from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
+from gcl_hard.experiments import protocols
+from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.protocols import build, fit, run_seed
+from gcl_hard.graphs import GraphSet, load
+from gcl_hard.methods import METHODS
+
+CONTRASTS = ("local-global", "two-view")
+
+
+def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> CellConfig:
+    return CellConfig(
+        **{"method": method, "contrast": contrast, "epochs": 2, "batch_size": 64, "layers": 2,
+           "dim": 4, "folds": 3, **settings}
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+@pytest.fixture(scope="module")
+def fold(mutag: GraphSet) -> Fold:
+    return outer_folds(mutag.y.numpy(), seed=0, n_folds=3)[1]
+
+
+def of_graphs(graphs: GraphSet, ids: np.ndarray) -> Tensor:
+    """Ids of the nodes of some graphs."""
+    owner = torch.repeat_interleave(torch.arange(graphs.n_graphs), graphs.node_ptr.diff())
+    return torch.isin(owner, torch.from_numpy(ids)).nonzero().flatten()
+
+
+def with_garbage(
+    graphs: GraphSet, ids: np.ndarray, *, x: float | None = None, y: int | None = None
+) -> GraphSet:
+    """The set with other features or labels (all different) in some graphs."""
+    features, labels = graphs.x.clone(), graphs.y.clone()
+    if x is not None:
+        features[of_graphs(graphs, ids)] = x
+    if y is not None:
+        labels[torch.from_numpy(ids)] = y + torch.arange(len(ids))
+    return replace(graphs, x=features, y=labels)
+
+
+def rewired(graphs: GraphSet, ids: np.ndarray) -> GraphSet:
+    """The set with every edge of some graphs turned into a loop at the graph's first node."""
+    edges = graphs.edge_index.clone()
+    for g in ids:
+        edges[:, graphs.edge_ptr[g] : graphs.edge_ptr[g + 1]] = graphs.node_ptr[g]
+    return replace(graphs, edge_index=edges)
+
+
+def weights(
+    cell: CellConfig, graphs: GraphSet, seed: int = 3, held_out: np.ndarray | None = None
+) -> dict[str, Tensor]:
+    """Everything that a trained model stores: parameters and statistics of its normalisations."""
+    ids = None if held_out is None else torch.from_numpy(held_out)
+    model, _ = fit(cell, graphs, seed, member=1, held_out=ids)
+    return {k: v for k, v in model.state_dict().items() if isinstance(v, Tensor)}
+
+
+def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    assert one.keys() == other.keys()
+    return all(torch.equal(one[key], other[key]) for key in one)
+
+
+# Leakage
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_garbage_in_held_out_graphs_leaves_an_inductive_encoder_bit_identical(
+    method: str, contrast: str, mutag: GraphSet, fold: Fold
+) -> None:
+    cell = small(method, contrast, protocol="inductive")
+    clean = weights(cell, mutag, held_out=fold.test)
+    for x in (float("nan"), 1e30):
+        garbage = with_garbage(rewired(mutag, fold.test), fold.test, x=x, y=1_000)
+        assert same_bits(weights(cell, garbage, held_out=fold.test), clean)
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_garbage_changes_an_encoder_that_sees_all_graphs(
+    method: str, contrast: str, mutag: GraphSet, fold: Fold
+) -> None:
+    cell = small(method, contrast)
+    clean = weights(cell, mutag)
+    assert not same_bits(weights(cell, with_garbage(mutag, fold.test, x=0.5)), clean)
+    other_labels = weights(cell, with_garbage(mutag, fold.test, y=1_000))
+    assert same_bits(other_labels, clean) is not METHODS[method].label_aware
+
+
+def test_graphs_that_are_not_held_out_do_change_an_inductive_encoder(
+    mutag: GraphSet, fold: Fold
+) -> None:
+    cell = small(protocol="inductive")
+    clean = weights(cell, mutag, held_out=fold.test)
+    for changed in (with_garbage(mutag, fold.train[:1], x=0.5), rewired(mutag, fold.train[:1])):
+        assert not same_bits(weights(cell, changed, held_out=fold.test), clean)
+
+
+def test_statistics_of_degree_features_come_from_training_graphs_alone(fold: Fold) -> None:
+    cell = small(protocol="inductive", features="degree-scalar")
+    graphs = load("MUTAG", download=False, features="degree-scalar")
+    garbage = rewired(graphs, fold.test)
+    assert not torch.equal(
+        *(g.standardised_on(torch.arange(g.n_graphs)).x for g in (graphs, garbage))
+    )
+    train = torch.from_numpy(fold.train)
+    clean, dirty = (
+        weights(cell, g.standardised_on(train), held_out=fold.test) for g in (graphs, garbage)
+    )
+    assert same_bits(clean, dirty)
+    whole = weights(cell, graphs, held_out=fold.test)
+    assert not same_bits(clean, whole)
+
+
+@pytest.mark.parametrize("features", ["labels", "degree-scalar"])
+def test_an_inductive_seed_trains_each_encoder_without_its_own_test_fold(
+    features: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = small(protocol="inductive", features=features)
+    graphs = load("MUTAG", download=False, features=features)
+    folds = outer_folds(graphs.y.numpy(), seed=5, n_folds=3)
+    dirty = with_garbage(rewired(graphs, folds[1].test), folds[1].test, x=7.0)
+    clean, garbage = (captured(cell, g, 5, monkeypatch) for g in (graphs, dirty))
+    for k, fold in enumerate(folds):
+        of_fold = [calls[k].embeddings[fold.train] for calls in (clean, garbage)]
+        assert np.array_equal(clean[k].fold.test, fold.test)
+        assert np.array_equal(*of_fold) is (k == 1)
+
+
+class Call(NamedTuple):
+    """What the SVM of a fold was given."""
+
+    embeddings: np.ndarray
+    fold: Fold
+
+
+def captured(
+    cell: CellConfig, graphs: GraphSet, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> list[Call]:
+    """The SVM's input in every fold of an inductive seed."""
+    calls: list[Call] = []
+
+    def svm_fold(z: np.ndarray, labels: np.ndarray, fold: Fold, **_: Any) -> FoldScore:
+        assert np.array_equal(labels, graphs.y.numpy())
+        calls.append(Call(z, fold))
+        return FoldScore(0.5, 1.0, len(fold.train), len(fold.test), 0.5)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(protocols, "svm_fold", svm_fold)
+        run_seed(cell, graphs, seed)
+    return calls
+
+
+# Seeds, folds, members
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+def test_a_seed_fixes_every_bit_and_another_seed_changes_them(
+    contrast: str, mutag: GraphSet
+) -> None:
+    cell = small("hcl", contrast)
+    torch.manual_seed(1)
+    one = weights(cell, mutag, seed=3)
+    torch.manual_seed(2)
+    assert same_bits(weights(cell, mutag, seed=3), one)
+    assert not same_bits(weights(cell, mutag, seed=4), one)
+    assert not same_bits(weights(replace(cell, data_seed=1), mutag, seed=3), one)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "inductive"])
+def test_a_seeds_score_repeats_to_the_bit(protocol: str, mutag: GraphSet) -> None:
+    cell = small(protocol=protocol, epochs=1)
+    one, two = (run_seed(cell, mutag, 1, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert (one.folds, one.final_losses) == (two.folds, two.final_losses)
+    other = run_seed(cell, mutag, 2)
+    assert one.final_losses != other.final_losses
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+def test_members_of_a_seed_differ_and_building_leaves_the_global_state(
+    contrast: str, mutag: GraphSet
+) -> None:
+    cell = small(contrast=contrast)
+    before = torch.get_rng_state()
+    models = [build(cell, mutag.n_features, seed, k) for seed, k in ((0, 0), (0, 1), (1, 0))]
+    assert torch.equal(torch.get_rng_state(), before)
+    again = build(cell, mutag.n_features, 0, 1)
+    states = [dict(model.named_parameters()) for model in (*models, again)]
+    drawn = [name for name, value in states[0].items() if value.ndim == 2]
+    assert drawn
+    for name in drawn:
+        assert torch.equal(states[1][name], states[3][name])
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            assert not torch.equal(states[i][name], states[j][name])
+    if contrast == "two-view":
+        assert len({model.seed for model in models}) == 3
+
+
+def test_a_seeds_folds_are_the_same_for_every_method_and_scikit_learns(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    y = mutag.y.numpy()
+    expected = [test for _, test in StratifiedKFold(3, shuffle=True, random_state=8).split(y, y)]
+    of_paper: list[list[np.ndarray]] = []
+
+    def folds_seen(labels: np.ndarray, **settings: Any) -> list[Fold]:
+        folds = outer_folds(labels, **settings)
+        of_paper.append([fold.test for fold in folds])
+        return folds
+
+    for method in METHODS:
+        cell = small(method, protocol="inductive", epochs=1)
+        tests = [call.fold.test for call in captured(cell, mutag, 8, monkeypatch)]
+        assert all(map(np.array_equal, tests, expected))
+        with monkeypatch.context() as patch:
+            patch.setattr(svm, "outer_folds", folds_seen)
+            run_seed(small(method, epochs=1), mutag, 8)
+    assert len(of_paper) == len(METHODS)
+    for tests in of_paper:
+        assert all(map(np.array_equal, tests, expected))
+
+
+def test_progress_names_encoder_and_epoch(mutag: GraphSet) -> None:
+    for protocol, encoders in (("paper", 1), ("inductive", 3)):
+        seen: list[tuple[int, int]] = []
+        score = run_seed(
+            small(protocol=protocol), mutag, 0, on_epoch=lambda *args, s=seen: s.append(args[:2])
+        )
+        assert seen == [(k, epoch) for k in range(encoders) for epoch in (1, 2)]
+        assert len(score.final_losses) == encoders
+        assert len(score.folds) == 3
+        assert score.seconds_train > 0
+        assert score.seconds_eval > 0
+
+
+def test_a_score_is_the_svms_on_the_embeddings_of_the_trained_encoder(mutag: GraphSet) -> None:
+    cell = small(epochs=1)
+    model, losses = fit(cell, mutag, 2)
+    z = model.embed(mutag.all()).double().numpy()
+    expected = svm.svm_cross_validation(z, mutag.y.numpy(), seed=2, n_folds=3)
+    score = run_seed(cell, mutag, 2)
+    assert score.folds == expected.folds
+    assert score.final_losses == (losses[-1],)
+
+
+# What goes wrong
+
+
+class Wrong(nn.Module):
+    """An encoder that returns node embeddings one column too wide."""
+
+    out_dim = 8
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        n_graphs = int(batch[-1]) + 1
+        return self.weight * torch.ones(len(x), 9), self.weight * torch.ones(n_graphs, 8)
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+def test_an_encoder_of_the_wrong_shape_is_named_with_both_shapes(
+    contrast: str, mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocols, "GIN", Wrong)
+    with pytest.raises(InputError, match=r"graphs \[64, 8\]\), got \(nodes \[\d+, 9\]"):
+        run_seed(small(contrast=contrast), mutag, 0)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "inductive"])
+def test_labels_of_another_dtype_are_refused(protocol: str, mutag: GraphSet) -> None:
+    with pytest.raises(InputError, match="labels: expected integers, got dtype float32"):
+        run_seed(small(protocol=protocol), replace(mutag, y=mutag.y.float()), 0)
+
+
+def test_a_loss_that_is_not_finite_names_epoch_batch_and_setting(mutag: GraphSet) -> None:
+    cell = small(lr=1e30, epochs=3)
+    with pytest.raises(DivergenceError, match=r"epoch 1, batch 2 of 3 \(MUTAG hscl β=1 paper"):
+        run_seed(cell, mutag, 0)
+    held_out = replace(cell, protocol="inductive")
+    with pytest.raises(DivergenceError, match=r"inductive, seed 6, fold 0\)"):
+        run_seed(held_out, mutag, 6)
+
+
+def test_embeddings_that_are_not_finite_are_refused(mutag: GraphSet) -> None:
+    one_step = small(lr=1e30, epochs=1, batch_size=188)  # its only loss is that of the start
+    with pytest.raises(DivergenceError, match=r"embeddings are not finite.*MUTAG hscl.*seed 0"):
+        run_seed(one_step, mutag, 0)

@@ -1,0 +1,263 @@
+"""A command's seeds: saved at once, never run twice, and what is left when one of them stops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import protocols
+from gcl_hard.experiments.options import BenchOptions, parse_bench
+from gcl_hard.experiments.records import SCHEMA_VERSION
+from gcl_hard.experiments.run import Outcome, run
+
+TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=3", "--device=cpu", "--threads=1"]
+
+Started = list[tuple[str, int]]
+
+
+def options(output: Path, *arguments: str) -> BenchOptions:
+    return parse_bench([*TINY, "--output", str(output), *arguments])
+
+
+def go(output: Path, *arguments: str) -> Outcome:
+    return run(options(output, *arguments), Console(file=StringIO()))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """The seeds that are run from now on, with their methods."""
+    seen: Started = []
+    real = protocols.run_seed
+
+    def run_seed(cell: Any, graphs: Any, seed: int, **settings: Any) -> protocols.SeedScore:
+        seen.append((cell.method, seed))
+        return real(cell, graphs, seed, **settings)
+
+    monkeypatch.setattr(protocols, "run_seed", run_seed)
+    return seen
+
+
+@pytest.fixture
+def diverging(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes the loss of one seed NaN."""
+    real = protocols.build
+
+    def make(bad: int) -> None:
+        def build(cell: Any, n_features: int, seed: int, member: int = 0) -> Any:
+            model = real(cell, n_features, seed, member)
+            if seed == bad:
+                forward = model.forward
+
+                def poisoned(graphs: Any) -> Tensor:
+                    loss: Tensor = forward(graphs) * torch.nan
+                    return loss
+
+                model.forward = poisoned  # type: ignore[method-assign]
+            return model
+
+        monkeypatch.setattr(protocols, "build", build)
+
+    return make
+
+
+def records(folder: Path) -> dict[str, Path]:
+    """Saved seeds by method and seed, as in ``ucl_0``."""
+    found = sorted(folder.glob("*_seed*.json"))
+    return {f"{p.stem.split('_')[1]}_{p.stem.rpartition('_seed')[2]}": p for p in found}
+
+
+def numbers(path: Path) -> dict[str, Any]:
+    """A record without what changes from run to run."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return {k: v for k, v in stored.items() if k not in {"seconds_train", "seconds_eval",
+                                                         "finished"}}  # fmt: skip
+
+
+def cells_in(path: str | None) -> list[dict[str, Any]]:
+    assert path is not None
+    cells: list[dict[str, Any]] = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+    return cells
+
+
+# Results
+
+
+def test_every_seed_leaves_a_record_and_the_result_file_agrees(tmp_path: Path) -> None:
+    outcome = go(tmp_path, "--method=ucl,hscl", "--seeds=2")
+    saved = records(tmp_path)
+    assert list(saved) == ["hscl_0", "hscl_1", "ucl_0", "ucl_1"]
+    cells = cells_in(outcome.path)
+    assert [(c["method"], c["seeds"]) for c in cells] == [("ucl", [0, 1]), ("hscl", [0, 1])]
+    for cell in cells:
+        folds = [numbers(saved[f"{cell['method']}_{s}"])["fold_accuracies"] for s in (0, 1)]
+        assert cell["fold_accuracies"] == folds
+        assert cell["accuracies"] == pytest.approx([sum(f) / 3 for f in folds])
+        assert (cell["n_graphs"], cell["n_classes"], cell["n_features"]) == (188, 2, 7)
+        assert (cell["features"], cell["config"]["epochs"]) == ("labels", 1)
+        assert torch.__version__.startswith(cell["versions"]["torch"])
+        assert cell["device"].startswith("CPU")
+        assert cell["seconds_train"] > 0
+        assert cell["seconds_eval"] > 0
+    assert outcome.failures == []
+
+
+def test_the_result_file_stands_where_it_was_asked_for(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere" / "result.json"
+    outcome = go(tmp_path / "out", "--seeds=1", f"--json={target}")
+    assert outcome.path == str(target)
+    assert json.loads(target.read_text(encoding="utf-8"))["schema_version"] == SCHEMA_VERSION
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [records(tmp_path / "out")[
+        "hscl_0"].name]  # fmt: skip
+
+
+def test_progress_names_seed_epoch_and_the_time_left(tmp_path: Path) -> None:
+    console = Console(file=StringIO(), force_terminal=True, width=160)
+    run(options(tmp_path, "--seeds=2", "--epochs=2", "--protocol=inductive"), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for part in ("2 seeds", "seed 0", "seed 1", "encoder 3/3", "epoch 2/2", "ETA"):
+        assert part in text, part
+
+
+# Resuming
+
+
+def test_the_same_command_runs_nothing_twice(tmp_path: Path, started: Started) -> None:
+    arguments = ("--method=ucl,hscl", "--seeds=2")
+    first = cells_in(go(tmp_path, *arguments).path)
+    assert started == [("ucl", 0), ("ucl", 1), ("hscl", 0), ("hscl", 1)]
+    started.clear()
+    assert cells_in(go(tmp_path, *arguments).path) == first
+    assert started == []
+    go(tmp_path, "--method=hscl", "--seeds=1,2", "--objective=jsd", "--dataset=mutag")
+    assert started == [("hscl", 2)]
+
+
+def test_only_lost_and_damaged_seeds_are_run_again_with_the_same_numbers(
+    tmp_path: Path, started: Started
+) -> None:
+    arguments = ("--method=ucl,hscl", "--seeds=2")
+    go(tmp_path, *arguments)
+    saved = records(tmp_path)
+    before = {name: numbers(path) for name, path in saved.items()}
+    stamps = {name: path.stat().st_mtime_ns for name, path in saved.items()}
+    saved["ucl_1"].unlink()
+    content = saved["hscl_0"].read_bytes()
+    saved["hscl_0"].write_bytes(content[: len(content) // 2])
+    started.clear()
+
+    go(tmp_path, *arguments)
+    assert started == [("ucl", 1), ("hscl", 0)]
+    assert {name: numbers(path) for name, path in records(tmp_path).items()} == before
+    kept = {name for name, path in saved.items() if path.stat().st_mtime_ns == stamps[name]}
+    assert kept == set(saved) - {"ucl_1", "hscl_0"}
+
+
+def test_a_record_of_another_schema_is_run_again(tmp_path: Path, started: Started) -> None:
+    go(tmp_path, "--seeds=2")
+    path = records(tmp_path)["hscl_1"]
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    wrong = {**stored, "schema_version": SCHEMA_VERSION + 1, "fold_accuracies": [0.0, 0.0, 0.0]}
+    path.write_text(json.dumps(wrong))
+    started.clear()
+    (cell,) = cells_in(go(tmp_path, "--seeds=2").path)
+    assert started == [("hscl", 1)]
+    assert cell["fold_accuracies"][1] == stored["fold_accuracies"]
+
+
+def test_a_copied_record_does_not_count_as_another_seed(tmp_path: Path) -> None:
+    go(tmp_path, "--seeds=1")
+    path = records(tmp_path)["hscl_0"]
+    path.with_name(path.name.replace("seed0", "seed1")).write_bytes(path.read_bytes())
+    (cell,) = cells_in(go(tmp_path, "--seeds=2").path)
+    assert cell["seeds"] == [0, 1]
+
+
+@pytest.mark.parametrize("changed", ["--epochs=2", "--lr=0.02", "--folds=4", "--data-seed=1"])
+def test_a_changed_setting_never_meets_old_numbers(
+    changed: str, tmp_path: Path, started: Started
+) -> None:
+    go(tmp_path, "--seeds=1")
+    before = {name: path.read_bytes() for name, path in records(tmp_path).items()}
+    go(tmp_path, "--seeds=1", changed)
+    assert started == [("hscl", 0), ("hscl", 0)]
+    assert len(list(tmp_path.glob("*_seed0.json"))) == 2
+    assert before["hscl_0"] in [path.read_bytes() for path in tmp_path.glob("*_seed0.json")]
+
+
+def test_an_interrupt_loses_the_running_seed_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
+) -> None:
+    real = protocols.train
+
+    def train(*args: Any, setting: str, on_epoch: Callable[[int, float], None], **kw: Any) -> Any:
+        def stop(epoch: int, loss: float) -> None:
+            on_epoch(epoch, loss)
+            if setting.endswith("seed 1") and epoch == 2:
+                raise KeyboardInterrupt
+
+        return real(*args, setting=setting, on_epoch=stop, **kw)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(protocols, "train", train)
+        with pytest.raises(KeyboardInterrupt):
+            go(tmp_path, "--seeds=3", "--epochs=3")
+    assert [path.name for path in tmp_path.iterdir()] == [records(tmp_path)["hscl_0"].name]
+    kept = numbers(records(tmp_path)["hscl_0"])
+
+    started.clear()
+    resumed = go(tmp_path, "--seeds=3", "--epochs=3")
+    assert started == [("hscl", 1), ("hscl", 2)]
+    whole = go(tmp_path / "at-once", "--seeds=3", "--epochs=3")
+    assert numbers(records(tmp_path)["hscl_0"]) == kept
+    one, other = cells_in(resumed.path)[0], cells_in(whole.path)[0]
+    assert one["fold_accuracies"] == other["fold_accuracies"]
+
+
+# What goes wrong
+
+
+def test_a_seed_that_diverges_is_reported_and_the_others_stay(
+    tmp_path: Path, diverging: Callable[[int], None]
+) -> None:
+    diverging(1)
+    outcome = go(tmp_path, "--seeds=3", "--batch-size=64")
+    (failure,) = outcome.failures
+    assert failure.startswith("the loss is nan in epoch 1, batch 1 of 3 (MUTAG hscl β=1 paper, se")
+    assert "seed 1)" in failure
+    assert list(records(tmp_path)) == ["hscl_0", "hscl_2"]
+    (cell,) = cells_in(outcome.path)
+    assert cell["seeds"] == [0, 2]
+    assert all(value == value for folds in cell["fold_accuracies"] for value in folds)
+
+
+def test_when_every_seed_diverges_nothing_is_written(tmp_path: Path) -> None:
+    outcome = go(tmp_path, "--seeds=2", "--lr=1e30", "--batch-size=64")
+    assert len(outcome.failures) == 2
+    assert (outcome.results, outcome.path) == ([], None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_can_be_known_before_training_is_refused_before_training(
+    tmp_path: Path, started: Started
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for arguments, says in (
+        (["--device=gpu"], "device must be"),
+        (["--dataset=MUTAG,no/name"], "dataset 'no/name'"),
+        (["--features=attributes"], "not in this set"),
+        (["--folds=64"], "63 members"),
+        ([f"--json={tmp_path / 'folder'}"], "folder"),
+    ):
+        with pytest.raises(InputError, match=says):
+            go(tmp_path / "out", "--seeds=1", *arguments)
+        assert started == [], arguments
+    assert not list((tmp_path / "out").iterdir())

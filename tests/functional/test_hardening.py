@@ -1,0 +1,139 @@
+"""Hardening functions and schedules against their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from gcl_hard import (
+    Annealed,
+    Cosine,
+    Custom,
+    Exponential,
+    InputError,
+    Linear,
+    MeanThreshold,
+    NegativeSampler,
+    Threshold,
+    Uniform,
+)
+from gcl_hard.functional.hardening import Rows
+
+
+def rows(s, gamma=0.5):
+    s = torch.as_tensor(s, dtype=torch.float64)
+    return Rows(s, gamma, s / gamma, torch.ones_like(s, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("hardening", [Uniform(), Exponential(1.5), Threshold(0.2)])
+def test_elementwise_hardenings_are_definition_1(hardening):
+    eta = hardening.log_eta(rows([torch.linspace(-1, 1, 101).tolist()])).exp()
+    assert (eta >= 0).all()
+    assert (eta.diff() >= 0).all()
+    slope = hardening.slope(0.5)
+    s = torch.tensor([[0.5, 0.7]], dtype=torch.float64, requires_grad=True)
+    log_eta = hardening.log_eta(rows(s))
+    if log_eta.requires_grad:
+        (grad,) = torch.autograd.grad(log_eta.sum(), s)
+        assert torch.equal(grad, torch.full_like(grad, slope))
+    else:
+        assert slope == 0
+
+
+def test_threshold_of_a_literal_tau_is_the_papers_step():
+    """1[e^t ≥ τ] for the τ of Fig. 4 and 5."""
+    s = torch.linspace(-1, 1, 2001, dtype=torch.float64)[None]
+    for tau, cosine in ((math.exp(-0.5), -0.25), (math.exp(-0.1), -0.05)):
+        step = Threshold.from_tau(tau, temperature=0.5)
+        assert abs(step.cosine - cosine) < 1e-12
+        away = (s - cosine).abs() > 1e-9
+        expected = ((s / 0.5).exp() >= tau)[away]
+        assert torch.equal((step.log_eta(rows(s)) == 0)[away], expected)
+
+
+def test_mean_threshold_keeps_the_hardest_of_a_collapsed_row():
+    """Rounding may lift the mean above every entry: the row must not come out empty."""
+    for value in (0.1, 1 / 3, 0.7, 0.9999999):
+        for n in (3, 7, 111):
+            collapsed = MeanThreshold().log_eta(rows([[value] * n]))
+            assert torch.equal(collapsed, torch.zeros_like(collapsed))
+
+
+def test_mean_threshold_averages_over_others_only():
+    s = torch.tensor([[0.9, 0.0, 0.2]], dtype=torch.float64)
+    others = torch.tensor([[False, True, True]])
+    kept = MeanThreshold().log_eta(Rows(s, 0.5, s / 0.5, others)) == 0
+    assert kept[0, 1:].tolist() == [False, True]  # 0.9 would have lifted the mean above 0.2
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda t: -t, "falls from"),
+        (lambda t: t.log(), "log η must be below"),
+        (lambda t: t / 0.0, "log η must be below"),
+        (lambda t: t.sum(), "elementwise"),
+        (lambda t: t[:-1], "elementwise"),
+    ],
+)
+def test_what_is_no_hardening_is_refused_with_the_reason(function, message):
+    with pytest.raises(InputError, match=message):
+        Custom(function).check(temperature=0.5)
+
+
+def test_custom_that_claims_to_be_positive_is_checked():
+    with pytest.raises(InputError, match="positive=True"):
+        Custom(lambda t: torch.where(t > 0, 0.0, -math.inf), positive=True).check(0.5)
+
+
+@pytest.mark.parametrize("beta", [-0.1, math.nan, math.inf, Linear(1.0, -1.0)])
+def test_beta_out_of_range_is_refused(beta):
+    with pytest.raises(InputError):
+        Exponential(beta)
+
+
+@pytest.mark.parametrize("cosine", [1.1, math.nan, Linear(0.0, 2.0)])
+def test_threshold_out_of_range_is_refused(cosine):
+    with pytest.raises(InputError):
+        Threshold(cosine)
+
+
+def test_linear_schedule_is_equation_4():
+    for start in (-0.5, -0.3, -0.1):
+        for end in (-0.1, 0.0, 0.1):
+            for epoch in range(1, 201):
+                expected = start + (epoch - 1) / 199 * (end - start)
+                assert abs(Linear(start, end).at(epoch, 200) - expected) < 1e-15
+
+
+def test_annealing_is_the_appendix_step_by_step():
+    """β_{i+1} = β_i − β/ℓ in epoch i · e/ℓ + 1, counting epochs from 1."""
+    beta, changes, epochs = 2.0, 5, 100
+    current, expected = beta, []
+    for epoch in range(1, epochs + 1):
+        if epoch > 1 and (epoch - 1) % (epochs // changes) == 0:
+            current -= beta / changes
+        expected.append(current)
+    ours = [Annealed(beta, changes).at(epoch, epochs) for epoch in range(1, epochs + 1)]
+    assert ours == pytest.approx(expected, abs=1e-12)
+    assert ours[-1] == pytest.approx(beta / changes)
+
+
+def test_cosine_schedule_ends_where_it_should():
+    assert Cosine(3.0, 1.0).at(1, 50) == 3.0
+    assert Cosine(3.0, 1.0).at(50, 50) == pytest.approx(1.0)
+    assert Cosine(3.0, 1.0).at(1, 1) == 3.0
+
+
+def test_sampler_follows_its_schedule():
+    sampler = NegativeSampler("others", Exponential(Linear(0.0, 4.0)))
+    s = torch.tensor([[0.0, 0.5]])
+    everyone = torch.ones_like(s, dtype=torch.bool)
+    for epoch, beta in ((1, 0.0), (3, 2.0), (5, 4.0)):
+        sampler.set_epoch(epoch, 5)
+        log_q = sampler(s, others=everyone, temperature=0.5).log_q[0]
+        assert (log_q[1] - log_q[0]).item() == pytest.approx(beta)
+    with pytest.raises(InputError, match="epoch must be between 1 and 5, got 6"):
+        sampler.set_epoch(6, 5)

@@ -1,0 +1,276 @@
+"""Encoders and models: against hand-written passes, and in the hands of a user."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import global_add_pool
+
+from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, TwoView, load
+from tests.reference import loops
+
+IDS = [0, 1, 3, 2, 8]  # of both classes
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG")
+
+
+def small_batch(mutag):
+    return mutag.batch(torch.tensor(IDS))
+
+
+class MyEncoder(nn.Module):
+    """What a user might bring: one linear layer, summed."""
+
+    def __init__(self, width=6, graph_width=None):
+        super().__init__()
+        self.linear = nn.Linear(7, width)
+        self.graph = nn.Linear(width, graph_width or width)
+
+    def forward(self, x, edge_index, batch):
+        nodes = self.linear(x)
+        return nodes, self.graph(global_add_pool(nodes, batch))
+
+
+@pytest.mark.parametrize("readout", ["sum", "mean"])
+def test_gin_equals_its_equation_node_by_node(mutag, readout):
+    """Linear-ReLU-Linear of the node plus its neighbours, ReLU, BatchNorm over the batch."""
+    torch.manual_seed(0)
+    batch = small_batch(mutag)
+    gin = GIN(7, dim=4, layers=2, readout=readout).double()
+    nodes, graphs = gin(batch.x.double(), batch.edge_index, batch.batch)
+    h, layers = batch.x.double(), []
+    for conv, norm in zip(gin.convs, gin.norms, strict=True):
+        first, _, second = conv.nn
+        rows = []
+        for v in range(len(h)):
+            total = h[v] + sum(
+                (h[u] for u, w in batch.edge_index.T.tolist() if w == v), torch.zeros(())
+            )
+            hidden = (first.weight @ total + first.bias).clamp(min=0)
+            rows.append((second.weight @ hidden + second.bias).clamp(min=0))
+        stacked = torch.stack(rows)
+        mean, var = stacked.mean(0), stacked.var(0, unbiased=False)
+        h = (stacked - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias
+        layers.append(h)
+    expected = torch.cat(layers, 1)
+    torch.testing.assert_close(nodes, expected, rtol=1e-10, atol=1e-10)
+    for g in range(5):
+        mine = expected[batch.batch == g]
+        pooled = mine.sum(0) if readout == "sum" else mine.mean(0)
+        torch.testing.assert_close(graphs[g], pooled, rtol=1e-10, atol=1e-10)
+
+
+def test_gin_starts_from_xavier_weights():
+    torch.manual_seed(0)
+    gin = GIN(7, dim=64, layers=2)
+    for linear in (m for m in gin.modules() if isinstance(m, nn.Linear)):
+        bound = (6 / (linear.in_features + linear.out_features)) ** 0.5
+        assert 0.9 * bound < linear.weight.abs().max() <= bound
+        assert torch.equal(linear.bias, torch.zeros_like(linear.bias))
+
+
+@pytest.mark.parametrize("method", ["ucl", "dcl", "hucl", "hcl", "scl", "hscl"])
+def test_infograph_is_heads_around_the_loss(mutag, method):
+    torch.manual_seed(0)
+    batch = small_batch(mutag)
+    model = InfoGraph(GIN(7, dim=4, layers=2), method=method, beta=1.3).double()
+    batch.x = batch.x.double()
+    nodes, graphs = model.encoder(batch.x, batch.edge_index, batch.batch)
+
+    def head(h, z):
+        inner = h.block(z)
+        return (inner + z @ h.shortcut.weight.T + h.shortcut.bias).detach()
+
+    row = METHODS[method]
+    expected = loops.local_global(
+        head(model.node_head, nodes).tolist(),
+        head(model.graph_head, graphs).tolist(),
+        batch.batch.tolist(),
+        batch.y.tolist(),
+        admit=row.admit,
+        eta=lambda t: math.exp(1.3 * t) if row.hardening else 1.0,
+        objective="jsd",
+        prior=0.1 if row.debias else None,
+    )
+    assert len(set(batch.y.tolist())) == 2
+    assert abs(model(batch).item() - expected) < 1e-9
+
+
+def test_head_is_three_linear_relu_and_a_linear_shortcut():
+    from gcl_hard.graphs.infograph import Head
+
+    torch.manual_seed(0)
+    head, z = Head(5), torch.randn(3, 5)
+    linears = [m for m in head.block if isinstance(m, nn.Linear)]
+    assert len(linears) == 3
+    out = z
+    for linear in linears:
+        out = torch.relu(out @ linear.weight.T + linear.bias)
+    torch.testing.assert_close(head(z), out + z @ head.shortcut.weight.T + head.shortcut.bias)
+
+
+@pytest.mark.parametrize("model_type", [InfoGraph, TwoView])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_every_model(mutag, model_type, method):
+    torch.manual_seed(0)
+    model = model_type(GIN(7, dim=8, layers=2), method=method)
+    loss = model(mutag.batch(torch.arange(32)))
+    loss.backward()
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    assert loss.isfinite()
+    assert grads
+    assert all(g.isfinite().all() for g in grads)
+    assert any(g.abs().max() > 0 for g in grads)
+
+
+def test_a_users_encoder_fits_and_keeps_its_weights(mutag):
+    encoder = MyEncoder()
+    before = copy.deepcopy(encoder.state_dict())
+    model = InfoGraph(encoder=encoder, out_dim=6, method="hscl", beta=1.0)
+    assert model(small_batch(mutag)).isfinite()
+    assert model.embed(small_batch(mutag)).shape == (5, 6)
+    for key, value in encoder.state_dict().items():
+        assert torch.equal(value, before[key])
+
+
+def test_a_pyg_batch_fits_too(mutag):
+    graphs = [
+        Data(x=torch.ones(3, 7), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([k % 2]))
+        for k in range(4)
+    ]
+    model = InfoGraph(MyEncoder(), out_dim=6)
+    assert model(Batch.from_data_list(graphs)).isfinite()
+
+
+def test_embedding_is_eval_mode_without_gradient_and_leaves_the_mode(mutag):
+    torch.manual_seed(0)
+    model = InfoGraph(GIN(7))
+    batch = small_batch(mutag)
+    model(batch)
+    running = copy.deepcopy(model.state_dict())
+    z = model.embed(batch)
+    assert model.training
+    assert not z.requires_grad
+    for key, value in model.state_dict().items():
+        if torch.is_tensor(value):
+            assert torch.equal(value, running[key])
+    model.eval()
+    torch.testing.assert_close(z, model.encoder(batch.x, batch.edge_index, batch.batch)[1])
+    alone = torch.cat([model.embed(mutag.batch(torch.tensor([i]))) for i in IDS])
+    torch.testing.assert_close(z, alone, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "out_dim", "message"),
+    [
+        (MyEncoder(6), 5, r"graphs \[5, 5\]\), got \(nodes \[\d+, 6\], graphs \[5, 6\]\); is"),
+        (MyEncoder(6, 4), 6, r"got \(nodes \[\d+, 6\], graphs \[5, 4\]\)"),
+        (nn.Identity(), None, "out_dim must be the width of Identity's embeddings"),
+    ],
+)
+def test_a_wrong_encoder_is_told_both_shapes(mutag, encoder, out_dim, message):
+    with pytest.raises(InputError, match=message):
+        InfoGraph(encoder, out_dim)(small_batch(mutag))
+
+
+def test_an_encoder_that_returns_no_pair_is_told(mutag):
+    class Single(MyEncoder):
+        def forward(self, x, edge_index, batch):
+            return super().forward(x, edge_index, batch)[1]
+
+    with pytest.raises(InputError, match=r"must return \(nodes \[.*a pair of tensors, got Tensor"):
+        InfoGraph(Single(), 6)(small_batch(mutag))
+
+
+def test_graphs_without_features_are_told_what_to_do(mutag):
+    batch = small_batch(mutag)
+    batch.x = None
+    with pytest.raises(InputError, match="no node features"):
+        InfoGraph(MyEncoder(), 6)(batch)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (torch.zeros(4, dtype=torch.int64), r"shape \[5\], one per item, got \[4\]"),
+        (torch.zeros(5), "must be integers"),
+        (None, "needs labels"),
+    ],
+)
+def test_wrong_labels_are_told(mutag, labels, message):
+    batch = small_batch(mutag)
+    batch.y = labels
+    with pytest.raises(InputError, match=message):
+        InfoGraph(GIN(7), method="hscl")(batch)
+    assert InfoGraph(GIN(7), method="ucl")(batch).isfinite()
+
+
+def test_loss_and_options_do_not_mix():
+    loss = ContrastiveLoss(NegativeSampler("others", Exponential(1.0)), objective="jsd")
+    assert InfoGraph(GIN(7), loss=loss).loss is loss
+    with pytest.raises(InputError, match="either loss or beta"):
+        InfoGraph(GIN(7), loss=loss, beta=1.0)
+
+
+def test_two_view_without_augmentation_contrasts_a_graph_with_itself(mutag):
+    torch.manual_seed(0)
+    model = TwoView(GIN(7), method="ucl", augmentations=())
+    model.eval()
+    batch = small_batch(mutag)
+    z = model.projection(model.encoder(batch.x, batch.edge_index, batch.batch)[1])
+    torch.testing.assert_close(model(batch), model.loss(z, z))
+
+
+def test_two_view_draws_from_its_own_seed(mutag):
+    batch = small_batch(mutag)
+    values = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(0)
+        values.append(TwoView(GIN(7), method="ucl", seed=seed)(batch).item())
+    assert values[0] == values[1]
+    assert values[0] != values[2]
+
+
+def test_bad_augmentations_are_told():
+    with pytest.raises(InputError, match="unknown augmentation 'drop-node'; did you mean drop-no"):
+        TwoView(GIN(7), augmentations=("drop-node",))
+    with pytest.raises(InputError, match=r"strength must be in \[0, 1\)"):
+        TwoView(GIN(7), strength=1.0)
+
+
+def test_gin_refuses_bad_sizes(mutag):
+    with pytest.raises(InputError, match="layers must be at least 1, got 0"):
+        GIN(7, layers=0)
+    with pytest.raises(InputError, match="unknown readout 'max'"):
+        GIN(7, readout="max")
+    with pytest.raises(InputError, match="7 wide, this GIN takes 5"):
+        InfoGraph(GIN(5))(small_batch(mutag))
+
+
+def test_torch_scatter_changes_nothing(mutag, monkeypatch):
+    """With and without the optional extra: the same embeddings and gradients."""
+    pytest.importorskip("torch_scatter", reason="the optional extra `scatter` is not installed")
+    import torch_geometric.typing
+    import torch_geometric.utils._scatter as scatter_module
+
+    results = []
+    for with_extra in (True, False):
+        for module in (torch_geometric.typing, scatter_module.torch_geometric.typing):
+            monkeypatch.setattr(module, "WITH_TORCH_SCATTER", with_extra)
+        torch.manual_seed(0)
+        model = InfoGraph(GIN(7), method="hscl")
+        loss = model(small_batch(mutag))
+        loss.backward()
+        grads = [p.grad for p in model.parameters()]
+        results.append([loss, *grads])
+    for with_it, without in zip(*results, strict=True):
+        torch.testing.assert_close(with_it, without)
