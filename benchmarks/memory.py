@@ -46,7 +46,8 @@ def loss_alone(case: str, model: InfoGraph, batch: GraphBatch) -> LiveTensors:
         nodes, z = model.node_head(nodes), model.graph_head(z)
     nodes.requires_grad_()
     z.requires_grad_()
-    with LiveTensors(large=len(nodes) * len(z)) as live:
+    live = LiveTensors(large=len(nodes) * len(z))
+    with live:
         if case == "common":
             masks = masks_by_loop(batch.batch, len(z))
             labels = (batch.y[batch.batch], batch.y)

@@ -6,14 +6,12 @@ Run: python benchmarks/svm_speed.py [--out results.csv] [--pairs 3]
 from __future__ import annotations
 
 import argparse
-import csv
-import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pairs import Table, Values, ratios, timed
 from sklearn import config_context
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -24,7 +22,6 @@ from threadpoolctl import threadpool_limits
 from gcl_hard.evaluation import C_GRID, outer_folds, svm_cross_validation
 
 CASES = ((188, 2), (600, 6), (1000, 2))
-COLUMNS = ("benchmark", "case", "metric", "median", "min", "max", "unit", "pairs")
 SEED = 0
 
 FloatMatrix = NDArray[np.float64]
@@ -83,31 +80,20 @@ def bare_solver_seconds(X: FloatMatrix, y: Labels, standardise: bool, chosen: li
     return seconds
 
 
-def timed(call: Callable[[], Outcome]) -> tuple[float, Outcome]:
-    start = time.perf_counter()
-    outcome = call()
-    return time.perf_counter() - start, outcome
-
-
-def measure(n: int, n_classes: int, standardise: bool, pairs: int) -> dict[str, list[float]]:
+def measure(n: int, n_classes: int, standardise: bool, pairs: int) -> Values:
     """Times and ratios of interleaved runs: A B A B, so that both meet the same machine."""
     X, y = random_gin_readouts(n, n_classes)
-    seconds: dict[str, list[float]] = {"GridSearchCV": [], "ours": [], "bare solver": []}
+    seconds: Values = {"GridSearchCV": [], "ours": [], "bare solver": []}
     for _ in range(pairs):
-        reference, expected = timed(lambda: grid_search(X, y, standardise))
+        theirs, expected = timed(lambda: grid_search(X, y, standardise))
         own, got = timed(lambda: ours(X, y, standardise))
         assert got == expected, f"n={n}: results differ: {got} against {expected}"
-        seconds["GridSearchCV"].append(reference)
+        seconds["GridSearchCV"].append(theirs)
         seconds["ours"].append(own)
         chosen = [C for _, C in got]
         seconds["bare solver"].append(bare_solver_seconds(X, y, standardise, chosen))
-    ratios = {
-        f"GridSearchCV / {name}": [
-            a / b for a, b in zip(seconds["GridSearchCV"], seconds[name], strict=True)
-        ]
-        for name in ("ours", "bare solver")
-    }
-    return seconds | ratios
+    reference = "GridSearchCV"
+    return seconds | ratios(seconds, [(reference, name) for name in ("ours", "bare solver")])
 
 
 def main() -> None:
@@ -115,23 +101,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="CSV file to write")
     parser.add_argument("--pairs", type=int, default=3, help="interleaved runs of each (3)")
     arguments = parser.parse_args()
-    rows = []
-    print(f"{'case':32}{'metric':28}{'median':>9}{'min':>9}{'max':>9}")
+    table = Table("svm_speed")
     for n, n_classes in CASES:
         for standardise in (False, True):
             case = f"n={n} classes={n_classes} {'standardised' if standardise else 'raw'}"
             with threadpool_limits(1):
-                measured = measure(n, n_classes, standardise, arguments.pairs)
-            for metric, values in measured.items():
-                figures = [statistics.median(values), min(values), max(values)]
-                print(f"{case:32}{metric:28}" + "".join(f"{v:9.3f}" for v in figures), flush=True)
-                unit = "x" if "/" in metric else "s"
-                cells = [f"{v:.4f}" for v in figures]
-                rows.append(("svm_speed", case, metric, *cells, unit, arguments.pairs))
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        with arguments.out.open("w", newline="") as file:
-            csv.writer(file).writerows([COLUMNS, *rows])
+                table.add(case, measure(n, n_classes, standardise, arguments.pairs))
+    table.write(arguments.out)
 
 
 if __name__ == "__main__":

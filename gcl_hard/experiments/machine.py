@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from pathlib import Path
 
 import torch
 
@@ -49,7 +50,15 @@ def device_name(device: torch.device) -> str:
     """A device in words, for the result file."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"CPU {platform.processor() or platform.machine()}, {torch.get_num_threads()} thread(s)"
+    return f"CPU {_processor()}, {torch.get_num_threads()} thread(s)"
+
+
+def _processor() -> str:
+    """Its model where Linux tells, else what Python knows."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
 
 
 def available_cores() -> int:

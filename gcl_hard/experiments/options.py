@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from argparse import SUPPRESS, Action
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from jsonargparse import ArgumentError, ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 from jsonargparse.typing import register_type
 
 from gcl_hard.errors import InputError, nearest
@@ -72,6 +73,19 @@ for _type, _reader in _READERS:
     register_type(_type, serializer=list, deserializer=_reader, fail_already_registered=False)
 
 
+class _Help(DefaultHelpFormatter):
+    """Help with defaults as one would write them, and without Python's names of types."""
+
+    def _get_help_string(self, action: Action) -> str:
+        text, default = action.help or "", action.default
+        if default is None or default == SUPPRESS or not action.option_strings:
+            return text
+        if isinstance(default, tuple):
+            default = ",".join(f"{item:g}" if isinstance(item, float) else str(item)
+                               for item in default)  # fmt: skip
+        return f"{text} (default: {str(default).lower() if isinstance(default, bool) else default})"
+
+
 @dataclass(frozen=True)
 class BenchOptions:
     """What ``python -m gcl_hard.bench`` was asked for.
@@ -103,10 +117,14 @@ def bench_parser() -> ArgumentParser:
         "SVM. Several data sets, methods, β or protocols (a,b,c) run in all combinations; what "
         "is finished is not run again.",
         epilog="Example: python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
+        usage="python -m gcl_hard.bench [--dataset NAMES] [--method NAMES] [--beta NUMBERS] [...]",
+        formatter_class=_Help,
         allow_abbrev=False,
         exit_on_error=False,
     )
-    parser.add_argument("--config", action="config", help="YAML with any of these; flags win")
+    parser.add_argument(
+        "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
+    )
     hints = get_type_hints(CellConfig, include_extras=True)
     for field in fields(CellConfig):
         kind, text = hints[field.name].__origin__, hints[field.name].__metadata__[0]
@@ -206,7 +224,8 @@ def _hint(word: str, options: list[str]) -> str:
 
 
 def _metavar(name: str) -> str:
-    special: dict[str, str] = {"config": "FILE", "json": "FILE", "data-dir": "DIR", "output": "DIR"}
+    special = {"json": "FILE", "data-dir": "DIR", "output": "DIR", "beta": "NUMBERS"}
+    special |= dict.fromkeys(("dataset", "method", "protocol", "augmentations"), "NAMES")
     return special.get(name, name.upper().replace("-", "_").split("_")[-1])
 
 

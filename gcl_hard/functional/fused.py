@@ -42,7 +42,8 @@ class _JSDNegatives(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         scores = nodes @ graphs.T
         t_pos = scores.gather(1, own[:, None])[:, 0].clone()
-        scale = _scale(scores, own)
+        uniform = isinstance(setting.hardening, Uniform)
+        scale = scores.new_ones(()) if uniform else _scale(scores, own)
         expected = torch.empty_like(t_pos)
         empty = torch.empty_like(own, dtype=torch.bool)
         for rows in _blocks(scores):
@@ -79,10 +80,9 @@ def _overwrite(
     else:
         s = (t / scale).masked_fill_(~admitted, 0.0)
         log_eta = setting.hardening.log_eta(Rows(s, setting.temperature, s, admitted))
-        log_eta = log_eta.masked_fill(~admitted, -math.inf)
-        empty = (log_eta == -math.inf).all(1)
-        q = log_eta.masked_fill(empty[:, None], 0.0).softmax(1)
-        q.masked_fill_(empty[:, None], 0.0)
+        log_eta = log_eta.masked_fill_(~admitted, -math.inf)
+        empty = log_eta.amax(1) == -math.inf
+        q = log_eta.masked_fill_(empty[:, None], 0.0).softmax(1)
     expected = torch.linalg.vecdot(q, h)
     torch.mul(q, sigmoid, out=t)
     slope = setting.hardening.slope(setting.temperature)
@@ -135,8 +135,8 @@ def jsd_negatives(
         detach: whether q is a constant to the gradient.
 
     Returns:
-        ``expected`` float [N], 0 in empty rows; ``t_pos`` float [N], score of the node's own
-        graph; ``empty`` bool [N], nodes without a negative.
+        ``expected`` float [N], finite but without meaning in empty rows; ``t_pos`` float [N],
+        score of the node's own graph; ``empty`` bool [N], nodes without a negative.
 
     Source:
         The general path of ``ContrastiveLoss`` is its oracle; the gradient is elementary.

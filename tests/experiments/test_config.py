@@ -197,13 +197,13 @@ def test_a_value_that_means_nothing_is_refused_by_name(settings: dict[str, Any],
 )  # fmt: skip
 def test_no_number_may_be_nan_or_infinite(name: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{name.replace('_', '-')} must be a finite number"):
-        CellConfig(**{name: value})
+        from_dict({name: value})
 
 
 @pytest.mark.parametrize("name", ["threshold_start", "threshold_end"])
 def test_a_threshold_method_without_a_threshold_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=name.replace("_", "-")):
-        CellConfig(**{"method": "hscl-tau", name: None})
+        from_dict({"method": "hscl-tau", name: None})
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_threshold_method_without_a_threshold_is_refused(name: str) -> None:
 def test_a_number_out_of_range_is_refused_by_methods_that_do_not_use_it(
     settings: dict[str, Any],
 ) -> None:
-    with pytest.raises(InputError, match="beta|threshold"):
+    with pytest.raises(InputError, match=r"beta|threshold"):
         CellConfig(**settings)
 
 

@@ -16,11 +16,12 @@ from gcl_hard.experiments.options import bench_parser, parse_bench
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "graphs"
 
-FLAGS = (
-    "--dataset --method --protocol --beta --threshold-start --threshold-end --temperature "
-    "--class-prior --objective --contrast --epochs --batch-size --lr --layers --dim --seeds "
-    "--device --data-dir --config --output --json --help"
-).split()
+FLAGS = [
+    "--dataset", "--method", "--protocol", "--beta", "--threshold-start", "--threshold-end",
+    "--temperature", "--class-prior", "--objective", "--contrast", "--epochs", "--batch-size",
+    "--lr", "--layers", "--dim", "--seeds", "--device", "--data-dir", "--config", "--output",
+    "--json", "--help",
+]  # fmt: skip
 
 
 def only_cell(*arguments: str) -> CellConfig:

@@ -18,8 +18,9 @@ from gcl_hard.experiments import protocols
 from gcl_hard.experiments.options import BenchOptions, parse_bench
 from gcl_hard.experiments.records import SCHEMA_VERSION
 from gcl_hard.experiments.run import Outcome, run
+from gcl_hard.training import loop
 
-TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=3", "--device=cpu", "--threads=1"]
+TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1"]
 
 Started = list[tuple[str, int]]
 
@@ -100,7 +101,7 @@ def test_every_seed_leaves_a_record_and_the_result_file_agrees(tmp_path: Path) -
     for cell in cells:
         folds = [numbers(saved[f"{cell['method']}_{s}"])["fold_accuracies"] for s in (0, 1)]
         assert cell["fold_accuracies"] == folds
-        assert cell["accuracies"] == pytest.approx([sum(f) / 3 for f in folds])
+        assert cell["accuracies"] == pytest.approx([sum(f) / 2 for f in folds])
         assert (cell["n_graphs"], cell["n_classes"], cell["n_features"]) == (188, 2, 7)
         assert (cell["features"], cell["config"]["epochs"]) == ("labels", 1)
         assert torch.__version__.startswith(cell["versions"]["torch"])
@@ -123,7 +124,7 @@ def test_progress_names_seed_epoch_and_the_time_left(tmp_path: Path) -> None:
     console = Console(file=StringIO(), force_terminal=True, width=160)
     run(options(tmp_path, "--seeds=2", "--epochs=2", "--protocol=inductive"), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    for part in ("2 seeds", "seed 0", "seed 1", "encoder 3/3", "epoch 2/2", "ETA"):
+    for part in ("2 seeds", "seed 0", "seed 1", "encoder 2/2", "epoch 2/2", "ETA"):
         assert part in text, part
 
 
@@ -165,7 +166,7 @@ def test_a_record_of_another_schema_is_run_again(tmp_path: Path, started: Starte
     go(tmp_path, "--seeds=2")
     path = records(tmp_path)["hscl_1"]
     stored = json.loads(path.read_text(encoding="utf-8"))
-    wrong = {**stored, "schema_version": SCHEMA_VERSION + 1, "fold_accuracies": [0.0, 0.0, 0.0]}
+    wrong = {**stored, "schema_version": SCHEMA_VERSION + 1, "fold_accuracies": [0.0, 0.0]}
     path.write_text(json.dumps(wrong))
     started.clear()
     (cell,) = cells_in(go(tmp_path, "--seeds=2").path)
@@ -181,22 +182,22 @@ def test_a_copied_record_does_not_count_as_another_seed(tmp_path: Path) -> None:
     assert cell["seeds"] == [0, 1]
 
 
-@pytest.mark.parametrize("changed", ["--epochs=2", "--lr=0.02", "--folds=4", "--data-seed=1"])
-def test_a_changed_setting_never_meets_old_numbers(
-    changed: str, tmp_path: Path, started: Started
-) -> None:
+def test_a_changed_setting_never_meets_old_numbers(tmp_path: Path, started: Started) -> None:
     go(tmp_path, "--seeds=1")
-    before = {name: path.read_bytes() for name, path in records(tmp_path).items()}
-    go(tmp_path, "--seeds=1", changed)
-    assert started == [("hscl", 0), ("hscl", 0)]
-    assert len(list(tmp_path.glob("*_seed0.json"))) == 2
-    assert before["hscl_0"] in [path.read_bytes() for path in tmp_path.glob("*_seed0.json")]
+    path = records(tmp_path)["hscl_0"]
+    before = path.read_bytes()
+    changes = ("--epochs=2", "--lr=0.02", "--folds=3", "--data-seed=1")
+    for done, changed in enumerate(changes, start=1):
+        go(tmp_path, "--seeds=1", changed)
+        assert started == [("hscl", 0)] * (done + 1), changed
+        assert len(list(tmp_path.glob("*_seed0.json"))) == done + 1
+    assert path.read_bytes() == before
 
 
 def test_an_interrupt_loses_the_running_seed_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
-    real = protocols.train
+    real = loop.train
 
     def train(*args: Any, setting: str, on_epoch: Callable[[int, float], None], **kw: Any) -> Any:
         def stop(epoch: int, loss: float) -> None:
@@ -236,7 +237,7 @@ def test_a_seed_that_diverges_is_reported_and_the_others_stay(
     assert list(records(tmp_path)) == ["hscl_0", "hscl_2"]
     (cell,) = cells_in(outcome.path)
     assert cell["seeds"] == [0, 2]
-    assert all(value == value for folds in cell["fold_accuracies"] for value in folds)
+    assert all(0 <= value <= 100 for folds in cell["fold_accuracies"] for value in folds)
 
 
 def test_when_every_seed_diverges_nothing_is_written(tmp_path: Path) -> None:
