@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import doctest
+import importlib.util
 import io
 import re
 import shlex
@@ -122,3 +124,15 @@ def test_every_public_name_stands_in_the_api_page() -> None:
     for module in (gcl_hard, graphs, evaluation):
         names = {f"{module.__name__}.{name}" for name in set(module.__all__) - constants}
         assert names <= shown, sorted(names - shown)
+
+
+def test_docstrings_become_markdown() -> None:
+    pytest.importorskip("griffe", reason="needs the docs extra")
+    spec = importlib.util.spec_from_file_location("docstrings", ROOT / "docs/docstrings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -67,8 +67,8 @@ class CrossValidation:
 
     @property
     def fold_std(self) -> float:
-        """Standard deviation of the test accuracy over the folds (divided by their number)."""
-        return float(np.std(self.fold_accuracies))
+        """Sample standard deviation of the test accuracy over the folds."""
+        return float(np.std(self.fold_accuracies, ddof=1))
 
 
 def inner_folds(labels: NDArray[np.int64], *, n_inner: int, seed: int) -> list[Fold]:

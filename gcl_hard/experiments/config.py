@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
@@ -90,6 +90,21 @@ class CellConfig:
             object.__setattr__(self, name, value)
         self.optimisation()
         self.loss()
+        if self.features != "auto" or self.contrast == "two-view":
+            self._check_graph_names()
+
+    def _check_graph_names(self) -> None:
+        from gcl_hard.graphs.features import check_kind  # torch-geometric takes seconds
+
+        check_kind(self.features)
+        if self.contrast == "two-view":
+            from gcl_hard.graphs.augment import AUGMENTATIONS
+
+            for name in self.augmentations or ():
+                if name not in AUGMENTATIONS:
+                    raise unknown("augmentation", name, AUGMENTATIONS)
+            if not 0 <= (self.strength or 0.0) < 1:
+                raise InputError(f"strength must be in [0, 1), got {self.strength}")
 
     def _without_defaults(self) -> dict[str, Any]:
         """Fields with what "if not given" means filled in, and those that do not apply emptied.
@@ -97,6 +112,8 @@ class CellConfig:
         So that one experiment has one config, however it was asked for.
         """
         row = method(self.method)
+        if self.beta is not None and self.beta < 0:
+            raise InputError(f"beta must be at least 0, got {self.beta}")
         two_view = self.contrast == "two-view"
         objective = self.objective or ("infonce" if two_view else "jsd")
         filled: dict[str, Any] = {"method": row.name, "objective": objective}
@@ -107,10 +124,13 @@ class CellConfig:
         elif self.beta is None:
             raise InputError(f"{row.name} needs a beta")
         for name in ("threshold_start", "threshold_end"):
+            value = getattr(self, name)
+            if value is not None and not -1 <= value <= 1:
+                raise InputError(f"{_flag(name)} is a cosine, in [-1, 1], got {value}")
             if row.hardening != "threshold":
                 filled[name] = None
-            elif not -1 <= (value := getattr(self, name)) <= 1:
-                raise InputError(f"{_flag(name)} is a cosine, in [-1, 1], got {value}")
+            elif value is None:
+                raise InputError(f"{row.name} needs a {_flag(name)}")
         if row.debias and self.class_prior is None:
             filled["class_prior"] = DEFAULT_CLASS_PRIOR
         if not two_view:
@@ -118,6 +138,9 @@ class CellConfig:
         else:
             filled["augmentations"] = self.augmentations or ("mask-attributes", "perturb-edges")
             filled["strength"] = 0.2 if self.strength is None else self.strength
+        for name in FLOATS:  # 2 and 2.0 are one experiment, in JSON too
+            value = filled.get(name, getattr(self, name))
+            filled[name] = None if value is None else float(value)
         return filled
 
     def optimisation(self) -> Optimisation:
@@ -164,6 +187,7 @@ class CellConfig:
         return f"{self.dataset} {self.method}{beta} {self.protocol}"
 
 
+FLOATS = tuple(n for n, h in get_type_hints(CellConfig).items() if float in (h, *get_args(h)))
 DEFAULTS = {f.name: f.default for f in fields(CellConfig)}
 
 

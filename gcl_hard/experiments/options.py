@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 from jsonargparse.typing import register_type
 
-from gcl_hard.errors import InputError, nearest
+from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.config import CellConfig
 
 LISTED = {"dataset": str, "method": str, "protocol": str, "beta": float}
@@ -46,14 +46,19 @@ def _numbers(value: Any) -> Numbers:
     return Numbers(float(item) for item in _items(value))
 
 
+SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
+
+
 def _seeds(value: Any) -> Seeds:
+    if isinstance(value, bool):
+        raise TypeError(SEEDS)
     if isinstance(value, int) or (isinstance(value, str) and "," not in value):
-        seeds = Seeds(range(int(value)))
+        seeds: Sequence[int] = range(int(value))
     else:
-        seeds = Seeds(int(item) for item in _items(value))
-    if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
-        raise ValueError("a count of at least 1, or different whole numbers of at least 0")
-    return seeds
+        seeds = [int(item) for item in _items(value)]
+    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) != len(seeds):
+        raise ValueError(SEEDS)
+    return Seeds(seeds)
 
 
 def _items(value: Any) -> list[Any]:
@@ -213,6 +218,11 @@ def _explain(message: str, parser: ArgumentParser) -> str:
         keys = [flag.removeprefix("--").replace("-", "_") for flag in flags]
         return f"unknown key {match[1]!r} in the config file{_hint(match[1], keys)}"
     if match := re.match(r'Parser key "(\w+)":\s*(.*)', message, re.DOTALL):
+        flag, got = match[1].replace("_", "-"), message.rpartition("value: ")[2].strip()
+        if words := re.search(r"Literal\[(.*?)\]", message):
+            return str(unknown(flag, got, re.findall(r"'(.*?)'", words[1])))
+        if "Expected a <class 'float'>" in message:
+            return f"{flag} must be a finite number, got {got}"
         said = re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>", r"\1", " ".join(match[2].split()))
         return f"--{match[1].replace('_', '-')}: {said}"
     return message

@@ -75,7 +75,9 @@ def load(path: Path, cell: CellConfig) -> Record | None:
         if stored.pop("schema_version") != SCHEMA_VERSION:
             return None
         record = Record(**stored)
-        return record if from_dict(record.config) == cell else None
+        whole = all(isinstance(a, (int, float)) for a in record.fold_accuracies)
+        whole = whole and len(record.fold_accuracies) == cell.folds
+        return record if whole and from_dict(record.config) == cell else None
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

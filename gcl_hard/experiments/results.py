@@ -50,7 +50,9 @@ class CellResult:
 
     @property
     def paper(self) -> float | None:
-        """The paper's figure, percent."""
+        """The paper's figure, percent; it has none for two views of a graph."""
+        if self.cell.contrast != "local-global":
+            return None
         return paper_accuracy(self.cell.dataset, self.cell.method, self.cell.protocol)
 
     def as_json(self) -> dict[str, Any]:

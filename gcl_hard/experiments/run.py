@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.experiments import machine, records
 from gcl_hard.experiments.config import CellConfig
 from gcl_hard.experiments.options import BenchOptions
@@ -62,6 +62,7 @@ def run(options: BenchOptions, console: Console) -> Outcome:
         InputError: for anything wrong with data, device or folders, before training starts.
     """
     from gcl_hard.evaluation import outer_folds
+    from gcl_hard.evaluation.nested import inner_folds
     from gcl_hard.graphs.datasets import canonical_name, load
 
     device = machine.choose_device(options.device)
@@ -71,10 +72,14 @@ def run(options: BenchOptions, console: Console) -> Outcome:
         if (cell.dataset, cell.features) not in sets:
             graphs = load(cell.dataset, data_dir=options.data_dir, features=cell.features)
             sets[cell.dataset, cell.features] = graphs.to(device)
-        outer_folds(sets[cell.dataset, cell.features].y.cpu().numpy(), seed=0, n_folds=cell.folds)
+        labels = sets[cell.dataset, cell.features].y.cpu().numpy()
+        for fold in outer_folds(labels, seed=0, n_folds=cell.folds):
+            inner_folds(labels[fold.train], n_inner=5, seed=0)
     records.check_writable(options.output)
     if options.json is not None:
         records.check_writable(options.json.absolute().parent)
+        if options.json.is_dir():
+            raise InputError(f"json must be a file, got the folder {options.json}")
 
     outcome = Outcome()
     jobs = [Job(cell, seed) for cell in cells for seed in options.seeds]
@@ -105,7 +110,8 @@ def run(options: BenchOptions, console: Console) -> Outcome:
 
 
 def _saved(options: BenchOptions, job: Job) -> records.Record | None:
-    return records.load(records.record_path(options.output, job.cell, job.seed), job.cell)
+    record = records.load(records.record_path(options.output, job.cell, job.seed), job.cell)
+    return record if record is not None and record.seed == job.seed else None
 
 
 def _run(

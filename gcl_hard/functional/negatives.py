@@ -117,8 +117,9 @@ def log_debiased(log_e: Tensor, log_e_pos: Tensor, class_prior: float, floor: fl
         float [A]; where the clamp acts the gradient is zero.
 
     Source:
-        Robinson et al. (2021), Eq. 2 for the difference, Fig. 5 for the clamp; its factor N is
-        our weight M.
+        Robinson et al. (2021), Eq. 2 for the difference. The clamp is that of its code, e^{−1/γ}
+        for the mean and so N e^{−1/γ} for the sum (its N is our weight M); Fig. 5 writes
+        e^{−1/t} for the sum, and Eq. 2 has none.
 
     Example:
         >>> log_debiased(torch.zeros(1), torch.zeros(1), class_prior=0.1, floor=-2.0).abs() < 1e-6

@@ -42,6 +42,28 @@ class GraphBatch:
         """B, under the name that PyTorch Geometric uses."""
         return self.n_graphs
 
+    @classmethod
+    def of(cls, graphs: Any) -> GraphBatch:
+        """A PyTorch Geometric ``Batch``, or anything with its fields, as a GraphBatch."""
+        if isinstance(graphs, cls):
+            return graphs
+        edge_attr = getattr(graphs, "edge_attr", None)
+        return cls(
+            graphs.x, graphs.edge_index, graphs.batch, graphs.y, graphs.num_graphs, edge_attr
+        )
+
+    def followed_by(self, other: GraphBatch) -> GraphBatch:
+        """The graphs of this batch, then those of another with as many features."""
+        attributes = [a for a in (self.edge_attr, other.edge_attr) if a is not None]
+        return GraphBatch(
+            x=torch.cat([self.x, other.x]),
+            edge_index=torch.cat([self.edge_index, other.edge_index + len(self.x)], dim=1),
+            batch=torch.cat([self.batch, other.batch + self.n_graphs]),
+            y=torch.cat([self.y, other.y]),
+            n_graphs=self.n_graphs + other.n_graphs,
+            edge_attr=torch.cat(attributes) if len(attributes) == 2 else None,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class GraphSet:

@@ -20,6 +20,10 @@ class Graphs(Protocol):
     batch: Tensor
     y: Tensor
 
+    @property
+    def num_graphs(self) -> int:
+        """G."""
+
 
 class GraphContrast(nn.Module):
     """An encoder trained by a contrastive loss; subclasses say what is contrasted with what.
@@ -98,7 +102,7 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             'GraphSet.from_graphs(graphs, features="degree-onehot")'
         )
     out = encoder(x, graphs.edge_index, batch)
-    n_graphs = int(batch[-1]) + 1 if batch.numel() else 0
+    n_graphs = graphs.num_graphs
     expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
     if not (isinstance(out, tuple) and len(out) == 2 and all(isinstance(o, Tensor) for o in out)):
         raise InputError(

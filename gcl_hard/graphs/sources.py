@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, nearest, unknown
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
 TIMEOUT = 20.0  # seconds without an answer
@@ -87,7 +87,7 @@ def find(
         tried.append(f"download {url}: switched off")
     options = list(known)
     head = f"dataset {name!r} cannot be had"
-    if options and name not in options:
+    if name not in options and nearest(name, options):
         head = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"
     target = (folders["data folder"] if given else folders["cache"]) / f"{name}.zip"
     raise InputError(

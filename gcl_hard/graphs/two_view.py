@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.augment import AUGMENTATIONS
 from gcl_hard.graphs.batches import GraphBatch
-from gcl_hard.graphs.contrast import GraphContrast, encode
+from gcl_hard.graphs.contrast import GraphContrast, Graphs, encode
 from gcl_hard.graphs.encoders import xavier
 from gcl_hard.losses import ContrastiveLoss
 
@@ -27,6 +27,8 @@ class TwoView(GraphContrast):
         augmentations: names of ``AUGMENTATIONS``, applied one after the other to each view.
         strength: share p in [0, 1) of nodes, edges or features that each of them changes.
         seed: of the augmentations.
+        one_forward: encode both views in one forward pass, so that BatchNorm sees them together;
+            False takes two passes.
         **options: of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
@@ -54,6 +56,7 @@ class TwoView(GraphContrast):
         augmentations: Sequence[str] = ("mask-attributes", "perturb-edges"),
         strength: float = 0.2,
         seed: int = 0,
+        one_forward: bool = True,
         **options: Any,
     ) -> None:
         super().__init__(encoder, out_dim, method, loss, options)
@@ -69,12 +72,18 @@ class TwoView(GraphContrast):
         self.augmentations = tuple(augmentations)
         self.strength = strength
         self.seed = seed
+        self.one_forward = one_forward
         self._generators: dict[str, torch.Generator] = {}
 
-    def forward(self, graphs: GraphBatch) -> Tensor:
+    def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
-        first, second = self._view(graphs), self._view(graphs)
-        loss: Tensor = self.loss(self._project(first), self._project(second), graphs.y)
+        batch = GraphBatch.of(graphs)
+        first, second = self._view(batch), self._view(batch)
+        if self.one_forward:
+            z1, z2 = self._project(first.followed_by(second)).chunk(2)
+        else:
+            z1, z2 = self._project(first), self._project(second)
+        loss: Tensor = self.loss(z1, z2, batch.y)
         return loss
 
     def _view(self, graphs: GraphBatch) -> GraphBatch:

@@ -163,7 +163,7 @@ def test_summary_is_the_mean_and_deviation_over_folds():
     summary = CrossValidation(scores)
     assert summary.fold_accuracies == (0.5, 0.7, 0.9)
     assert summary.accuracy == pytest.approx(0.7)
-    assert summary.fold_std == pytest.approx(np.sqrt(0.08 / 3))
+    assert summary.fold_std == pytest.approx(np.sqrt(0.08 / 2))
 
 
 GOOD = np.arange(40.0).reshape(20, 2)

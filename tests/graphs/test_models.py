@@ -142,12 +142,13 @@ def test_a_users_encoder_fits_and_keeps_its_weights(mutag):
         assert torch.equal(value, before[key])
 
 
-def test_a_pyg_batch_fits_too(mutag):
+@pytest.mark.parametrize("model_type", [InfoGraph, TwoView])
+def test_a_pyg_batch_fits_too(model_type):
     graphs = [
         Data(x=torch.ones(3, 7), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([k % 2]))
         for k in range(4)
     ]
-    model = InfoGraph(MyEncoder(), out_dim=6)
+    model = model_type(MyEncoder(), out_dim=6)
     assert model(Batch.from_data_list(graphs)).isfinite()
 
 
@@ -228,6 +229,16 @@ def test_two_view_without_augmentation_contrasts_a_graph_with_itself(mutag):
     batch = small_batch(mutag)
     z = model.projection(model.encoder(batch.x, batch.edge_index, batch.batch)[1])
     torch.testing.assert_close(model(batch), model.loss(z, z))
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_two_view_in_one_forward_or_two_differs_through_batchnorm_only(mutag, train):
+    batch, values = small_batch(mutag), []
+    for one_forward in (True, False):
+        torch.manual_seed(0)
+        model = TwoView(GIN(7), method="ucl", one_forward=one_forward)
+        values.append(model.train(train)(batch).item())
+    assert (abs(values[0] - values[1]) < 1e-5) != train
 
 
 def test_two_view_draws_from_its_own_seed(mutag):
