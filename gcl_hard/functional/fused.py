@@ -42,16 +42,24 @@ class _JSDNegatives(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         scores = nodes @ graphs.T
         t_pos = scores.gather(1, own[:, None])[:, 0].clone()
-        uniform = isinstance(setting.hardening, Uniform)
-        scale = scores.new_ones(()) if uniform else _scale(scores, own)
+        # Nodes of a graph share their negatives: a row a graph, gathered, spares every mask.
+        excluded = torch.eye(len(graphs), dtype=torch.bool, device=own.device)
+        excluded = excluded if same is None else excluded | same
+        empty = excluded.all(1)[own]
         expected = torch.empty_like(t_pos)
-        empty = torch.empty_like(own, dtype=torch.bool)
-        for rows in _blocks(scores):
-            mine = own[rows, None]
-            admitted = torch.ones_like(scores[rows], dtype=torch.bool).scatter_(1, mine, False)
-            if same is not None:
-                admitted &= ~same[own[rows]]
-            expected[rows], empty[rows] = _overwrite(scores[rows], admitted, scale, setting)
+        if isinstance(setting.hardening, Uniform):
+            admitted = (~excluded).to(scores.dtype)
+            weights = admitted / admitted.sum(1, keepdim=True).clamp(min=1)
+            for rows in _blocks(scores):
+                expected[rows] = _overwrite(scores[rows], weights[own[rows]])
+        else:
+            scale = _scale(scores, own)
+            penalty = torch.zeros_like(excluded, dtype=scores.dtype)
+            penalty.masked_fill_(excluded, -math.inf)
+            for rows in _blocks(scores):
+                q, empty[rows] = _weights(scores[rows], penalty[own[rows]], scale, setting)
+                slope = 0.0 if setting.detach else setting.hardening.slope(setting.temperature)
+                expected[rows] = _overwrite(scores[rows], q, slope / scale if slope else None)
         ctx.save_for_backward(nodes, graphs, own, scores)
         ctx.mark_non_differentiable(empty)
         return expected, t_pos, empty
@@ -68,28 +76,25 @@ class _JSDNegatives(torch.autograd.Function):
         return grad_nodes, grad_graphs, None, None, None
 
 
-def _overwrite(
-    t: Tensor, admitted: Tensor, scale: Tensor, setting: Setting
-) -> tuple[Tensor, Tensor]:
-    """E_q[softplus(t)] and emptiness of a block's rows; t becomes dE/dt."""
+def _weights(t: Tensor, penalty: Tensor, scale: Tensor, setting: Setting) -> tuple[Tensor, Tensor]:
+    """q of a block's rows, and which of them are empty (there q is uniform)."""
+    s = t / scale
+    rows = Rows(s, setting.temperature, s, penalty == 0)
+    log_eta = setting.hardening.log_eta(rows) + penalty
+    empty = log_eta.amax(1) == -math.inf
+    if empty.is_cuda or empty.any():  # no waiting for a GPU's answer
+        log_eta.masked_fill_(empty[:, None], 0.0)
+    return log_eta.softmax(1), empty
+
+
+def _overwrite(t: Tensor, q: Tensor, slope: Tensor | None = None) -> Tensor:
+    """E_q[softplus(t)] of a block's rows; t becomes dE/dt, for a q of that slope in t."""
     h, sigmoid = softplus(t), t.sigmoid()
-    if isinstance(setting.hardening, Uniform):
-        count = admitted.sum(1)
-        empty = count == 0
-        q = admitted.to(t.dtype).div_(count.clamp(min=1)[:, None])
-    else:
-        s = (t / scale).masked_fill_(~admitted, 0.0)
-        log_eta = setting.hardening.log_eta(Rows(s, setting.temperature, s, admitted))
-        log_eta = log_eta.masked_fill_(~admitted, -math.inf)
-        empty = log_eta.amax(1) == -math.inf
-        q = log_eta.masked_fill_(empty[:, None], 0.0).softmax(1)
-    expected = torch.linalg.vecdot(q, h)
+    expected: Tensor = torch.linalg.vecdot(q, h)
     torch.mul(q, sigmoid, out=t)
-    slope = setting.hardening.slope(setting.temperature)
-    if slope and not setting.detach:
-        # dq/dt of an exponential tilt: q (h − E) times d log η / dt.
-        t.add_(h.sub_(expected[:, None]).mul_(q).mul_(slope / scale))
-    return expected, empty
+    if slope is not None:
+        t.add_(h.sub_(expected[:, None]).mul_(q).mul_(slope))
+    return expected
 
 
 def _scale(scores: Tensor, own: Tensor) -> Tensor:

@@ -97,7 +97,10 @@ def train(
         precision=optimisation.precision,
     )
     optimizer = torch.optim.Adam(
-        model.parameters(), lr=optimisation.lr, weight_decay=optimisation.weight_decay
+        model.parameters(),
+        lr=optimisation.lr,
+        weight_decay=optimisation.weight_decay,
+        fused=target.type in ("cpu", "cuda"),
     )
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
     scheduler = None
