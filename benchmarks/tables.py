@@ -1,0 +1,131 @@
+"""Write the tables of benchmarks/README.md from benchmarks/results/*.csv.
+
+python benchmarks/tables.py
+
+A table stands between ``<!-- NAME -->`` and ``<!-- /NAME -->``; everything else is left alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+Figures = dict[tuple[str, str], dict[str, str]]
+
+
+def figures(benchmark: str) -> Figures:
+    """The rows of a CSV by (case, metric); none if it was not run."""
+    path = HERE / "results" / f"{benchmark}.csv"
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {(row["case"], row["metric"]): row for row in csv.DictReader(file)}
+
+
+def cases(found: Figures, metric: str) -> list[str]:
+    """Cases that have a metric, in the CSV's order."""
+    return [case for case, name in found if name == metric]
+
+
+def seconds_as_ms(row: dict[str, str]) -> str:
+    """A median in milliseconds, three digits."""
+    return f"{1e3 * float(row['median']):.3g}"
+
+
+def ratio(row: dict[str, str]) -> str:
+    """A median ratio and its range."""
+    median, low, high = (float(row[name]) for name in ("median", "min", "max"))
+    return f"{median:.2f} ({low:.2f}–{high:.2f})"
+
+
+def plain(row: dict[str, str]) -> str:
+    """A median, three digits."""
+    return f"{float(row['median']):.3g}"
+
+
+TABLES = {
+    "epoch": (
+        "speed",
+        [
+            ("ours, ms", "epoch, ours", seconds_as_ms),
+            ("common, ms", "epoch, common", seconds_as_ms),
+            ("common / ours", "epoch, common / epoch, ours", ratio),
+            (
+                "common without mask loop / ours",
+                "epoch, common without mask loop / epoch, ours",
+                ratio,
+            ),
+        ],
+    ),
+    "batches": (
+        "speed",
+        [
+            ("ours, ms", "batches, ours", seconds_as_ms),
+            ("loader and masks, ms", "batches, loader and masks", seconds_as_ms),
+            (
+                "loader and masks / ours",
+                "batches, loader and masks / batches, ours",
+                ratio,
+            ),
+            ("loader alone / ours", "batches, loader / batches, ours", ratio),
+        ],
+    ),
+    "loss": (
+        "speed",
+        [
+            ("fused, ms", "loss, fused", seconds_as_ms),
+            ("general / fused", "loss, general / loss, fused", ratio),
+            ("masks given / fused", "loss, masks given / loss, fused", ratio),
+        ],
+    ),
+    "svm": (
+        "svm_speed",
+        [
+            ("ours, s", "ours", plain),
+            ("GridSearchCV, s", "GridSearchCV", plain),
+            ("GridSearchCV / ours", "GridSearchCV / ours", ratio),
+            ("GridSearchCV / solver alone", "GridSearchCV / bare solver", ratio),
+        ],
+    ),
+    "memory": (
+        "memory",
+        [
+            ("N × G tensors at once", "loss, live N x G tensors", plain),
+            ("peak of the loss, MB", "loss, peak of tensors", plain),
+            ("peak of a step, MB", "step, peak of tensors", plain),
+            ("resident before, MB", "process, resident before training", plain),
+            ("peak resident, MB", "process, peak resident", plain),
+        ],
+    ),
+}
+
+
+def table(name: str) -> Iterable[str]:
+    """A table's Markdown lines."""
+    benchmark, columns = TABLES[name]
+    found = figures(benchmark)
+    yield "| case | " + " | ".join(head for head, _, _ in columns) + " |"
+    yield "|---" * (len(columns) + 1) + "|"
+    for case in cases(found, columns[0][1]):
+        cells = (show(found[case, metric]) for _, metric, show in columns)
+        yield f"| {case} | " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Replace every table of the README."""
+    path = HERE / "README.md"
+    text = path.read_text(encoding="utf-8")
+    for name in TABLES:
+        block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        filled = "\n" + "\n".join(table(name)) + "\n\n"
+        text, count = block.subn(lambda found, filled=filled: found[1] + filled + found[2], text)
+        if count != 1:
+            raise SystemExit(f"README.md needs one <!-- {name} --> … <!-- /{name} -->")
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
