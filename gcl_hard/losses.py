@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional import masked, objectives, pairs
@@ -249,7 +248,7 @@ class ContrastiveLoss(nn.Module):
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
             return anchors @ candidates.T
-        return F.normalize(anchors) @ F.normalize(candidates).T / self.temperature
+        return _unit(anchors) @ _unit(candidates).T / self.temperature
 
     def _loss(self, scores: _Scores) -> tuple[Tensor, Diagnostics]:
         t_pos, is_positive = masked.at_positives(scores.t, scores.positive)
@@ -327,9 +326,9 @@ class ContrastiveLoss(nn.Module):
     def _debias(self, expected: Tensor, scores: _Scores, scale: float | Tensor) -> Tensor:
         assert self.class_prior is not None
         t_pos, is_positive = masked.at_positives(scores.t, scores.positive)
-        log_eta = self.sampler.log_eta(
-            t_pos / scale, others=is_positive, temperature=self.temperature
-        )
+        # Under JSD m leaves positives out, so theirs may exceed it.
+        similarity = (t_pos / scale).clamp(-1, 1)
+        log_eta = self.sampler.log_eta(similarity, others=is_positive, temperature=self.temperature)
         log_q_pos, _ = neg.log_negative_distribution(log_eta, is_positive)
         if self.detach_weights:
             log_q_pos = log_q_pos.detach()
@@ -346,6 +345,14 @@ class ContrastiveLoss(nn.Module):
         """What ``print`` shows."""
         temperature = f", temperature={self.temperature}" if self.objective == "infonce" else ""
         return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
+
+
+def _unit(z: Tensor) -> Tensor:
+    """Rows of length 1, whatever their size; a row of zeros stays one, with a finite gradient."""
+    largest = z.detach().abs().amax(1, keepdim=True)
+    z = z / torch.where(largest == 0, 1.0, largest)
+    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    return z / torch.where(norm == 0, 1.0, norm)
 
 
 def _at_least_float32(z: Tensor) -> Tensor:

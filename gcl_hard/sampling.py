@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
-import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.generators import Generators
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.negatives import draw, log_negative_distribution
 
@@ -48,6 +48,7 @@ class NegativeSampler(nn.Module):
         combinations.
 
     Example:
+        >>> import torch
         >>> from gcl_hard import Exponential
         >>> sampler = NegativeSampler(admit="others", hardening=Exponential(beta=1.0))
         >>> s, others = torch.tensor([[0.0, 0.5, 1.0]]), torch.tensor([[True, True, False]])
@@ -71,10 +72,8 @@ class NegativeSampler(nn.Module):
         self.admit: Admission = admit
         self.hardening = as_hardening(hardening)
         self.draws = draws
-        self.seed = seed
         self._epoch = (1, 1)
-        self._current = self.hardening.at(*self._epoch)
-        self._generators: dict[str, torch.Generator] = {}
+        self._generators = Generators(seed)
 
     @property
     def needs_labels(self) -> bool:
@@ -84,7 +83,7 @@ class NegativeSampler(nn.Module):
     @property
     def current(self) -> Hardening:
         """The hardening as it is this epoch."""
-        return self._current
+        return self.hardening.at(*self._epoch)
 
     @property
     def has_slope(self) -> bool:
@@ -96,7 +95,6 @@ class NegativeSampler(nn.Module):
         if not 1 <= epoch <= epochs:
             raise InputError(f"epoch must be between 1 and {epochs}, got {epoch}")
         self._epoch = (epoch, epochs)
-        self._current = self.hardening.at(epoch, epochs)
 
     def log_eta(
         self,
@@ -109,7 +107,7 @@ class NegativeSampler(nn.Module):
         """Log η as it is this epoch, float of the shape of ``similarity``."""
         if log_integrand is None:
             log_integrand = similarity / temperature
-        return self._current.log_eta(Rows(similarity, temperature, log_integrand, others))
+        return self.current.log_eta(Rows(similarity, temperature, log_integrand, others))
 
     def forward(
         self,
@@ -146,24 +144,16 @@ class NegativeSampler(nn.Module):
         """int64 [A, draws]: candidates drawn from q by this sampler's own generator."""
         if self.draws is None:
             raise InputError("this sampler draws nothing: pass draws=k")
-        return draw(log_q, self.draws, self._generator(log_q.device))
-
-    def _generator(self, device: torch.device) -> torch.Generator:
-        key = str(device)
-        if key not in self._generators:
-            self._generators[key] = torch.Generator(device).manual_seed(self.seed)
-        return self._generators[key]
+        return draw(log_q, self.draws, self._generators.on(log_q.device))
 
     def get_extra_state(self) -> dict[str, Any]:
         """Epoch and generators, so that a resumed run draws as the uninterrupted one."""
-        generators = {key: g.get_state() for key, g in self._generators.items()}
-        return {"epoch": self._epoch, "generators": generators}
+        return {"epoch": self._epoch, "generators": self._generators.state()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`get_extra_state` returned."""
         self.set_epoch(*state["epoch"])
-        for key, generator_state in state["generators"].items():
-            self._generator(torch.device(key)).set_state(generator_state.cpu())
+        self._generators.restore(state["generators"])
 
     def extra_repr(self) -> str:
         """What ``print`` shows."""

@@ -177,9 +177,14 @@ class CellConfig:
         Settings at their defaults are left out of the hash, so that a setting added later, whose
         default is what was done before, does not orphan finished work.
         """
-        changed = {k: v for k, v in asdict(self).items() if v != DEFAULTS[k]}
-        digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:10]
+        text = json.dumps(self.changed(raw=True), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         return f"{self.dataset}_{self.method}_{self.protocol}_{digest}"
+
+    def changed(self, *, raw: bool = False) -> dict[str, Any]:
+        """Settings that are not the default; ``raw`` counts what does not apply as changed."""
+        default = DEFAULTS if raw else asdict(CellConfig(method=self.method))
+        return {k: v for k, v in asdict(self).items() if v != default[k]}
 
     def __str__(self) -> str:
         """How messages and progress bars call it."""

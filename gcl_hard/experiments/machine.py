@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
 from pathlib import Path
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import InputError
 
@@ -83,10 +85,20 @@ def use_threads(asked: int | None, nodes_in_batch: float, width: int) -> int:
     if asked is None:
         asked = max(1, min(available_cores(), int(nodes_in_batch * width / 1_000_000)))
     torch.set_num_threads(asked)
+    threadpool_limits(asked)  # of NumPy's and scikit-learn's libraries
     return asked
 
 
 def versions() -> dict[str, str]:
     """Versions of the packages that the numbers depend on, and of Python."""
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **found}
+    return {"python": platform.python_version(), **found, "source": source_digest()}
+
+
+def source_digest() -> str:
+    """A digest of this package's source: records of different code can be told apart."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent.parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]

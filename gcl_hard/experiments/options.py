@@ -46,6 +46,7 @@ def _numbers(value: Any) -> Numbers:
     return Numbers(float(item) for item in _items(value))
 
 
+MOST_SEEDS = 10_000
 SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
 
 
@@ -54,6 +55,10 @@ def _seeds(value: Any) -> Seeds:
         raise TypeError(SEEDS)
     if isinstance(value, int) or (isinstance(value, str) and "," not in value):
         seeds: Sequence[int] = range(int(value))
+        if len(seeds) > MOST_SEEDS:
+            raise ValueError(
+                f"{value} seeds are more than {MOST_SEEDS}; for seed {value} alone write {value},"
+            )
     else:
         seeds = [int(item) for item in _items(value)]
     if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) != len(seeds):
@@ -213,19 +218,34 @@ def _explain(message: str, parser: ArgumentParser) -> str:
     flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
     if match := re.match(r"unrecognized arguments: (.*)", message, re.DOTALL):
         wrong = match[1].split()[0].split("=")[0]
+        if not wrong.startswith("-"):
+            return f"{wrong!r} belongs to no flag; several values are separated by commas (a,b)"
         return f"unknown flag {wrong}{_hint(wrong, flags)}"
     if match := re.search(r"Option '(.*?)' is not accepted", message):
         keys = [flag.removeprefix("--").replace("-", "_") for flag in flags]
         return f"unknown key {match[1]!r} in the config file{_hint(match[1], keys)}"
     if match := re.match(r'Parser key "(\w+)":\s*(.*)', message, re.DOTALL):
-        flag, got = match[1].replace("_", "-"), message.rpartition("value: ")[2].strip()
-        if words := re.search(r"Literal\[(.*?)\]", message):
-            return str(unknown(flag, got, re.findall(r"'(.*?)'", words[1])))
-        if "Expected a <class 'float'>" in message:
-            return f"{flag} must be a finite number, got {got}"
-        said = re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>", r"\1", " ".join(match[2].split()))
-        return f"--{match[1].replace('_', '-')}: {said}"
+        return _explain_value(match[1], " ".join(match[2].split()))
     return message
+
+
+def _explain_value(key: str, message: str) -> str:
+    """What is wrong with a value, without the parser's names of types."""
+    flag, got = key.replace("_", "-"), message.rpartition("value: ")[2].strip()
+    if words := re.search(r"Literal\[(.*?)\]", message):
+        return str(unknown(flag, got, re.findall(r"'(.*?)'", words[1])))
+    if "Expected a <class 'float'>" in message:  # on its own or in a union
+        return f"--{flag} must be {PLAIN['float']}, got {got}"
+    if expected := re.match(r"Expected a <class '(\w+)'>", message):
+        return f"--{flag} must be {PLAIN.get(expected[1], expected[1])}, got {got}"
+    jargon = r"Not of type \w+: (could not convert string to float: |invalid literal for .*?: )?"
+    if plain := re.search(jargon + r"(.*)", message):
+        return f"--{flag}: {plain[2].strip()}{WANTED.get(key, '')}"
+    return f"--{flag}: {message}"
+
+
+PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or false"}
+WANTED = {"beta": "; numbers, separated by commas"}
 
 
 def _hint(word: str, options: list[str]) -> str:

@@ -52,7 +52,8 @@ def build(cell: CellConfig, n_features: int, seed: int, member: int = 0) -> Info
     """
     weights, views = np.random.SeedSequence([seed, member]).generate_state(2, np.uint64)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(weights))
+        # The CPU's alone: torch.manual_seed would reseed every GPU for good.
+        torch.default_generator.manual_seed(int(weights))
         gin = GIN(n_features, cell.dim, cell.layers, readout=cell.readout)
         if cell.contrast == "local-global":
             return InfoGraph(gin, loss=cell.loss())

@@ -31,7 +31,8 @@ class Record:
         final_losses: of the encoders trained, nats.
         seconds_train: in training.
         seconds_eval: in embedding and SVMs.
-        data: n_graphs, n_classes, n_features, features (the resolved kind).
+        data: n_graphs, n_classes, n_features, features (the resolved kind), and a digest of the
+            graphs themselves.
         device: what trained it, in words.
         versions: of the packages that matter.
         finished: date, UTC, ISO 8601.

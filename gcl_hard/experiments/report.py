@@ -73,7 +73,7 @@ def notes(results: Sequence[CellResult]) -> list[str]:
             "Protocol paper trains on all graphs: label-aware encoders have seen the labels of "
             "the graphs they are tested on."
         )
-    if any(r.paper is not None for r in results):
+    if any(r.paper is not None and r.cell.beta is not None for r in results):
         found.append(
             "The paper's figure for hucl and hscl is the best of β = 1, 2, 10, chosen on the test "
             "folds; ours is of the β shown."

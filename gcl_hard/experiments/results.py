@@ -69,7 +69,7 @@ class CellResult:
             "accuracy_mean": self.mean,
             "accuracy_std": self.std,
             "paper_accuracy": self.paper,
-            **first.data,
+            **{k: v for k, v in first.data.items() if k != "digest"},
             "config": first.config,
             "versions": first.versions,
             "device": first.device,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.experiments import machine, records
@@ -83,15 +82,20 @@ def run(options: BenchOptions, console: Console) -> Outcome:
 
     outcome = Outcome()
     jobs = [Job(cell, seed) for cell in cells for seed in options.seeds]
-    finished = {job: record for job in jobs if (record := _saved(options, job)) is not None}
+    facts = {key: _facts(graphs) for key, graphs in sets.items()}
+    finished = {
+        job: record
+        for job in jobs
+        if (record := _saved(options, job, facts[job.cell.dataset, job.cell.features])) is not None
+    }
     pending = [job for job in jobs if job not in finished]
     if finished:
         console.print(f"{len(finished)} of {len(jobs)} seeds were finished before", style="dim")
     with _progress(console, pending, sets) as advance:
         for job in pending:
-            graphs = sets[job.cell.dataset, job.cell.features]
+            key = job.cell.dataset, job.cell.features
             try:
-                record = _run(job, graphs, device, options, advance(job))
+                record = _run(job, sets[key], facts[key], options, advance(job))
             except DivergenceError as error:
                 outcome.failures.append(str(error))
                 continue
@@ -109,15 +113,32 @@ def run(options: BenchOptions, console: Console) -> Outcome:
     return outcome
 
 
-def _saved(options: BenchOptions, job: Job) -> records.Record | None:
+def _saved(options: BenchOptions, job: Job, facts: dict[str, Any]) -> records.Record | None:
+    """The record of a job if it is of that seed and of these graphs."""
     record = records.load(records.record_path(options.output, job.cell, job.seed), job.cell)
-    return record if record is not None and record.seed == job.seed else None
+    if record is None or record.seed != job.seed:
+        return None
+    return record if {**facts, **record.data} == facts else None
+
+
+def _facts(graphs: GraphSet) -> dict[str, Any]:
+    """What a record says of its data; the digest tells two sets of one name apart."""
+    digest = hashlib.sha256()
+    for tensor in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr):
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return {
+        "n_graphs": graphs.n_graphs,
+        "n_classes": graphs.n_classes,
+        "n_features": graphs.n_features,
+        "features": graphs.features,
+        "digest": digest.hexdigest()[:16],
+    }
 
 
 def _run(
     job: Job,
     graphs: GraphSet,
-    device: torch.device,
+    facts: dict[str, Any],
     options: BenchOptions,
     on_epoch: Callable[[int, int, float], None],
 ) -> records.Record:
@@ -136,13 +157,8 @@ def _run(
         final_losses=list(score.final_losses),
         seconds_train=score.seconds_train,
         seconds_eval=score.seconds_eval,
-        data={
-            "n_graphs": graphs.n_graphs,
-            "n_classes": graphs.n_classes,
-            "n_features": graphs.n_features,
-            "features": graphs.features,
-        },
-        device=machine.device_name(device),
+        data=facts,
+        device=machine.device_name(graphs.x.device),
         versions=machine.versions(),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -155,9 +171,15 @@ def _line(job: Job, record: records.Record) -> str:
 
 
 def _name(cells: list[CellConfig]) -> str:
-    """What a command's result file is called: its data sets, methods and protocols."""
-    parts = (dict.fromkeys(getattr(c, n) for c in cells) for n in ("dataset", "method", "protocol"))
-    return "_".join("+".join(part) for part in parts)
+    """What a command's result file is called: its data sets, methods and protocols.
+
+    And, where other settings are not the default, a digest: two experiments have two files.
+    """
+    named = ("dataset", "method", "protocol")
+    parts = ["+".join(dict.fromkeys(getattr(c, n) for c in cells)) for n in named]
+    if any(c.changed().keys() - set(named) for c in cells):
+        parts.append(hashlib.sha256("".join(c.key() for c in cells).encode()).hexdigest()[:6])
+    return "_".join(parts)
 
 
 @contextmanager

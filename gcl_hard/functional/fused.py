@@ -2,6 +2,8 @@
 
 The general path keeps some ten such tensors for autograd. Here blocks of rows stay in the cache,
 and the scores are overwritten by the gradient's coefficients, which is all that backward needs.
+On a GPU there is one block, so the temporaries of that block are as large as the scores.
+Scores must be finite: an embedding that is not shows in the loss, as a divergence should.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ def _scale(scores: Tensor, own: Tensor) -> Tensor:
     for rows in _blocks(scores):
         others = scores[rows].abs().scatter_(1, own[rows, None], 0.0)
         largest = torch.maximum(largest, others.amax())
-    return torch.where(largest > 0, largest, math.inf)
+    return torch.where(largest == 0, math.inf, largest)
 
 
 def _blocks(scores: Tensor) -> Iterator[slice]:

@@ -63,8 +63,44 @@ class Hardening(ABC):
         """The hardening as it is in ``epoch`` (from 1) of ``epochs``."""
         return self
 
-    def check(self, temperature: float) -> None:  # noqa: B027 (most have nothing to check)
-        """Raise InputError if this cannot be a hardening at ``temperature``."""
+    def check(self, temperature: float) -> None:
+        """Raise InputError if this cannot be a hardening at ``temperature`` (Definition 1).
+
+        Elementwise hardenings are evaluated on a grid of [−1/γ, 1/γ]; one that looks at whole
+        rows (``row_wise``) is not checked.
+        """
+        if self.row_wise:
+            return
+        t = torch.linspace(-1 / temperature, 1 / temperature, 201, dtype=torch.float64)
+        log_eta = self._on(t, temperature)
+        halves = torch.cat([self._on(half, temperature) for half in (t[:100], t[100:])])
+        if not torch.equal(log_eta.nan_to_num(), halves.nan_to_num()):
+            raise InputError("a hardening must work elementwise, but this one looks at the rest")
+        if (bad := log_eta.isnan() | (log_eta == math.inf)).any():
+            i = int(bad.nonzero()[0])
+            raise InputError(f"log η must be below +inf, got {log_eta[i]} at t = {t[i]:.3g}")
+        if self.positive and (log_eta == -math.inf).any():
+            raise InputError("positive=True, but log η is -inf somewhere on [−1/γ, 1/γ]")
+        if len(falls := (log_eta[1:] < log_eta[:-1]).nonzero()):
+            i = int(falls[0])
+            raise InputError(
+                f"a hardening must not decrease (Definition 1), but this one falls from "
+                f"{log_eta[i]:.3g} to {log_eta[i + 1]:.3g} between t = {t[i]:.3g} and "
+                f"t = {t[i + 1]:.3g}: it would favour easy negatives"
+            )
+
+    def _on(self, t: Tensor, temperature: float) -> Tensor:
+        """Log η at some t, float [len(t)]."""
+        row = t[None]
+        rows = Rows(row * temperature, temperature, row, torch.ones_like(row, dtype=torch.bool))
+        log_eta = self.log_eta(rows)
+        if not isinstance(log_eta, Tensor) or log_eta.shape != row.shape:
+            got = list(log_eta.shape) if isinstance(log_eta, Tensor) else type(log_eta).__name__
+            raise InputError(
+                f"a hardening must work elementwise: for t of shape {list(row.shape)} it "
+                f"returned {got}"
+            )
+        return log_eta[0]
 
 
 @dataclass(frozen=True)
@@ -184,8 +220,10 @@ class Threshold(Hardening):
         """0 where s ≥ l, −inf elsewhere, float [A, C]."""
         cosine = _now(self.cosine)
         kept = torch.zeros_like(rows.similarity)
-        # A cosine of −1 may round to just below it.
-        return kept if cosine <= -1 else kept.masked_fill(rows.similarity < cosine, -math.inf)
+        # The cosine of equal rows may round to just below 1, of opposite ones to below −1.
+        slack = 4 * torch.finfo(kept.dtype).eps
+        below = rows.similarity < cosine - slack
+        return kept if cosine <= -1 else kept.masked_fill(below, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -248,30 +286,6 @@ falls from 2 to 1.98 between t = -2 and t = -1.98: it would favour easy negative
     def log_eta(self, rows: Rows) -> Tensor:
         """The function at t = s / γ, float [A, C]."""
         return self.function(rows.similarity / rows.temperature)
-
-    def check(self, temperature: float) -> None:
-        """Raise InputError if log η has another shape, NaN or +inf, or decreases."""
-        grid = torch.linspace(-1 / temperature, 1 / temperature, 201, dtype=torch.float64)
-        log_eta = self.function(grid)
-        if log_eta.shape != grid.shape:
-            raise InputError(
-                f"a hardening must work elementwise: for t of shape {tuple(grid.shape)} it "
-                f"returned {tuple(log_eta.shape)}"
-            )
-        bad = log_eta.isnan() | (log_eta == math.inf)
-        if bad.any():
-            at = int(bad.nonzero()[0])
-            raise InputError(f"log η must be below +inf, got {log_eta[at]} at t = {grid[at]:.3g}")
-        if self.positive and (log_eta == -math.inf).any():
-            raise InputError("positive=True, but log η is -inf somewhere on [−1/γ, 1/γ]")
-        falls = (log_eta[1:] < log_eta[:-1]).nonzero()
-        if len(falls):
-            i = int(falls[0])
-            raise InputError(
-                f"a hardening must not decrease (Definition 1), but this one falls from "
-                f"{log_eta[i]:.3g} to {log_eta[i + 1]:.3g} between t = {grid[i]:.3g} and "
-                f"t = {grid[i + 1]:.3g}: it would favour easy negatives"
-            )
 
 
 def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Hardening:

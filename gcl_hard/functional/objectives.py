@@ -104,4 +104,4 @@ def jsd_scale(scores: Tensor, others: Tensor) -> Tensor:
     if scores.numel() == 0:
         return scores.new_tensor(math.inf)
     largest = scores.detach().masked_fill(~others, 0.0).abs().amax()
-    return torch.where(largest > 0, largest, math.inf)
+    return torch.where(largest == 0, math.inf, largest)

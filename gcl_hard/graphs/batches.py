@@ -47,10 +47,9 @@ class GraphBatch:
         """A PyTorch Geometric ``Batch``, or anything with its fields, as a GraphBatch."""
         if isinstance(graphs, cls):
             return graphs
+        y: Any = getattr(graphs, "y", None)  # label-free training does without
         edge_attr = getattr(graphs, "edge_attr", None)
-        return cls(
-            graphs.x, graphs.edge_index, graphs.batch, graphs.y, graphs.num_graphs, edge_attr
-        )
+        return cls(graphs.x, graphs.edge_index, graphs.batch, y, graphs.num_graphs, edge_attr)
 
     def followed_by(self, other: GraphBatch) -> GraphBatch:
         """The graphs of this batch, then those of another with as many features."""
@@ -59,7 +58,7 @@ class GraphBatch:
             x=torch.cat([self.x, other.x]),
             edge_index=torch.cat([self.edge_index, other.edge_index + len(self.x)], dim=1),
             batch=torch.cat([self.batch, other.batch + self.n_graphs]),
-            y=torch.cat([self.y, other.y]),
+            y=self.y if self.y is None else torch.cat([self.y, other.y]),
             n_graphs=self.n_graphs + other.n_graphs,
             edge_attr=torch.cat(attributes) if len(attributes) == 2 else None,
         )

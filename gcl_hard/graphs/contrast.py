@@ -62,15 +62,16 @@ class GraphContrast(nn.Module):
             graphs: a batch.
 
         Returns:
-            float [G, d]; the model is left in the mode it was in.
+            float [G, d]; every module is left in the mode it was in.
         """
-        training = self.training
+        training = {module: module.training for module in self.modules()}
         self.eval()
         try:
             with torch.no_grad():
                 return encode(self.encoder, graphs, self.out_dim)[1]
         finally:
-            self.train(training)
+            for module, mode in training.items():
+                module.training = mode
 
 
 def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Tensor]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.generators import Generators
 from gcl_hard.graphs.augment import AUGMENTATIONS
 from gcl_hard.graphs.batches import GraphBatch
 from gcl_hard.graphs.contrast import GraphContrast, Graphs, encode
@@ -71,9 +71,8 @@ class TwoView(GraphContrast):
         xavier(self.projection)
         self.augmentations = tuple(augmentations)
         self.strength = strength
-        self.seed = seed
         self.one_forward = one_forward
-        self._generators: dict[str, torch.Generator] = {}
+        self._generators = Generators(seed)
 
     def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
@@ -87,13 +86,19 @@ class TwoView(GraphContrast):
         return loss
 
     def _view(self, graphs: GraphBatch) -> GraphBatch:
-        device = graphs.x.device
-        if str(device) not in self._generators:
-            self._generators[str(device)] = torch.Generator(device).manual_seed(self.seed)
+        generator = self._generators.on(graphs.x.device)
         for name in self.augmentations:
             augment = AUGMENTATIONS[name]
-            graphs = augment(graphs, self.strength, generator=self._generators[str(device)])
+            graphs = augment(graphs, self.strength, generator=generator)
         return graphs
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Where the augmentations' generators stand, so that a resumed run draws the same."""
+        return self._generators.state()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`get_extra_state` returned."""
+        self._generators.restore(state)
 
     def _project(self, graphs: GraphBatch) -> Tensor:
         _, z = encode(self.encoder, graphs, self.out_dim)
