@@ -237,15 +237,15 @@ def _explain_value(key: str, message: str) -> str:
     if "Expected a <class 'float'>" in message:  # on its own or in a union
         return f"--{flag} must be {PLAIN['float']}, got {got}"
     if expected := re.match(r"Expected a <class '(\w+)'>", message):
-        return f"--{flag} must be {PLAIN.get(expected[1], expected[1])}, got {got}"
+        return f"--{flag}: expected {PLAIN.get(expected[1], expected[1])}, got {got}"
     jargon = r"Not of type \w+: (could not convert string to float: |invalid literal for .*?: )?"
     if plain := re.search(jargon + r"(.*)", message):
-        return f"--{flag}: {plain[2].strip()}{WANTED.get(key, '')}"
+        return f"--{flag}: {plain[2].strip()}{WANTED.get(key, '') if plain[1] else ''}"
     return f"--{flag}: {message}"
 
 
 PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or false"}
-WANTED = {"beta": "; numbers, separated by commas"}
+WANTED = {"beta": "; expected numbers, separated by commas", "seeds": f"; expected {SEEDS}"}
 
 
 def _hint(word: str, options: list[str]) -> str:
