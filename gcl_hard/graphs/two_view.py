@@ -72,6 +72,7 @@ class TwoView(GraphContrast):
         self.augmentations = tuple(augmentations)
         self.strength = strength
         self.one_forward = one_forward
+        self.seed = seed
         self._generators = Generators(seed)
 
     def forward(self, graphs: Graphs) -> Tensor:
