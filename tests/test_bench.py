@@ -210,6 +210,16 @@ def test_the_sets_made_here_are_good_unless_spoilt(command: Command) -> None:
     assert command("--dataset=GOOD", f"--data-dir={command.folder}", "--folds=10") == 0
 
 
+def test_another_set_of_the_same_name_never_meets_the_old_numbers(command: Command) -> None:
+    for folder, size in (("one", 12), ("two", 15)):
+        (command.folder / folder).mkdir()
+        write_set(command.folder / folder, "TOY", ["0", "1"] * size)
+        arguments = ["--dataset=TOY", f"--data-dir={command.folder / folder}"]
+        assert command(*arguments, f"--json={command.folder / 'toy.json'}") == 0
+        content = json.loads((command.folder / "toy.json").read_text(encoding="utf-8"))
+        assert content["cells"][0]["n_graphs"] == 2 * size
+
+
 @pytest.mark.parametrize(
     ("labels", "changed", "says"),
     [

@@ -385,3 +385,44 @@ def test_fused_path_of_equal_scores_has_no_hardening():
     value = loss.local_global(zeros, torch.zeros(2, 3), torch.tensor([0, 0, 1, 1]))
     value.backward()
     assert abs(value.item()) < 1e-6
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e25])
+def test_cosines_do_not_depend_on_the_size_of_rows(size):
+    z1, z2 = (z.float() for z in views())
+    loss = ContrastiveLoss(NegativeSampler("others", Exponential(1.0)))
+    torch.testing.assert_close(loss(size * z1, size * z2), loss(z1, z2), rtol=1e-5, atol=0)
+
+
+def test_a_row_of_zeros_has_a_finite_gradient():
+    z1, z2 = views()
+    z1[0] = 0.0
+    z1.requires_grad_()
+    ContrastiveLoss(NegativeSampler())(z1, z2).backward()
+    assert z1.grad is not None
+    assert z1.grad.abs().max() < 1e3
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("method", ["ucl", "hucl", "hscl"])
+def test_an_embedding_that_is_not_finite_shows_in_the_loss(method, fused):
+    """A divergence must not be hidden by turning the hardening off."""
+    from gcl_hard import contrastive_loss
+
+    nodes, graphs, batch, y = graphs_and_nodes()
+    loss = contrastive_loss(method, objective="jsd")
+    loss.fused = fused
+    graphs[1] = math.nan
+    assert not loss.local_global(nodes, graphs, batch, y).isfinite()
+
+
+def test_debiased_jsd_never_asks_a_hardening_outside_its_range():
+    from gcl_hard import Custom
+
+    nodes, graphs, batch, _ = graphs_and_nodes()
+    graphs = graphs + 10 * nodes[[0, 3, 5, 6, 10]]  # positives far above every negative
+    hardening = Custom(lambda t: (t + 2.1).log(), positive=True)
+    loss = ContrastiveLoss(
+        NegativeSampler("others", hardening), objective="jsd", class_prior=0.1
+    )  # fmt: skip
+    assert loss.local_global(nodes, graphs, batch).isfinite()

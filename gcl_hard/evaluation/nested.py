@@ -93,8 +93,8 @@ def inner_folds(labels: NDArray[np.int64], *, n_inner: int, seed: int) -> list[F
         return outer_folds(labels, seed=seed, n_folds=n_inner)
     except InputError as error:
         raise InputError(
-            f"inner folds of a training fold (n_inner={n_inner}) need as many members of every class; "
-            f"leave small classes out ({error})"
+            f"inner folds of a training fold (n_inner={n_inner}) need as many members of every "
+            f"class; leave small classes out ({error})"
         ) from error
 
 

@@ -9,9 +9,11 @@ import torch
 
 from gcl_hard import (
     Annealed,
+    ContrastiveLoss,
     Cosine,
     Custom,
     Exponential,
+    Hardening,
     InputError,
     Linear,
     MeanThreshold,
@@ -137,3 +139,27 @@ def test_sampler_follows_its_schedule():
         assert (log_q[1] - log_q[0]).item() == pytest.approx(beta)
     with pytest.raises(InputError, match="epoch must be between 1 and 5, got 6"):
         sampler.set_epoch(6, 5)
+
+
+def test_a_subclass_is_checked_like_a_function():
+    class Easy(Hardening):
+        def log_eta(self, rows):
+            return -rows.similarity
+
+    class Row(Hardening):
+        def log_eta(self, rows):
+            return rows.similarity - rows.similarity.mean()
+
+    with pytest.raises(InputError, match="falls from"):
+        ContrastiveLoss(NegativeSampler("others", Easy()))
+    with pytest.raises(InputError, match="looks at the rest"):
+        ContrastiveLoss(NegativeSampler("others", Row()))
+    with pytest.raises(InputError, match="returned float"):
+        ContrastiveLoss(NegativeSampler("others", lambda t: 5.0))
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.3, 0.5, 0.7, 1.0])
+def test_a_threshold_of_one_keeps_equal_rows(gamma):
+    z = torch.tensor([[0.3, -1.7, 0.2]]).repeat(3, 1)
+    loss = ContrastiveLoss(NegativeSampler("others", Threshold(1.0)), temperature=gamma)
+    assert loss.with_diagnostics(z, z)[1].without_negative == 0

@@ -285,3 +285,26 @@ def test_torch_scatter_changes_nothing(mutag, monkeypatch):
         results.append([loss, *grads])
     for with_it, without in zip(*results, strict=True):
         torch.testing.assert_close(with_it, without)
+
+
+def test_embedding_restores_the_mode_of_every_module(mutag):
+    model = InfoGraph(GIN(7))
+    model.encoder.norms[0].eval()
+    model.embed(small_batch(mutag))
+    assert model.training
+    assert not model.encoder.norms[0].training
+
+
+def test_two_view_goes_on_from_its_state_dict(mutag):
+    torch.manual_seed(0)
+    batch, model = small_batch(mutag), TwoView(GIN(7), method="ucl")
+    model.eval()
+    model(batch)
+    copied = TwoView(GIN(7), method="ucl").eval()
+    copied.load_state_dict(copy.deepcopy(model.state_dict()))
+    assert copied(batch).item() == model(batch).item()
+
+
+def test_label_free_two_view_needs_no_labels(mutag):
+    graphs = [Data(x=torch.ones(3, 7), edge_index=torch.tensor([[0, 1], [1, 0]])) for _ in range(4)]
+    assert TwoView(MyEncoder(), 6, method="ucl")(Batch.from_data_list(graphs)).isfinite()
