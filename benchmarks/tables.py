@@ -31,8 +31,9 @@ def cases(found: Figures, metric: str) -> list[str]:
 
 
 def seconds_as_ms(row: dict[str, str]) -> str:
-    """A median in milliseconds, three digits."""
-    return f"{1e3 * float(row['median']):.3g}"
+    """A median in milliseconds, at least three digits."""
+    value = 1e3 * float(row["median"])
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def ratio(row: dict[str, str]) -> str:
