@@ -170,7 +170,8 @@ the TU archives; without `--data-dir` they are downloaded.
 made faster, which changed their last bits and nothing else. Training for 200 epochs amplifies that:
 the same seed of MUTAG hscl gave 85.1 % before and 87.8 % after. A seed can therefore be repeated to
 the bit only with the same code, versions and number of threads, and differences between methods of
-two points on one data set mean little. Records made since then carry a digest of the source.
+two points on one data set mean little. Records written by the present code carry a digest of the
+source, which most of these do not yet.
 """
 
 
