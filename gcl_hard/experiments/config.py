@@ -98,13 +98,9 @@ class CellConfig:
 
         check_kind(self.features)
         if self.contrast == "two-view":
-            from gcl_hard.graphs.augment import AUGMENTATIONS
+            from gcl_hard.graphs.augment import check_views
 
-            for name in self.augmentations or ():
-                if name not in AUGMENTATIONS:
-                    raise unknown("augmentation", name, AUGMENTATIONS)
-            if not 0 <= (self.strength or 0.0) < 1:
-                raise InputError(f"strength must be in [0, 1), got {self.strength}")
+            check_views(self.augmentations or (), self.strength or 0.0)
 
     def _without_defaults(self) -> dict[str, Any]:
         """Fields with what "if not given" means filled in, and those that do not apply emptied.

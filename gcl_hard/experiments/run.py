@@ -80,6 +80,7 @@ def run(options: BenchOptions, console: Console) -> Outcome:
         if options.json.is_dir():
             raise InputError(f"json must be a file, got the folder {options.json}")
 
+    versions = machine.versions()  # of the source as it is now, not when a seed ends
     outcome = Outcome()
     jobs = [Job(cell, seed) for cell in cells for seed in options.seeds]
     facts = {key: _facts(graphs) for key, graphs in sets.items()}
@@ -95,7 +96,9 @@ def run(options: BenchOptions, console: Console) -> Outcome:
         for job in pending:
             key = job.cell.dataset, job.cell.features
             try:
-                record = _run(job, sets[key], facts[key], options, advance(job))
+                record = _run(
+                    job, sets[key], facts[key], options, versions=versions, on_epoch=advance(job)
+                )
             except DivergenceError as error:
                 outcome.failures.append(str(error))
                 continue
@@ -140,6 +143,8 @@ def _run(
     graphs: GraphSet,
     facts: dict[str, Any],
     options: BenchOptions,
+    *,
+    versions: dict[str, str],
     on_epoch: Callable[[int, int, float], None],
 ) -> records.Record:
     from gcl_hard.experiments.protocols import run_seed
@@ -159,7 +164,7 @@ def _run(
         seconds_eval=score.seconds_eval,
         data=facts,
         device=machine.device_name(graphs.x.device),
-        versions=machine.versions(),
+        versions=versions,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

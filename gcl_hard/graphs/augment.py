@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.batches import GraphBatch
 from gcl_hard.graphs.draws import (
     absent,
@@ -202,6 +204,26 @@ AUGMENTATIONS: dict[str, Augmentation] = {
     "random-walk": random_walk_subgraph,
     "identity": identity,
 }
+
+
+def check_views(augmentations: Iterable[str], strength: float) -> None:
+    """Refuse names that are no augmentation, and shares that none of them takes.
+
+    Args:
+        augmentations: names of ``AUGMENTATIONS``.
+        strength: share p in [0, 1).
+
+    Raises:
+        InputError: for either; offers the nearest names.
+
+    Example:
+        >>> check_views(("drop-nodes", "mask-attributes"), strength=0.2)
+    """
+    for name in augmentations:
+        if name not in AUGMENTATIONS:
+            raise unknown("augmentation", name, AUGMENTATIONS)
+    if not 0 <= strength < 1:
+        raise InputError(f"strength must be in [0, 1), got {strength}")
 
 
 def _induced(batch: GraphBatch, keep: Tensor) -> GraphBatch:

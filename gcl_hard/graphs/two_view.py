@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional.generators import Generators
-from gcl_hard.graphs.augment import AUGMENTATIONS
+from gcl_hard.graphs.augment import AUGMENTATIONS, check_views
 from gcl_hard.graphs.batches import GraphBatch
 from gcl_hard.graphs.contrast import GraphContrast, Graphs, encode
 from gcl_hard.graphs.encoders import xavier
@@ -60,11 +59,7 @@ class TwoView(GraphContrast):
         **options: Any,
     ) -> None:
         super().__init__(encoder, out_dim, method, loss, options)
-        for name in augmentations:
-            if name not in AUGMENTATIONS:
-                raise unknown("augmentation", name, AUGMENTATIONS)
-        if not 0 <= strength < 1:
-            raise InputError(f"strength must be in [0, 1), got {strength}")
+        check_views(augmentations, strength)
         self.projection = nn.Sequential(
             nn.Linear(self.out_dim, self.out_dim), nn.ReLU(), nn.Linear(self.out_dim, self.out_dim)
         )
