@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.experiments.command import answer
+from gcl_hard.experiments.command import answer, shown
 from gcl_hard.experiments.options import parse_bench
+
+QUICK = "A quick look, with few seeds and epochs: these are not results."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,17 +23,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
 
     def work() -> int:
-        options = parse_bench(sys.argv[1:] if arguments is None else arguments)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        options = parse_bench(given)
         from rich.console import Console
 
+        from gcl_hard.experiments.lines import lines
         from gcl_hard.experiments.report import drawing
         from gcl_hard.experiments.run import run
 
         console = Console()
         outcome = run(options, console)
-        if outcome.results:
-            console.print(drawing(outcome.results))
-            console.print(f"results: {outcome.path}", highlight=False, soft_wrap=True)
+        if outcome.path is not None:
+            if options.quick:
+                console.print(QUICK, style="bold yellow")
+            console.print(drawing(lines(outcome.results)))
+            written = [outcome.path]
+            if options.report is not None:
+                from gcl_hard.experiments.page import write
+
+                command, quick = shown(given), options.quick
+                pages = write(outcome.results, options.report, command=command, quick=quick)
+                written += map(str, pages)
+            console.print(f"results: {', '.join(written)}", highlight=False, soft_wrap=True)
         for failure in outcome.failures:
             print(f"error: {failure}", file=sys.stderr)
         return 2 if outcome.failures else 0

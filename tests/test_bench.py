@@ -89,14 +89,39 @@ def test_a_run_ends_with_a_table_and_a_result_file(command: Command) -> None:
         assert f"seed {seed}: {accuracy:.1f} %" in command.out
 
 
+def test_a_table_is_printed_tested_and_written_with_its_files(command: Command) -> None:
+    page = command.folder / "docs" / "results.md"
+    arguments = ("--table=2", "--dataset=MUTAG", "--method=ucl,hscl,majority", "--beta=1,10",
+                 "--seeds=2", "--jobs=1", "--quick", f"--report={page}")  # fmt: skip
+    assert command(*arguments) == 0
+    for part in ("these are not results", "hscl inside", "hscl best", "majority", "− ucl", "Wilco"):
+        assert part in command.out, part
+    names = sorted(path.name for path in page.parent.iterdir())
+    assert {"results.md", "results.csv", "results.tex"} < set(names)
+    text = page.read_text(encoding="utf-8")
+    for name in names:
+        assert not name.endswith(".svg") or f"({name})" in text, name
+    assert str(command.folder / "docs") not in text.partition("```bash")[0]
+    before = {path.name: path.read_bytes() for path in page.parent.iterdir()}
+    assert command(*arguments) == 0  # nothing is run
+    assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == before
+
+
+def test_a_report_alone_says_that_nothing_is_there(command: Command) -> None:
+    assert command("--report-only") == 0
+    assert "0 of 1 seeds were finished" in command.out
+    assert command.files() == []
+
+
 def test_several_betas_are_each_reported_with_a_warning_against_the_best(command: Command) -> None:
     assert command("--beta=1,2,10") == 0
     rows = [line.split() for line in command.out.splitlines()]
-    assert [row[2] for row in rows if row[:2] == ["MUTAG", "hscl"] and row[3] == "paper"] == [
-        "1", "2", "10"]  # fmt: skip
-    assert "Picking the best β of this table is the paper's way" in command.out
+    found = [row[2] for row in rows if row[:2] == ["MUTAG", "hscl"] and "paper" in row]
+    assert found == ["β=1", "β=2", "β=10", "best"]
+    warning = "best mean on the test folds, which is the paper's way and no estimate of accuracy"
+    assert warning in command.out
     assert command("--beta=1") == 0
-    assert "Picking the best" not in command.out
+    assert "the paper's way" not in command.out
 
 
 @pytest.mark.parametrize("contrast", ["local-global", "two-view"])

@@ -1,10 +1,34 @@
-"""How good embeddings are: NumPy arrays in, a dataclass of scores out; no torch in here."""
+"""How good embeddings are: NumPy arrays in, a dataclass of scores out; no torch in here.
 
-from gcl_hard.evaluation.folds import Fold, check_labels, inner_holdout, outer_folds
-from gcl_hard.evaluation.knn import K_GRID, knn_cross_validation
-from gcl_hard.evaluation.linear import linear_cross_validation
-from gcl_hard.evaluation.nested import CrossValidation, FoldScore
-from gcl_hard.evaluation.svm import C_GRID, svm_cross_validation, svm_fold
+Names are imported when used: a table that is only shown does not wait for scikit-learn.
+"""
+
+from typing import TYPE_CHECKING
+
+from gcl_hard.lazy import lazy
+
+if TYPE_CHECKING:
+    from gcl_hard.evaluation.baselines import majority_cross_validation
+    from gcl_hard.evaluation.folds import Fold, check_labels, inner_holdout, outer_folds
+    from gcl_hard.evaluation.knn import K_GRID, knn_cross_validation
+    from gcl_hard.evaluation.linear import linear_cross_validation
+    from gcl_hard.evaluation.nested import CrossValidation, FoldScore
+    from gcl_hard.evaluation.ranks import average_ranks, cliques, critical_difference, friedman
+    from gcl_hard.evaluation.statistics import (
+        Interval,
+        PairedTest,
+        corrected_interval,
+        corrected_t_test,
+        holm,
+        wilcoxon,
+    )
+    from gcl_hard.evaluation.svm import (
+        C_GRID,
+        kernel_cross_validation,
+        kernel_fold,
+        svm_cross_validation,
+        svm_fold,
+    )
 
 __all__ = [
     "C_GRID",
@@ -12,11 +36,55 @@ __all__ = [
     "CrossValidation",
     "Fold",
     "FoldScore",
+    "Interval",
+    "PairedTest",
+    "average_ranks",
     "check_labels",
+    "cliques",
+    "corrected_interval",
+    "corrected_t_test",
+    "critical_difference",
+    "friedman",
+    "holm",
     "inner_holdout",
+    "kernel_cross_validation",
+    "kernel_fold",
     "knn_cross_validation",
     "linear_cross_validation",
+    "majority_cross_validation",
     "outer_folds",
     "svm_cross_validation",
     "svm_fold",
+    "wilcoxon",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "C_GRID": "svm",
+        "K_GRID": "knn",
+        "CrossValidation": "nested",
+        "Fold": "folds",
+        "FoldScore": "nested",
+        "Interval": "statistics",
+        "PairedTest": "statistics",
+        "average_ranks": "ranks",
+        "check_labels": "folds",
+        "cliques": "ranks",
+        "corrected_interval": "statistics",
+        "corrected_t_test": "statistics",
+        "critical_difference": "ranks",
+        "friedman": "ranks",
+        "holm": "statistics",
+        "inner_holdout": "folds",
+        "kernel_cross_validation": "svm",
+        "kernel_fold": "svm",
+        "knn_cross_validation": "knn",
+        "linear_cross_validation": "linear",
+        "majority_cross_validation": "baselines",
+        "outer_folds": "folds",
+        "svm_cross_validation": "svm",
+        "svm_fold": "svm",
+        "wilcoxon": "statistics",
+    },
+)

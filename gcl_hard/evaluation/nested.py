@@ -23,10 +23,10 @@ class FoldScore:
     Args:
         accuracy: share of the test samples classified correctly, in [0, 1].
         chosen: the hyper-parameter chosen inside the training fold: C of the SVM and of the
-            linear probe, k of the nearest neighbours.
+            linear probe, k of the nearest neighbours; None if nothing was chosen.
         n_train: samples trained on.
         n_test: samples tested on.
-        inner_accuracy: mean inner accuracy of ``chosen``, in [0, 1].
+        inner_accuracy: mean inner accuracy of ``chosen``, in [0, 1]; None likewise.
 
     Example:
         >>> FoldScore(0.9, chosen=10.0, n_train=90, n_test=10, inner_accuracy=0.8).chosen
@@ -34,10 +34,10 @@ class FoldScore:
     """
 
     accuracy: float
-    chosen: float
+    chosen: float | None
     n_train: int
     n_test: int
-    inner_accuracy: float
+    inner_accuracy: float | None
 
 
 @dataclass(frozen=True)

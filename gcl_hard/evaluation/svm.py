@@ -1,8 +1,8 @@
-"""The RBF support vector machine of graph classification, C chosen inside each training fold."""
+"""Support vector machines of graph classification, RBF or by a given kernel, C chosen inside."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,13 +15,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import check_embeddings, check_grid
+from gcl_hard.evaluation.checks import Floats, check_embeddings, check_grid, check_kernel
 from gcl_hard.evaluation.folds import Fold, check_labels, outer_folds
 from gcl_hard.evaluation.nested import CrossValidation, FoldScore, cross_validate, inner_folds
 
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 
-FloatMatrix = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Kernel = Callable[[Indices, Indices], Floats]
+"""Training and test indices to the kernel of both, in that order, against the training rows."""
 
 
 def svm_fold(
@@ -62,11 +64,8 @@ def svm_fold(
         >>> svm_fold(x, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    problem = _Problem.checked(embeddings, labels, n_folds=2, standardise=standardise)
-    last = max(fold.train.max(), fold.test.max())
-    if last >= len(problem.y):
-        raise InputError(f"fold: index {last} is beyond the {len(problem.y)} samples")
-    return problem.score(fold, C_grid=check_grid("C_grid", C_grid), n_inner=n_inner, seed=seed)
+    problem = _embedded(embeddings, labels, n_folds=2, standardise=standardise)
+    return problem.fold(fold, C_grid=C_grid, n_inner=n_inner, seed=seed)
 
 
 def svm_cross_validation(
@@ -105,29 +104,117 @@ def svm_cross_validation(
         >>> len(svm_cross_validation(x, y, seed=0, n_folds=5).folds)
         5
     """
-    problem = _Problem.checked(embeddings, labels, n_folds=n_folds, standardise=standardise)
-    score = partial(problem.score, C_grid=check_grid("C_grid", C_grid), n_inner=n_inner, seed=seed)
-    folds = outer_folds(problem.y, seed=seed, n_folds=n_folds)
-    return cross_validate(score, folds, n_jobs=n_jobs)
+    problem = _embedded(embeddings, labels, n_folds=n_folds, standardise=standardise)
+    return problem.folds(C_grid=C_grid, n_inner=n_inner, seed=seed, n_folds=n_folds, n_jobs=n_jobs)
+
+
+def kernel_fold(
+    kernel: ArrayLike,
+    labels: ArrayLike,
+    fold: Fold,
+    *,
+    C_grid: Sequence[float] = C_GRID,
+    n_inner: int = 5,
+    seed: int = 0,
+) -> FoldScore:
+    """Accuracy of an SVM with a given kernel on one outer fold, C chosen inside it.
+
+    As ``svm_fold``, with ``kernel[i, j]`` in place of exp(-gamma ‖x_i - x_j‖²).
+
+    Args:
+        kernel: real numbers [n, n] of the whole set, symmetric up to rounding; the SVM also
+            wants it positive semi-definite, which is not checked.
+        labels: integers [n] of the whole set.
+        fold: the samples to train on and to test on.
+        C_grid: candidates for the penalty C, each > 0; the smallest of several best ones is
+            chosen. They suit a kernel with ones on its diagonal: normalise yours.
+        n_inner: inner folds, >= 2; every class has as many members in the training fold.
+        seed: of the inner folds, >= 0.
+
+    Returns:
+        The fold's score; ``chosen`` is C.
+
+    Raises:
+        InputError: kernel, labels, fold or grid that cannot be used.
+
+    Source: as ``svm_fold``, with ``SVC(kernel="precomputed")``.
+
+    Example:
+        >>> y = np.arange(40) // 20
+        >>> x = np.arange(40.0) + 10 * y
+        >>> kernel = np.exp(-np.abs(x[:, None] - x) / 10)
+        >>> kernel_fold(kernel, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
+        1.0
+    """
+    problem = _precomputed(kernel, labels, n_folds=2)
+    return problem.fold(fold, C_grid=C_grid, n_inner=n_inner, seed=seed)
+
+
+def kernel_cross_validation(
+    kernel: ArrayLike,
+    labels: ArrayLike,
+    *,
+    seed: int,
+    n_folds: int = 10,
+    n_inner: int = 5,
+    C_grid: Sequence[float] = C_GRID,
+    n_jobs: int = 1,
+) -> CrossValidation:
+    """Accuracy of an SVM with a given kernel by nested cross-validation (``kernel_fold``).
+
+    The folds are those of ``svm_cross_validation`` with the same labels and seed.
+
+    Args:
+        kernel: real numbers [n, n], symmetric up to rounding.
+        labels: integers [n]; every class has at least ``n_folds`` members.
+        seed: of the outer and of the inner folds, >= 0.
+        n_folds: outer folds, >= 2.
+        n_inner: inner folds, >= 2.
+        C_grid: candidates for the penalty C, each > 0.
+        n_jobs: outer folds scored at a time, >= 1; the scores do not depend on it.
+
+    Returns:
+        One score per outer fold, in the order of ``outer_folds``; ``chosen`` is C.
+
+    Raises:
+        InputError: kernel, labels or settings that cannot be used.
+
+    Source: as ``kernel_fold``.
+
+    Example:
+        >>> y = np.arange(40) // 20
+        >>> x = np.arange(40.0) + 10 * y
+        >>> kernel = np.exp(-np.abs(x[:, None] - x) / 10)
+        >>> len(kernel_cross_validation(kernel, y, seed=0, n_folds=5).folds)
+        5
+    """
+    problem = _precomputed(kernel, labels, n_folds=n_folds)
+    return problem.folds(C_grid=C_grid, n_inner=n_inner, seed=seed, n_folds=n_folds, n_jobs=n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Checked embeddings and labels; when raw, the squared distances that all folds share."""
+    """Checked labels and a kernel: all that folds need."""
 
-    X: FloatMatrix
-    y: NDArray[np.int64]
-    squared: FloatMatrix | None
+    y: Indices
+    kernel: Kernel
 
-    @classmethod
-    def checked(
-        cls, embeddings: ArrayLike, labels: ArrayLike, *, n_folds: int, standardise: bool
-    ) -> _Problem:
-        X = check_embeddings(embeddings)
-        y = check_labels(labels, len(X), n_folds)
-        return cls(X, y, None if standardise else squareform(pdist(X, "sqeuclidean")))
+    def fold(self, fold: Fold, *, C_grid: Sequence[float], n_inner: int, seed: int) -> FoldScore:
+        """One fold of the caller's."""
+        last = max(fold.train.max(), fold.test.max())
+        if last >= len(self.y):
+            raise InputError(f"fold: index {last} is beyond the {len(self.y)} samples")
+        return self._score(fold, C_grid=check_grid("C_grid", C_grid), n_inner=n_inner, seed=seed)
 
-    def score(self, fold: Fold, *, C_grid: Sequence[float], n_inner: int, seed: int) -> FoldScore:
+    def folds(
+        self, *, C_grid: Sequence[float], n_inner: int, seed: int, n_folds: int, n_jobs: int
+    ) -> CrossValidation:
+        """All outer folds."""
+        grid = check_grid("C_grid", C_grid)
+        score = partial(self._score, C_grid=grid, n_inner=n_inner, seed=seed)
+        return cross_validate(score, outer_folds(self.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
+
+    def _score(self, fold: Fold, *, C_grid: Sequence[float], n_inner: int, seed: int) -> FoldScore:
         """Choose C inside the training fold, refit on all of it, score on the test part."""
         inside = inner_folds(self.y[fold.train], n_inner=n_inner, seed=seed)
         # Inputs are checked already; the option is local to a thread, so it is set in here.
@@ -144,11 +231,9 @@ class _Problem:
             accuracy, C_grid[best], len(fold.train), len(fold.test), float(means[best])
         )
 
-    def _accuracies(
-        self, train: NDArray[np.int64], test: NDArray[np.int64], C_grid: Sequence[float]
-    ) -> list[float]:
+    def _accuracies(self, train: Indices, test: Indices, C_grid: Sequence[float]) -> list[float]:
         """Test accuracy for each C: one kernel, built once, serves the whole grid."""
-        kernel = self._kernel(train, test)
+        kernel = self.kernel(train, test)
         fit, held_out = kernel[: len(train)], kernel[len(train) :]
         accuracies = []
         for C in C_grid:
@@ -156,16 +241,37 @@ class _Problem:
             accuracies.append(float(np.mean(predicted == self.y[test])))
         return accuracies
 
-    def _kernel(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatMatrix:
-        """RBF kernel of the training rows, then the test rows, against the training rows."""
+
+def _embedded(
+    embeddings: ArrayLike, labels: ArrayLike, *, n_folds: int, standardise: bool
+) -> _Problem:
+    """The problem of checked embeddings under the RBF kernel."""
+    X = check_embeddings(embeddings)
+    return _Problem(check_labels(labels, len(X), n_folds), _rbf(X, standardise=standardise))
+
+
+def _precomputed(kernel: ArrayLike, labels: ArrayLike, *, n_folds: int) -> _Problem:
+    """The problem of a checked kernel matrix."""
+    K = check_kernel(kernel)
+    y = check_labels(labels, len(K), n_folds)
+    return _Problem(y, lambda train, test: K[np.ix_(np.concatenate([train, test]), train)])
+
+
+def _rbf(X: Floats, *, standardise: bool) -> Kernel:
+    """The RBF kernel; of raw embeddings, all folds share the squared distances."""
+    squared = None if standardise else squareform(pdist(X, "sqeuclidean"))
+
+    def kernel(train: Indices, test: Indices) -> Floats:
         rows = np.concatenate([train, test])
-        if self.squared is None:
-            Z = StandardScaler().fit(self.X[train]).transform(self.X[rows])
+        if squared is None:
+            Z = StandardScaler().fit(X[train]).transform(X[rows])
             variance = Z[: len(train)].var()
-            kernel: FloatMatrix = euclidean_distances(Z, Z[: len(train)], squared=True)
-            np.fill_diagonal(kernel, 0.0)
+            K: Floats = euclidean_distances(Z, Z[: len(train)], squared=True)
+            np.fill_diagonal(K, 0.0)
         else:
-            variance = self.X[train].var()
-            kernel = self.squared[np.ix_(rows, train)]
-        kernel *= -1.0 / (self.X.shape[1] * variance) if variance != 0 else -1.0
-        return np.exp(kernel, out=kernel)
+            variance = X[train].var()
+            K = squared[np.ix_(rows, train)]
+        K *= -1.0 / (X.shape[1] * variance) if variance != 0 else -1.0
+        return np.exp(K, out=K)
+
+    return kernel

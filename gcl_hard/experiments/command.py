@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gcl_hard.errors import GclHardError
 
@@ -32,3 +33,28 @@ def answer(work: Callable[[], int], *, on_stop: str) -> int:
     except KeyboardInterrupt:
         print(f"\n{on_stop}", file=sys.stderr)
         return STOPPED
+
+
+def shown(arguments: Sequence[str]) -> str:
+    """The command that a page of results shows: it runs what is open, on anybody's machine.
+
+    Args:
+        arguments: of ``python -m gcl_hard.bench``.
+
+    Returns:
+        The command, without a machine's data folder.
+
+    Example:
+        >>> shown(["--table", "2", "--data-dir", "a/b", "--report-only"])
+        'python -m gcl_hard.bench --table 2 --data-dir DIR'
+    """
+    words, items = ["python", "-m", "gcl_hard.bench"], iter(arguments)
+    for item in items:
+        if item == "--report-only":
+            continue
+        if item == "--data-dir":
+            words += [item, "DIR"]
+            next(items, None)
+        else:
+            words.append("--data-dir=DIR" if item.startswith("--data-dir=") else item)
+    return shlex.join(words)

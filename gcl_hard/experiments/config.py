@@ -11,13 +11,30 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
 from gcl_hard.losses import ContrastiveLoss, Objective
-from gcl_hard.methods import DEFAULT_CLASS_PRIOR, LossOptions, contrastive_loss, method
+from gcl_hard.methods import DEFAULT_CLASS_PRIOR, METHODS, LossOptions, contrastive_loss, method
 from gcl_hard.training.loop import Optimisation
 
 Protocol = Literal["paper", "inductive"]
 Contrast = Literal["local-global", "two-view"]
 LrSchedule = Literal["constant", "cosine"]
 Readout = Literal["sum", "mean"]
+
+_ARCHITECTURE = ("layers", "dim", "readout")
+FLOORS: dict[str, tuple[str, ...]] = {
+    "majority": (),
+    "graph-size": ("standardise",),
+    "label-histogram": ("features", "standardise"),
+    "wl": ("features",),
+    "wl-oa": ("features",),
+    "untrained": ("features", "standardise", *_ARCHITECTURE),
+    "supervised": (
+        "features", *_ARCHITECTURE, "epochs", "batch_size", "lr", "lr_schedule", "weight_decay",
+        "data_seed",
+    ),
+}  # fmt: skip
+"""What needs no contrastive training, with the settings that it reads beside data set and folds.
+
+A floor is fitted to training folds alone, so its protocol is ``inductive``, whatever is asked."""
 
 WORDS = {"protocol": Protocol, "contrast": Contrast, "lr_schedule": LrSchedule, "readout": Readout}
 
@@ -36,7 +53,9 @@ class CellConfig:
     """
 
     dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are understood"] = "MUTAG"
-    method: Annotated[str, "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau"] = "hscl"
+    method: Annotated[
+        str, "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau; or a floor: " + ", ".join(FLOORS)
+    ] = "hscl"
     protocol: Annotated[Protocol, "paper (encoders see all graphs) or inductive"] = "paper"
     beta: Annotated[float | None, "β ≥ 0 of hucl, hcl and hscl; acts after the temperature"] = 1.0
     beta_changes: Annotated[int, "HCL's annealing: β falls in this many steps; 0 is constant"] = 0
@@ -86,10 +105,12 @@ class CellConfig:
             if getattr(self, name) < least:
                 raise InputError(f"{_flag(name)} must be at least {least}, "
                                  f"got {getattr(self, name)}")  # fmt: skip
-        for name, value in self._without_defaults().items():
+        floor = self.method.casefold() in FLOORS
+        for name, value in (self._as_floor() if floor else self._without_defaults()).items():
             object.__setattr__(self, name, value)
         self.optimisation()
-        self.loss()
+        if not self.is_floor:
+            self.loss()
         if self.features != "auto" or self.contrast == "two-view":
             self._check_graph_names()
 
@@ -107,6 +128,8 @@ class CellConfig:
 
         So that one experiment has one config, however it was asked for.
         """
+        if self.method.casefold() not in METHODS:
+            raise unknown("method", self.method, (*METHODS, *FLOORS))
         row = method(self.method)
         if self.beta is not None and self.beta < 0:
             raise InputError(f"beta must be at least 0, got {self.beta}")
@@ -134,10 +157,32 @@ class CellConfig:
         else:
             filled["augmentations"] = self.augmentations or ("mask-attributes", "perturb-edges")
             filled["strength"] = 0.2 if self.strength is None else self.strength
-        for name in FLOATS:  # 2 and 2.0 are one experiment, in JSON too
-            value = filled.get(name, getattr(self, name))
-            filled[name] = None if value is None else float(value)
-        return filled
+        return filled | self._floats(filled)
+
+    def _as_floor(self) -> dict[str, Any]:
+        name = self.method.casefold()
+        kept = {"dataset", "folds", *FLOORS[name]}
+        filled = {k: v for k, v in DEFAULTS.items() if k not in kept}
+        filled |= dict.fromkeys(("beta", "threshold_start", "threshold_end"))
+        filled |= {"method": name, "protocol": "inductive"}
+        return filled | self._floats(filled)
+
+    def _floats(self, filled: dict[str, Any]) -> dict[str, float | None]:
+        """Numbers as floats: 2 and 2.0 are one experiment, in JSON too."""
+        values = {name: filled.get(name, getattr(self, name)) for name in FLOATS}
+        return {name: None if value is None else float(value) for name, value in values.items()}
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it is a floor: nothing contrastive is trained."""
+        return self.method in FLOORS
+
+    @property
+    def encoders(self) -> int:
+        """How many encoders a seed trains."""
+        if self.is_floor and self.method != "supervised":
+            return 0
+        return self.folds if self.protocol == "inductive" else 1
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""

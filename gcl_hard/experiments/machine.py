@@ -68,7 +68,9 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def use_threads(asked: int | None, nodes_in_batch: float, width: int) -> int:
+def use_threads(
+    asked: int | None, nodes_in_batch: float, width: int, cores: int | None = None
+) -> int:
     """Set PyTorch's threads for a training run.
 
     A second thread pays once matrices are large; with TU-sized batches threads mostly wait for
@@ -78,12 +80,14 @@ def use_threads(asked: int | None, nodes_in_batch: float, width: int) -> int:
         asked: a number of threads, or None to choose.
         nodes_in_batch: nodes that a step pushes through the encoder.
         width: of the embeddings.
+        cores: to choose from, all that this process may use if None.
 
     Returns:
         The number set.
     """
     if asked is None:
-        asked = max(1, min(available_cores(), int(nodes_in_batch * width / 1_000_000)))
+        cores = cores or available_cores()
+        asked = max(1, min(cores, int(nodes_in_batch * width / 1_000_000)))
     torch.set_num_threads(asked)
     threadpool_limits(asked)  # of NumPy's and scikit-learn's libraries
     return asked

@@ -5,82 +5,27 @@ from __future__ import annotations
 import itertools
 import re
 from argparse import SUPPRESS, Action
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
-from jsonargparse.typing import register_type
 
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.table import QUICK, TABLES
+from gcl_hard.experiments.values import SEEDS, Counts, Numbers, Seeds, Words
 
-LISTED = {"dataset": str, "method": str, "protocol": str, "beta": float}
+LISTED: dict[str, type] = {
+    "dataset": Words,
+    "method": Words,
+    "protocol": Words,
+    "beta": Numbers,
+    "lr": Numbers,
+    "epochs": Counts,
+}
 """Fields of a cell of which a command takes several, comma-separated; it runs all combinations."""
-
-
-class Words(tuple[str, ...]):
-    """Names: ``ucl,hscl`` or a YAML list."""
-
-    __slots__ = ()
-
-
-class Numbers(tuple[float, ...]):
-    """Numbers: ``1,2,10`` or a YAML list."""
-
-    __slots__ = ()
-
-
-class Seeds(tuple[int, ...]):
-    """Seeds: a count (``5`` is 0 … 4), or a list (``0,1,2``; ``7,`` is seed 7 alone)."""
-
-    __slots__ = ()
-
-
-def _words(value: Any) -> Words:
-    return Words(str(word).strip() for word in _items(value))
-
-
-def _numbers(value: Any) -> Numbers:
-    return Numbers(float(item) for item in _items(value))
-
-
-MOST_SEEDS = 10_000
-SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
-
-
-def _seeds(value: Any) -> Seeds:
-    if isinstance(value, bool):
-        raise TypeError(SEEDS)
-    if isinstance(value, int) or (isinstance(value, str) and "," not in value):
-        seeds: Sequence[int] = range(int(value))
-        if len(seeds) > MOST_SEEDS:
-            raise ValueError(
-                f"{value} seeds are more than {MOST_SEEDS}; for seed {value} alone write {value},"
-            )
-    else:
-        seeds = [int(item) for item in _items(value)]
-    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) != len(seeds):
-        raise ValueError(SEEDS)
-    return Seeds(seeds)
-
-
-def _items(value: Any) -> list[Any]:
-    if isinstance(value, str):
-        items: list[Any] = [item for item in value.split(",") if item.strip()]
-    else:
-        items = list(value) if isinstance(value, (list, tuple)) else [value]
-    if not items:
-        raise ValueError("at least one is needed")
-    return items
-
-
-_READERS: list[tuple[type, Callable[[Any], Any]]] = [
-    (Words, _words), (Numbers, _numbers), (Seeds, _seeds),
-]  # fmt: skip
-for _type, _reader in _READERS:
-    register_type(_type, serializer=list, deserializer=_reader, fail_already_registered=False)
 
 
 class _Help(DefaultHelpFormatter):
@@ -101,13 +46,20 @@ class BenchOptions:
     """What ``python -m gcl_hard.bench`` was asked for.
 
     Attributes:
-        cells: every combination of data set, method, β and protocol, in that order.
+        cells: every combination of data set, method, protocol, β, lr and epochs.
         seeds: to run each of them with.
         device: ``auto``, ``cpu``, ``cuda``, …
         data_dir: an offline mirror of TU archives, or None.
         output: folder of the records.
         json: the result file; None for one in ``output``.
-        threads: of the CPU; None to choose.
+        threads: of the CPU, for all processes together; None to choose.
+        jobs: processes; None to choose.
+        select: whether β, lr and epochs are chosen inside the training folds of ``inductive``.
+        force: whether finished seeds are run again.
+        table: the paper's table that is asked for, or None.
+        quick: whether this is a look with few seeds and epochs.
+        report: the page of results to write, with its figures and files beside it, or None.
+        report_only: whether nothing is run.
     """
 
     cells: tuple[CellConfig, ...]
@@ -117,6 +69,13 @@ class BenchOptions:
     output: Path
     json: Path | None
     threads: int | None
+    jobs: int | None
+    select: bool
+    force: bool
+    table: int | None
+    quick: bool
+    report: Path | None
+    report_only: bool
 
 
 def bench_parser() -> ArgumentParser:
@@ -140,28 +99,40 @@ def bench_parser() -> ArgumentParser:
         kind, text = hints[field.name].__origin__, hints[field.name].__metadata__[0]
         default: Any = field.default
         if field.name in LISTED:
-            kind = Numbers if LISTED[field.name] is float else Words
+            kind = LISTED[field.name]
             default = kind([default])
         elif field.name == "augmentations":
             kind = Words | None
-        metavar: Any = {} if kind is bool else {"metavar": _metavar(field.name)}
         parser.add_argument(
             f"--{field.name.replace('_', '-')}", type=kind, default=default, help=text,
-            **metavar,
+            **_metavar(field.name, kind),
         )  # fmt: skip
-    options: list[tuple[str, Any, Any, str]] = [
-        ("seeds", Seeds, Seeds(range(5)), "a count (5 is 0…4) or a list (0,1,2)"),
-        ("device", str, "auto", "auto, cpu, cuda or cuda:N"),
-        ("data-dir", Path | None, None, "folder with TU archives (or set GCL_HARD_DATA)"),
-        ("output", Path, Path("results"), "folder that finished seeds are saved in at once"),
-        ("json", Path | None, None, "result file; one in the output folder if not given"),
-        ("threads", int | None, None, "CPU threads; chosen by the size of the work if not given"),
-    ]
-    for name, kind, default, text in options:
+    for name, kind, default, text in OPTIONS:
         parser.add_argument(
-            f"--{name}", type=kind, default=default, help=text, metavar=_metavar(name)
+            f"--{name}", type=kind, default=default, help=text, **_metavar(name, kind)
         )
+    for name, text in SWITCHES:
+        parser.add_argument(f"--{name}", action="store_true", help=text)
     return parser
+
+
+OPTIONS: list[tuple[str, Any, Any, str]] = [
+    ("table", int | None, None, "2: the paper's Table II, with floors, both protocols and tests"),
+    ("select", bool, False, "inductive: choose β, lr, epochs inside training folds, where listed"),
+    ("seeds", Seeds, Seeds(range(5)), "a count (5 is 0…4) or a list (0,1,2)"),
+    ("device", str, "auto", "auto, cpu, cuda or cuda:N"),
+    ("data-dir", Path | None, None, "folder with TU archives (or set GCL_HARD_DATA)"),
+    ("output", Path, Path("results"), "folder that finished seeds are saved in at once"),
+    ("json", Path | None, None, "result file; one in the output folder if not given"),
+    ("report", Path | None, None, "page.md to write; page.csv, .tex and figures go beside it"),
+    ("jobs", int | None, 1, "processes; a table takes one a core"),
+    ("threads", int | None, None, "CPU threads, of all processes; chosen if not given"),
+]
+SWITCHES = [
+    ("quick", "few seeds and epochs: a look in minutes, not results"),
+    ("force", "run finished seeds again"),
+    ("report-only", "run nothing: show what is finished"),
+]
 
 
 def parse_bench(arguments: Sequence[str]) -> BenchOptions:
@@ -176,7 +147,14 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    values = _parse(bench_parser(), arguments)
+    parser = bench_parser()
+    values = _parse(parser, arguments)
+    if values["table"] not in (None, *TABLES):
+        raise InputError(f"--table: expected {', '.join(map(str, TABLES))}, got {values['table']}")
+    preset = TABLES.get(values["table"], {}) | (QUICK if values["quick"] else {})
+    if preset:  # what was not given is the table's
+        parser.set_defaults(preset)
+        values = _parse(parser, arguments)
     shared = {f.name: values[f.name] for f in fields(CellConfig) if f.name not in LISTED}
     if shared["augmentations"] is not None:
         shared["augmentations"] = tuple(shared["augmentations"])
@@ -184,13 +162,13 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         CellConfig(**dict(zip(LISTED, combination, strict=True)), **shared)
         for combination in itertools.product(*(values[name] for name in LISTED))
     ]
-    if values["threads"] is not None and values["threads"] < 1:
-        raise InputError(f"threads must be at least 1, got {values['threads']}")
-    return BenchOptions(
-        cells=tuple(dict.fromkeys(cells)),
-        **{name: values[name] for name in
-           ("seeds", "device", "data_dir", "output", "json", "threads")},
-    )  # fmt: skip
+    for name in ("threads", "jobs"):
+        if values[name] is not None and values[name] < 1:
+            raise InputError(f"{name} must be at least 1, got {values[name]}")
+    if values["report"] is not None and values["report"].suffix != ".md":
+        raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
+    own = [field.name for field in fields(BenchOptions) if field.name != "cells"]
+    return BenchOptions(tuple(dict.fromkeys(cells)), **{name: values[name] for name in own})
 
 
 def _parse(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
@@ -245,7 +223,8 @@ def _explain_value(key: str, message: str) -> str:
 
 
 PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or false"}
-WANTED = {"beta": "; expected numbers, separated by commas", "seeds": f"; expected {SEEDS}"}
+NUMBERS = "; expected numbers, separated by commas"
+WANTED = {"beta": NUMBERS, "lr": NUMBERS, "seeds": f"; expected {SEEDS}"}
 
 
 def _hint(word: str, options: list[str]) -> str:
@@ -253,10 +232,14 @@ def _hint(word: str, options: list[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else "; --help lists them"
 
 
-def _metavar(name: str) -> str:
-    special = {"json": "FILE", "data-dir": "DIR", "output": "DIR", "beta": "NUMBERS"}
-    special |= dict.fromkeys(("dataset", "method", "protocol", "augmentations"), "NAMES")
-    return special.get(name, name.upper().replace("-", "_").split("_")[-1])
+def _metavar(name: str, kind: Any) -> dict[str, Any]:
+    if kind is bool:  # the parser shows what it may be
+        return {}
+    special = dict.fromkeys(("dataset", "method", "protocol", "augmentations"), "NAMES")
+    special |= dict.fromkeys(("beta", "lr", "epochs"), "NUMBERS")
+    special |= dict.fromkeys(("json", "report"), "FILE")
+    special |= dict.fromkeys(("data-dir", "output"), "DIR")
+    return {"metavar": special.get(name, name.upper().replace("-", "_").split("_")[-1])}
 
 
 __all__ = ["BenchOptions", "bench_parser", "parse_bench"]

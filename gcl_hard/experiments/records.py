@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import CellConfig, from_dict
+from gcl_hard.experiments.config import from_dict
+from gcl_hard.experiments.jobs import Job
 
 SCHEMA_VERSION = 1
 
@@ -27,7 +28,7 @@ class Record:
         config: every setting of the cell.
         seed: of encoder and folds.
         fold_accuracies: percent, in fold order.
-        fold_c: C that each fold chose inside its training part.
+        fold_c: C that each fold chose inside its training part; empty where there is no C.
         final_losses: of the encoders trained, nats.
         seconds_train: in training.
         seconds_eval: in embedding and SVMs.
@@ -36,6 +37,8 @@ class Record:
         device: what trained it, in words.
         versions: of the packages that matter.
         finished: date, UTC, ISO 8601.
+        inner: whether accuracies are of hold-outs inside the training folds, by which settings
+            are chosen, and not of the test folds.
     """
 
     config: dict[str, Any]
@@ -49,11 +52,12 @@ class Record:
     device: str
     versions: dict[str, str]
     finished: str
+    inner: bool = False
 
-
-def record_path(folder: Path, cell: CellConfig, seed: int) -> Path:
-    """Where the record of a seed lives."""
-    return folder / f"{cell.key()}_seed{seed}.json"
+    @property
+    def job(self) -> Job:
+        """What it is the record of."""
+        return Job(from_dict(self.config), self.seed, self.inner)
 
 
 def save(record: Record, path: Path) -> None:
@@ -61,15 +65,15 @@ def save(record: Record, path: Path) -> None:
     write_json({"schema_version": SCHEMA_VERSION, **asdict(record)}, path)
 
 
-def load(path: Path, cell: CellConfig) -> Record | None:
-    """The record of a finished seed; None if there is none, or none that can be trusted.
+def load(path: Path, job: Job) -> Record | None:
+    """The record of a finished job; None if there is none, or none that can be trusted.
 
     Args:
-        path: as :func:`record_path` says.
-        cell: the cell that it must belong to.
+        path: of the record.
+        job: what it must be the record of.
 
     Returns:
-        The record; None if the file is absent, half-written, of another schema or config.
+        The record; None if the file is absent, half-written, of another schema or job.
     """
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
@@ -77,10 +81,37 @@ def load(path: Path, cell: CellConfig) -> Record | None:
             return None
         record = Record(**stored)
         whole = all(isinstance(a, (int, float)) for a in record.fold_accuracies)
-        whole = whole and len(record.fold_accuracies) == cell.folds
-        return record if whole and from_dict(record.config) == cell else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        whole = whole and len(record.fold_accuracies) == job.cell.folds
+        ours = whole and record.job == job
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    return record if ours else None
+
+
+def fault(path: Path) -> str:
+    """Why a record that is there cannot be used, in words.
+
+    Args:
+        path: of a file that :func:`load` did not trust.
+
+    Returns:
+        The reason.
+
+    Raises:
+        InputError: if a newer version wrote it: it is not ours to overwrite.
+    """
+    try:
+        version = json.loads(path.read_text(encoding="utf-8"))["schema_version"]
+    except (ValueError, KeyError, TypeError):
+        return "is half-written or damaged"
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise InputError(
+            f"{path} is of schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
+            f"gcl_hard, or give another --output"
+        )
+    if version != SCHEMA_VERSION:
+        return f"is of the older schema {version}"
+    return "is not what its name says"
 
 
 def write_json(content: dict[str, Any], path: Path) -> None:

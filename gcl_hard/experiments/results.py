@@ -1,16 +1,69 @@
-"""The result of a command: a list of cells, each put together from the records of its seeds."""
+"""The results of a command: accuracies of cells, and of what was chosen inside training folds."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.jobs import SELECTABLE, Job, candidate_groups, plan
 from gcl_hard.experiments.paper import paper_accuracy
 from gcl_hard.experiments.records import SCHEMA_VERSION, Record
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Accuracies in percent, of seeds × folds.
+
+    Attributes:
+        seeds: at least one.
+        folds: of each seed, the accuracies of its folds.
+    """
+
+    seeds: tuple[int, ...]
+    folds: tuple[tuple[float, ...], ...]
+
+    @property
+    def accuracies(self) -> list[float]:
+        """Mean over folds of each seed."""
+        return [statistics.fmean(folds) for folds in self.folds]
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds."""
+        return statistics.fmean(self.accuracies)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation over seeds; None of one seed.
+
+        Each seed varies the encoder and the folds; batch order is the same for all.
+        """
+        return statistics.stdev(self.accuracies) if len(self.seeds) > 1 else None
+
+    @property
+    def fold_std(self) -> float:
+        """Sample standard deviation over the folds of a seed, averaged over seeds."""
+        return statistics.fmean(statistics.stdev(folds) for folds in self.folds)
+
+    @property
+    def test_share(self) -> float:
+        """n_test / n_train of the outer folds."""
+        return 1 / (len(self.folds[0]) - 1)
+
+    def of(self, seeds: Sequence[int]) -> Scores:
+        """The same, of some of its seeds."""
+        rows = dict(zip(self.seeds, self.folds, strict=True))
+        return Scores(tuple(seeds), tuple(rows[seed] for seed in seeds))
+
+    @property
+    def flat(self) -> list[float]:
+        """Every seed × fold, seed by seed."""
+        return [accuracy for folds in self.folds for accuracy in folds]
 
 
 @dataclass(frozen=True)
@@ -25,28 +78,18 @@ class CellResult:
     cell: CellConfig
     records: tuple[Record, ...]
 
-    @property
-    def accuracies(self) -> list[float]:
-        """Mean over folds of each seed, percent."""
-        return [statistics.fmean(r.fold_accuracies) for r in self.records]
+    @cached_property
+    def scores(self) -> Scores:
+        """Its accuracies."""
+        return Scores(
+            tuple(r.seed for r in self.records),
+            tuple(tuple(r.fold_accuracies) for r in self.records),
+        )
 
     @property
-    def mean(self) -> float:
-        """Mean over seeds, percent."""
-        return statistics.fmean(self.accuracies)
-
-    @property
-    def std(self) -> float | None:
-        """Sample standard deviation over seeds, percent; None of one seed.
-
-        Each seed varies the encoder and the folds; batch order is the same for all.
-        """
-        return statistics.stdev(self.accuracies) if len(self.records) > 1 else None
-
-    @property
-    def fold_std(self) -> float:
-        """Sample standard deviation over the folds of a seed, averaged over seeds, percent."""
-        return statistics.fmean(statistics.stdev(r.fold_accuracies) for r in self.records)
+    def seconds(self) -> float:
+        """Of training and scoring, all seeds."""
+        return math.fsum(r.seconds_train + r.seconds_eval for r in self.records)
 
     @property
     def paper(self) -> float | None:
@@ -56,18 +99,18 @@ class CellResult:
         return paper_accuracy(self.cell.dataset, self.cell.method, self.cell.protocol)
 
     def as_json(self) -> dict[str, Any]:
-        """The cell as the result file holds it (docs: results)."""
+        """The cell as the result file holds it (docs: protocols)."""
         first = self.records[0]
         return {
             "dataset": self.cell.dataset,
             "method": self.cell.method,
             "protocol": self.cell.protocol,
             "beta": self.cell.beta,
-            "seeds": [r.seed for r in self.records],
-            "accuracies": self.accuracies,
-            "fold_accuracies": [r.fold_accuracies for r in self.records],
-            "accuracy_mean": self.mean,
-            "accuracy_std": self.std,
+            "seeds": list(self.scores.seeds),
+            "accuracies": self.scores.accuracies,
+            "fold_accuracies": [list(folds) for folds in self.scores.folds],
+            "accuracy_mean": self.scores.mean,
+            "accuracy_std": self.scores.std,
             "paper_accuracy": self.paper,
             **{k: v for k, v in first.data.items() if k != "digest"},
             "config": first.config,
@@ -78,12 +121,148 @@ class CellResult:
         }
 
 
-def result_json(cells: Sequence[CellResult]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Selection:
+    """Settings chosen inside every training fold, and what the choice gave on the test fold.
+
+    For each seed and fold, the candidate whose encoder did best on a hold-out of a fifth of the
+    training fold (the first of several best); its accuracy is that of the encoder trained anew on
+    the whole training fold.
+
+    Attributes:
+        outer: of every candidate, trained on whole training folds; the same seeds in all.
+        inner: of every candidate, accuracies on the hold-outs.
+    """
+
+    outer: tuple[CellResult, ...]
+    inner: tuple[CellResult, ...]
+
+    @cached_property
+    def chosen(self) -> tuple[tuple[int, ...], ...]:
+        """Of each seed and fold, which candidate, from 0."""
+        n_seeds, n_folds = len(self.outer[0].scores.seeds), self.outer[0].cell.folds
+        return tuple(
+            tuple(
+                max(range(len(self.inner)), key=lambda c: self.inner[c].scores.folds[s][k])
+                for k in range(n_folds)
+            )
+            for s in range(n_seeds)
+        )
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Test accuracies of what was chosen."""
+        return Scores(
+            self.outer[0].scores.seeds,
+            tuple(
+                tuple(self.outer[c].scores.folds[s][k] for k, c in enumerate(row))
+                for s, row in enumerate(self.chosen)
+            ),
+        )
+
+    @property
+    def best(self) -> CellResult:
+        """The candidate with the best mean on the test folds: what must not be reported alone."""
+        return best_on_test(self.outer)
+
+    @property
+    def optimism(self) -> float:
+        """Best on test minus chosen inside, points."""
+        return self.best.scores.mean - self.scores.mean
+
+    def as_json(self) -> dict[str, Any]:
+        """The selection as the result file holds it (docs: protocols)."""
+        first = self.outer[0].cell
+        return {
+            "dataset": first.dataset,
+            "method": first.method,
+            "protocol": first.protocol,
+            "candidates": [
+                {name: getattr(r.cell, name) for name in SELECTABLE} for r in self.outer
+            ],
+            "seeds": list(self.scores.seeds),
+            "chosen": [list(row) for row in self.chosen],
+            "accuracies": self.scores.accuracies,
+            "fold_accuracies": [list(folds) for folds in self.scores.folds],
+            "accuracy_mean": self.scores.mean,
+            "accuracy_std": self.scores.std,
+            "best_on_test": self.outer.index(self.best),
+            "optimism": self.optimism,
+        }
+
+
+def best_on_test(results: Sequence[CellResult]) -> CellResult:
+    """The result with the highest mean over test folds; the first of several."""
+    return max(results, key=lambda result: result.scores.mean)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a command asked for, finished or open.
+
+    Attributes:
+        cells: asked for, in order.
+        seeds: asked for.
+        records: what is finished, by job.
+        select: whether settings are chosen inside training folds.
+    """
+
+    cells: Sequence[CellConfig]
+    seeds: tuple[int, ...]
+    records: Mapping[Job, Record]
+    select: bool = False
+
+    def result(
+        self, cell: CellConfig, *, inner: bool = False, seeds: Sequence[int] | None = None
+    ) -> CellResult | None:
+        """A cell's finished seeds; None if there are none."""
+        jobs = [Job(cell, seed, inner) for seed in (self.seeds if seeds is None else seeds)]
+        found = tuple(self.records[job] for job in jobs if job in self.records)
+        return CellResult(cell, found) if found else None
+
+    @cached_property
+    def finished(self) -> list[CellResult]:
+        """Cells with at least one finished seed."""
+        return [r for r in map(self.result, self.cells) if r is not None]
+
+    @property
+    def open(self) -> list[Job]:
+        """What is left to do."""
+        return [
+            j for j in plan(self.cells, self.seeds, select=self.select) if j not in self.records
+        ]
+
+    @cached_property
+    def selections(self) -> list[Selection]:
+        """Of every group of candidates, where a seed is finished for all of them."""
+        groups = candidate_groups(self.cells) if self.select else []
+        return [s for s in map(self.selection, groups) if s is not None]
+
+    def selection(self, candidates: Sequence[CellConfig]) -> Selection | None:
+        """What was chosen among candidates; None while no seed is finished for all of them."""
+        seeds = self.shared_seeds((c, inner) for c in candidates for inner in (False, True))
+        pairs = [
+            (self.result(c, seeds=seeds), self.result(c, inner=True, seeds=seeds))
+            for c in candidates
+        ]
+        whole = [(outer, inner) for outer, inner in pairs if outer and inner]
+        if not seeds or len(whole) < len(candidates):
+            return None
+        return Selection(tuple(o for o, _ in whole), tuple(i for _, i in whole))
+
+    def shared_seeds(self, parts: Iterable[tuple[CellConfig, bool]]) -> list[int]:
+        """Seeds that are finished for all of some cells, each with whether its hold-outs count."""
+        parts = list(parts)
+        return [s for s in self.seeds if all(Job(cell, s, i) in self.records for cell, i in parts)]
+
+
+def result_json(results: Results) -> dict[str, Any]:
     """The whole result file."""
     return {
         "schema_version": SCHEMA_VERSION,
         "paper_accuracy_note": PAPER_NOTE,
-        "cells": [cell.as_json() for cell in cells],
+        "cells": [result.as_json() for result in results.finished],
+        "selections": [selection.as_json() for selection in results.selections],
     }
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import InputError
 from gcl_hard.experiments import machine, records
 from gcl_hard.experiments.config import CellConfig
-from gcl_hard.experiments.options import BenchOptions
-from gcl_hard.experiments.results import CellResult, result_json
-from gcl_hard.graphs.batches import GraphSet
+from gcl_hard.experiments.jobs import Job, plan
+from gcl_hard.experiments.options import BenchOptions, parse_bench
+from gcl_hard.experiments.progress import progress
+from gcl_hard.experiments.results import Results, result_json
+from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker, claim, in_turn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,26 +28,14 @@ class Outcome:
     """What a command came to.
 
     Attributes:
-        results: cells with at least one finished seed.
+        results: what is finished, and what is open.
         failures: a message for every seed that could not be finished.
         path: where the result file was written, None without results.
     """
 
-    results: list[CellResult] = field(default_factory=list)
+    results: Results
     failures: list[str] = field(default_factory=list)
     path: str | None = None
-
-
-class Job(NamedTuple):
-    """One seed of one cell."""
-
-    cell: CellConfig
-    seed: int
-
-    @property
-    def encoders(self) -> int:
-        """How many encoders it trains."""
-        return self.cell.folds if self.cell.protocol == "inductive" else 1
 
 
 def run(options: BenchOptions, console: Console) -> Outcome:
@@ -55,173 +46,163 @@ def run(options: BenchOptions, console: Console) -> Outcome:
         console: where progress goes.
 
     Returns:
-        The outcome; a seed that diverges is reported there and does not stop the others.
+        The outcome; a seed that fails is reported there and does not stop the others.
 
     Raises:
         InputError: for anything wrong with data, device or folders, before training starts.
     """
-    from gcl_hard.evaluation import outer_folds
-    from gcl_hard.evaluation.nested import inner_folds
-    from gcl_hard.graphs.datasets import canonical_name, load
+    from gcl_hard.graphs.datasets import canonical_name
 
-    device = machine.choose_device(options.device)
     cells = list(dict.fromkeys(c.with_dataset(canonical_name(c.dataset)) for c in options.cells))
-    sets: dict[tuple[str, str], GraphSet] = {}
-    for cell in cells:
-        if (cell.dataset, cell.features) not in sets:
-            graphs = load(cell.dataset, data_dir=options.data_dir, features=cell.features)
-            sets[cell.dataset, cell.features] = graphs.to(device)
-        labels = sets[cell.dataset, cell.features].y.cpu().numpy()
+    jobs = plan(cells, options.seeds, select=options.select)
+    found: dict[Job, records.Record] = {}
+    failures: list[str] = []
+    if options.report_only:  # whatever graphs are at hand
+        found = _finished(jobs, options, console, records.load)
+    else:
+        worker = Worker(_setting(options))
+        found = _finished(jobs, options, console, lambda _, job: worker.finished(job))
+        pending = [job for job in jobs if job not in found]
+        if pending:
+            _check(options, pending, worker)
+            new, failures = _work(options, pending, worker, console)
+            found |= new
+    results = Results(cells, tuple(options.seeds), found, select=options.select)
+    path = None
+    if found:
+        path = options.json or options.output / f"{_name(options, cells)}.json"
+        records.write_json(result_json(results), path)
+    return Outcome(results, failures, None if path is None else str(path))
+
+
+def _setting(options: BenchOptions) -> Setting:
+    return Setting(
+        output=options.output,
+        data_dir=options.data_dir,
+        device=str(machine.choose_device(options.device)),
+        threads=options.threads,
+        cores=machine.available_cores(),
+        versions=machine.versions(),  # of the source as it is now, not when a seed ends
+        since=datetime.now(UTC).isoformat(timespec="seconds") if options.force else "",
+    )
+
+
+def _finished(
+    jobs: list[Job],
+    options: BenchOptions,
+    console: Console,
+    read: Callable[[Path, Job], records.Record | None],
+) -> dict[Job, records.Record]:
+    """What need not be run; says what is there and cannot be used."""
+    found, faults = {}, []
+    for job in jobs:
+        path = options.output / job.file_name
+        record = read(path, job)
+        if record is not None:
+            found[job] = record
+        elif path.exists():
+            faults.append(f"{path.name} {records.fault(path)}")
+    if faults and not options.force:
+        shown = "; ".join(faults[:3]) + ("; …" if len(faults) > 3 else "")
+        what = "left out" if options.report_only else "run again"
+        console.print(f"{what}: {shown}", style="yellow", highlight=False)
+    if found or options.report_only:
+        console.print(f"{len(found)} of {len(jobs)} seeds were finished before", style="dim")
+    return found
+
+
+def _check(options: BenchOptions, pending: list[Job], worker: Worker) -> None:
+    """Refuse before training what can be known before training."""
+    from gcl_hard.evaluation import outer_folds
+    from gcl_hard.evaluation.folds import inner_holdout
+    from gcl_hard.evaluation.nested import inner_folds
+
+    for cell, inner in dict.fromkeys((job.cell, job.inner) for job in pending):
+        labels = worker.data.graphs(cell).y.cpu().numpy()
         for fold in outer_folds(labels, seed=0, n_folds=cell.folds):
-            inner_folds(labels[fold.train], n_inner=5, seed=0)
+            part = inner_holdout(fold.train, labels, seed=0) if inner else fold
+            inner_folds(labels[part.train], n_inner=5, seed=0)
     records.check_writable(options.output)
     if options.json is not None:
         records.check_writable(options.json.absolute().parent)
         if options.json.is_dir():
             raise InputError(f"json must be a file, got the folder {options.json}")
 
-    versions = machine.versions()  # of the source as it is now, not when a seed ends
-    outcome = Outcome()
-    jobs = [Job(cell, seed) for cell in cells for seed in options.seeds]
-    facts = {key: _facts(graphs) for key, graphs in sets.items()}
-    finished = {
-        job: record
-        for job in jobs
-        if (record := _saved(options, job, facts[job.cell.dataset, job.cell.features])) is not None
-    }
-    pending = [job for job in jobs if job not in finished]
-    if finished:
-        console.print(f"{len(finished)} of {len(jobs)} seeds were finished before", style="dim")
-    with _progress(console, pending, sets) as advance:
-        for job in pending:
-            key = job.cell.dataset, job.cell.features
-            try:
-                record = _run(
-                    job, sets[key], facts[key], options, versions=versions, on_epoch=advance(job)
-                )
-            except DivergenceError as error:
-                outcome.failures.append(str(error))
-                continue
-            records.save(record, records.record_path(options.output, job.cell, job.seed))
-            finished[job] = record
-            console.print(_line(job, record), highlight=False)
-    for cell in cells:
-        done = tuple(finished[Job(cell, s)] for s in options.seeds if Job(cell, s) in finished)
-        if done:
-            outcome.results.append(CellResult(cell, done))
-    if outcome.results:
-        path = options.json or options.output / f"{_name(cells)}.json"
-        records.write_json(result_json(outcome.results), path)
-        outcome.path = str(path)
-    return outcome
+
+def _work(
+    options: BenchOptions, pending: list[Job], worker: Worker, console: Console
+) -> tuple[dict[Job, records.Record], list[str]]:
+    """Do what is pending; what another process is doing is waited for."""
+    on_cpu = worker.setting.device == "cpu"
+    n = options.jobs or (worker.setting.cores if on_cpu else 1)
+    n = min(n, len(pending))
+    costs = {job: job.cost(*worker.data.size(job.cell)) for job in pending}
+    found: dict[Job, records.Record] = {}
+    failures: list[str] = []
+    with progress(console, costs, lines=n) as bars:
+        while pending:
+            elsewhere = []
+            for done in _do(pending, worker, n, bars.started):
+                if done.record is not None:
+                    found[done.job] = done.record
+                    console.print(_line(done.job, done.record), highlight=False)
+                elif done.failure is not None:
+                    failures.append(done.failure)
+                else:
+                    elsewhere.append(done.job)
+                    continue
+                bars.done(done.job)
+            pending = _wait(elsewhere, worker)
+    return found, list(dict.fromkeys(failures))
 
 
-def _saved(options: BenchOptions, job: Job, facts: dict[str, Any]) -> records.Record | None:
-    """The record of a job if it is of that seed and of these graphs."""
-    record = records.load(records.record_path(options.output, job.cell, job.seed), job.cell)
-    if record is None or record.seed != job.seed:
-        return None
-    return record if {**facts, **record.data} == facts else None
+def _do(
+    jobs: list[Job], worker: Worker, n_processes: int, started: Callable[[Job], OnEpoch]
+) -> Iterator[Done]:
+    if n_processes == 1:
+        return in_turn(jobs, worker, started)
+    from dataclasses import replace
 
+    from gcl_hard.experiments.workers import in_processes
 
-def _facts(graphs: GraphSet) -> dict[str, Any]:
-    """What a record says of its data; the digest tells two sets of one name apart."""
-    digest = hashlib.sha256()
-    for tensor in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr):
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return {
-        "n_graphs": graphs.n_graphs,
-        "n_classes": graphs.n_classes,
-        "n_features": graphs.n_features,
-        "features": graphs.features,
-        "digest": digest.hexdigest()[:16],
-    }
-
-
-def _run(
-    job: Job,
-    graphs: GraphSet,
-    facts: dict[str, Any],
-    options: BenchOptions,
-    *,
-    versions: dict[str, str],
-    on_epoch: Callable[[int, int, float], None],
-) -> records.Record:
-    from gcl_hard.experiments.protocols import run_seed
-
-    cell = job.cell
-    nodes = graphs.n_nodes / graphs.n_graphs * min(cell.batch_size, graphs.n_graphs)
-    threads = machine.use_threads(options.threads, nodes, cell.dim * cell.layers)
-    n_jobs = options.threads or machine.available_cores()
-    score = run_seed(cell, graphs, job.seed, n_jobs=max(threads, n_jobs), on_epoch=on_epoch)
-    return records.Record(
-        config=asdict(cell),
-        seed=job.seed,
-        fold_accuracies=[100 * fold.accuracy for fold in score.folds],
-        fold_c=[fold.chosen for fold in score.folds],
-        final_losses=list(score.final_losses),
-        seconds_train=score.seconds_train,
-        seconds_eval=score.seconds_eval,
-        data=facts,
-        device=machine.device_name(graphs.x.device),
-        versions=versions,
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+    cores, threads = worker.setting.cores, worker.setting.threads
+    share = replace(
+        worker.setting,
+        cores=max(1, cores // n_processes),
+        threads=None if threads is None else max(1, threads // n_processes),
     )
+    return in_processes(jobs, share, n_processes, started)
+
+
+def _wait(jobs: list[Job], worker: Worker) -> list[Job]:
+    """Wait until another process has ended one of its jobs; its record is then found, or made."""
+    while jobs:
+        for job in jobs:
+            with claim(worker.setting.output / job.file_name) as free:
+                if free:
+                    return jobs
+        time.sleep(1.0)
+    return jobs
 
 
 def _line(job: Job, record: records.Record) -> str:
     mean = sum(record.fold_accuracies) / len(record.fold_accuracies)
     seconds = record.seconds_train + record.seconds_eval
-    return f"{job.cell}, seed {job.seed}: {mean:.1f} % ({seconds:.0f} s)"
+    return f"{job}: {mean:.1f} % ({seconds:.0f} s)"
 
 
-def _name(cells: list[CellConfig]) -> str:
+def _name(options: BenchOptions, cells: list[CellConfig]) -> str:
     """What a command's result file is called: its data sets, methods and protocols.
 
     And, where other settings are not the default, a digest: two experiments have two files.
     """
+    digest = hashlib.sha256("".join(c.key() for c in cells).encode()).hexdigest()[:6]
+    if options.table:
+        whole = parse_bench([f"--table={options.table}", *["--quick"] * options.quick])
+        stem = f"table-{options.table}" + "-quick" * options.quick
+        return stem if set(cells) == set(whole.cells) else f"{stem}-{digest}"
     named = ("dataset", "method", "protocol")
     parts = ["+".join(dict.fromkeys(getattr(c, n) for c in cells)) for n in named]
     if any(c.changed().keys() - set(named) for c in cells):
-        parts.append(hashlib.sha256("".join(c.key() for c in cells).encode()).hexdigest()[:6])
+        parts.append(digest)
     return "_".join(parts)
-
-
-@contextmanager
-def _progress(
-    console: Console, pending: list[Job], sets: dict[tuple[str, str], GraphSet]
-) -> Iterator[Callable[[Job], Callable[[int, int, float], None]]]:
-    """One bar over everything, in node-epochs so that its ETA holds, and one for this seed."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    def size(job: Job) -> int:
-        return sets[job.cell.dataset, job.cell.features].n_nodes
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"),
-        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bars:
-        whole = sum(size(job) * job.cell.epochs * job.encoders for job in pending)
-        everything = bars.add_task(f"{len(pending)} seeds", total=whole, visible=len(pending) > 1)
-        one = bars.add_task("", total=1, visible=False)
-
-        def start(job: Job) -> Callable[[int, int, float], None]:
-            epochs = job.cell.epochs
-            bars.reset(one, total=epochs * job.encoders, visible=True)
-
-            def on_epoch(encoder: int, epoch: int, loss: float) -> None:
-                of = f" encoder {encoder + 1}/{job.encoders}" if job.encoders > 1 else ""
-                text = f"{job.cell}, seed {job.seed}{of} epoch {epoch}/{epochs} loss {loss:.3f}"
-                bars.update(one, advance=1, description=text)
-                bars.advance(everything, size(job))
-
-            return on_epoch
-
-        yield start

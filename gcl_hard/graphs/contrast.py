@@ -1,7 +1,9 @@
-"""What the graph models share: an encoder, a loss, and embeddings for downstream use."""
+"""What the graph models share: an encoder, embeddings for downstream use, and mostly a loss."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -25,7 +27,46 @@ class Graphs(Protocol):
         """G."""
 
 
-class GraphContrast(nn.Module):
+class GraphModel(nn.Module):
+    """A graph encoder in training: what all models share.
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+    """
+
+    def __init__(self, encoder: nn.Module, out_dim: int | None = None) -> None:
+        super().__init__()
+        self.out_dim: int = _out_dim(encoder, out_dim)
+        self.encoder: nn.Module = encoder
+
+    def embed(self, graphs: Graphs) -> Tensor:
+        """The encoder's readout in eval mode, without gradient: what an SVM sees.
+
+        Args:
+            graphs: a batch.
+
+        Returns:
+            float [G, d]; every module is left in the mode it was in.
+        """
+        with evaluating(self):
+            return encode(self.encoder, graphs, self.out_dim)[1]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode without gradient; every module is left in the mode it was in."""
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+
+
+class GraphContrast(GraphModel):
     """An encoder trained by a contrastive loss; subclasses say what is contrasted with what.
 
     Args:
@@ -44,34 +85,14 @@ class GraphContrast(nn.Module):
         loss: ContrastiveLoss | None,
         options: dict[str, Any],
     ) -> None:
-        super().__init__()
         if loss is not None and options:
             raise InputError(f"pass either loss or {', '.join(options)}, not both")
-        self.out_dim: int = _out_dim(encoder, out_dim)
-        self.encoder: nn.Module = encoder
+        super().__init__(encoder, out_dim)
         self.loss: ContrastiveLoss = loss or contrastive_loss(method, **options)
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Move the loss's schedules to ``epoch`` (1 … ``epochs``)."""
         self.loss.set_epoch(epoch, epochs)
-
-    def embed(self, graphs: Graphs) -> Tensor:
-        """The encoder's readout in eval mode, without gradient: what an SVM sees.
-
-        Args:
-            graphs: a batch.
-
-        Returns:
-            float [G, d]; every module is left in the mode it was in.
-        """
-        training = {module: module.training for module in self.modules()}
-        self.eval()
-        try:
-            with torch.no_grad():
-                return encode(self.encoder, graphs, self.out_dim)[1]
-        finally:
-            for module, mode in training.items():
-                module.training = mode
 
 
 def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Tensor]:

@@ -59,6 +59,28 @@ def canonical_name(name: str) -> str:
     return known.get(name.casefold(), name)
 
 
+def locate(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    download: bool = True,
+    cache_dir: str | Path | None = None,
+) -> Path:
+    """The zip or folder that :func:`load` reads a set from; arguments and errors are its own.
+
+    Example:
+        >>> locate("mutag", download=False).stem
+        'MUTAG'
+    """
+    return find(
+        canonical_name(name),
+        data_dir=data_dir,
+        cache_dir=cache_dir,
+        download=download,
+        known=(*MANIFEST, *ALIASES),
+    )
+
+
 def load(
     name: str,
     *,
@@ -98,13 +120,7 @@ def load(
     """
     check_kind(features)
     name = canonical_name(name)
-    path = find(
-        name,
-        data_dir=data_dir,
-        cache_dir=cache_dir,
-        download=download,
-        known=(*MANIFEST, *ALIASES),
-    )
+    path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
     raw = parse(read_texts(path, name), origin=str(path))
     _check_sizes(name, raw, path)
     return GraphSet.from_raw(raw, name=name, features=features)

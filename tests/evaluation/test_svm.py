@@ -13,7 +13,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation import C_GRID, Fold, outer_folds, svm_cross_validation, svm_fold
+from gcl_hard.evaluation import (
+    C_GRID,
+    Fold,
+    kernel_cross_validation,
+    kernel_fold,
+    outer_folds,
+    svm_cross_validation,
+    svm_fold,
+)
 from gcl_hard.evaluation.nested import CrossValidation, FoldScore
 
 
@@ -52,13 +60,24 @@ def grid_search_scores(X, y, *, seed, standardise, n_folds=10):
     """The same nested cross-validation, written with GridSearchCV and the RBF SVC."""
     svc = SVC(kernel="rbf", gamma="scale")
     model = Pipeline([("scale", StandardScaler()), ("svc", svc)]) if standardise else svc
-    grid = {"svc__C" if standardise else "C": list(C_GRID)}
+    name = "svc__C" if standardise else "C"
+    return nested_search(model, name, lambda rows, train: X[rows], y, seed=seed, n_folds=n_folds)
+
+
+def kernel_search_scores(K, y, *, seed, n_folds):
+    """The same with a kernel matrix, which GridSearchCV cuts on both sides."""
+    svc = SVC(kernel="precomputed")
+    return nested_search(svc, "C", lambda *cut: K[np.ix_(*cut)], y, seed=seed, n_folds=n_folds)
+
+
+def nested_search(model, name, part, y, *, seed, n_folds):
     scores = []
-    for train, test in StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(X, y):
+    for train, test in StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(y, y):
         inner = StratifiedKFold(5, shuffle=True, random_state=seed)
-        search = GridSearchCV(model, grid, cv=inner).fit(X[train], y[train])
+        search = GridSearchCV(model, {name: list(C_GRID)}, cv=inner)
+        search.fit(part(train, train), y[train])
         (C,) = search.best_params_.values()
-        accuracy = search.score(X[test], y[test])
+        accuracy = search.score(part(test, train), y[test])
         scores.append(FoldScore(accuracy, C, len(train), len(test), search.best_score_))
     return tuple(scores)
 
@@ -206,3 +225,109 @@ def test_bad_input_is_refused_by_name(change, message):
 def test_a_fold_beyond_the_set_is_refused():
     with pytest.raises(InputError, match="index 20 is beyond the 20 samples"):
         svm_fold(GOOD, np.arange(20) % 2, Fold(np.arange(19), np.array([20])))
+
+
+def laplacian_kernel(X):
+    Z = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-3)
+    return np.exp(-np.abs(Z[:, None] - Z).sum(axis=2) / X.shape[1])
+
+
+def cosine_kernel(X):
+    Z = X / np.linalg.norm(X, axis=1, keepdims=True)
+    return Z @ Z.T
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case"),
+    [
+        (laplacian_kernel, "2 classes overlapping"),
+        (laplacian_kernel, "6 classes"),
+        (laplacian_kernel, "duplicates of either class"),
+        (cosine_kernel, "3 classes"),
+    ],
+)
+def test_a_given_kernel_scores_as_in_grid_search_cv(kernel, case):
+    X, y = CASES[case]
+    K = kernel(X)
+    ours = kernel_cross_validation(K, y, seed=7, n_folds=5)
+    assert ours.folds == kernel_search_scores(K, y, seed=7, n_folds=5)
+
+
+def permuted_rows(n: int):
+    """Rows of the same eight numbers: every subset has mean 0 and variance 5, so one gamma."""
+    rng = np.random.default_rng(13)
+    X = rng.permuted(np.tile([-3.0, -1.0, 1.0, 3.0] * 2, (n, 1)), axis=1)
+    return X, (X[:, 0] + X[:, 1] + rng.standard_normal(n) > 0).astype(np.int64)
+
+
+def test_the_rbf_kernel_as_a_matrix_scores_as_the_raw_embeddings():
+    X, y = permuted_rows(150)
+    K = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / (8 * 5))
+    by_embeddings = svm_cross_validation(X, y, seed=4, n_folds=5, standardise=False)
+    assert kernel_cross_validation(K, y, seed=4, n_folds=5) == by_embeddings
+    assert 0.6 < by_embeddings.accuracy < 1
+
+
+def test_a_kernel_fold_alone_and_two_at_a_time_score_as_within_the_cross_validation():
+    X, y = CASES["3 classes"]
+    K = cosine_kernel(X)
+    whole = kernel_cross_validation(K, y, seed=5, n_folds=4)
+    alone = [kernel_fold(K, y, fold, seed=5) for fold in outer_folds(y, seed=5, n_folds=4)]
+    assert list(whole.folds) == alone
+    assert kernel_cross_validation(K, y, seed=5, n_folds=4, n_jobs=2) == whole
+
+
+def test_kernel_entries_of_the_test_fold_do_not_reach_the_training_fold():
+    X, y = blobs(120, 3, 1.5, 8)
+    fold = outer_folds(y, seed=2)[0]
+    K, garbage = laplacian_kernel(X), laplacian_kernel(X)
+    garbage[fold.test] = garbage[:, fold.test] = -1.0
+    clean, dirty = kernel_fold(K, y, fold), kernel_fold(garbage, y, fold)
+    assert (clean.chosen, clean.inner_accuracy) == (dirty.chosen, dirty.inner_accuracy)
+    assert clean.accuracy > dirty.accuracy
+
+
+def test_rounding_of_single_precision_is_no_asymmetry():
+    X, y = CASES["3 classes"]
+    K = laplacian_kernel(X)
+    wobbly = K * (1 + 2.0**-24 * np.random.default_rng(0).choice([-1, 1], K.shape))
+    assert (wobbly != wobbly.T).any()
+    assert kernel_cross_validation(wobbly, y, seed=0, n_folds=3).accuracy > 0.5
+
+
+def with_entry(i: int, j: int, value: float) -> np.ndarray:
+    K = np.eye(20)
+    K[i, j] = value
+    return K
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kernel": np.eye(20)[:, :19]}, r"kernel: expected real numbers \[n, n\].*\(20, 19\)"),
+        ({"kernel": np.ones(20)}, r"kernel: expected real numbers.*shape \(20,\)"),
+        ({"kernel": np.ones((0, 0))}, r"n >= 1, got .*shape \(0, 0\)"),
+        ({"kernel": np.eye(20).astype(str)}, "got dtype <U"),
+        ({"kernel": with_entry(3, 4, np.nan)}, "kernel: 1 of 20 rows hold NaN.*row 3"),
+        ({"kernel": with_entry(3, 3, np.inf)}, "kernel: 1 of 20 rows hold NaN, infinity"),
+        ({"kernel": with_entry(3, 3, -1e200)}, "kernel: .*numbers beyond 1e"),
+        (
+            {"kernel": with_entry(3, 4, 1e-5)},
+            r"\[3, 4\] is 1e-05 and \[4, 3\] is 0; expected a symm",
+        ),
+        ({"kernel": np.eye(18)}, "labels: expected 18, one per sample, got 20"),
+        ({"C_grid": [-1.0]}, "C_grid=.*positive"),
+        ({"n_inner": 10}, "n_inner=10.*class 0 has 9 members"),
+        ({"n_jobs": 0}, "n_jobs=0: expected an integer >= 1"),
+        ({"seed": -3}, "seed=-3"),
+    ],
+)
+def test_a_bad_kernel_is_refused_by_name(change, message):
+    call = {"kernel": np.eye(20), "labels": np.arange(20) % 2, "seed": 0} | change
+    with pytest.raises(InputError, match=message):
+        kernel_cross_validation(**call)
+
+
+def test_a_fold_beyond_the_kernel_is_refused():
+    with pytest.raises(InputError, match="index 20 is beyond the 20 samples"):
+        kernel_fold(np.eye(20), np.arange(20) % 2, Fold(np.arange(19), np.array([20])))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.config import FLOORS, CellConfig
 from gcl_hard.experiments.options import bench_parser, parse_bench
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "graphs"
@@ -183,6 +183,58 @@ def test_every_config_states_every_setting_and_can_be_run() -> None:
         assert parse_bench(["--config", str(path)]).cells
 
 
+# Tables
+
+
+def test_a_table_stands_for_sets_methods_floors_protocols_and_betas() -> None:
+    options = parse_bench(["--table", "2"])
+    trained = [c for c in options.cells if not c.is_floor]
+    sets = ("MUTAG", "ENZYMES", "PTC_MR", "IMDB-BINARY", "IMDB-MULTI")
+    assert {c.dataset for c in options.cells} == set(sets)
+    assert len(trained) == 5 * 2 * (1 + 3 + 1 + 3)  # sets × protocols × (ucl, hucl, scl, hscl)
+    assert len(options.cells) - len(trained) == 5 * len(FLOORS)
+    assert {c.beta for c in trained if c.method == "hscl"} == {1.0, 2.0, 10.0}
+    assert {c.epochs for c in options.cells} == {200}
+    assert tuple(options.seeds) == (0, 1, 2, 3, 4)
+    assert (options.table, options.select, options.jobs, options.quick) == (2, True, None, False)
+
+
+def test_what_is_given_wins_over_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "cell.yaml"
+    path.write_text("seeds: 3\nbeta: [4]\n")
+    arguments = ["--table=2", "--dataset=PTC", "--method=hscl,wl", "--protocol=inductive",
+                 "--select=false", "--jobs=1", f"--config={path}"]  # fmt: skip
+    options = parse_bench(arguments)
+    assert [(c.dataset, c.method, c.beta) for c in options.cells] == [
+        ("PTC", "hscl", 4.0), ("PTC", "wl", None),
+    ]  # fmt: skip
+    assert (tuple(options.seeds), options.select, options.jobs) == ((0, 1, 2), False, 1)
+
+
+def test_quick_is_few_seeds_and_epochs_of_other_cells() -> None:
+    whole, quick = parse_bench(["--table=2"]), parse_bench(["--table=2", "--quick"])
+    assert quick.quick
+    assert len(quick.seeds) == 2
+    assert max(c.epochs for c in quick.cells if c.encoders) <= 5
+    shared = set(whole.cells) & set(quick.cells)
+    assert {c.method for c in shared} == set(FLOORS) - {"supervised"}  # they train nothing
+    assert parse_bench(["--quick", "--epochs=7"]).cells[0].epochs == 7
+
+
+def test_lr_and_epochs_are_lists_too() -> None:
+    cells = parse_bench(["--lr", "0.01,0.001", "--epochs", "10,20", "--method=ucl"]).cells
+    assert [(c.lr, c.epochs) for c in cells] == [(0.01, 10), (0.01, 20), (0.001, 10), (0.001, 20)]
+
+
+def test_a_command_does_one_thing_in_one_process_unless_asked() -> None:
+    options = parse_bench([])
+    assert (options.jobs, options.table, options.report, options.select) == (1, None, None, False)
+    assert (options.quick, options.force, options.report_only) == (False, False, False)
+    options = parse_bench(["--force", "--report-only", "--report=a/b.md", "--jobs=3"])
+    assert (options.force, options.report_only, options.jobs) == (True, True, 3)
+    assert options.report == Path("a/b.md")
+
+
 # Mistakes
 
 
@@ -199,6 +251,11 @@ def test_every_config_states_every_setting_and_can_be_run() -> None:
         (["--beta", "x"], "--beta: .*x"),
         (["--beta", ","], "--beta: .*at least one"),
         (["--standardise", "maybe"], "--standardise: .*maybe"),
+        (["--jobs", "0"], "jobs must be at least 1, got 0"),
+        (["--table", "3"], "--table: expected 2, got 3"),
+        (["--report", "page.html"], "NAME.md, got page.html"),
+        (["--epochs", "10,x"], "--epochs: expected whole numbers, separated by commas, got 10,x"),
+        (["--method", "ucl,majorty"], "unknown method 'majorty'; did you mean majority"),
         (["--threads", "0"], "threads must be at least 1, got 0"),
         (["--method", "ucl,hslc"], "unknown method 'hslc'; did you mean hscl"),
         (["--protocol", "induktive"], "unknown protocol 'induktive'; did you mean inductive"),

@@ -11,23 +11,25 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.records import (
     SCHEMA_VERSION,
     check_writable,
+    fault,
     load,
-    record_path,
     save,
     write_json,
 )
 from tests.experiments import record
 
 CELL = CellConfig(method="hucl", folds=3)
+JOB = Job(CELL, 4)
 RECORD = record(CELL, 4, [80.0, 90.0, 85.5])
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    path = record_path(tmp_path, CELL, 4)
+    path = tmp_path / JOB.file_name
     save(RECORD, path)
     return path
 
@@ -37,7 +39,7 @@ def rewrite(path: Path, **changed: Any) -> None:
 
 
 def test_a_saved_record_is_read_back_whole(path: Path) -> None:
-    assert load(path, CELL) == RECORD
+    assert load(path, JOB) == RECORD
     stored = json.loads(path.read_text(encoding="utf-8"))
     assert stored == {"schema_version": SCHEMA_VERSION, **asdict(RECORD)}
 
@@ -45,47 +47,50 @@ def test_a_saved_record_is_read_back_whole(path: Path) -> None:
 def test_a_record_is_named_after_its_cell_and_seed(path: Path) -> None:
     assert path.name == f"{CELL.key()}_seed4.json"
     others = [replace(CELL, epochs=3), replace(CELL, lr=0.1), replace(CELL, data_seed=1)]
-    assert len({record_path(path.parent, cell, 4) for cell in (CELL, *others)}) == 4
+    jobs = [JOB, JOB._replace(inner=True), *(Job(cell, 4) for cell in others)]
+    assert len({job.file_name for job in jobs}) == 5
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_a_half_written_record_is_not_trusted(path: Path, share: float) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    assert load(path, CELL) is None
+    assert load(path, JOB) is None
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "1", '"text"', "{}", "\xff\xfe"])
 def test_a_file_that_is_no_record_is_not_trusted(path: Path, content: str) -> None:
     path.write_bytes(content.encode("latin-1"))
-    assert load(path, CELL) is None
+    assert load(path, JOB) is None
 
 
 @pytest.mark.parametrize("version", [0, SCHEMA_VERSION + 1, None, "1"])
 def test_a_record_of_another_schema_is_not_trusted(path: Path, version: object) -> None:
     rewrite(path, schema_version=version)
-    assert load(path, CELL) is None
+    assert load(path, JOB) is None
 
 
 def test_a_record_of_another_cell_is_not_trusted_whatever_its_name(path: Path) -> None:
     other = replace(CELL, epochs=CELL.epochs + 1)
-    assert load(path, other) is None
-    target = record_path(path.parent, other, 4)
-    path.rename(target)
-    assert load(target, other) is None
+    for job in (Job(other, 4), Job(CELL, 5), Job(CELL, 4, inner=True)):
+        assert load(path, job) is None
+        copy = path.with_name(job.file_name)
+        copy.write_bytes(path.read_bytes())
+        assert load(copy, job) is None
+        assert fault(copy) == "is not what its name says"
 
 
 def test_a_record_with_unknown_or_missing_parts_is_not_trusted(path: Path) -> None:
     rewrite(path, colour="red")
-    assert load(path, CELL) is None
+    assert load(path, JOB) is None
     save(RECORD, path)
     rewrite(path, config={**asdict(CELL), "colour": "red"})
-    assert load(path, CELL) is None
+    assert load(path, JOB) is None
     save(RECORD, path)
     stored = json.loads(path.read_text(encoding="utf-8"))
     del stored["fold_accuracies"]
     path.write_text(json.dumps(stored))
-    assert load(path, CELL) is None
+    assert load(path, JOB) is None
 
 
 @pytest.mark.parametrize("accuracies", [[], [80.0, 90.0], "abc", [80.0, None, 90.0]])
@@ -93,11 +98,11 @@ def test_a_record_without_an_accuracy_for_each_fold_is_not_trusted(
     path: Path, accuracies: object
 ) -> None:
     rewrite(path, fold_accuracies=accuracies)
-    assert load(path, CELL) is None
+    assert load(path, JOB) is None
 
 
 def test_no_file_is_no_record(tmp_path: Path) -> None:
-    assert load(tmp_path / "none.json", CELL) is None
+    assert load(tmp_path / "none.json", JOB) is None
 
 
 @pytest.mark.parametrize("crash", [OSError(28, "No space left on device"), KeyboardInterrupt()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -53,8 +54,8 @@ def diverging(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     real = protocols.build
 
     def make(bad: int) -> None:
-        def build(cell: Any, n_features: int, seed: int, member: int = 0) -> Any:
-            model = real(cell, n_features, seed, member)
+        def build(cell: Any, n_features: int, seed: int, member: int = 0, **more: Any) -> Any:
+            model = real(cell, n_features, seed, member, **more)
             if seed == bad:
                 forward = model.forward
 
@@ -134,7 +135,7 @@ def test_progress_names_seed_epoch_and_the_time_left(tmp_path: Path) -> None:
 def test_the_same_command_runs_nothing_twice(tmp_path: Path, started: Started) -> None:
     arguments = ("--method=ucl,hscl", "--seeds=2")
     first = cells_in(go(tmp_path, *arguments).path)
-    assert started == [("ucl", 0), ("ucl", 1), ("hscl", 0), ("hscl", 1)]
+    assert started == [("ucl", 0), ("hscl", 0), ("ucl", 1), ("hscl", 1)]
     started.clear()
     assert cells_in(go(tmp_path, *arguments).path) == first
     assert started == []
@@ -156,22 +157,99 @@ def test_only_lost_and_damaged_seeds_are_run_again_with_the_same_numbers(
     started.clear()
 
     go(tmp_path, *arguments)
-    assert started == [("ucl", 1), ("hscl", 0)]
+    assert started == [("hscl", 0), ("ucl", 1)]
     assert {name: numbers(path) for name, path in records(tmp_path).items()} == before
     kept = {name for name, path in saved.items() if path.stat().st_mtime_ns == stamps[name]}
     assert kept == set(saved) - {"ucl_1", "hscl_0"}
 
 
-def test_a_record_of_another_schema_is_run_again(tmp_path: Path, started: Started) -> None:
+def spoil(path: Path, **changed: Any) -> dict[str, Any]:
+    """Change a record, give back what it held."""
+    stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**stored, **changed}))
+    return stored
+
+
+def test_a_record_of_an_older_schema_is_run_again_and_said_so(
+    tmp_path: Path, started: Started
+) -> None:
     go(tmp_path, "--seeds=2")
     path = records(tmp_path)["hscl_1"]
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    wrong = {**stored, "schema_version": SCHEMA_VERSION + 1, "fold_accuracies": [0.0, 0.0]}
-    path.write_text(json.dumps(wrong))
+    stored = spoil(path, schema_version=SCHEMA_VERSION - 1, fold_accuracies=[0.0, 0.0])
     started.clear()
-    (cell,) = cells_in(go(tmp_path, "--seeds=2").path)
+    console = Console(file=StringIO(), width=300)
+    outcome = run(options(tmp_path, "--seeds=2"), console)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"run again: {path.name} is of the older schema {SCHEMA_VERSION - 1}" in said
     assert started == [("hscl", 1)]
-    assert cell["fold_accuracies"][1] == stored["fold_accuracies"]
+    assert cells_in(outcome.path)[0]["fold_accuracies"][1] == stored["fold_accuracies"]
+
+
+def test_a_record_of_a_newer_schema_is_neither_trusted_nor_overwritten(
+    tmp_path: Path, started: Started
+) -> None:
+    go(tmp_path, "--seeds=1")
+    path = records(tmp_path)["hscl_0"]
+    spoil(path, schema_version=SCHEMA_VERSION + 1)
+    before = path.read_bytes()
+    started.clear()
+    with pytest.raises(InputError, match=f"schema {SCHEMA_VERSION + 1}.*upgrade"):
+        go(tmp_path, "--seeds=2")
+    assert (started, path.read_bytes()) == ([], before)
+
+
+def test_a_half_written_record_is_named(tmp_path: Path) -> None:
+    go(tmp_path, "--seeds=1")
+    path = records(tmp_path)["hscl_0"]
+    path.write_bytes(path.read_bytes()[:100])
+    console = Console(file=StringIO(), width=300)
+    run(options(tmp_path, "--seeds=1"), console)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"run again: {path.name} is half-written or damaged" in said
+
+
+def test_force_runs_everything_once_more(tmp_path: Path, started: Started) -> None:
+    go(tmp_path, "--seeds=2")
+    path = records(tmp_path)["hscl_0"]
+    stored = spoil(path, finished="2020-01-01T00:00:00+00:00", fold_accuracies=[0.0, 0.0])
+    started.clear()
+    go(tmp_path, "--seeds=1", "--force")
+    assert started == [("hscl", 0)]
+    assert numbers(path)["fold_accuracies"] == stored["fold_accuracies"]
+
+
+def test_report_only_runs_nothing_and_needs_no_data(
+    tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go(tmp_path, "--seeds=1", "--method=ucl,hscl")
+    started.clear()
+    monkeypatch.setattr("gcl_hard.experiments.data.load", None)
+    outcome = go(tmp_path, "--seeds=2", "--method=ucl,hscl", "--report-only")
+    assert started == []
+    assert [c["seeds"] for c in cells_in(outcome.path)] == [[0], [0]]
+    assert [str(job) for job in outcome.results.open] == [
+        "MUTAG ucl paper, seed 1", "MUTAG hscl β=1 paper, seed 1",
+    ]  # fmt: skip
+
+
+def test_other_graphs_of_the_same_name_do_not_meet_old_numbers(
+    tmp_path: Path, started: Started
+) -> None:
+    go(tmp_path, "--seeds=1")
+    path = records(tmp_path)["hscl_0"]
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    spoil(path, data={**stored["data"], "digest": "0" * 16})
+    started.clear()
+    go(tmp_path, "--seeds=1")
+    assert started == [("hscl", 0)]
+
+
+def test_a_finished_command_is_read_back_without_reading_the_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = cells_in(go(tmp_path, "--seeds=1").path)
+    monkeypatch.setattr("gcl_hard.experiments.data.load", None)
+    assert cells_in(go(tmp_path, "--seeds=1").path) == first
 
 
 def test_a_copied_record_does_not_count_as_another_seed(tmp_path: Path) -> None:
@@ -243,8 +321,50 @@ def test_a_seed_that_diverges_is_reported_and_the_others_stay(
 def test_when_every_seed_diverges_nothing_is_written(tmp_path: Path) -> None:
     outcome = go(tmp_path, "--seeds=2", "--lr=1e30", "--batch-size=64")
     assert len(outcome.failures) == 2
-    assert (outcome.results, outcome.path) == ([], None)
+    assert (outcome.results.finished, outcome.path) == ([], None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_extra_is_told_once_and_the_rest_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "grakel", None)
+    outcome = go(tmp_path, "--method=wl,ucl,wl-oa", "--seeds=2")
+    (failure,) = outcome.failures
+    assert "pip install" in failure or "no wheel" in failure
+    assert sorted(records(tmp_path)) == ["ucl_0", "ucl_1"]
+    assert [str(job) for job in outcome.results.open] == [
+        f"MUTAG {name} inductive, seed {seed}" for seed in (0, 1) for name in ("wl", "wl-oa")
+    ]  # fmt: skip
+
+
+def test_the_result_file_holds_what_was_chosen(tmp_path: Path) -> None:
+    outcome = go(
+        tmp_path, "--beta=1,5", "--protocol=inductive", "--select=true", "--seeds=2", "--folds=3"
+    )
+    assert outcome.path is not None
+    content = json.loads(Path(outcome.path).read_text(encoding="utf-8"))
+    (selection,) = content["selections"]
+    inner = {
+        (beta, seed): numbers(path)["fold_accuracies"]
+        for beta in (1.0, 5.0)
+        for seed in (0, 1)
+        for path in tmp_path.glob(f"*_inner_seed{seed}.json")
+        if numbers(path)["config"]["beta"] == beta
+    }
+    for row, (seed, chosen) in enumerate(enumerate(selection["chosen"])):
+        for fold, choice in enumerate(chosen):
+            ones, fives = inner[1.0, seed][fold], inner[5.0, seed][fold]
+            assert choice == int(fives > ones)
+            cell = content["cells"][choice]
+            assert selection["fold_accuracies"][row][fold] == cell["fold_accuracies"][row][fold]
+
+
+def test_a_part_of_a_table_does_not_overwrite_the_whole_ones_file(tmp_path: Path) -> None:
+    small = ("--table=2", "--dataset=MUTAG", "--method=majority", "--jobs=1", "--seeds=1")
+    name = Path(go(tmp_path, *small).path or "").name
+    assert name.startswith("table-2-")
+    assert name != Path(go(tmp_path, *small, "--quick").path or "").name
 
 
 def test_what_can_be_known_before_training_is_refused_before_training(

@@ -1,0 +1,80 @@
+"""What is seen of long work: one bar with the time left, and a line for what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.work import OnEpoch
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+MOST_LINES = 4
+
+
+class Bars:
+    """One bar over everything, and one for each running job where they are few."""
+
+    def __init__(self, bars: Progress, costs: dict[Job, float], lines: int) -> None:
+        self._bars, self._costs, self._lines = bars, costs, lines
+        self._all = bars.add_task(f"{len(costs)} seeds", total=sum(costs.values()))
+        self._tasks: dict[Job, TaskID] = {}
+        self._shares: dict[Job, float] = {}
+        bars.update(self._all, visible=len(costs) > 1)
+
+    def started(self, job: Job) -> OnEpoch:
+        """A job begins; gives what to call with its epochs."""
+        epochs, encoders = job.cell.epochs, max(1, job.cell.encoders)
+        total = epochs * encoders
+        task = self._bars.add_task(str(job), total=total, visible=self._lines <= MOST_LINES)
+        self._tasks[job] = task
+
+        def on_epoch(encoder: int, epoch: int, loss: float) -> None:
+            of = f" encoder {encoder + 1}/{encoders}" if encoders > 1 else ""
+            done = encoder * epochs + epoch
+            text = f"{job}{of} epoch {epoch}/{epochs} loss {loss:.3f}"
+            self._bars.update(task, completed=done, description=text)
+            self._advance(job, done / total)
+
+        return on_epoch
+
+    def done(self, job: Job) -> None:
+        """A job ended, one way or another."""
+        if job in self._tasks:
+            self._bars.remove_task(self._tasks.pop(job))
+        self._advance(job, 1.0)
+        left = sum(share < 1 for share in (self._shares.get(j, 0.0) for j in self._costs))
+        self._bars.update(self._all, description=f"{left} of {len(self._costs)} seeds")
+
+    def _advance(self, job: Job, share: float) -> None:
+        self._bars.advance(self._all, (share - self._shares.get(job, 0.0)) * self._costs[job])
+        self._shares[job] = share
+
+
+@contextmanager
+def progress(console: Console, costs: dict[Job, float], lines: int) -> Iterator[Bars]:
+    """Bars on a console while work goes on.
+
+    Args:
+        console: where.
+        costs: of every job to do, in one unit of work.
+        lines: jobs that run at a time.
+    """
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"),
+        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bars:
+        yield Bars(bars, costs, lines)

@@ -1,0 +1,214 @@
+"""Several processes: the same numbers, and nothing lost or doubled when one of them dies."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gcl_hard.experiments import machine, protocols
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.run import run
+from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker, claim
+from gcl_hard.experiments.workers import in_processes
+
+TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1"]
+
+
+def jobs(*arguments: str) -> list[Job]:
+    options = parse_bench([*TINY, *arguments])
+    return [Job(cell, seed) for seed in options.seeds for cell in options.cells]
+
+
+def setting(output: Path) -> Setting:
+    return Setting(output, None, "cpu", 1, 1, machine.versions())
+
+
+def numbers(folder: Path) -> dict[str, Any]:
+    """What records hold, without what changes from run to run."""
+    found = {}
+    for path in folder.glob("*_seed*.json"):
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        found[path.name] = (stored["fold_accuracies"], stored["fold_c"], stored["final_losses"])
+    return found
+
+
+def ignored(encoder: int, epoch: int, loss: float) -> None:
+    """An epoch that nobody watches."""
+
+
+# One record, one process
+
+
+@contextmanager
+def held_elsewhere(path: Path) -> Iterator[None]:
+    """Another process holds a record's claim."""
+    code = (
+        "import sys; from pathlib import Path; from gcl_hard.experiments.work import claim\n"
+        "with claim(Path(sys.argv[1])) as mine: print(mine, flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        yield
+        other.kill()  # no farewell: the claim must end all the same
+
+
+def test_a_claim_is_refused_while_another_process_holds_it_and_ends_with_that(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a_seed0.json"
+    with held_elsewhere(path), claim(path) as mine:
+        assert not mine
+    with claim(path) as mine:
+        assert mine
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_process_is_doing_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = jobs("--seeds=1")
+    with held_elsewhere(tmp_path / job.file_name):
+        assert Worker(setting(tmp_path)).do(job, ignored) == Done(job)
+    first = Worker(setting(tmp_path)).do(job, ignored)
+    assert first.record is not None
+    monkeypatch.setattr(protocols, "run_seed", None)  # must not be called a second time
+    assert Worker(setting(tmp_path)).do(job, ignored) == first
+
+
+def test_a_killed_writers_leftovers_go_with_the_next_claim(tmp_path: Path) -> None:
+    path = tmp_path / "a_seed0.json"
+    for name in (f".{path.name}.x1y2", ".b_seed0.json.x1y2"):
+        (tmp_path / name).write_text('{"half')
+    with claim(path):
+        pass
+    assert [p.name for p in tmp_path.iterdir()] == [".b_seed0.json.x1y2"]
+
+
+# A pool
+
+
+def test_processes_leave_the_records_that_one_leaves(tmp_path: Path) -> None:
+    arguments = [*TINY, "--method=ucl,hscl", "--seeds=2", "--epochs=2"]
+    console = Console(file=StringIO(), force_terminal=True, width=200)
+    for n in ("1", "2"):
+        folder = tmp_path / n
+        outcome = run(parse_bench([*arguments, f"--jobs={n}", f"--output={folder}"]), console)
+        assert (outcome.failures, outcome.results.open) == ([], [])
+    assert len(numbers(tmp_path / "1")) == 4
+    assert numbers(tmp_path / "1") == numbers(tmp_path / "2")
+
+
+def test_a_process_that_is_killed_loses_its_own_job_alone(tmp_path: Path) -> None:
+    todo = jobs("--seeds=3", "--epochs=40")
+    victims: list[Job] = []
+
+    def started(job: Job) -> OnEpoch:
+        def on_epoch(encoder: int, epoch: int, loss: float) -> None:
+            if not victims:
+                (child,) = multiprocessing.active_children()
+                assert child.pid is not None
+                os.kill(child.pid, signal.SIGKILL)
+                victims.append(job)
+
+        return on_epoch
+
+    done = {d.job: d for d in in_processes(todo, setting(tmp_path), 1, started)}
+    assert victims == todo[:1]
+    assert list(done) == todo
+    failure = done[todo[0]].failure
+    assert failure is not None
+    assert "MUTAG hscl β=1 paper, seed 0: its process was killed by SIGKILL" in failure
+    assert all(done[job].record is not None for job in todo[1:])
+
+
+def test_an_accident_in_a_job_is_told_with_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(protocols, "run_seed", broken)
+    (job,) = jobs("--seeds=1")
+    done = Worker(setting(tmp_path)).do(job, ignored)
+    assert done.record is None
+    assert done.failure is not None
+    assert done.failure.startswith("MUTAG hscl β=1 paper, seed 0: ZeroDivisionError: by zero\n")
+    assert "in broken" in done.failure
+    assert list(tmp_path.iterdir()) == []
+
+
+# Whole commands
+
+
+def command(output: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "gcl_hard.bench", *TINY, *arguments, f"--output={output}"]
+
+
+def test_two_commands_share_a_folder_without_losing_or_doubling(tmp_path: Path) -> None:
+    shared = [*("--method=ucl,scl", "--seeds=3", "--epochs=30"), f"--json={tmp_path / 'r.json'}"]
+    both = [
+        subprocess.Popen(command(tmp_path / "out", *shared), stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    run(parse_bench([*TINY, *shared, f"--output={tmp_path / 'alone'}"]), Console(file=StringIO()))
+    assert numbers(tmp_path / "out") == numbers(tmp_path / "alone")
+    assert all("MUTAG" in text for text in said)
+    assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
+
+
+def children(pid: int) -> set[int]:
+    """Processes below one."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text(encoding="utf-8")
+        except OSError:
+            continue
+        if int(text.rpartition(")")[2].split()[1]) == pid:
+            found.add(int(stat.parent.name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at Linux's /proc")
+def test_processes_end_with_the_command_that_began_them(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command(tmp_path, "--jobs=2", "--epochs=100000", "--seeds=2"), stderr=subprocess.DEVNULL
+    ) as parent:
+        deadline = time.monotonic() + 120
+        while len(list(tmp_path.glob(".*.lock"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        below = children(parent.pid)
+        assert len(list(tmp_path.glob(".*.lock"))) == 2
+        parent.send_signal(signal.SIGKILL)
+    while any(map(alive, below)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert below
+    assert not any(map(alive, below))
