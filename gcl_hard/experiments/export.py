@@ -51,9 +51,14 @@ def grid(lines: Iterable[Line]) -> dict[str, dict[str, Line]]:
     return rows
 
 
+def whole(line: Line | None) -> bool:
+    """Whether a line has all its seeds."""
+    return line is not None and line.scores is not None and len(line.scores.seeds) == line.expected
+
+
 def best_trained(lines: Iterable[Line]) -> Line | None:
-    """The line with the highest mean, of settings that were fixed or chosen inside."""
-    scored = [line for line in lines if line.scores and line.kind in ("fixed", "inside")]
+    """The line with the highest mean, of whole ones that were fixed or chosen inside."""
+    scored = [line for line in lines if whole(line) and line.kind in ("fixed", "inside")]
     return max(scored, key=lambda line: line.scores.mean if line.scores else 0.0, default=None)
 
 

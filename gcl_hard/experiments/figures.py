@@ -23,7 +23,7 @@ from gcl_hard.evaluation import (
     critical_difference,
     friedman,
 )
-from gcl_hard.experiments.export import datasets, grid
+from gcl_hard.experiments.export import datasets, grid, whole
 from gcl_hard.experiments.lines import CONTROLS, SYMBOLS, Line
 
 COLOURS = {
@@ -186,8 +186,8 @@ def _ranked(lines: Sequence[Line]) -> tuple[list[Line], list[str], NDArray[np.fl
         for method in dict.fromkeys(line.method for line in lines)
     }
     trained = [row for row in table.values() if all(x.kind != "floor" for x in row.values())]
-    sets = [d for d in datasets(lines) if all(_whole(row.get(d)) for row in trained)]
-    rows = [row for row in table.values() if sets and all(_whole(row.get(d)) for d in sets)]
+    sets = [d for d in datasets(lines) if all(whole(row.get(d)) for row in trained)]
+    rows = [row for row in table.values() if sets and all(whole(row.get(d)) for d in sets)]
     means = [[s.mean for row in rows if (s := row[d].scores) is not None] for d in sets]
     return [row[sets[0]] for row in rows], sets, np.array(means)
 
@@ -199,10 +199,6 @@ def _of_method(lines: Sequence[Line], method: str, dataset: str) -> Line | None:
     if inside or len(own) == 1:
         return (inside or own)[0]
     return next((line for line in own if _beta(line) == 1), None)
-
-
-def _whole(line: Line | None) -> bool:
-    return line is not None and line.scores is not None and len(line.scores.seeds) == line.expected
 
 
 def beta_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
@@ -301,7 +297,7 @@ def save(figure: Figure, path: Path) -> None:
         path: of the file.
     """
     with mpl.rc_context({"svg.hashsalt": "gcl_hard", "svg.fonttype": "path"}):
-        figure.savefig(path, format="svg", facecolor="white", metadata={})
+        figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
 
 
 FIGURES = {"accuracy": accuracy_figure, "ranks": rank_figure, "beta": beta_figure}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments import report
 from gcl_hard.experiments.export import (
     best_trained,
     choices,
@@ -19,10 +20,10 @@ from gcl_hard.experiments.export import (
     to_latex,
     to_markdown,
     values,
+    whole,
 )
 from gcl_hard.experiments.jobs import plan
 from gcl_hard.experiments.lines import CONTROLS, LEVEL, Line, lines
-from gcl_hard.experiments.report import TEST_HEADS, test_rows
 from gcl_hard.experiments.results import Results, Selection
 from gcl_hard.methods import METHODS
 
@@ -178,9 +179,9 @@ def _protocol(
 ) -> list[str]:
     parts = [f"## Protocol `{protocol}`", _seen(own, protocol), *to_markdown(own)]
     parts.append("\n".join(f"- {note}" for note in marks(own)))
-    tested = test_rows(own)
+    tested = report.test_rows(own)
     if tested:
-        heads = (TEST_HEADS.dataset, TEST_HEADS.method, *TEST_HEADS[3:])
+        heads = (report.TEST_HEADS.dataset, report.TEST_HEADS.method, *report.TEST_HEADS[3:])
         body = [(row.dataset, row.method, *row[3:]) for row in tested]
         parts.append(
             '<details markdown="1">\n<summary>Differences from ucl and scl, with p-values'
@@ -265,13 +266,10 @@ def _finished(own: Sequence[Line]) -> str:
         if line.kind != "best":
             pairs.setdefault((line.dataset, line.method), []).append(line)
     some = sum(any(line.scores for line in pair) for pair in pairs.values())
-    whole = sum(
-        all(line.scores and len(line.scores.seeds) == line.expected for line in pair)
-        for pair in pairs.values()
-    )
+    done = sum(all(map(whole, pair)) for pair in pairs.values())
     return (
-        f"**Finished, `{own[0].protocol}`:** {whole} of {len(pairs)} pairs of data set and method; "
-        f"{some - whole} more in part, {len(pairs) - some} not begun."
+        f"**Finished, `{own[0].protocol}`:** {done} of {len(pairs)} pairs of data set and method; "
+        f"{some - done} more in part, {len(pairs) - some} not begun."
     )
 
 
@@ -309,14 +307,13 @@ def _by_set(floors: Iterable[Line]) -> str:
 
 
 def _floors(own: Sequence[Line]) -> list[str]:
-    """On each data set, floors against the best mean of a trained method."""
+    """On each data set, floors against the best mean of a trained method, all seeds of both."""
     said = []
     for dataset in dict.fromkeys(line.dataset for line in own):
         here = [line for line in own if line.dataset == dataset]
         best = best_trained(here)
-        floors = sorted(
-            ((s.mean, x.label) for x in here if x.kind == "floor" and (s := x.scores)), reverse=True
-        )
+        ready = [x for x in here if x.kind == "floor" and whole(x)]
+        floors = sorted(((x.scores.mean, x.label) for x in ready if x.scores), reverse=True)
         if best is None or best.scores is None or not floors:
             continue
         top = f"{best.label} ({best.scores.mean:.1f})"

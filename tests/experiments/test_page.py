@@ -208,6 +208,8 @@ def test_floors_that_reach_the_best_trained_method_are_named() -> None:
     assert "MUTAG: wl (82.0) reaches or beats every trained method; their best is scl" in reach
     both = said("Floors and the", *shown, line("wl", 82.0, "floor"), line("wl-oa", 83.0, "floor"))
     assert "MUTAG: wl-oa (83.0), wl (82.0) reach or beat every" in both
+    partly = [line("hscl", 99.0, n=4), line("wl", 83.0, "floor", n=4), line("wl-oa", 70, "floor")]
+    assert "scl (82.0); the nearest is wl-oa (70.0)" in said("Floors and the", *shown, *partly)
     assert said("Floors and the", *shown) == ""
     assert said("Floors and the", line("wl", 80.0, "floor")) == ""
 
