@@ -91,6 +91,20 @@ TABLES = {
             ("GridSearchCV / solver alone", "GridSearchCV / bare solver", ratio),
         ],
     ),
+    "harness": (
+        "harness",
+        [
+            ("a seed, s", "seed", plain),
+            ("beside training and scoring, %", "beside training and scoring", plain),
+        ],
+    ),
+    "reopen": (
+        "harness",
+        [
+            ("a finished table reopens, s", "reopen", plain),
+            ("`import torch` alone, s", "import torch alone", plain),
+        ],
+    ),
     "memory": (
         "memory",
         [

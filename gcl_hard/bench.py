@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from rich.console import Console
 
         from gcl_hard.experiments.lines import lines
-        from gcl_hard.experiments.report import drawing
+        from gcl_hard.experiments.reporting.terminal import drawing
         from gcl_hard.experiments.run import run
 
         console = Console()
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(drawing(lines(outcome.results)))
             written = [outcome.path]
             if options.report is not None:
-                from gcl_hard.experiments.page import write
+                from gcl_hard.experiments.reporting.page import write
 
                 command, quick = shown(given), options.quick
                 pages = write(outcome.results, options.report, command=command, quick=quick)

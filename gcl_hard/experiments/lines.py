@@ -29,7 +29,7 @@ Kind = Literal["fixed", "inside", "best", "floor"]
 
 
 @dataclass(frozen=True)
-class Test:
+class Comparison:
     """A line against a control, on the folds of the seeds that both have.
 
     Attributes:
@@ -70,6 +70,7 @@ class Line:
         paper: the paper's figure, percent, or None.
         tests: against each control, where there is one.
         optimism: of a ``best`` line: points above what was chosen inside, where that is known.
+        beta: β, where the setting is β alone.
     """
 
     dataset: str
@@ -81,8 +82,9 @@ class Line:
     expected: int
     seconds: float = 0.0
     paper: float | None = None
-    tests: dict[str, Test] = field(default_factory=dict)
+    tests: dict[str, Comparison] = field(default_factory=dict)
     optimism: float | None = None
+    beta: float | None = None
 
     @property
     def choice(self) -> str:
@@ -184,18 +186,19 @@ def _filled(
     line: Line, result: CellResult | None, cell: CellConfig, beside: Sequence[CellConfig]
 ) -> Line:
     """The line with a cell's setting, and its numbers if there are any."""
-    line = replace(line, setting=_setting(cell, beside))
+    names = _settings(cell, beside)
+    setting = " ".join(f"{SYMBOLS[name]}={getattr(cell, name):g}" for name in names)
+    line = replace(line, setting=setting, beta=cell.beta if names == ["beta"] else None)
     return line if result is None else replace(line, scores=result.scores, seconds=result.seconds)
 
 
-def _setting(cell: CellConfig, beside: Sequence[CellConfig]) -> str:
+def _settings(cell: CellConfig, beside: Sequence[CellConfig]) -> list[str]:
     """β, and whatever else differs between lines of a method."""
-    names = [
+    return [
         name
         for name in SELECTABLE
         if len({getattr(c, name) for c in beside}) > 1 or (name == "beta" and cell.beta is not None)
     ]
-    return " ".join(f"{SYMBOLS[name]}={getattr(cell, name):g}" for name in names)
 
 
 def _best(
@@ -241,7 +244,7 @@ def _reference(block: Iterable[Line], control: str) -> Line | None:
     return own[0] if len(own) == 1 else None
 
 
-def _compare(line: Line, control: Line) -> Test | None:
+def _compare(line: Line, control: Line) -> Comparison | None:
     """Uncorrected; None without a shared seed."""
     if line.scores is None or control.scores is None:
         return None
@@ -250,7 +253,7 @@ def _compare(line: Line, control: Line) -> Test | None:
         return None
     ours, theirs = line.scores.of(seeds), control.scores.of(seeds)
     t = corrected_t_test(ours.flat, theirs.flat, test_share=ours.test_share)
-    return Test(
+    return Comparison(
         control=control.method,
         seeds=len(seeds),
         difference=t.difference,

@@ -70,6 +70,17 @@ def test_a_label_names_what_differs_between_lines_of_its_method() -> None:
     assert fixed == ["hucl β=0.5 epochs=20", "hucl β=0.5 epochs=100"]
 
 
+def test_a_line_has_a_beta_where_its_setting_is_beta_alone() -> None:
+    cells = [cell("ucl"), *hscl("inductive", 0.125, 10.0), cell("hcl", beta=3.0), cell("majority")]
+    found = lines(filled(cells, select=True))
+    assert {line.label: line.beta for line in found} == {
+        "ucl": None, "hscl β=0.125": 0.125, "hscl β=10": 10.0, "hscl chosen inside": None,
+        "hscl best on test (β=10)": 10.0, "hcl β=3": 3.0, "majority": None,
+    }  # fmt: skip
+    cells = [cell("hucl", "paper", beta=beta, lr=lr) for beta in (1.0, 2.0) for lr in (0.01, 1e-3)]
+    assert {line.beta for line in lines(filled(cells))} == {None}
+
+
 def test_a_floor_with_several_settings_has_the_lines_of_a_method() -> None:
     cells = [cell(m, lr=lr) for lr in (0.01, 1e-3) for m in ("supervised", "majority")]
     cells = list(dict.fromkeys(cells))  # nothing in a majority depends on lr

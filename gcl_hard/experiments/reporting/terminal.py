@@ -1,0 +1,95 @@
+"""Lines of results in a terminal: two tables, and what a reader must know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gcl_hard.experiments.lines import Line
+from gcl_hard.experiments.reporting.pick import label_aware
+from gcl_hard.experiments.reporting.rows import (
+    DIFFERENCE_HEADS,
+    HEADS,
+    DifferenceRow,
+    Row,
+    rows,
+    rows_of_tests,
+)
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+TEXT_COLUMNS = {"dataset", "method", "protocol"}
+
+
+def notes(lines: Sequence[Line]) -> list[str]:
+    """What a reader must know to read the table."""
+    found = [
+        "± is the standard deviation over seeds (a seed varies the encoder and the folds); "
+        "folds, the one over a seed's folds; s, seconds of training and scoring, all seeds."
+    ]
+    trained = [line for line in lines if line.kind != "floor"]
+    if any(line.protocol == "paper" and label_aware(line) for line in trained):
+        found.append(
+            "Protocol paper trains on all graphs: label-aware encoders have seen the labels of "
+            "the graphs they are tested on."
+        )
+    if any(line.paper is not None and line.setting for line in trained):
+        found.append(
+            "The paper's figure for hucl and hscl is the best of β = 1, 2, 10, chosen on the test "
+            "folds; " + (
+                "it stands beside ours of the same kind."
+                if any(line.kind == "best" for line in lines)
+                else "ours is of the β shown."
+            )
+        )  # fmt: skip
+    if any(line.kind == "best" for line in lines):
+        found.append(
+            "best: of several settings the one with the best mean on the test folds, which is the "
+            "paper's way and no estimate of accuracy on new graphs."
+        )
+    if any(line.kind == "inside" for line in lines):
+        found.append(
+            "inside: every training fold chose its own setting on a fifth of it that the encoder "
+            "had not seen."
+        )
+    optimism = [
+        f"{line.dataset} {line.method} {line.optimism:+.1f}"
+        for line in lines
+        if line.optimism is not None
+    ]
+    if optimism:
+        found.append(f"Optimism, best less inside, in points: {', '.join(optimism)}.")
+    if any(line.kind == "floor" for line in lines):
+        found.append("Floors see training folds alone, so they stand under both protocols.")
+    if any(line.tests for line in lines):
+        found.append(
+            "− ucl, − scl: differences in points, on paired folds. p: corrected resampled t-test, "
+            "in brackets Wilcoxon's test over seeds; both Holm-corrected over what is compared "
+            "with one control on one data set. ns: not significant at 5 %."
+        )
+    return found
+
+
+def drawing(lines: Sequence[Line]) -> RenderableType:
+    """The tables and notes for a terminal."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [_table(HEADS, rows(lines))]
+    if tested := rows_of_tests(lines):
+        parts.append(_table(DIFFERENCE_HEADS, tested))
+    return Group(*parts, *(Text(f"· {note}", style="dim") for note in notes(lines)))
+
+
+def _table(heads: Row | DifferenceRow, body: Sequence[Row | DifferenceRow]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    for field, head in zip(heads._fields, heads, strict=True):
+        side = "left" if field in TEXT_COLUMNS else "right"
+        table.add_column(head, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    for row in body:
+        table.add_row(*row)
+    return table

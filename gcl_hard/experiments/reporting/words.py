@@ -1,0 +1,38 @@
+"""Numbers and settings as words, the same in every format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.lines import Line
+
+
+def accuracy(line: Line) -> str:
+    """Mean ± deviation over seeds, percent."""
+    if line.scores is None:
+        return "open"
+    std = line.scores.std
+    return f"{line.scores.mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+
+
+def points(value: float) -> str:
+    """A difference, with its sign."""
+    return f"{value:+z.1f}"
+
+
+def count(n: int, word: str) -> str:
+    """How many there are, in words."""
+    return f"{n} {word}{'s' * (n != 1)}"
+
+
+def values(cells: Iterable[CellConfig], name: str) -> str:
+    """The different values of a setting, in their order."""
+    found = dict.fromkeys(getattr(cell, name) for cell in cells)
+    return ", ".join(_value(value) for value in found if value is not None)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return "+".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
