@@ -22,12 +22,40 @@ def findings(found: Sequence[Line]) -> list[str]:
     """
     if not any(line.scores for line in found):
         return []
-    said: list[str] = []
+    said = _in_short(found)
     for protocol in protocols(found):
         own = [line for line in found if line.protocol == protocol]
         said += [_finished(own), *_trained(own), *floors_tested(own), *floors(own)]
     said += [*_seeing(found), *_optimism(found), *_gaps(found), *_wilcoxon(found)]
     return [f"- {text}" for text in said]
+
+
+def _in_short(found: Sequence[Line]) -> list[str]:
+    """The answer for whoever reads one sentence."""
+    trained = [test for x in found if x.kind != "floor" for test in x.tests.values()]
+    if not trained:
+        return []
+    n = sum(test.significant for test in trained)
+    parts = [
+        f"{n} of {count(len(trained), 'comparison')} of trained methods with ucl and scl "
+        f"{'is' if n == 1 else 'are'} significant"
+        if n
+        else "no trained method differs significantly from ucl or scl on any data set"
+    ]
+    untrained = [x.tests["ucl"] for x in found if x.method == "untrained" and "ucl" in x.tests]
+    if untrained:
+        same = sum(not test.significant for test in untrained)
+        parts.append(
+            f"an untrained encoder is not told apart from ucl in {same} of {len(untrained)} cases "
+            "(a data set under a protocol)"
+        )
+    flattered = [line.optimism for line in found if line.optimism is not None]
+    if flattered:
+        parts.append(
+            "choosing a setting on the test folds instead of inside the training folds adds "
+            f"{points(statistics.fmean(flattered))} points on average"
+        )
+    return [f"**In short:** {'; '.join(parts)}."]
 
 
 def _finished(own: Sequence[Line]) -> str:

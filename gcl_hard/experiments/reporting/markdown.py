@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from gcl_hard.experiments.lines import SYMBOLS, Line
 from gcl_hard.experiments.reporting.pick import datasets, grid
@@ -64,6 +65,15 @@ def marks(lines: Sequence[Line]) -> list[str]:
             "In round brackets: points above the figure of the H-SCL paper's Table II, a mean of "
             "ten runs; "
             "for hucl and hscl the paper took the best of β = 1, 2, 10 on the test folds."
+        )
+    folds: dict[str, list[float]] = {}
+    for line in lines:
+        if line.scores and line.kind == "fixed":
+            folds.setdefault(line.dataset, []).append(line.scores.fold_std)
+    if folds:
+        each = ", ".join(f"{name} {fmean(stds):.1f}" for name, stds in folds.items())
+        notes.append(
+            f"Standard deviation over the folds of a seed, mean of the trained methods: {each}."
         )
     if any(line.scores and len(line.scores.seeds) < line.expected for line in lines):
         notes.append("In square brackets: seeds that are finished, where some are open.")

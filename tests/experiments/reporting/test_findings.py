@@ -31,6 +31,24 @@ def test_nothing_is_found_where_nothing_is_finished() -> None:
     assert findings([line("ucl", None)]) == []
 
 
+def test_one_sentence_says_it_all() -> None:
+    level, far = line("scl", 81.0, ucl=(1.0, 0.05)), line("hucl", 76.0, ucl=(-4.0, 0.049))
+    assert said("In short", line("ucl", 80.0)) == ""
+    assert said("In short", line("wl", 90.0, "floor", ucl=(10.0, 0.001))) == ""
+    assert said("In short", level) == (
+        "**In short:** no trained method differs significantly from ucl or scl on any data set."
+    )
+    untrained = line("untrained", 79.0, "floor", ucl=(-1.0, 0.7))
+    worse = line("untrained", 40.0, "floor", ucl=(-40.0, 0.01), dataset="PTC_MR")
+    best = [line("hucl", 80.0, "best", optimism=o) for o in (1.0, 2.0)]
+    assert said("In short", level, far, untrained, worse, *best) == (
+        "**In short:** 1 of 2 comparisons of trained methods with ucl and scl is significant; an "
+        "untrained encoder is not told apart from ucl in 1 of 2 cases (a data set under a "
+        "protocol); choosing a setting on the test folds instead of inside the training folds "
+        "adds +1.5 points on average."
+    )
+
+
 def test_finished_counts_pairs_of_data_set_and_method() -> None:
     shown = [
         line("ucl", 80.0), line("scl", 80.0, n=3), line("hscl", None),

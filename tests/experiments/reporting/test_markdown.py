@@ -10,7 +10,7 @@ from gcl_hard.experiments.reporting.markdown import (
     marks,
     to_markdown,
 )
-from gcl_hard.experiments.results import CellResult, Selection
+from gcl_hard.experiments.results import CellResult, Scores, Selection
 from tests.experiments import record
 from tests.experiments.reporting import BEST, FULL, OPEN, differs, line
 
@@ -45,14 +45,27 @@ def test_a_table() -> None:
 
 
 def test_marks_stand_exactly_where_they_apply() -> None:
-    assert marks([line("ucl")]) == []
+    assert marks([line("ucl", kind="floor")]) == []
     found = {
+        "Standard deviation": [line("ucl")],
         "†": [FULL], "round brackets": [FULL], "open:": [OPEN], "square brackets": [BEST],
         "best on test:": [BEST], "chosen inside:": [line(kind="inside")],
     }  # fmt: skip
     for mark, own in found.items():
         assert sum(note.startswith(mark) or mark in note[:20] for note in marks(own)) == 1
     assert len(marks([FULL, OPEN, BEST, line(kind="inside")])) == len(found)
+
+
+def test_deviations_over_folds_are_averaged_over_fixed_lines_of_a_set() -> None:
+    one, other = Scores((0,), ((80.0, 90.0),)), Scores((0,), ((70.0, 72.0),))
+    own = [
+        line("ucl", scores=one),
+        line("scl", scores=other),
+        line("hscl", kind="best", scores=one),
+    ]
+    (note,) = (n for n in marks(own) if n.startswith("Standard"))
+    # √50 and √2: their mean is 4.24
+    assert note.endswith("mean of the trained methods: PTC_MR 4.2.")
 
 
 def test_choices_counts_the_folds_of_each_candidate() -> None:
