@@ -42,19 +42,19 @@ def shown(arguments: Sequence[str]) -> str:
         arguments: of ``python -m gcl_hard.bench``.
 
     Returns:
-        The command, without a machine's data folder.
+        The command, without a machine's data folder and without what only concerns the caller.
 
     Example:
-        >>> shown(["--table", "2", "--data-dir", "a/b", "--report-only"])
+        >>> shown(["--table", "2", "--data-dir", "a/b", "--json=c.json", "--force"])
         'python -m gcl_hard.bench --table 2 --data-dir DIR'
     """
     words, items = ["python", "-m", "gcl_hard.bench"], iter(arguments)
     for item in items:
-        if item == "--report-only":
-            continue
-        if item == "--data-dir":
-            words += [item, "DIR"]
-            next(items, None)
-        else:
-            words.append("--data-dir=DIR" if item.startswith("--data-dir=") else item)
+        flag, given, _ = item.partition("=")
+        if flag in ("--data-dir", "--json"):
+            if not given:
+                next(items, None)
+            words += ["--data-dir", "DIR"] * (flag == "--data-dir")
+        elif flag not in ("--report-only", "--force"):
+            words.append(item)
     return shlex.join(words)

@@ -87,6 +87,11 @@ class Line:
     beta: float | None = None
 
     @property
+    def is_floor(self) -> bool:
+        """Whether it is of a floor, however its setting came to be."""
+        return self.method in FLOORS
+
+    @property
     def choice(self) -> str:
         """How the setting came to be."""
         if self.kind == "inside":
@@ -126,13 +131,12 @@ def lines(results: Results) -> list[Line]:
         the test folds, and one for what was chosen inside, if that was asked for.
     """
     protocols = list(dict.fromkeys(c.protocol for c in results.cells if not c.is_floor))
-    protocols = protocols or ["inductive"]
+    if not protocols or any(c.is_floor and c.encoders for c in results.cells):
+        protocols = list(dict.fromkeys((*protocols, "inductive")))
     found = []
     for protocol in protocols:
         for dataset in dict.fromkeys(c.dataset for c in results.cells):
-            shown = [
-                c for c in results.cells if c.dataset == dataset and _shown(c, protocol, protocols)
-            ]
+            shown = [c for c in results.cells if c.dataset == dataset and _shown(c, protocol)]
             methods = sorted(
                 dict.fromkeys(c.method for c in shown), key=lambda method: method in FLOORS
             )
@@ -145,11 +149,9 @@ def lines(results: Results) -> list[Line]:
     return found
 
 
-def _shown(cell: CellConfig, protocol: str, protocols: Sequence[str]) -> bool:
-    """A floor stands under every protocol; one that trains encoders under its own, if it can."""
-    if not cell.is_floor or (cell.encoders and "inductive" in protocols):
-        return cell.protocol == protocol
-    return True
+def _shown(cell: CellConfig, protocol: str) -> bool:
+    """A floor stands under every protocol; one that trains encoders under its own."""
+    return cell.protocol == protocol or (cell.is_floor and not cell.encoders)
 
 
 def _of_method(results: Results, cells: Sequence[CellConfig], protocol: str) -> list[Line]:
@@ -175,6 +177,8 @@ def _of_method(results: Results, cells: Sequence[CellConfig], protocol: str) -> 
             seconds = sum(result.seconds for result in selection.inner)
             inside = replace(inside, scores=selection.scores, seconds=seconds)
         found.append(inside)
+    if len({cell.epochs for cell in cells}) > 1:
+        return found  # no maximum over epochs of a test score
     best = _best(results, cells, selection)
     line = replace(empty, kind="best", paper=paper)
     if best is not None:

@@ -72,7 +72,7 @@ class BenchOptions:
     jobs: int | None
     select: bool
     force: bool
-    table: int | None
+    table: str | None
     quick: bool
     report: Path | None
     report_only: bool
@@ -117,7 +117,7 @@ def bench_parser() -> ArgumentParser:
 
 
 OPTIONS: list[tuple[str, Any, Any, str]] = [
-    ("table", int | None, None, "2: the paper's Table II, with floors, both protocols and tests"),
+    ("table", str | None, None, "2: the paper's Table II, with floors, both protocols and tests"),
     ("select", bool, False, "inductive: choose β, lr, epochs inside training folds, where listed"),
     ("seeds", Seeds, Seeds(range(5)), "a count (5 is 0…4) or a list (0,1,2)"),
     ("device", str, "auto", "auto, cpu, cuda or cuda:N"),
@@ -126,7 +126,7 @@ OPTIONS: list[tuple[str, Any, Any, str]] = [
     ("json", Path | None, None, "result file; one in the output folder if not given"),
     ("report", Path | None, None, "page.md to write; page.csv, .tex and figures go beside it"),
     ("jobs", int | None, 1, "processes; a table takes one a core"),
-    ("threads", int | None, None, "CPU threads, of all processes; chosen if not given"),
+    ("threads", int | None, None, "CPU threads of all processes, one each at least; else chosen"),
 ]
 SWITCHES = [
     ("quick", "few seeds and epochs: a look in minutes, not results"),
@@ -150,7 +150,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     parser = bench_parser()
     values = _parse(parser, arguments)
     if values["table"] not in (None, *TABLES):
-        raise InputError(f"--table: expected {', '.join(map(str, TABLES))}, got {values['table']}")
+        raise InputError(f"--table: expected {', '.join(TABLES)}, got {values['table']}")
     preset = TABLES.get(values["table"], {}) | (QUICK if values["quick"] else {})
     if preset:  # what was not given is the table's
         parser.set_defaults(preset)

@@ -42,12 +42,13 @@ class Bars:
 
         return on_epoch
 
-    def done(self, job: Job) -> None:
-        """A job ended, one way or another."""
+    def ended(self, job: Job, *, for_good: bool) -> None:
+        """A job is over, one way or another; or not for good: another command has it."""
         if job in self._tasks:
             self._bars.remove_task(self._tasks.pop(job))
-        self._advance(job, 1.0)
-        left = sum(share < 1 for share in (self._shares.get(j, 0.0) for j in self._costs))
+        if for_good:
+            self._advance(job, 1.0)
+        left = sum(self._shares.get(j, 0.0) < 1 for j in self._costs)
         self._bars.update(self._all, description=f"{left} of {len(self._costs)} seeds")
 
     def _advance(self, job: Job, share: float) -> None:

@@ -80,8 +80,9 @@ def load(path: Path, job: Job) -> Record | None:
         if stored.pop("schema_version") != SCHEMA_VERSION:
             return None
         record = Record(**stored)
-        whole = all(isinstance(a, (int, float)) for a in record.fold_accuracies)
+        whole = all(isinstance(a, (int, float)) and 0 <= a <= 100 for a in record.fold_accuracies)
         whole = whole and len(record.fold_accuracies) == job.cell.folds
+        whole = whole and isinstance(record.finished, str) and isinstance(record.data, dict)
         ours = whole and record.job == job
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -102,6 +103,8 @@ def fault(path: Path) -> str:
     """
     try:
         version = json.loads(path.read_text(encoding="utf-8"))["schema_version"]
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
     except (ValueError, KeyError, TypeError):
         return "is half-written or damaged"
     if isinstance(version, int) and version > SCHEMA_VERSION:

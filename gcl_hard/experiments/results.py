@@ -161,14 +161,18 @@ class Selection:
         )
 
     @property
-    def best(self) -> CellResult:
-        """The candidate with the best mean on the test folds: what must not be reported alone."""
-        return best_on_test(self.outer)
+    def best(self) -> CellResult | None:
+        """The candidate with the best mean on the test folds: what must not be reported alone.
+
+        None where candidates differ in epochs: there is no maximum over epochs of a test score.
+        """
+        one = len({result.cell.epochs for result in self.outer}) == 1
+        return best_on_test(self.outer) if one else None
 
     @property
-    def optimism(self) -> float:
+    def optimism(self) -> float | None:
         """Best on test minus chosen inside, points."""
-        return self.best.scores.mean - self.scores.mean
+        return None if self.best is None else self.best.scores.mean - self.scores.mean
 
     def as_json(self) -> dict[str, Any]:
         """The selection as the result file holds it (docs: protocols)."""
@@ -186,7 +190,7 @@ class Selection:
             "fold_accuracies": [list(folds) for folds in self.scores.folds],
             "accuracy_mean": self.scores.mean,
             "accuracy_std": self.scores.std,
-            "best_on_test": self.outer.index(self.best),
+            "best_on_test": None if self.best is None else self.outer.index(self.best),
             "optimism": self.optimism,
         }
 
@@ -256,10 +260,11 @@ class Results:
         return [s for s in self.seeds if all(Job(cell, s, i) in self.records for cell, i in parts)]
 
 
-def result_json(results: Results) -> dict[str, Any]:
-    """The whole result file."""
+def result_json(results: Results, *, quick: bool = False) -> dict[str, Any]:
+    """The whole result file; ``quick`` marks what is a look and no result."""
     return {
         "schema_version": SCHEMA_VERSION,
+        "quick": quick,
         "paper_accuracy_note": PAPER_NOTE,
         "cells": [result.as_json() for result in results.finished],
         "selections": [selection.as_json() for selection in results.selections],

@@ -71,7 +71,7 @@ def run(options: BenchOptions, console: Console) -> Outcome:
     path = None
     if found:
         path = options.json or options.output / f"{_name(options, cells)}.json"
-        records.write_json(result_json(results), path)
+        records.write_json(result_json(results, quick=options.quick), path)
     return Outcome(results, failures, None if path is None else str(path))
 
 
@@ -139,20 +139,24 @@ def _work(
     costs = {job: job.cost(*worker.data.size(job.cell)) for job in pending}
     found: dict[Job, records.Record] = {}
     failures: list[str] = []
+    elsewhere: list[Job] = []
     with progress(console, costs, lines=n) as bars:
         while pending:
-            elsewhere = []
             for done in _do(pending, worker, n, bars.started):
                 if done.record is not None:
                     found[done.job] = done.record
                     console.print(_line(done.job, done.record), highlight=False)
                 elif done.failure is not None:
                     failures.append(done.failure)
+                    console.print(f"failed: {done.failure.splitlines()[0]}", style="red")
                 else:
                     elsewhere.append(done.job)
-                    continue
-                bars.done(done.job)
-            pending = _wait(elsewhere, worker)
+                bars.ended(done.job, for_good=done.job not in elsewhere)
+            if elsewhere:
+                waits = f"waiting for another command to end {len(elsewhere)} seeds"
+                console.print(waits, style="dim", highlight=False)
+            pending = _freed(elsewhere, worker)
+            elsewhere = [job for job in elsewhere if job not in pending]
     return found, list(dict.fromkeys(failures))
 
 
@@ -174,15 +178,19 @@ def _do(
     return in_processes(jobs, share, n_processes, started)
 
 
-def _wait(jobs: list[Job], worker: Worker) -> list[Job]:
-    """Wait until another process has ended one of its jobs; its record is then found, or made."""
+def _freed(jobs: list[Job], worker: Worker) -> list[Job]:
+    """Wait until other processes have ended some jobs; their records are then found, or made."""
     while jobs:
-        for job in jobs:
-            with claim(worker.setting.output / job.file_name) as free:
-                if free:
-                    return jobs
+        freed = [job for job in jobs if _free(worker.setting.output / job.file_name)]
+        if freed:
+            return freed
         time.sleep(1.0)
-    return jobs
+    return []
+
+
+def _free(path: Path) -> bool:
+    with claim(path) as mine:
+        return mine
 
 
 def _line(job: Job, record: records.Record) -> str:

@@ -8,8 +8,8 @@ from gcl_hard.experiments.config import FLOORS
 from gcl_hard.experiments.paper import TABLE_II
 from gcl_hard.experiments.values import Counts, Numbers, Seeds, Words
 
-TABLES: dict[int, dict[str, Any]] = {
-    2: {
+TABLES: dict[str, dict[str, Any]] = {
+    "2": {
         "dataset": Words(TABLE_II),
         "method": Words(("ucl", "hucl", "scl", "hscl", *FLOORS)),
         "protocol": Words(("paper", "inductive")),

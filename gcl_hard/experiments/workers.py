@@ -55,22 +55,21 @@ def in_processes(
                 hand = next(h for h in hands if h.pipe is pipe)
                 try:
                     word = hand.pipe.recv()
-                except EOFError:
+                except (EOFError, OSError):
                     hands.remove(hand)
                     yield Done(hand.job, failure=_death(hand))
                     continue
                 if not isinstance(word, Done):
                     hand.on_epoch(*word)
                     continue
-                if waiting:
-                    hand.job = waiting.popleft()
-                    hand.on_epoch = started(hand.job)
-                    hand.pipe.send(hand.job)
-                else:
+                yield word
+                if not (waiting and _give(hand, waiting[0])):
                     hands.remove(hand)
                     hand.pipe.close()  # it ends by itself
                     ended.append(hand)
-                yield word
+                    continue
+                hand.job = waiting.popleft()
+                hand.on_epoch = started(hand.job)
     finally:
         for hand in hands:
             hand.process.terminate()
@@ -85,8 +84,18 @@ def _begin(setting: Setting, job: Job, started: Callable[[Job], OnEpoch]) -> _Ha
     process = context.Process(target=_serve, args=(theirs, setting), daemon=True)
     process.start()
     theirs.close()  # so that the pipe ends with the process
-    ours.send(job)
-    return _Hand(process, ours, job, started(job))
+    hand = _Hand(process, ours, job, started(job))
+    _give(hand, job)  # if it is dead already, its end is read next
+    return hand
+
+
+def _give(hand: _Hand, job: Job) -> bool:
+    """Send a job; False if the process is gone."""
+    try:
+        hand.pipe.send(job)
+    except OSError:
+        return False
+    return True
 
 
 def _death(hand: _Hand) -> str:

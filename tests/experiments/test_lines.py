@@ -65,9 +65,6 @@ def test_a_label_names_what_differs_between_lines_of_its_method() -> None:
     ]
     fixed = [line.label for line in lines(filled(cells)) if line.kind == "fixed"]
     assert fixed == ["ucl lr=0.01", "ucl lr=0.001", "hscl β=1 lr=0.01", "hscl β=1 lr=0.001"]
-    cells = [cell("hucl", beta=0.5, epochs=epochs) for epochs in (20, 100)]
-    fixed = [line.label for line in lines(filled(cells)) if line.kind == "fixed"]
-    assert fixed == ["hucl β=0.5 epochs=20", "hucl β=0.5 epochs=100"]
 
 
 def test_a_line_has_a_beta_where_its_setting_is_beta_alone() -> None:
@@ -94,12 +91,20 @@ def test_a_floor_with_several_settings_has_the_lines_of_a_method() -> None:
     ]  # fmt: skip
 
 
-def test_supervised_stands_under_another_protocol_only_where_it_has_no_table_of_its_own() -> None:
-    paper, inductive = cell("ucl", "paper"), cell("ucl")
-    for cells in ([paper], [inductive], [paper, inductive]):
-        expected = [cells[-1].protocol]
-        found = lines(filled([*cells, cell("supervised")]))
-        assert [line.protocol for line in found if line.method == "supervised"] == expected
+@pytest.mark.parametrize("asked", [["paper"], ["inductive"], ["paper", "inductive"]])
+def test_supervised_has_an_inductive_table_whatever_is_asked(asked: list[str]) -> None:
+    cells = [*(cell("ucl", protocol) for protocol in asked), cell("supervised"), cell("majority")]
+    found = lines(filled(cells))
+    assert [ln.protocol for ln in found if ln.method == "supervised"] == ["inductive"]
+    both = dict.fromkeys((*asked, "inductive"))
+    assert [ln.protocol for ln in found if ln.method == "majority"] == list(both)
+
+
+@pytest.mark.parametrize(("protocol", "inside"), [("paper", []), ("inductive", [INSIDE])])
+def test_there_is_no_best_over_epochs(protocol: str, inside: list[tuple[str, str]]) -> None:
+    cells = [cell("hscl", protocol, epochs=epochs) for epochs in (20, 100)]
+    fixed = [("fixed", "hscl β=1 epochs=20"), ("fixed", "hscl β=1 epochs=100")]
+    assert shown(filled(cells, select=True)) == [*fixed, *inside]
 
 
 def test_lines_go_by_protocol_data_set_and_method_with_floors_last() -> None:
@@ -121,11 +126,10 @@ def test_lines_go_by_protocol_data_set_and_method_with_floors_last() -> None:
 
 
 def test_floors_alone_stand_in_a_table_of_their_own_protocol() -> None:
-    cells = [cell("majority"), cell("untrained", dim=16), cell("supervised")]
-    found = lines(filled(cells, SEEDS))
-    assert [(ln.kind, ln.label, ln.protocol) for ln in found] == [
-        ("floor", name, "inductive") for name in ("majority", "untrained", "supervised")
-    ]
+    names = ("majority", "untrained", "supervised")
+    found = lines(filled([cell(name) for name in names], SEEDS))
+    expected = [("floor", name, "inductive") for name in names]
+    assert [(ln.kind, ln.label, ln.protocol) for ln in found] == expected
     assert all(ln.tests == {} for ln in found)
     assert lines(Results([], SEEDS, {})) == []
 
@@ -235,13 +239,10 @@ def test_the_papers_figure_stands_beside_the_line_made_as_the_paper_made_it() ->
 @pytest.mark.parametrize(
     "cells",
     [
-        hscl("inductive"),
-        hscl("inductive", 1.0),
+        hscl("inductive"), hscl("inductive", 1.0), [cell("dcl", "paper")], [cell("majority")],
         [cell("hscl", "paper", beta=beta, contrast="two-view") for beta in (1.0, 2.0)],
-        [cell("dcl", "paper")],
-        [cell("majority")],
     ],
-)
+)  # fmt: skip
 def test_the_papers_figure_stands_nowhere_else(cells: list[CellConfig]) -> None:
     for select in (False, True):
         for line in lines(filled(cells, SEEDS, select=select)):
@@ -398,3 +399,20 @@ def test_open_lines_and_lines_without_a_shared_seed_have_no_tests_and_do_not_cou
     # Against ucl scl is alone, so its p is uncorrected.
     assert scl.tests["ucl"].p == pytest.approx(t_test(accuracies(scl), accuracies(ucl))[1])
     assert scl.tests["ucl"].seeds == 4
+
+
+@pytest.mark.parametrize("select", [False, True])
+def test_supervised_stands_under_its_own_protocol_and_stays_a_floor(select: bool) -> None:
+    floors = [CellConfig(method="supervised", lr=lr) for lr in (0.01, 0.001)]
+    own = lines(Results([CellConfig(method="ucl"), *floors], SEEDS, {}, select=select))
+    assert {x.protocol for x in own if x.method == "supervised"} == {"inductive"}
+    assert {x.protocol for x in own if x.method == "ucl"} == {"paper"}
+    assert all(x.is_floor == (x.method == "supervised") for x in own)
+    kinds = [x.kind for x in own if x.method == "supervised"]
+    assert kinds == ["floor", "floor", *["inside"] * select, "best"]
+
+
+def test_no_line_is_the_best_of_several_epochs() -> None:
+    cells = [CellConfig(protocol="inductive", epochs=n) for n in (10, 20)]
+    found = lines(Results(cells, SEEDS, {}, select=True))
+    assert [x.kind for x in found] == ["fixed", "fixed", "inside"]

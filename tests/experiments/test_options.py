@@ -196,7 +196,7 @@ def test_a_table_stands_for_sets_methods_floors_protocols_and_betas() -> None:
     assert {c.beta for c in trained if c.method == "hscl"} == {1.0, 2.0, 10.0}
     assert {c.epochs for c in options.cells} == {200}
     assert tuple(options.seeds) == (0, 1, 2, 3, 4)
-    assert (options.table, options.select, options.jobs, options.quick) == (2, True, None, False)
+    assert (options.table, options.select, options.jobs, options.quick) == ("2", True, None, False)
 
 
 def test_what_is_given_wins_over_the_table(tmp_path: Path) -> None:
@@ -253,6 +253,7 @@ def test_a_command_does_one_thing_in_one_process_unless_asked() -> None:
         (["--standardise", "maybe"], "--standardise: .*maybe"),
         (["--jobs", "0"], "jobs must be at least 1, got 0"),
         (["--table", "3"], "--table: expected 2, got 3"),
+        (["--table", "two"], "--table: expected 2, got two"),
         (["--report", "page.html"], "NAME.md, got page.html"),
         (["--epochs", "10,x"], "--epochs: expected whole numbers, separated by commas, got 10,x"),
         (["--method", "ucl,majorty"], "unknown method 'majorty'; did you mean majority"),

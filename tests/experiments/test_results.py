@@ -150,6 +150,17 @@ def test_of_equal_means_the_first_is_the_best() -> None:
     assert best_on_test(selection.outer[1:]) is selection.outer[1]
 
 
+def test_over_epochs_there_is_a_choice_but_no_best() -> None:
+    cells = [cell(epochs=epochs) for epochs in (20, 100)]
+    (selection,) = filled(cells, select=True).selections
+    hold_outs = np.array([[noise(Job(c, s, inner=True)) for s in range(3)] for c in cells])
+    np.testing.assert_array_equal(selection.chosen, hold_outs.argmax(axis=0))
+    assert (selection.best, selection.optimism) == (None, None)
+    content = selection.as_json()
+    assert (content["best_on_test"], content["optimism"]) == (None, None)
+    assert content["accuracies"] == selection.scores.accuracies
+
+
 @st.composite
 def commands(draw: st.DrawFn) -> tuple[Results, list[CellConfig]]:
     """Candidates with accuracies that are often tied, some of them still open."""
@@ -305,7 +316,8 @@ def test_the_result_file_survives_json_and_gives_everything_back() -> None:
     content = result_json(results)
     read = json.loads(json.dumps(content, allow_nan=False))
     assert read == content
-    assert read["schema_version"] == SCHEMA_VERSION
+    assert (read["schema_version"], read["quick"]) == (SCHEMA_VERSION, False)
+    assert result_json(results, quick=True) == {**content, "quick": True}
     assert [from_dict(one["config"]) for one in read["cells"]] == cells
     for one, asked in zip(read["cells"], cells, strict=True):
         expected = {s: noise(Job(asked, s)) for s in (3, 1) if Job(asked, s) in results.records}

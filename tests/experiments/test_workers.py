@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rich.console import Console
 from gcl_hard.experiments import machine, protocols
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.records import save
 from gcl_hard.experiments.run import run
 from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker, claim
 from gcl_hard.experiments.workers import in_processes
@@ -140,6 +141,67 @@ def test_a_process_that_is_killed_loses_its_own_job_alone(tmp_path: Path) -> Non
     assert all(done[job].record is not None for job in todo[1:])
 
 
+@pytest.mark.parametrize("when", ["before its first word", "between jobs"])
+def test_a_process_may_die_where_nobody_listens(when: str, tmp_path: Path) -> None:
+    todo = jobs("--seeds=3")
+    found: dict[Job, Done] = {}
+    killed = False
+
+    def kill_the_child() -> None:
+        nonlocal killed
+        for child in multiprocessing.active_children():
+            child.kill()
+            child.join()
+        killed = True
+
+    def started(job: Job) -> OnEpoch:
+        if when == "before its first word" and not killed:
+            kill_the_child()
+        return ignored
+
+    for done in in_processes(todo, setting(tmp_path), 1, started):
+        found[done.job] = done
+        if when == "between jobs" and not killed:
+            kill_the_child()
+    assert list(found) == todo
+    failed = [job for job in todo if found[job].failure is not None]
+    assert failed == (todo[:1] if when == "before its first word" else [])
+    assert all(found[job].record is not None for job in todo if job not in failed)
+
+
+def test_seeds_of_another_command_are_waited_for_and_then_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = jobs("--seeds=2")
+    record = Worker(setting(tmp_path / "other")).do(first, ignored).record
+    assert record is not None
+    started: list[int] = []
+    real = protocols.run_seed
+
+    def run_seed(cell: Any, graphs: Any, seed: int, **settings: Any) -> protocols.SeedScore:
+        started.append(seed)
+        return real(cell, graphs, seed, **settings)
+
+    monkeypatch.setattr(protocols, "run_seed", run_seed)
+    console = Console(file=StringIO(), width=200)
+    with ExitStack() as other:
+        tmp_path.joinpath("here").mkdir()
+        other.enter_context(held_elsewhere(tmp_path / "here" / first.file_name))
+
+        def while_waiting(seconds: float) -> None:
+            """The other command ends its seed, and itself."""
+            save(record, tmp_path / "here" / first.file_name)
+            other.close()
+
+        monkeypatch.setattr("gcl_hard.experiments.run.time.sleep", while_waiting)
+        outcome = run(parse_bench([*TINY, "--seeds=2", f"--output={tmp_path / 'here'}"]), console)
+    assert started == [1]
+    assert outcome.results.records[first] == record
+    assert second in outcome.results.records
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "waiting for another command to end 1 seeds" in said
+
+
 def test_an_accident_in_a_job_is_told_with_its_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,9 +267,9 @@ def test_processes_end_with_the_command_that_began_them(tmp_path: Path) -> None:
         deadline = time.monotonic() + 120
         while len(list(tmp_path.glob(".*.lock"))) < 2 and time.monotonic() < deadline:
             time.sleep(0.2)
-        below = children(parent.pid)
-        assert len(list(tmp_path.glob(".*.lock"))) == 2
+        below, claims = children(parent.pid), list(tmp_path.glob(".*.lock"))
         parent.send_signal(signal.SIGKILL)
+    assert len(claims) == 2
     while any(map(alive, below)) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert below

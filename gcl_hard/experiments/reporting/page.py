@@ -9,7 +9,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.jobs import plan
 from gcl_hard.experiments.lines import Line, lines
 from gcl_hard.experiments.reporting.csv_file import to_csv
-from gcl_hard.experiments.reporting.explained import ROUNDING, TESTS, seen
+from gcl_hard.experiments.reporting.explained import TESTS, seen
 from gcl_hard.experiments.reporting.findings import findings
 from gcl_hard.experiments.reporting.latex import to_latex
 from gcl_hard.experiments.reporting.markdown import choices, markdown_table, marks, to_markdown
@@ -24,6 +24,9 @@ ALT = {
     "ranks": "Average ranks over data sets with the critical difference, protocol {}",
     "beta": "Accuracy against β, protocol {}",
 }
+
+
+QUICK = "**A quick look:"
 
 
 def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
@@ -44,6 +47,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     # matplotlib, only where it draws
     from gcl_hard.experiments.reporting.figures import FIGURES, save
 
+    _check_target(path, quick)
     found = lines(results)
     drawn = {
         f"{protocol}-{name}": figure
@@ -67,6 +71,16 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     except OSError as error:
         raise InputError(f"cannot write {error.filename or path}: {error.strerror}") from error
     return [*texts, *(path.with_name(name) for name in names.values())]
+
+
+def _check_target(path: Path, quick: bool) -> None:
+    """A quick look does not take the place of results."""
+    try:
+        there = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    if quick and there.strip() and QUICK not in there:
+        raise InputError(f"{path} holds results: give a quick look another --report")
 
 
 def page(results: Results, *, command: str, quick: bool, figures: Mapping[str, str]) -> str:
@@ -94,13 +108,13 @@ def page(results: Results, *, command: str, quick: bool, figures: Mapping[str, s
         own = [line for line in found if line.protocol == protocol]
         chosen = [s for s in results.selections if s.outer[0].cell.protocol == protocol]
         parts += _protocol(own, protocol, figures, chosen)
-    return "\n\n".join([*parts, TESTS, ROUNDING, origin(results)]) + "\n"
+    return "\n\n".join([*parts, TESTS, origin(results)]) + "\n"
 
 
 def _quick(results: Results) -> str:
     epochs = values((c for c in results.cells if c.encoders), "epochs")
     return (
-        f"> **A quick look: {count(len(results.seeds), 'seed')}, {epochs or 'no'} epochs; not "
+        f"> {QUICK} {count(len(results.seeds), 'seed')}, {epochs or 'no'} epochs; not "
         f"results.** Nothing below says how good a method is."
     )
 
@@ -112,7 +126,7 @@ def _number(results: Results) -> str:
         f"{count(len(results.seeds), 'seed')}. A seed varies the encoder and the folds; the order "
         f"of batches is the same for all. Its accuracy is the mean over {folds} test folds of an "
         f"SVM on the embeddings, whose C is chosen inside each training fold (nested "
-        f"cross-validation). Nothing is chosen over epochs: the last one counts."
+        f"cross-validation). No epoch is chosen: an encoder is what it is after its last."
     )
 
 

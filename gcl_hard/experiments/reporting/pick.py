@@ -42,10 +42,14 @@ def whole(line: Line | None) -> bool:
 
 def label_aware(line: Line) -> bool:
     """Whether its encoder was trained with labels."""
-    return line.kind != "floor" and METHODS[line.method].label_aware
+    return not line.is_floor and METHODS[line.method].label_aware
 
 
 def best_trained(lines: Iterable[Line]) -> Line | None:
     """The line with the highest mean, of whole ones that were fixed or chosen inside."""
-    scored = [line for line in lines if whole(line) and line.kind in ("fixed", "inside")]
+    scored = [
+        line
+        for line in lines
+        if whole(line) and line.kind in ("fixed", "inside") and not line.is_floor
+    ]
     return max(scored, key=lambda line: line.scores.mean if line.scores else 0.0, default=None)

@@ -28,7 +28,7 @@ def notes(lines: Sequence[Line]) -> list[str]:
         "± is the standard deviation over seeds (a seed varies the encoder and the folds); "
         "folds, the one over a seed's folds; s, seconds of training and scoring, all seeds."
     ]
-    trained = [line for line in lines if line.kind != "floor"]
+    trained = [line for line in lines if not line.is_floor]
     if any(line.protocol == "paper" and label_aware(line) for line in trained):
         found.append(
             "Protocol paper trains on all graphs: label-aware encoders have seen the labels of "
@@ -60,7 +60,7 @@ def notes(lines: Sequence[Line]) -> list[str]:
     ]
     if optimism:
         found.append(f"Optimism, best less inside, in points: {', '.join(optimism)}.")
-    if any(line.kind == "floor" for line in lines):
+    if any(line.is_floor for line in lines):
         found.append("Floors see training folds alone, so they stand under both protocols.")
     if any(line.tests for line in lines):
         found.append(

@@ -36,16 +36,17 @@ def test_one_sentence_says_it_all() -> None:
     assert said("In short", line("ucl", 80.0)) == ""
     assert said("In short", line("wl", 90.0, "floor", ucl=(10.0, 0.001))) == ""
     assert said("In short", level) == (
-        "**In short:** no trained method differs significantly from ucl or scl on any data set."
+        "**In short:** of 1 comparison of trained methods with ucl and scl so far, none shows a "
+        "significant difference."
     )
     untrained = line("untrained", 79.0, "floor", ucl=(-1.0, 0.7))
     worse = line("untrained", 40.0, "floor", ucl=(-40.0, 0.01), dataset="PTC_MR")
     best = [line("hucl", 80.0, "best", optimism=o) for o in (1.0, 2.0)]
     assert said("In short", level, far, untrained, worse, *best) == (
-        "**In short:** 1 of 2 comparisons of trained methods with ucl and scl is significant; an "
-        "untrained encoder is not told apart from ucl in 1 of 2 cases (a data set under a "
-        "protocol); choosing a setting on the test folds instead of inside the training folds "
-        "adds +1.5 points on average."
+        "**In short:** of 2 comparisons of trained methods with ucl and scl so far, 0 show a "
+        "method significantly above and 1 one significantly below; an untrained encoder is not "
+        "told apart from ucl in 1 of 2 cases (a data set under a protocol); the best setting on the test "
+        "folds lies +1.5 points above what was chosen inside the training folds, on average."
     )
 
 
@@ -134,10 +135,17 @@ def test_optimism_and_gaps_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "expected"), [(2, "2 seeds its p is at least 0.5,"), (5, "at least 0.0625,"), (6, "")]
+    ("n", "expected"), [(2, "2 seeds its p is at least 0.5 "), (5, "at least 0.0625 "), (6, "")]
 )
 def test_few_seeds_cannot_be_decided_by_wilcoxon(n: int, expected: str) -> None:
     found = said("Wilcoxon", line("scl", 80.0, ucl=(1.0, 0.5), n=n))
     assert expected in found
-    assert bool(found) == (n < 6) == ("takes 6 to get below 0.05" in found)
+    assert bool(found) == (n < 6) == ("takes 6 seeds to get below 0.05" in found)
     assert said("Wilcoxon", line("scl", 80.0, n=n)) == ""
+
+
+def test_more_comparisons_need_more_seeds_for_wilcoxon() -> None:
+    family = [line("hscl", 80.0, setting=f"β={b}", ucl=(1.0, 0.5), n=6) for b in range(13)]
+    assert said("Wilcoxon", *family).endswith(
+        "among 13 comparisons with one control it takes 10 seeds to get below 0.05."
+    )
