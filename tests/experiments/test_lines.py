@@ -95,9 +95,10 @@ def test_a_floor_with_several_settings_has_the_lines_of_a_method() -> None:
 def test_supervised_has_an_inductive_table_whatever_is_asked(asked: list[str]) -> None:
     cells = [*(cell("ucl", protocol) for protocol in asked), cell("supervised"), cell("majority")]
     found = lines(filled(cells))
+    assert all(ln.is_floor == (ln.method != "ucl") for ln in found)
     assert [ln.protocol for ln in found if ln.method == "supervised"] == ["inductive"]
-    both = dict.fromkeys((*asked, "inductive"))
-    assert [ln.protocol for ln in found if ln.method == "majority"] == list(both)
+    tables = list(dict.fromkeys((*asked, "inductive")))
+    assert [ln.protocol for ln in found if ln.method == "majority"] == tables
 
 
 @pytest.mark.parametrize(("protocol", "inside"), [("paper", []), ("inductive", [INSIDE])])
@@ -388,31 +389,12 @@ def test_one_shared_seed_has_folds_to_test_but_no_ranks() -> None:
 
 def test_open_lines_and_lines_without_a_shared_seed_have_no_tests_and_do_not_count() -> None:
     cells = [cell("ucl"), cell("dcl"), cell("hscl-tau"), cell("scl")]
-    missing = [
-        *(Job(cells[1], seed) for seed in SEEDS),
-        *(Job(cells[0], seed) for seed in SEEDS[4:]),
-        *(Job(cells[2], seed) for seed in SEEDS[:4]),
-    ]
+    missing = [Job(cells[1], seed) for seed in SEEDS]
+    missing += [Job(cells[0], seed) for seed in SEEDS[4:]]
+    missing += [Job(cells[2], seed) for seed in SEEDS[:4]]
     ucl, opened, apart, scl = lines(filled(cells, SEEDS, missing=missing))
     assert opened.tests == {}
     assert set(apart.tests) == {"scl"}
     # Against ucl scl is alone, so its p is uncorrected.
     assert scl.tests["ucl"].p == pytest.approx(t_test(accuracies(scl), accuracies(ucl))[1])
     assert scl.tests["ucl"].seeds == 4
-
-
-@pytest.mark.parametrize("select", [False, True])
-def test_supervised_stands_under_its_own_protocol_and_stays_a_floor(select: bool) -> None:
-    floors = [CellConfig(method="supervised", lr=lr) for lr in (0.01, 0.001)]
-    own = lines(Results([CellConfig(method="ucl"), *floors], SEEDS, {}, select=select))
-    assert {x.protocol for x in own if x.method == "supervised"} == {"inductive"}
-    assert {x.protocol for x in own if x.method == "ucl"} == {"paper"}
-    assert all(x.is_floor == (x.method == "supervised") for x in own)
-    kinds = [x.kind for x in own if x.method == "supervised"]
-    assert kinds == ["floor", "floor", *["inside"] * select, "best"]
-
-
-def test_no_line_is_the_best_of_several_epochs() -> None:
-    cells = [CellConfig(protocol="inductive", epochs=n) for n in (10, 20)]
-    found = lines(Results(cells, SEEDS, {}, select=True))
-    assert [x.kind for x in found] == ["fixed", "fixed", "inside"]

@@ -45,8 +45,9 @@ def test_one_sentence_says_it_all() -> None:
     assert said("In short", level, far, untrained, worse, *best) == (
         "**In short:** of 2 comparisons of trained methods with ucl and scl so far, 0 show a "
         "method significantly above and 1 one significantly below; an untrained encoder is not "
-        "told apart from ucl in 1 of 2 cases (a data set under a protocol); the best setting on the test "
-        "folds lies +1.5 points above what was chosen inside the training folds, on average."
+        "told apart from ucl in 1 of 2 cases (a data set under a protocol); the best setting on "
+        "the test folds lies +1.5 points above what was chosen inside the training folds, on "
+        "average."
     )
 
 
