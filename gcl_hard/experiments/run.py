@@ -116,6 +116,7 @@ def _check(options: BenchOptions, pending: list[Job], worker: Worker) -> None:
     from gcl_hard.evaluation import outer_folds
     from gcl_hard.evaluation.folds import inner_holdout
     from gcl_hard.evaluation.nested import inner_folds
+    from gcl_hard.experiments.reporting.page import check_target
 
     for cell, inner in dict.fromkeys((job.cell, job.inner) for job in pending):
         labels = worker.data.graphs(cell).y.cpu().numpy()
@@ -127,6 +128,9 @@ def _check(options: BenchOptions, pending: list[Job], worker: Worker) -> None:
         records.check_writable(options.json.absolute().parent)
         if options.json.is_dir():
             raise InputError(f"json must be a file, got the folder {options.json}")
+    if options.report is not None:
+        records.check_writable(options.report.absolute().parent)
+        check_target(options.report, quick=options.quick)
 
 
 def _work(

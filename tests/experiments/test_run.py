@@ -382,3 +382,14 @@ def test_what_can_be_known_before_training_is_refused_before_training(
             go(tmp_path / "out", "--seeds=1", *arguments)
         assert started == [], arguments
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_quick_look_is_not_written_over_results_and_that_is_known_before(
+    tmp_path: Path, started: Started
+) -> None:
+    page = tmp_path / "results.md"
+    page.write_text("# Results\n")
+    with pytest.raises(InputError, match="holds results: give a quick look another"):
+        go(tmp_path / "out", "--quick", "--seeds=1", f"--report={page}")
+    assert started == []
+    assert page.read_text() == "# Results\n"

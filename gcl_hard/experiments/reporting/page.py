@@ -47,7 +47,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     # matplotlib, only where it draws
     from gcl_hard.experiments.reporting.figures import FIGURES, save
 
-    _check_target(path, quick)
+    check_target(path, quick=quick)
     found = lines(results)
     drawn = {
         f"{protocol}-{name}": figure
@@ -73,8 +73,16 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     return [*texts, *(path.with_name(name) for name in names.values())]
 
 
-def _check_target(path: Path, quick: bool) -> None:
-    """A quick look does not take the place of results."""
+def check_target(path: Path, *, quick: bool) -> None:
+    """Refuse to put a quick look in the place of results.
+
+    Args:
+        path: of the page to be written.
+        quick: whether it will be a quick look.
+
+    Raises:
+        InputError: if there is a page of results.
+    """
     try:
         there = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
