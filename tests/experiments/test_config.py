@@ -147,7 +147,8 @@ def test_names_of_published_records_are_the_keys_of_their_configs() -> None:
         pytest.skip(f"no records in {CELLS.name}")
     for path in paths:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        assert path.stem == f"{from_dict(stored['config']).key()}_seed{stored['seed']}"
+        inner = "_inner" if stored.get("inner") else ""
+        assert path.stem == f"{from_dict(stored['config']).key()}{inner}_seed{stored['seed']}"
 
 
 # What is refused
