@@ -14,7 +14,7 @@ from gcl_hard.experiments.config import CellConfig
 from gcl_hard.experiments.records import write_json
 from gcl_hard.graphs.batches import GraphSet
 from gcl_hard.graphs.datasets import load, locate
-from gcl_hard.graphs.sources import cache_folder
+from gcl_hard.places import cache_root
 
 
 class Data:
@@ -57,7 +57,7 @@ class Data:
         """
         key = cell.dataset, cell.features
         if key not in self._facts:
-            memory = Memory(cache_folder().parent / "facts.json")
+            memory = Memory(cache_root() / "facts.json")
             known_as = self._fingerprint(cell)
             found = memory.get(known_as)
             if found is None:

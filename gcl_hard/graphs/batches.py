@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +14,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs.custom import GraphLike, collate
 from gcl_hard.graphs.features import node_features, standardise
 from gcl_hard.graphs.reading import RawGraphs
+from gcl_hard.seeds import seeded
 
 
 @dataclass(eq=False)
@@ -297,15 +297,13 @@ def epoch_batches(
     for what, got, least in (("batch_size", batch_size, 2), ("seed", seed, 0), ("epoch", epoch, 0)):
         if got < least:
             raise InputError(f"{what}={got}; expected an integer >= {least}")
-    state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
-    generator = torch.Generator().manual_seed(int(state[0]))
     kept = torch.ones(n_graphs, dtype=torch.bool)
     if held_out is not None:
         kept[_checked_ids(held_out, n_graphs, "held_out", least=0)] = False
     if int(kept.sum()) < 2:
         raise InputError(f"{int(kept.sum())} of {n_graphs} graphs to train on; expected >= 2")
     batches: list[Tensor] = []
-    for chunk in torch.split(torch.randperm(n_graphs, generator=generator), batch_size):
+    for chunk in torch.split(torch.randperm(n_graphs, generator=seeded(seed, epoch)), batch_size):
         left = chunk[kept[chunk]]
         if batches and min(left.numel(), batches[-1].numel()) < 2:
             batches[-1] = torch.cat([batches[-1], left])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.methods import contrastive_loss
+from gcl_hard.models import evaluating, loss_of, width
 
 
 class Graphs(Protocol):
@@ -37,7 +34,7 @@ class GraphModel(nn.Module):
 
     def __init__(self, encoder: nn.Module, out_dim: int | None = None) -> None:
         super().__init__()
-        self.out_dim: int = _out_dim(encoder, out_dim)
+        self.out_dim: int = width(encoder, out_dim)
         self.encoder: nn.Module = encoder
 
     def embed(self, graphs: Graphs) -> Tensor:
@@ -51,19 +48,6 @@ class GraphModel(nn.Module):
         """
         with evaluating(self):
             return encode(self.encoder, graphs, self.out_dim)[1]
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradient; every module is left in the mode it was in."""
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
 
 
 class GraphContrast(GraphModel):
@@ -85,10 +69,9 @@ class GraphContrast(GraphModel):
         loss: ContrastiveLoss | None,
         options: dict[str, Any],
     ) -> None:
-        if loss is not None and options:
-            raise InputError(f"pass either loss or {', '.join(options)}, not both")
+        chosen = loss_of(method, loss, options)
         super().__init__(encoder, out_dim)
-        self.loss: ContrastiveLoss = loss or contrastive_loss(method, **options)
+        self.loss: ContrastiveLoss = chosen
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Move the loss's schedules to ``epoch`` (1 … ``epochs``)."""
@@ -138,12 +121,3 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         )
     return z_nodes, z_graphs
 
-
-def _out_dim(encoder: nn.Module, out_dim: int | None) -> int:
-    known = out_dim if out_dim is not None else getattr(encoder, "out_dim", None)
-    if not isinstance(known, int) or known < 1:
-        raise InputError(
-            f"out_dim must be the width of {type(encoder).__name__}'s embeddings, a whole number "
-            f"of at least 1, got {known}"
-        )
-    return known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import shutil
 import tempfile
 import urllib.request
@@ -12,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.places import cache_root, given_folder
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
 TIMEOUT = 20.0  # seconds without an answer
@@ -32,11 +32,7 @@ def cache_folder(cache_dir: str | Path | None = None) -> Path:
         >>> cache_folder("a/b").as_posix()
         'a/b/tu'
     """
-    root = cache_dir or os.environ.get("GCL_HARD_CACHE")
-    if root:
-        return Path(root).expanduser() / "tu"
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "gcl_hard" / "tu"
+    return cache_root(cache_dir) / "tu"
 
 
 def find(
@@ -67,10 +63,10 @@ def find(
         >>> find("MUTAG", download=False).stem
         'MUTAG'
     """
-    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    given = given_folder(data_dir, files="NAME.zip files")
     folders = {"cache": cache_folder(cache_dir), "package": PACKAGED}
     if given:
-        folders = {"data folder": _existing(given, by_argument=bool(data_dir)), **folders}
+        folders = {"data folder": given, **folders}
     for folder in folders.values():
         found = _in_folder(folder, name)
         if found:
@@ -95,14 +91,6 @@ def find(
         " (any folder does that --data-dir or GCL_HARD_DATA names)\nMUTAG is in the package and"
         " works offline"
     )
-
-
-def _existing(folder: str | Path, *, by_argument: bool) -> Path:
-    path = Path(folder).expanduser()
-    if not path.is_dir():
-        who = "data_dir" if by_argument else "GCL_HARD_DATA"
-        raise InputError(f"{who}={str(folder)!r} is not a folder; expected one with NAME.zip files")
-    return path
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:

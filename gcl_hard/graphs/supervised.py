@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.contrast import GraphModel, Graphs, encode, evaluating
+from gcl_hard.graphs.contrast import GraphModel, Graphs, encode
 from gcl_hard.graphs.encoders import xavier
+from gcl_hard.models import evaluating
 
 
 class Supervised(GraphModel):
