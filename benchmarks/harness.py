@@ -19,19 +19,19 @@ from pathlib import Path
 from pairs import Table, timed
 
 from gcl_hard.experiments import machine
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.work import Setting, Worker
 
 CELLS = Path(__file__).parent / "results" / "cells"
-CASES = (CellConfig(), CellConfig(protocol="inductive", epochs=50))
+CASES = (GraphCell(), GraphCell(protocol="inductive", epochs=50))
 
 
 def ignored(encoder: int, epoch: int, loss: float) -> None:
     """Nobody watches; the bar's cost is the whole command's."""
 
 
-def overhead(cell: CellConfig, repeats: int, data_dir: Path | None) -> dict[str, list[float]]:
+def overhead(cell: GraphCell, repeats: int, data_dir: Path | None) -> dict[str, list[float]]:
     """Seconds of a seed, and the share of them that is neither training nor scoring, percent."""
     seconds, shares = [], []
     with tempfile.TemporaryDirectory() as folder:

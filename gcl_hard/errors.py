@@ -18,6 +18,10 @@ class DivergenceError(GclHardError, ArithmeticError):
     """Training produced a value that is not finite; the message names epoch, batch and setting."""
 
 
+class OutOfMemory(GclHardError, MemoryError):  # noqa: N818
+    """A device's memory does not hold a batch; the message says what to lower."""
+
+
 class MissingExtraError(GclHardError, ImportError):
     """An optional dependency is not installed; the message is the line that installs it."""
 

@@ -1,9 +1,13 @@
-"""Where data lie on this machine: a folder that the user names, and the cache."""
+"""Where data lie on this machine, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from gcl_hard.errors import InputError
 
@@ -54,3 +58,42 @@ def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
         who = "data_dir" if data_dir else "GCL_HARD_DATA"
         raise InputError(f"{who}={str(given)!r} is not a folder; expected one with {files}")
     return path
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to write; it takes its place when it is whole and on the disk.
+
+    Whoever reads meanwhile, or is killed, finds the old file or the new one.
+
+    Args:
+        path: of the file; its folder is made.
+
+    Yields:
+        A binary file beside it, which is removed if anything is raised.
+
+    Raises:
+        InputError: if the place cannot be written to; names it.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with written_whole(Path(folder) / "a" / "b.txt") as file:
+        ...         _ = file.write(b"whole")
+        ...     (Path(folder) / "a" / "b.txt").read_text()
+        'whole'
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error

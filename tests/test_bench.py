@@ -18,7 +18,7 @@ import torch
 from gcl_hard import bench
 from gcl_hard.errors import DivergenceError
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.graphs import sources
 from gcl_hard.methods import METHODS
 from tests.experiments.test_protocols import Wrong
@@ -271,7 +271,7 @@ def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(
     trained: list[str] = []
     real = protocols.fit
 
-    def fit(cell: CellConfig, *args: Any, **settings: Any) -> Any:
+    def fit(cell: GraphCell, *args: Any, **settings: Any) -> Any:
         trained.append(str(cell))
         return real(cell, *args, **settings)
 

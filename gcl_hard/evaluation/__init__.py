@@ -1,6 +1,7 @@
-"""How good embeddings are: NumPy arrays in, a dataclass of scores out; no torch in here.
+"""How good embeddings are: NumPy arrays in, scores out.
 
-Names are imported when used: a table that is only shown does not wait for scikit-learn.
+Names are imported when used: a table that is only shown does not wait for scikit-learn. Probes
+that run on a device import torch when they are called, everything else does without.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from gcl_hard.evaluation.knn import K_GRID, knn_cross_validation
     from gcl_hard.evaluation.linear import linear_cross_validation
     from gcl_hard.evaluation.nested import CrossValidation, FoldScore
+    from gcl_hard.evaluation.probe import ProbeRecipe, linear_probe, weighted_knn
     from gcl_hard.evaluation.ranks import average_ranks, cliques, critical_difference, friedman
     from gcl_hard.evaluation.statistics import (
         Interval,
@@ -38,6 +40,7 @@ __all__ = [
     "FoldScore",
     "Interval",
     "PairedTest",
+    "ProbeRecipe",
     "average_ranks",
     "check_labels",
     "cliques",
@@ -51,10 +54,12 @@ __all__ = [
     "kernel_fold",
     "knn_cross_validation",
     "linear_cross_validation",
+    "linear_probe",
     "majority_cross_validation",
     "outer_folds",
     "svm_cross_validation",
     "svm_fold",
+    "weighted_knn",
     "wilcoxon",
 ]
 
@@ -68,6 +73,7 @@ __getattr__ = lazy(
         "FoldScore": "nested",
         "Interval": "statistics",
         "PairedTest": "statistics",
+        "ProbeRecipe": "probe",
         "average_ranks": "ranks",
         "check_labels": "folds",
         "cliques": "ranks",
@@ -81,10 +87,12 @@ __getattr__ = lazy(
         "kernel_fold": "svm",
         "knn_cross_validation": "knn",
         "linear_cross_validation": "linear",
+        "linear_probe": "probe",
         "majority_cross_validation": "baselines",
         "outer_folds": "folds",
         "svm_cross_validation": "svm",
         "svm_fold": "svm",
+        "weighted_knn": "probe",
         "wilcoxon": "statistics",
     },
 )

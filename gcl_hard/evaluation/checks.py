@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.errors import InputError
 
+if TYPE_CHECKING:
+    import torch
+
 LARGEST = 1e100  # beyond it, sums of squares leave the range of float64
+LARGEST_SINGLE = 1e15  # likewise of float32, with room for some million columns
 ASYMMETRY = 1e-6  # of the largest entry: rounding in single precision stays below it
 ROUNDING = 12  # decimals of the largest value that a comparison sees: sums are rounded after them
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+class Split(NamedTuple):
+    """The two parts of an official split, each label as its position in ``classes``.
+
+    The embeddings are the caller's own arrays where those fit: nothing may write into them.
+    """
+
+    train: Singles
+    train_classes: Indices
+    test: Singles
+    test_classes: Indices
+    classes: Indices
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
@@ -94,14 +114,94 @@ def _finite_rows(name: str, array: NDArray[np.generic], fits: bool, shape: str) 
             f"got dtype {array.dtype} with shape {array.shape}"
         )
     matrix = np.ascontiguousarray(array, dtype=np.float64)
-    usable = (np.abs(matrix) < LARGEST).all(axis=1)  # false for NaN too
+    usable: NDArray[np.bool_] = np.all(np.abs(matrix) < LARGEST, axis=1)  # false for NaN too
+    _refuse_rows(name, usable, LARGEST)
+    return matrix
+
+
+def _refuse_rows(name: str, usable: NDArray[np.bool_], largest: float) -> None:
     if not usable.all():
         raise InputError(
-            f"{name}: {np.count_nonzero(~usable)} of {len(matrix)} rows hold NaN, infinity or "
-            f"numbers beyond {LARGEST:g}, the first is row {int(usable.argmin())}; "
+            f"{name}: {np.count_nonzero(~usable)} of {len(usable)} rows hold NaN, infinity or "
+            f"numbers beyond {largest:g}, the first is row {int(usable.argmin())}; "
             "expected finite numbers"
         )
-    return matrix
+
+
+def check_split(**parts: ArrayLike) -> Split:
+    """An official split in single precision, without a copy of embeddings that are so already.
+
+    Args:
+        parts: embeddings [n, d] and integer labels [n] of the training part, then [m, d] and [m]
+            of the test part, under the names of the caller's arguments.
+
+    Returns:
+        The split; ``classes`` are those of the training part, ascending.
+
+    Raises:
+        InputError: embeddings that are no finite matrices of one width, labels that are no row of
+            integers of the same length, one class only, or a test label that no training label
+            equals.
+
+    Example:
+        >>> check_split(x=[[1.0], [2.0]], y=[3, 7], test_x=[[2]], test_y=[7]).test_classes
+        array([1])
+    """
+    (train_name, train), (y_name, y), (test_name, test), (u_name, u) = parts.items()
+    X, T = _single_rows(train_name, train), _single_rows(test_name, test)
+    if T.shape[1] != X.shape[1]:
+        raise InputError(
+            f"{test_name}: {T.shape[1]} columns, but {train_name} has {X.shape[1]}; "
+            "expected embeddings of one encoder"
+        )
+    known, asked = _label_row(y_name, y, len(X)), _label_row(u_name, u, len(T))
+    classes, positions = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"{y_name}: expected two classes or more, got {classes.tolist()}")
+    unseen = np.setdiff1d(asked, classes)
+    if unseen.size:
+        raise InputError(
+            f"{u_name}: {unseen[:5].tolist()} not among the {len(classes)} classes of {y_name}, "
+            f"{classes[0]} to {classes[-1]}; expected labels that were trained on"
+        )
+    return Split(X, positions, T, np.searchsorted(classes, asked), classes)
+
+
+def _single_rows(name: str, embeddings: ArrayLike) -> Singles:
+    array = np.asarray(embeddings)
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
+        raise InputError(
+            f"{name}: expected real numbers [n, d] with n, d >= 1, "
+            f"got dtype {array.dtype} with shape {array.shape}"
+        )
+    # By the extremes of each row: the absolute values of a large set are a second large set.
+    extremes = array.max(axis=1).astype(np.float64), array.min(axis=1).astype(np.float64)
+    usable = (extremes[0] < LARGEST_SINGLE) & (extremes[1] > -LARGEST_SINGLE)  # false for NaN too
+    _refuse_rows(name, usable, LARGEST_SINGLE)
+    return np.require(array, np.float32, ["C", "W"])  # PyTorch takes no read-only memory
+
+
+def _label_row(name: str, labels: ArrayLike, n: int) -> Indices:
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu" or array.shape != (n,):
+        raise InputError(
+            f"{name}: expected {n} integers in one dimension, one per row of the embeddings, "
+            f"got dtype {array.dtype} with shape {array.shape}"
+        )
+    return array.astype(np.int64)
+
+
+def check_device(device: str) -> torch.device:
+    """A PyTorch device that is there; an ``InputError`` names one that is not."""
+    import torch
+
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:  # the latter from a PyTorch without CUDA
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"device={device!r}: {reason}; expected a device of this machine, such as 'cpu'"
+        ) from error
 
 
 def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:

@@ -57,7 +57,8 @@ def corrected_interval(values: ArrayLike, *, test_share: float, level: float = 0
 
     Args:
         values: accuracies [J] of all seed × fold pairs, J >= 2, in any unit.
-        test_share: n_test / n_train of a resample, > 0: 1/9 for ten folds.
+        test_share: n_test / n_train of a resample, 1/9 for ten folds; 0 makes it the ordinary
+            t, for values that are no resamples (seeds on one split).
         level: of confidence, in (0, 1).
 
     Returns:
@@ -91,7 +92,8 @@ def corrected_t_test(
     Args:
         a: accuracies [J] of one method, J >= 2: all seed × fold pairs.
         b: accuracies [J] of the other on the same folds, in the same order and unit.
-        test_share: n_test / n_train of a resample, > 0: 1/9 for ten folds.
+        test_share: n_test / n_train of a resample, 1/9 for ten folds; 0 makes it the ordinary
+            t, for values that are no resamples (seeds on one split).
         level: of confidence of the interval, in (0, 1).
 
     Returns:
@@ -219,8 +221,9 @@ def _pair(a: ArrayLike, b: ArrayLike, *, least: int) -> tuple[Floats, Floats]:
 
 
 def _check_spread(test_share: float, level: float) -> None:
-    if not 0 < test_share < np.inf:
+    if not 0 <= test_share < np.inf:
         raise InputError(
-            f"test_share={test_share!r}: expected n_test / n_train, such as 1/9 for ten folds"
+            f"test_share={test_share!r}: expected n_test / n_train, such as 1/9 for ten folds, or "
+            f"0 where values share no resampled training set"
         )
     check_level(level)

@@ -1,27 +1,27 @@
-"""The graph sets of a command: loaded when needed, and told apart without loading them."""
+"""The data sets of a command: loaded when needed, and told apart without loading them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.backends import backend_of
+from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.records import write_json
-from gcl_hard.graphs.batches import GraphSet
-from gcl_hard.graphs.datasets import load, locate
 from gcl_hard.places import cache_root
 
 
 class Data:
-    """Graph sets by cell, each read once.
+    """Data sets by cell, each read once.
 
     Args:
-        data_dir: an offline mirror of TU archives, or None.
+        data_dir: an offline mirror, or None.
         device: where training happens.
         source: a digest of the source that reads the sets: what was known of a set is known for
             this source only.
@@ -31,66 +31,52 @@ class Data:
         self._data_dir = data_dir
         self._device = device
         self._source = source
-        self._sets: dict[tuple[str, str], GraphSet] = {}
-        self._facts: dict[tuple[str, str], dict[str, Any]] = {}
+        self._sets: dict[Hashable, Any] = {}
+        self._facts: dict[Hashable, dict[str, Any]] = {}
 
-    def graphs(self, cell: CellConfig) -> GraphSet:
-        """The set of a cell, on the device.
+    def of(self, cell: Cell) -> Any:
+        """The data of a cell, on the device.
 
         Raises:
-            InputError: if it cannot be had or lacks the features asked for.
+            InputError: if they cannot be had or lack what is asked for.
         """
-        key = cell.dataset, cell.features
+        backend = backend_of(cell)
+        key = cell.backend, backend.key(cell)
         if key not in self._sets:
-            graphs = load(cell.dataset, data_dir=self._data_dir, features=cell.features)
-            self._sets[key] = graphs.to(self._device)
+            self._sets[key] = backend.load(cell, self._data_dir, self._device)
         return self._sets[key]
 
-    def facts(self, cell: CellConfig) -> dict[str, Any]:
-        """What a record says of its set; the digest tells two sets of one name apart.
+    def facts(self, cell: Cell) -> dict[str, Any]:
+        """What a record says of its data; the digest tells two sets of one name apart.
 
         A finished table is read back without its sets being parsed: the digest of a file is
         remembered in the cache, for as long as neither the file nor this package changes.
 
         Raises:
-            InputError: if the set cannot be had.
+            InputError: if the data cannot be had.
         """
-        key = cell.dataset, cell.features
+        backend = backend_of(cell)
+        key = cell.backend, backend.key(cell)
         if key not in self._facts:
             memory = Memory(cache_root() / "facts.json")
             known_as = self._fingerprint(cell)
             found = memory.get(known_as)
             if found is None:
-                found = facts(self.graphs(cell))
+                found = backend.facts(self.of(cell))
                 memory.put(known_as, found)
             self._facts[key] = found
-        return self._facts[key]
+        return self._facts[key] | backend.resolved(cell, self._facts[key])
 
-    def size(self, cell: CellConfig) -> tuple[int, int]:
-        """Nodes and graphs."""
-        graphs = self.graphs(cell)
-        return graphs.n_nodes, graphs.n_graphs
+    def size(self, cell: Cell) -> tuple[int, int]:
+        """What the cost of a cell is reckoned from."""
+        return backend_of(cell).size(self.of(cell))
 
-    def _fingerprint(self, cell: CellConfig) -> str:
-        path = locate(cell.dataset, data_dir=self._data_dir).resolve()
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        stamps = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
-        text = json.dumps([cell.dataset, cell.features, self._source, stamps])
+    def _fingerprint(self, cell: Cell) -> str:
+        backend = backend_of(cell)
+        files = [(str(f), f.stat()) for f in backend.files(cell, self._data_dir)]
+        stamps = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
+        text = json.dumps([cell.backend, backend.key(cell), self._source, stamps])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def facts(graphs: GraphSet) -> dict[str, Any]:
-    """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
-    digest = hashlib.sha256()
-    for tensor in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr):
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return {
-        "n_graphs": graphs.n_graphs,
-        "n_classes": graphs.n_classes,
-        "n_features": graphs.n_features,
-        "features": graphs.features,
-        "digest": digest.hexdigest()[:16],
-    }
 
 
 class Memory:

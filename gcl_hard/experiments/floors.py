@@ -17,12 +17,12 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
 )
 from gcl_hard.evaluation.checks import check_at_least
-from gcl_hard.experiments.config import CellConfig
 from gcl_hard.experiments.extras import require
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.graphs import GraphSet
 
 
-def score(cell: CellConfig, graphs: GraphSet, *, seed: int, n_jobs: int = 1) -> CrossValidation:
+def score(cell: GraphCell, graphs: GraphSet, *, seed: int, n_jobs: int = 1) -> CrossValidation:
     """Accuracy of a floor that trains no encoder, on the folds that methods are scored on.
 
     Args:

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from gcl_hard.experiments.config import CellConfig
-
-SELECTABLE = ("beta", "lr", "epochs")
-"""Settings that can be chosen inside training folds."""
+from gcl_hard.experiments.cell import SELECTABLE, Cell
 
 
 class Job(NamedTuple):
     """One seed of one cell; ``inner`` scores it on hold-outs inside the training folds."""
 
-    cell: CellConfig
+    cell: Cell
     seed: int
     inner: bool = False
 
@@ -24,21 +21,18 @@ class Job(NamedTuple):
         """Of its record."""
         return f"{self.cell.key()}{'_inner' * self.inner}_seed{self.seed}.json"
 
-    def cost(self, n_nodes: int, n_graphs: int) -> float:
-        """Work in node-epochs, so that one bar's ETA holds over sets and methods.
-
-        The SVM of n graphs costs about 0.4 n² of them (measured on the sets of the paper).
-        """
-        training = n_nodes * self.cell.epochs * self.cell.encoders
-        return training * (0.8 if self.inner else 1.0) + 0.4 * n_graphs**2
+    def cost(self, size: tuple[int, int]) -> float:
+        """Work in the unit of the cell's backend, so that one bar's ETA holds over sets."""
+        training, scoring = self.cell.cost(size)
+        return training * (0.8 if self.inner else 1.0) + scoring
 
     def __str__(self) -> str:
         """How messages and progress bars call it."""
         return f"{self.cell}, seed {self.seed}" + (", inner hold-out" if self.inner else "")
 
 
-def candidate_groups(cells: Iterable[CellConfig]) -> list[tuple[CellConfig, ...]]:
-    """Inductive cells that differ only in what can be chosen inside training folds.
+def candidate_groups(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
+    """Cells that differ only in what can be chosen inside training data.
 
     Args:
         cells: any.
@@ -47,19 +41,20 @@ def candidate_groups(cells: Iterable[CellConfig]) -> list[tuple[CellConfig, ...]
         The groups of two or more, cells in the order given.
 
     Example:
-        >>> cells = [CellConfig(protocol="inductive", beta=b) for b in (1, 2)]
+        >>> from gcl_hard.experiments.graph_cell import GraphCell
+        >>> cells = [GraphCell(protocol="inductive", beta=b) for b in (1, 2)]
         >>> [[cell.beta for cell in group] for group in candidate_groups(cells)]
         [[1.0, 2.0]]
     """
-    groups: dict[tuple[object, ...], list[CellConfig]] = {}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        if cell.protocol == "inductive" and cell.encoders:
-            fixed = tuple(v for k, v in asdict(cell).items() if k not in SELECTABLE)
+        if cell.can_select:
+            fixed = (type(cell), *(v for k, v in asdict(cell).items() if k not in SELECTABLE))
             groups.setdefault(fixed, []).append(cell)
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def plan(cells: Sequence[CellConfig], seeds: Sequence[int], *, select: bool) -> list[Job]:
+def plan(cells: Sequence[Cell], seeds: Sequence[int], *, select: bool) -> list[Job]:
     """Every job of a command: floors and protocol ``paper`` first, then seed by seed.
 
     Stopped early, it leaves all methods with the same seeds, so that they can be compared.
@@ -73,7 +68,8 @@ def plan(cells: Sequence[CellConfig], seeds: Sequence[int], *, select: bool) -> 
         The jobs.
 
     Example:
-        >>> [str(job) for job in plan([CellConfig(method="ucl")], [0, 1], select=True)]
+        >>> from gcl_hard.experiments.graph_cell import GraphCell
+        >>> [str(job) for job in plan([GraphCell(method="ucl")], [0, 1], select=True)]
         ['MUTAG ucl paper, seed 0', 'MUTAG ucl paper, seed 1']
     """
     chosen = {cell for group in candidate_groups(cells) for cell in group} if select else set()

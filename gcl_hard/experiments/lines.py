@@ -13,8 +13,8 @@ from gcl_hard.evaluation.statistics import (
     holm,
     wilcoxon,
 )
-from gcl_hard.experiments.config import FLOORS, CellConfig
-from gcl_hard.experiments.jobs import SELECTABLE
+from gcl_hard.experiments.cell import SELECTABLE, Cell
+from gcl_hard.experiments.cells import is_floor
 from gcl_hard.experiments.results import CellResult, Results, Scores, Selection, best_on_test
 
 CONTROLS = ("ucl", "scl")
@@ -23,7 +23,9 @@ CONTROLS = ("ucl", "scl")
 LEVEL = 0.05
 """A difference counts as significant if its corrected p is below."""
 
-SYMBOLS = {"beta": "β", "lr": "lr", "epochs": "epochs"}
+SYMBOLS = {
+    "beta": "β", "threshold_start": "start", "threshold_end": "end", "lr": "lr", "epochs": "epochs",
+}  # fmt: skip
 
 Kind = Literal["fixed", "inside", "best", "floor"]
 
@@ -71,6 +73,7 @@ class Line:
         tests: against each control, where there is one.
         optimism: of a ``best`` line: points above what was chosen inside, where that is known.
         beta: β, where the setting is β alone.
+        curve: monitoring of images: epoch and accuracy in percent, mean over seeds.
     """
 
     dataset: str
@@ -85,11 +88,12 @@ class Line:
     tests: dict[str, Comparison] = field(default_factory=dict)
     optimism: float | None = None
     beta: float | None = None
+    curve: tuple[tuple[int, float], ...] = ()
 
     @property
     def is_floor(self) -> bool:
         """Whether it is of a floor, however its setting came to be."""
-        return self.method in FLOORS
+        return is_floor(self.method)
 
     @property
     def choice(self) -> str:
@@ -107,8 +111,11 @@ class Line:
 
     @property
     def interval(self) -> Interval | None:
-        """Mean and 95 % interval over all seed × fold pairs, by the corrected variance."""
-        if self.scores is None:
+        """Mean and 95 % interval over all seed × fold pairs, by the corrected variance.
+
+        None where there is one pair only.
+        """
+        if self.scores is None or len(self.scores.flat) < 2:
             return None
         return corrected_interval(self.scores.flat, test_share=self.scores.test_share)
 
@@ -130,16 +137,14 @@ def lines(results: Results) -> list[Line]:
         One line a cell; where several settings of a method were run, one more for the best on
         the test folds, and one for what was chosen inside, if that was asked for.
     """
-    protocols = list(dict.fromkeys(c.protocol for c in results.cells if not c.is_floor))
-    if not protocols or any(c.is_floor and c.encoders for c in results.cells):
-        protocols = list(dict.fromkeys((*protocols, "inductive")))
+    trained = [c.protocol for c in results.cells if not c.is_floor]
+    own = [c.protocol for c in results.cells if c.is_floor and c.encoders]
+    protocols = list(dict.fromkeys([*trained, *own] or [c.protocol for c in results.cells]))
     found = []
     for protocol in protocols:
         for dataset in dict.fromkeys(c.dataset for c in results.cells):
             shown = [c for c in results.cells if c.dataset == dataset and _shown(c, protocol)]
-            methods = sorted(
-                dict.fromkeys(c.method for c in shown), key=lambda method: method in FLOORS
-            )
+            methods = sorted(dict.fromkeys(c.method for c in shown), key=is_floor)
             block = [
                 line
                 for method in methods
@@ -149,12 +154,12 @@ def lines(results: Results) -> list[Line]:
     return found
 
 
-def _shown(cell: CellConfig, protocol: str) -> bool:
+def _shown(cell: Cell, protocol: str) -> bool:
     """A floor stands under every protocol; one that trains encoders under its own."""
     return cell.protocol == protocol or (cell.is_floor and not cell.encoders)
 
 
-def _of_method(results: Results, cells: Sequence[CellConfig], protocol: str) -> list[Line]:
+def _of_method(results: Results, cells: Sequence[Cell], protocol: str) -> list[Line]:
     first = cells[0]
     empty = Line(
         dataset=first.dataset,
@@ -165,12 +170,12 @@ def _of_method(results: Results, cells: Sequence[CellConfig], protocol: str) -> 
         scores=None,
         expected=len(results.seeds),
     )
-    paper = CellResult(first, ()).paper
+    paper = first.paper
     found = [_filled(empty, results.result(cell), cell, cells) for cell in cells]
     if len(cells) == 1:
         return [replace(found[0], paper=paper)]
     selection = None
-    if results.select and first.protocol == "inductive":
+    if results.select and first.can_select:
         selection = results.selection(cells)
         inside = replace(empty, kind="inside")
         if selection is not None:
@@ -182,21 +187,21 @@ def _of_method(results: Results, cells: Sequence[CellConfig], protocol: str) -> 
     best = _best(results, cells, selection)
     line = replace(empty, kind="best", paper=paper)
     if best is not None:
-        line = replace(_filled(line, best, best.cell, cells), seconds=0.0)
+        line = replace(_filled(line, best, best.cell, cells), seconds=0.0, curve=())
     return [*found, replace(line, optimism=selection.optimism if selection else None)]
 
 
-def _filled(
-    line: Line, result: CellResult | None, cell: CellConfig, beside: Sequence[CellConfig]
-) -> Line:
+def _filled(line: Line, result: CellResult | None, cell: Cell, beside: Sequence[Cell]) -> Line:
     """The line with a cell's setting, and its numbers if there are any."""
     names = _settings(cell, beside)
     setting = " ".join(f"{SYMBOLS[name]}={getattr(cell, name):g}" for name in names)
     line = replace(line, setting=setting, beta=cell.beta if names == ["beta"] else None)
-    return line if result is None else replace(line, scores=result.scores, seconds=result.seconds)
+    if result is None:
+        return line
+    return replace(line, scores=result.scores, seconds=result.seconds, curve=result.curve)
 
 
-def _settings(cell: CellConfig, beside: Sequence[CellConfig]) -> list[str]:
+def _settings(cell: Cell, beside: Sequence[Cell]) -> list[str]:
     """β, and whatever else differs between lines of a method."""
     return [
         name
@@ -206,7 +211,7 @@ def _settings(cell: CellConfig, beside: Sequence[CellConfig]) -> list[str]:
 
 
 def _best(
-    results: Results, cells: Sequence[CellConfig], selection: Selection | None
+    results: Results, cells: Sequence[Cell], selection: Selection | None
 ) -> CellResult | None:
     """On seeds that all candidates have: on those of the selection, where there is one."""
     if selection is not None:
@@ -249,13 +254,15 @@ def _reference(block: Iterable[Line], control: str) -> Line | None:
 
 
 def _compare(line: Line, control: Line) -> Comparison | None:
-    """Uncorrected; None without a shared seed."""
+    """Uncorrected; None without a shared seed, or with one on one test split."""
     if line.scores is None or control.scores is None:
         return None
     seeds = [s for s in line.scores.seeds if s in control.scores.seeds]
     if not seeds:
         return None
     ours, theirs = line.scores.of(seeds), control.scores.of(seeds)
+    if len(ours.flat) < 2:
+        return None
     t = corrected_t_test(ours.flat, theirs.flat, test_share=ours.test_share)
     return Comparison(
         control=control.method,

@@ -13,7 +13,10 @@ from typing import Any, get_type_hints
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.backends import Running
+from gcl_hard.experiments.cell import Cell, defaults, flag
+from gcl_hard.experiments.cells import CELLS
+from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.table import QUICK, TABLES
 from gcl_hard.experiments.values import SEEDS, Counts, Numbers, Seeds, Words
 
@@ -22,6 +25,8 @@ LISTED: dict[str, type] = {
     "method": Words,
     "protocol": Words,
     "beta": Numbers,
+    "threshold_start": Numbers,
+    "threshold_end": Numbers,
     "lr": Numbers,
     "epochs": Counts,
 }
@@ -46,23 +51,24 @@ class BenchOptions:
     """What ``python -m gcl_hard.bench`` was asked for.
 
     Attributes:
-        cells: every combination of data set, method, protocol, β, lr and epochs.
+        cells: every combination of data set, method, protocol, β, thresholds, lr and epochs.
         seeds: to run each of them with.
         device: ``auto``, ``cpu``, ``cuda``, …
-        data_dir: an offline mirror of TU archives, or None.
+        data_dir: an offline mirror, or None.
         output: folder of the records.
         json: the result file; None for one in ``output``.
         threads: of the CPU, for all processes together; None to choose.
         jobs: processes; None to choose.
-        select: whether β, lr and epochs are chosen inside the training folds of ``inductive``.
+        select: whether settings of which several are listed are chosen inside training data.
         force: whether finished seeds are run again.
         table: the paper's table that is asked for, or None.
         quick: whether this is a look with few seeds and epochs.
         report: the page of results to write, with its figures and files beside it, or None.
         report_only: whether nothing is run.
+        running: how seeds are run.
     """
 
-    cells: tuple[CellConfig, ...]
+    cells: tuple[Cell, ...]
     seeds: Seeds
     device: str
     data_dir: Path | None
@@ -76,16 +82,16 @@ class BenchOptions:
     quick: bool
     report: Path | None
     report_only: bool
+    running: Running
 
 
-def bench_parser() -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.bench``."""
+def bench_parser(backend: str = "graphs") -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.bench``, with the settings of a backend."""
+    cell = CELLS[backend]
     parser = ArgumentParser(
         prog="python -m gcl_hard.bench",
-        description="Train graph encoders with hard negatives and score them by a nested 10-fold "
-        "SVM. Several data sets, methods, β or protocols (a,b,c) run in all combinations; what "
-        "is finished is not run again.",
-        epilog="Example: python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
+        description=DESCRIPTION[backend],
+        epilog=EPILOG[backend],
         usage="python -m gcl_hard.bench [--dataset NAMES] [--method NAMES] [--beta NUMBERS] [...]",
         formatter_class=_Help,
         allow_abbrev=False,
@@ -94,34 +100,73 @@ def bench_parser() -> ArgumentParser:
     parser.add_argument(
         "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
     )
-    hints = get_type_hints(CellConfig, include_extras=True)
-    for field in fields(CellConfig):
+    hints = get_type_hints(cell, include_extras=True)
+    for field in fields(cell):
         kind, text = hints[field.name].__origin__, hints[field.name].__metadata__[0]
         default: Any = field.default
         if field.name in LISTED:
             kind = LISTED[field.name]
-            default = kind([default])
-        elif field.name == "augmentations":
-            kind = Words | None
+            default = kind([] if default is None else [default])
+        elif field.name in TUPLES:
+            kind = TUPLES[field.name]
+            default = None if default is None else Numbers(default)
         parser.add_argument(
             f"--{field.name.replace('_', '-')}", type=kind, default=default, help=text,
             **_metavar(field.name, kind),
         )  # fmt: skip
-    for name, kind, default, text in OPTIONS:
+    for name, kind, default, text in (*OPTIONS, *RUNNING[backend]):
         parser.add_argument(
             f"--{name}", type=kind, default=default, help=text, **_metavar(name, kind)
         )
-    for name, text in SWITCHES:
+    for name, text in (*SWITCHES, *RUNNING_SWITCHES[backend]):
         parser.add_argument(f"--{name}", action="store_true", help=text)
     return parser
 
 
+DESCRIPTION = {
+    "graphs": "Train graph encoders with hard negatives and score them by a nested 10-fold SVM. "
+    "Several data sets, methods, β or protocols (a,b,c) run in all combinations; what is finished "
+    "is not run again.",
+    "images": "Train image encoders with hard negatives and score them by a linear probe. Several "
+    "data sets, methods, β or thresholds (a,b,c) run in all combinations; what is finished is not "
+    "run again.",
+}
+EPILOG = {
+    "graphs": "Example: python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3. The "
+    "settings of images: python -m gcl_hard.bench --dataset CIFAR10 --help",
+    "images": "Example: python -m gcl_hard.bench --dataset digits --encoder resnet18 --epochs 3. "
+    "The settings of graphs: python -m gcl_hard.bench --help",
+}
+TUPLES: dict[str, Any] = {"augmentations": Words | None, "probe_lr": Numbers}
+"""Fields of a cell that are lists themselves."""
+
+RUNNING: dict[str, list[tuple[str, Any, Any, str]]] = {
+    "graphs": [],
+    "images": [
+        ("workers", int, 0, "processes that make views on the CPU; 0: on the device, by this one"),
+        ("monitor-every", int, 10, "epochs between points of the monitoring curve; 0: no curve"),
+        ("checkpoint-minutes", float, 10.0, "between checkpoints of a seed; 0: after every step"),
+    ],
+}
+"""Fields of ``Running``."""
+RUNNING_SWITCHES: dict[str, list[tuple[str, str]]] = {
+    "graphs": [],
+    "images": [
+        ("resume", "go on with seeds from their checkpoints"),
+        ("save-encoder", "keep each trained encoder beside its record"),
+    ],
+}
 OPTIONS: list[tuple[str, Any, Any, str]] = [
-    ("table", str | None, None, "2: the paper's Table II, with floors, both protocols and tests"),
-    ("select", bool, False, "inductive: choose β, lr, epochs inside training folds, where listed"),
+    (
+        "table",
+        str | None,
+        None,
+        "of the paper: " + "; ".join(f"{n}: {t.shows}" for n, t in TABLES.items()),
+    ),
+    ("select", bool, False, "choose β, thresholds, lr, epochs inside training data, where listed"),
     ("seeds", Seeds, Seeds(range(5)), "a count (5 is 0…4) or a list (0,1,2)"),
     ("device", str, "auto", "auto, cpu, cuda or cuda:N"),
-    ("data-dir", Path | None, None, "folder with TU archives (or set GCL_HARD_DATA)"),
+    ("data-dir", Path | None, None, "folder with your copies of data sets (or set GCL_HARD_DATA)"),
     ("output", Path, Path("results"), "folder that finished seeds are saved in at once"),
     ("json", Path | None, None, "result file; one in the output folder if not given"),
     ("report", Path | None, None, "page.md to write; page.csv, .tex and figures go beside it"),
@@ -147,28 +192,35 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    parser = bench_parser()
+    backend = backend_for(arguments)
+    cell = CELLS[backend]
+    parser = bench_parser(backend)
     values = _parse(parser, arguments)
-    if values["table"] not in (None, *TABLES):
-        raise InputError(f"--table: expected {', '.join(TABLES)}, got {values['table']}")
-    preset = TABLES.get(values["table"], {}) | (QUICK if values["quick"] else {})
+    table = TABLES.get(values["table"])
+    preset = (table.values if table else {}) | (QUICK[backend] if values["quick"] else {})
     if preset:  # what was not given is the table's
         parser.set_defaults(preset)
         values = _parse(parser, arguments)
-    shared = {f.name: values[f.name] for f in fields(CellConfig) if f.name not in LISTED}
-    if shared["augmentations"] is not None:
-        shared["augmentations"] = tuple(shared["augmentations"])
+    listed = [name for name in LISTED if name in defaults(cell)]
+    shared = {name: values[name] for name in defaults(cell) if name not in listed}
+    for name in TUPLES.keys() & shared.keys():
+        shared[name] = None if shared[name] is None else tuple(shared[name])
     cells = [
-        CellConfig(**dict(zip(LISTED, combination, strict=True)), **shared)
-        for combination in itertools.product(*(values[name] for name in LISTED))
+        cell(**dict(zip(listed, combination, strict=True)), **shared)
+        for combination in itertools.product(*(values[name] for name in listed))
     ]
     for name in ("threads", "jobs"):
         if values[name] is not None and values[name] < 1:
             raise InputError(f"{name} must be at least 1, got {values[name]}")
     if values["report"] is not None and values["report"].suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
-    own = [field.name for field in fields(BenchOptions) if field.name != "cells"]
-    return BenchOptions(tuple(dict.fromkeys(cells)), **{name: values[name] for name in own})
+    running = Running(**{f.name: values[f.name] for f in fields(Running) if f.name in values})
+    for name in ("workers", "monitor_every", "checkpoint_minutes"):
+        if not 0 <= getattr(running, name) < float("inf"):
+            raise InputError(f"{flag(name)} must be at least 0, got {getattr(running, name)}")
+    own = [f.name for f in fields(BenchOptions) if f.name not in ("cells", "running")]
+    named = {name: values[name] for name in own}
+    return BenchOptions(tuple(dict.fromkeys(cells)), running=running, **named)
 
 
 def _parse(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
@@ -224,7 +276,10 @@ def _explain_value(key: str, message: str) -> str:
 
 PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or false"}
 NUMBERS = "; expected numbers, separated by commas"
-WANTED = {"beta": NUMBERS, "lr": NUMBERS, "seeds": f"; expected {SEEDS}"}
+WANTED = {
+    "beta": NUMBERS, "lr": NUMBERS, "threshold_start": NUMBERS, "threshold_end": NUMBERS,
+    "probe_lr": NUMBERS, "seeds": f"; expected {SEEDS}",
+}  # fmt: skip
 
 
 def _hint(word: str, options: list[str]) -> str:
@@ -236,7 +291,8 @@ def _metavar(name: str, kind: Any) -> dict[str, Any]:
     if kind is bool:  # the parser shows what it may be
         return {}
     special = dict.fromkeys(("dataset", "method", "protocol", "augmentations"), "NAMES")
-    special |= dict.fromkeys(("beta", "lr", "epochs"), "NUMBERS")
+    numbers = ("beta", "threshold_start", "threshold_end", "lr", "epochs", "probe_lr")
+    special |= dict.fromkeys(numbers, "NUMBERS")
     special |= dict.fromkeys(("json", "report"), "FILE")
     special |= dict.fromkeys(("data-dir", "output"), "DIR")
     return {"metavar": special.get(name, name.upper().replace("-", "_").split("_")[-1])}

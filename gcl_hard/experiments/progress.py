@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.work import OnEpoch
+from gcl_hard.experiments.seed_score import OnEpoch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,10 +34,11 @@ class Bars:
         task = self._bars.add_task(str(job), total=total, visible=self._lines <= MOST_LINES)
         self._tasks[job] = task
 
-        def on_epoch(encoder: int, epoch: int, loss: float) -> None:
+        def on_epoch(encoder: int, epoch: float, loss: float) -> None:
             of = f" encoder {encoder + 1}/{encoders}" if encoders > 1 else ""
             done = encoder * epochs + epoch
-            text = f"{job}{of} epoch {epoch}/{epochs} loss {loss:.3f}"
+            mean = "" if math.isnan(loss) else f" loss {loss:.3f}"
+            text = f"{job}{of} epoch {math.ceil(epoch)}/{epochs}{mean}"
             self._bars.update(task, completed=done, description=text)
             self._advance(job, done / total)
 

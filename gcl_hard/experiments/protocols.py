@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,7 +19,8 @@ from gcl_hard.evaluation import (
     svm_fold,
 )
 from gcl_hard.experiments import floors
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, weights_from
 from gcl_hard.graphs import (
     GIN,
     GraphBatch,
@@ -35,42 +33,9 @@ from gcl_hard.graphs import (
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.training.loop import train
 
-OnEpoch = Callable[[int, int, float], None]
-"""Called with encoder (from 0), epoch (from 1) and mean loss."""
-
-
-@dataclass(frozen=True)
-class SeedScore:
-    """What one seed of a cell gave.
-
-    Attributes:
-        folds: score of every outer fold, in order; of its inner hold-out if that was asked for.
-        final_losses: mean loss of the last epoch of every encoder trained, nats.
-        seconds_train: time in training, all encoders together.
-        seconds_eval: time in embedding and SVMs.
-    """
-
-    folds: tuple[FoldScore, ...]
-    final_losses: tuple[float, ...]
-    seconds_train: float
-    seconds_eval: float
-
-
-@contextmanager
-def _seeded(seed: int, member: int) -> Iterator[int]:
-    """Weights made inside come from this seed; yields another for augmentations.
-
-    The global random state is left as it was.
-    """
-    weights, views = np.random.SeedSequence([seed, member]).generate_state(2, np.uint64)
-    with torch.random.fork_rng(devices=[]):
-        # The CPU's alone: torch.manual_seed would reseed every GPU for good.
-        torch.default_generator.manual_seed(int(weights))
-        yield int(views >> 1)
-
 
 def build(
-    cell: CellConfig, n_features: int, seed: int, member: int = 0, *, n_classes: int = 2
+    cell: GraphCell, n_features: int, seed: int, member: int = 0, *, n_classes: int = 2
 ) -> GraphModel:
     """The untrained model of a cell; the global random state is left as it was.
 
@@ -86,7 +51,7 @@ def build(
     Returns:
         The model.
     """
-    with _seeded(seed, member) as views:
+    with weights_from(seed, member) as views:
         gin = GIN(n_features, cell.dim, cell.layers, readout=cell.readout)
         if cell.method == "supervised":
             return Supervised(gin, n_classes)
@@ -101,7 +66,7 @@ def build(
 
 
 def fit(
-    cell: CellConfig,
+    cell: GraphCell,
     graphs: GraphSet,
     seed: int,
     *,
@@ -138,7 +103,7 @@ def fit(
 
 
 def run_seed(
-    cell: CellConfig,
+    cell: GraphCell,
     graphs: GraphSet,
     seed: int,
     *,
@@ -174,7 +139,7 @@ def run_seed(
         folds = [inner_holdout(fold.train, labels, seed=seed) for fold in folds]
     if cell.encoders == cell.folds:
         return _fold_by_fold(cell, graphs, folds, seed, on_epoch)
-    clock = _Clock()
+    clock = Clock()
     losses: list[float] = []
     if cell.is_floor and cell.method != "untrained":
         scores = floors.score(cell, graphs, seed=seed, n_jobs=n_jobs)
@@ -195,7 +160,7 @@ def run_seed(
 
 
 def _fold_by_fold(
-    cell: CellConfig,
+    cell: GraphCell,
     graphs: GraphSet,
     folds: list[Fold],
     seed: int,
@@ -203,7 +168,7 @@ def _fold_by_fold(
 ) -> SeedScore:
     """An encoder for every fold, which sees that fold's training graphs and no other."""
     labels = graphs.y.cpu().numpy()
-    clock = _Clock()
+    clock = Clock()
     scored, last = [], []
     for k, fold in enumerate(folds):
         train_ids = torch.from_numpy(fold.train)
@@ -229,7 +194,7 @@ def _fold_by_fold(
 
 
 def embeddings(
-    model: GraphModel, graphs: GraphSet, cell: CellConfig, seed: int
+    model: GraphModel, graphs: GraphSet, cell: GraphCell, seed: int
 ) -> NDArray[np.float64]:
     """Embeddings of every graph, float64 [G, d], checked to be finite."""
     z: NDArray[np.float64] = model.embed(graphs.all()).double().cpu().numpy()
@@ -239,22 +204,3 @@ def embeddings(
             f"of this run was saved. Lower lr or beta, or raise temperature"
         )
     return z
-
-
-class _Clock:
-    """Adds up the time since the last call to one of two accounts."""
-
-    def __init__(self) -> None:
-        self.seconds_train = self.seconds_eval = 0.0
-        self._last = time.perf_counter()
-
-    def _lap(self) -> float:
-        now = time.perf_counter()
-        elapsed, self._last = now - self._last, now
-        return elapsed
-
-    def train(self) -> None:
-        self.seconds_train += self._lap()
-
-    def evaluate(self) -> None:
-        self.seconds_eval += self._lap()

@@ -7,15 +7,15 @@ the same command finds what is finished and a changed setting never meets an old
 from __future__ import annotations
 
 import json
-import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import from_dict
+from gcl_hard.experiments.cells import from_dict
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.places import written_whole
 
 SCHEMA_VERSION = 1
 
@@ -27,13 +27,13 @@ class Record:
     Attributes:
         config: every setting of the cell.
         seed: of encoder and folds.
-        fold_accuracies: percent, in fold order.
-        fold_c: C that each fold chose inside its training part; empty where there is no C.
+        fold_accuracies: percent, in fold order; of images one, of the test split.
+        fold_c: what each fold's classifier chose inside its training part: C of an SVM, the
+            learning rate or C of a linear probe; empty where there is no such choice.
         final_losses: of the encoders trained, nats.
         seconds_train: in training.
         seconds_eval: in embedding and SVMs.
-        data: n_graphs, n_classes, n_features, features (the resolved kind), and a digest of the
-            graphs themselves.
+        data: sizes and what was resolved by looking at the data set, and a digest of it.
         device: what trained it, in words.
         versions: of the packages that matter.
         finished: date, UTC, ISO 8601.
@@ -53,6 +53,7 @@ class Record:
     versions: dict[str, str]
     finished: str
     inner: bool = False
+    curve: list[list[float]] = field(default_factory=list)
 
     @property
     def job(self) -> Job:
@@ -81,7 +82,7 @@ def load(path: Path, job: Job) -> Record | None:
             return None
         record = Record(**stored)
         whole = all(isinstance(a, (int, float)) and 0 <= a <= 100 for a in record.fold_accuracies)
-        whole = whole and len(record.fold_accuracies) == job.cell.folds
+        whole = whole and len(record.fold_accuracies) == job.cell.n_scores
         whole = whole and isinstance(record.finished, str) and isinstance(record.data, dict)
         ours = whole and record.job == job
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -124,21 +125,8 @@ def write_json(content: dict[str, Any], path: Path) -> None:
         InputError: if the place cannot be written to; names it.
     """
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    with written_whole(path) as file:
+        file.write(text.encode())
 
 
 def check_writable(folder: Path) -> None:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gcl_hard.experiments.config import CellConfig
-from gcl_hard.experiments.jobs import SELECTABLE, Job, candidate_groups, plan
-from gcl_hard.experiments.paper import paper_accuracy
+from gcl_hard.experiments.cell import SELECTABLE, Cell
+from gcl_hard.experiments.jobs import Job, candidate_groups, plan
 from gcl_hard.experiments.records import SCHEMA_VERSION, Record
 
 
@@ -21,11 +20,13 @@ class Scores:
 
     Attributes:
         seeds: at least one.
-        folds: of each seed, the accuracies of its folds.
+        folds: of each seed, the accuracies of its folds; one, where there is one test split.
+        n_test: samples of that one test split; None of folds.
     """
 
     seeds: tuple[int, ...]
     folds: tuple[tuple[float, ...], ...]
+    n_test: int | None = None
 
     @property
     def accuracies(self) -> list[float]:
@@ -46,19 +47,34 @@ class Scores:
         return statistics.stdev(self.accuracies) if len(self.seeds) > 1 else None
 
     @property
-    def fold_std(self) -> float:
-        """Sample standard deviation over the folds of a seed, averaged over seeds."""
+    def fold_std(self) -> float | None:
+        """Sample standard deviation over the folds of a seed, averaged over seeds; None of one."""
+        if self.one_split:
+            return None
         return statistics.fmean(statistics.stdev(folds) for folds in self.folds)
 
     @property
+    def test_error(self) -> float | None:
+        """Standard error √(p (1 − p) / n_test) that one test split leaves, points."""
+        if self.n_test is None:
+            return None
+        share = self.mean / 100
+        return 100 * math.sqrt(share * (1 - share) / self.n_test)
+
+    @property
+    def one_split(self) -> bool:
+        """Whether all seeds are tested on the same samples, and none is trained on any of them."""
+        return len(self.folds[0]) == 1
+
+    @property
     def test_share(self) -> float:
-        """n_test / n_train of the outer folds."""
-        return 1 / (len(self.folds[0]) - 1)
+        """n_test / n_train of the outer folds; 0 of one split, whose seeds resample nothing."""
+        return 0.0 if self.one_split else 1 / (len(self.folds[0]) - 1)
 
     def of(self, seeds: Sequence[int]) -> Scores:
         """The same, of some of its seeds."""
         rows = dict(zip(self.seeds, self.folds, strict=True))
-        return Scores(tuple(seeds), tuple(rows[seed] for seed in seeds))
+        return Scores(tuple(seeds), tuple(rows[seed] for seed in seeds), self.n_test)
 
     @property
     def flat(self) -> list[float]:
@@ -75,7 +91,7 @@ class CellResult:
         records: at least one.
     """
 
-    cell: CellConfig
+    cell: Cell
     records: tuple[Record, ...]
 
     @cached_property
@@ -84,6 +100,7 @@ class CellResult:
         return Scores(
             tuple(r.seed for r in self.records),
             tuple(tuple(r.fold_accuracies) for r in self.records),
+            self.records[0].data.get("n_test"),
         )
 
     @property
@@ -92,11 +109,13 @@ class CellResult:
         return math.fsum(r.seconds_train + r.seconds_eval for r in self.records)
 
     @property
-    def paper(self) -> float | None:
-        """The paper's figure, percent; it has none for two views of a graph."""
-        if self.cell.contrast != "local-global":
-            return None
-        return paper_accuracy(self.cell.dataset, self.cell.method, self.cell.protocol)
+    def curve(self) -> tuple[tuple[int, float], ...]:
+        """Monitoring: epoch and accuracy in percent, mean over the seeds that have the epoch."""
+        points: dict[int, list[float]] = {}
+        for record in self.records:
+            for epoch, accuracy in record.curve:
+                points.setdefault(int(epoch), []).append(accuracy)
+        return tuple((epoch, statistics.fmean(points[epoch])) for epoch in sorted(points))
 
     def as_json(self) -> dict[str, Any]:
         """The cell as the result file holds it (docs: protocols)."""
@@ -111,7 +130,7 @@ class CellResult:
             "fold_accuracies": [list(folds) for folds in self.scores.folds],
             "accuracy_mean": self.scores.mean,
             "accuracy_std": self.scores.std,
-            "paper_accuracy": self.paper,
+            "paper_accuracy": self.cell.paper,
             **{k: v for k, v in first.data.items() if k != "digest"},
             "config": first.config,
             "versions": first.versions,
@@ -140,7 +159,7 @@ class Selection:
     @cached_property
     def chosen(self) -> tuple[tuple[int, ...], ...]:
         """Of each seed and fold, which candidate, from 0."""
-        n_seeds, n_folds = len(self.outer[0].scores.seeds), self.outer[0].cell.folds
+        n_seeds, n_folds = len(self.outer[0].scores.seeds), self.outer[0].cell.n_scores
         return tuple(
             tuple(
                 max(range(len(self.inner)), key=lambda c: self.inner[c].scores.folds[s][k])
@@ -158,6 +177,7 @@ class Selection:
                 tuple(self.outer[c].scores.folds[s][k] for k, c in enumerate(row))
                 for s, row in enumerate(self.chosen)
             ),
+            self.outer[0].scores.n_test,
         )
 
     @property
@@ -211,13 +231,13 @@ class Results:
         select: whether settings are chosen inside training folds.
     """
 
-    cells: Sequence[CellConfig]
+    cells: Sequence[Cell]
     seeds: tuple[int, ...]
     records: Mapping[Job, Record]
     select: bool = False
 
     def result(
-        self, cell: CellConfig, *, inner: bool = False, seeds: Sequence[int] | None = None
+        self, cell: Cell, *, inner: bool = False, seeds: Sequence[int] | None = None
     ) -> CellResult | None:
         """A cell's finished seeds; None if there are none."""
         jobs = [Job(cell, seed, inner) for seed in (self.seeds if seeds is None else seeds)]
@@ -242,7 +262,7 @@ class Results:
         groups = candidate_groups(self.cells) if self.select else []
         return [s for s in map(self.selection, groups) if s is not None]
 
-    def selection(self, candidates: Sequence[CellConfig]) -> Selection | None:
+    def selection(self, candidates: Sequence[Cell]) -> Selection | None:
         """What was chosen among candidates; None while no seed is finished for all of them."""
         seeds = self.shared_seeds((c, inner) for c in candidates for inner in (False, True))
         pairs = [
@@ -254,7 +274,7 @@ class Results:
             return None
         return Selection(tuple(o for o, _ in whole), tuple(i for _, i in whole))
 
-    def shared_seeds(self, parts: Iterable[tuple[CellConfig, bool]]) -> list[int]:
+    def shared_seeds(self, parts: Iterable[tuple[Cell, bool]]) -> list[int]:
         """Seeds that are finished for all of some cells, each with whether its hold-outs count."""
         parts = list(parts)
         return [s for s in self.seeds if all(Job(cell, s, i) in self.records for cell, i in parts)]

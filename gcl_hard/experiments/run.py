@@ -10,14 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import machine, records
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.backends import backend_of, checkpoint_of
+from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.jobs import Job, plan
 from gcl_hard.experiments.options import BenchOptions, parse_bench
 from gcl_hard.experiments.progress import progress
 from gcl_hard.experiments.results import Results, result_json
-from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker, claim, in_turn
+from gcl_hard.experiments.seed_score import OnEpoch
+from gcl_hard.experiments.work import Done, Setting, Worker, claim, in_turn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,13 +55,15 @@ def run(options: BenchOptions, console: Console) -> Outcome:
     Raises:
         InputError: for anything wrong with data, device or folders, before training starts.
     """
-    from gcl_hard.graphs.datasets import canonical_name
-
-    cells = list(dict.fromkeys(c.with_dataset(canonical_name(c.dataset)) for c in options.cells))
+    cells = list(
+        dict.fromkeys(
+            c.with_dataset(backend_of(c).canonical_name(c.dataset)) for c in options.cells
+        )
+    )
     jobs = plan(cells, options.seeds, select=options.select)
     found: dict[Job, records.Record] = {}
     failures: list[str] = []
-    if options.report_only:  # whatever graphs are at hand
+    if options.report_only:  # whatever data are at hand
         found = _finished(jobs, options, console, records.load)
     else:
         worker = Worker(_setting(options))
@@ -84,6 +90,7 @@ def _setting(options: BenchOptions) -> Setting:
         cores=machine.available_cores(),
         versions=machine.versions(),  # of the source as it is now, not when a seed ends
         since=datetime.now(UTC).isoformat(timespec="seconds") if options.force else "",
+        running=options.running,
     )
 
 
@@ -113,16 +120,11 @@ def _finished(
 
 def _check(options: BenchOptions, pending: list[Job], worker: Worker) -> None:
     """Refuse before training what can be known before training."""
-    from gcl_hard.evaluation import outer_folds
-    from gcl_hard.evaluation.folds import inner_holdout
-    from gcl_hard.evaluation.nested import inner_folds
     from gcl_hard.experiments.reporting.page import check_target
 
+    device = torch.device(worker.setting.device)
     for cell, inner in dict.fromkeys((job.cell, job.inner) for job in pending):
-        labels = worker.data.graphs(cell).y.cpu().numpy()
-        for fold in outer_folds(labels, seed=0, n_folds=cell.folds):
-            part = inner_holdout(fold.train, labels, seed=0) if inner else fold
-            inner_folds(labels[part.train], n_inner=5, seed=0)
+        backend_of(cell).check(cell, worker.data.of(cell), inner=inner, device=device)
     records.check_writable(options.output)
     if options.json is not None:
         records.check_writable(options.json.absolute().parent)
@@ -131,6 +133,24 @@ def _check(options: BenchOptions, pending: list[Job], worker: Worker) -> None:
     if options.report is not None:
         records.check_writable(options.report.absolute().parent)
         check_target(options.report, quick=options.quick)
+    _check_checkpoints(options, pending)
+
+
+def _check_checkpoints(options: BenchOptions, pending: list[Job]) -> None:
+    """Hours of training are neither gone on with nor thrown away unasked."""
+    if options.running.resume:
+        return
+    paths = [checkpoint_of(options.output / job.file_name) for job in pending]
+    found = [path for path in paths if path.exists()]
+    if found and options.force:
+        for path in found:
+            path.unlink()
+    elif found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise InputError(
+            f"{found[0]}{more} is a checkpoint of what this command trains: --resume goes on from "
+            f"it, --force starts over"
+        )
 
 
 def _work(
@@ -140,7 +160,7 @@ def _work(
     on_cpu = worker.setting.device == "cpu"
     n = options.jobs or (worker.setting.cores if on_cpu else 1)
     n = min(n, len(pending))
-    costs = {job: job.cost(*worker.data.size(job.cell)) for job in pending}
+    costs = {job: job.cost(worker.data.size(job.cell)) for job in pending}
     found: dict[Job, records.Record] = {}
     failures: list[str] = []
     elsewhere: list[Job] = []
@@ -203,7 +223,7 @@ def _line(job: Job, record: records.Record) -> str:
     return f"{job}: {mean:.1f} % ({seconds:.0f} s)"
 
 
-def _name(options: BenchOptions, cells: list[CellConfig]) -> str:
+def _name(options: BenchOptions, cells: list[Cell]) -> str:
     """What a command's result file is called: its data sets, methods and protocols.
 
     And, where other settings are not the default, a digest: two experiments have two files.

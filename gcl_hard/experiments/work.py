@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -13,13 +13,12 @@ from typing import NamedTuple
 import torch
 from filelock import FileLock, Timeout
 
-from gcl_hard.errors import GclHardError
+from gcl_hard.errors import DivergenceError, GclHardError
 from gcl_hard.experiments import machine, records
+from gcl_hard.experiments.backends import Place, Running, backend_of, checkpoint_of
 from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.jobs import Job
-
-OnEpoch = Callable[[int, int, float], None]
-"""Called with encoder (from 0), epoch (from 1) and mean loss."""
+from gcl_hard.experiments.seed_score import OnEpoch
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,13 @@ class Setting:
 
     Attributes:
         output: folder of the records.
-        data_dir: an offline mirror of TU archives, or None.
+        data_dir: an offline mirror, or None.
         device: as PyTorch writes it.
         threads: of this process, None to choose by the size of the job.
         cores: that this process may use.
         versions: of what computes, read when the command began.
         since: records finished before this date (UTC, ISO 8601) do not count.
+        running: how seeds are run.
     """
 
     output: Path
@@ -43,6 +43,7 @@ class Setting:
     cores: int
     versions: dict[str, str]
     since: str = ""
+    running: Running = field(default_factory=Running)
 
 
 class Done(NamedTuple):
@@ -54,14 +55,14 @@ class Done(NamedTuple):
 
 
 class Worker:
-    """Does jobs in this process; graph sets stay loaded between them."""
+    """Does jobs in this process; data sets stay loaded between them."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.data = Data(setting.data_dir, torch.device(setting.device), setting.versions["source"])
 
     def finished(self, job: Job) -> records.Record | None:
-        """The saved record of a job, if it is of these graphs and new enough."""
+        """The saved record of a job, if it is of these data and new enough."""
         record = records.load(self.setting.output / job.file_name, job)
         if record is None or record.finished < self.setting.since:
             return None
@@ -78,24 +79,29 @@ class Worker:
                 if record is None:
                     record = self._run(job, on_epoch)
                     records.save(record, self.setting.output / job.file_name)
+                    self._checkpoint(job).unlink(missing_ok=True)
             return Done(job, record)
+        except DivergenceError as error:  # going on from before it would end there again
+            self._checkpoint(job).unlink(missing_ok=True)
+            return Done(job, failure=str(error))
         except GclHardError as error:
             return Done(job, failure=str(error))
         except Exception as error:  # one job's accident does not stop the others
             trace = "".join(traceback.format_exception(error))
             return Done(job, failure=f"{job}: {type(error).__name__}: {error}\n{trace}")
 
-    def _run(self, job: Job, on_epoch: OnEpoch) -> records.Record:
-        from gcl_hard.experiments.protocols import run_seed
+    def _checkpoint(self, job: Job) -> Path:
+        return checkpoint_of(self.setting.output / job.file_name)
 
+    def _run(self, job: Job, on_epoch: OnEpoch) -> records.Record:
         cell, setting = job.cell, self.setting
-        graphs = self.data.graphs(cell)
-        nodes = graphs.n_nodes / graphs.n_graphs * min(cell.batch_size, graphs.n_graphs)
-        machine.use_threads(setting.threads, nodes, cell.dim * cell.layers, setting.cores)
-        score = run_seed(
-            cell, graphs, job.seed, inner=job.inner, n_jobs=setting.threads or setting.cores,
-            on_epoch=on_epoch,
+        data = self.data.of(cell)
+        place = Place(
+            record=setting.output / job.file_name, device=torch.device(setting.device),
+            threads=setting.threads, cores=setting.cores, running=setting.running,
+            digest=self.data.facts(cell)["digest"],
         )  # fmt: skip
+        score = backend_of(cell).run(job, data, place, on_epoch)
         return records.Record(
             config=asdict(cell),
             seed=job.seed,
@@ -105,10 +111,11 @@ class Worker:
             seconds_train=score.seconds_train,
             seconds_eval=score.seconds_eval,
             data=self.data.facts(cell),
-            device=machine.device_name(graphs.x.device),
+            device=machine.device_name(torch.device(setting.device)),
             versions=setting.versions,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             inner=job.inner,
+            curve=[list(point) for point in score.curve],
         )
 
 

@@ -15,7 +15,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker
+from gcl_hard.experiments.seed_score import OnEpoch
+from gcl_hard.experiments.work import Done, Setting, Worker
 
 SPEAK = 0.1  # seconds between two words of a worker about its epochs
 PATIENCE = 5.0  # seconds that a process has to end by itself
@@ -125,7 +126,7 @@ def _told(pipe: Connection) -> OnEpoch:
     """Send epochs through a pipe, now and then."""
     spoken = 0.0
 
-    def on_epoch(encoder: int, epoch: int, loss: float) -> None:
+    def on_epoch(encoder: int, epoch: float, loss: float) -> None:
         nonlocal spoken
         if time.monotonic() - spoken > SPEAK:
             pipe.send((encoder, epoch, loss))

@@ -120,4 +120,3 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             f"{list(z_graphs.shape)}); is out_dim={out_dim} its width?"
         )
     return z_nodes, z_graphs
-

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
+from gcl_hard.training.checkpoint import (
+    Checkpoint,
+    State,
+    fits,
+    random_state,
+    restore_random_state,
+)
+
+CPU_MEMORY = r"DefaultCPUAllocator|not enough memory|can't allocate memory"
 
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
 
@@ -24,6 +37,8 @@ class Optimisation:
         weight_decay: ≥ 0.
         lr_schedule: ``"constant"``, or ``"cosine"`` to 0 over the epochs.
         precision: as Lightning Fabric names it.
+        accumulate: batches ≥ 1 whose mean gradient makes one step; the last of an epoch may be of
+            fewer. A batch's negatives stay its own: accumulation does not add any.
 
     Raises:
         InputError: for a value out of range.
@@ -40,10 +55,13 @@ class Optimisation:
     weight_decay: float = 0.0
     lr_schedule: Literal["constant", "cosine"] = "constant"
     precision: Precision = "32-true"
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise InputError(f"epochs must be at least 1, got {self.epochs}")
+        if self.accumulate < 1:
+            raise InputError(f"accumulate must be at least 1, got {self.accumulate}")
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be a finite number above 0, got {self.lr}")
         if not 0 <= self.weight_decay < float("inf"):
@@ -59,6 +77,7 @@ def train(
     device: str | torch.device = "cpu",
     on_epoch: Callable[[int, float], None] | None = None,
     setting: str = "",
+    checkpoint: Checkpoint | None = None,
 ) -> list[float]:
     """Train a model in place.
 
@@ -68,13 +87,17 @@ def train(
         batches: the batches of an epoch (from 1), on ``device``.
         optimisation: how.
         device: where.
-        on_epoch: called with the epoch and its mean loss as it ends.
+        on_epoch: called with the epoch and its mean loss as it ends, before it is saved.
         setting: what is being trained, for the message when it diverges.
+        checkpoint: where the state is saved as training goes on, and gone on from; on a CPU a
+            resumed run ends with the bits of an undisturbed one.
 
     Returns:
-        Mean loss per epoch, nats.
+        Mean loss per epoch, nats; those before a checkpoint too.
 
     Raises:
+        InputError: for a checkpoint that is damaged or of another run.
+        OutOfMemory: says what to lower.
         DivergenceError: if a loss is not finite; names epoch, batch and setting.
 
     Example:
@@ -88,43 +111,155 @@ def train(
         >>> losses[0] > losses[-1]
         True
     """
-    from lightning_fabric import Fabric  # seconds to import, so only when training starts
-
-    target = torch.device(device)
-    fabric = Fabric(
-        accelerator="cuda" if target.type == "cuda" else target.type,
-        devices=[target.index or 0] if target.type == "cuda" else 1,
-        precision=optimisation.precision,
-    )
-    optimizer = torch.optim.Adam(
-        model.parameters(),
-        lr=optimisation.lr,
-        weight_decay=optimisation.weight_decay,
-        fused=target.type in ("cpu", "cuda"),
-    )
-    wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
-    scheduler = None
-    if optimisation.lr_schedule == "cosine":
-        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, optimisation.epochs)
-    set_epoch: Callable[[int, int], None] | None = getattr(model, "set_epoch", None)
-    means = []
+    run = _Run(model, optimisation, torch.device(device), setting, checkpoint)
     model.train()
-    for epoch in range(1, optimisation.epochs + 1):
+    for epoch in range(run.epoch, optimisation.epochs + 1):
+        run.train_epoch(epoch, batches(epoch) if not run.step else run.resumed(batches))
+        run.end_epoch(epoch, on_epoch)
+    return run.means
+
+
+class _Run:
+    """What training changes: the model, its optimiser, and where in the epochs it stands."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimisation: Optimisation,
+        device: torch.device,
+        setting: str,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        from lightning_fabric import Fabric  # seconds to import, so only when training starts
+
+        self.model, self.optimisation, self.setting = model, optimisation, setting
+        self.fabric = Fabric(
+            accelerator="cuda" if device.type == "cuda" else device.type,
+            devices=[device.index or 0] if device.type == "cuda" else 1,
+            precision=optimisation.precision,
+        )
+        self.optimizer = torch.optim.Adam(
+            model.parameters(),
+            lr=optimisation.lr,
+            weight_decay=optimisation.weight_decay,
+            fused=device.type in ("cpu", "cuda"),
+        )
+        self.wrapped, self.wrapped_optimizer = self.fabric.setup(model, self.optimizer)
+        self.scheduler = None
+        if optimisation.lr_schedule == "cosine":
+            self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(
+                self.optimizer, optimisation.epochs
+            )
+        self.epoch, self.step = 1, 0
+        self.means: list[float] = []
+        self.losses: list[Tensor] = []
+        self.random_at_epoch: State = {}
+        self.random_now: State = {}
+        self.checkpoint = checkpoint
+        if checkpoint is not None and (state := checkpoint.load()) is not None:
+            self._restore(state, checkpoint.path)
+
+    def resumed(self, batches: Callable[[int], Iterable[Any]]) -> Iterator[Any]:
+        """The rest of an epoch that was stopped within: the batches done are drawn once more."""
+        restore_random_state(self.random_at_epoch)
+        found = iter(batches(self.epoch))
+        for _ in range(self.step):
+            next(found)
+        restore_random_state(self.random_now)
+        return found
+
+    def train_epoch(self, epoch: int, batches: Iterable[Any]) -> None:
+        set_epoch: Callable[[int, int], None] | None = getattr(self.model, "set_epoch", None)
         if set_epoch is not None:
-            set_epoch(epoch, optimisation.epochs)
-        losses: list[Tensor] = []
-        for batch in batches(epoch):
-            wrapped_optimizer.zero_grad()
-            loss = wrapped(batch)
-            fabric.backward(loss)
-            wrapped_optimizer.step()
-            losses.append(loss.detach())
-        if scheduler is not None:
-            scheduler.step()
-        means.append(_mean(losses, epoch, setting))
+            set_epoch(epoch, self.optimisation.epochs)
+        if self.checkpoint is not None and not self.step:
+            self.random_at_epoch = random_state()
+        self.epoch = epoch
+        for group in _groups(batches, self.optimisation.accumulate):
+            self._train_group(group)
+            if self.checkpoint is not None and self.checkpoint.due():
+                self._save()
+
+    def _train_group(self, group: Sequence[Any]) -> None:
+        """One step of the optimiser, on the mean gradient of some batches."""
+        self.wrapped_optimizer.zero_grad()
+        for batch in group:
+            with _memory_of(self, batch):
+                loss = self.wrapped(batch)
+                self.fabric.backward(loss if len(group) == 1 else loss / len(group))
+            self.losses.append(loss.detach())
+        self.wrapped_optimizer.step()
+        self.step += len(group)
+
+    def end_epoch(self, epoch: int, on_epoch: Callable[[int, float], None] | None) -> None:
+        if self.scheduler is not None:
+            self.scheduler.step()
+        self.means.append(_mean(self.losses, epoch, self.setting))
+        self.epoch, self.step, self.losses = epoch + 1, 0, []
         if on_epoch is not None:
-            on_epoch(epoch, means[-1])
-    return means
+            on_epoch(epoch, self.means[-1])
+        last = epoch == self.optimisation.epochs
+        if self.checkpoint is not None and (last or self.checkpoint.due()):
+            self._save()
+
+    def _save(self) -> None:
+        assert self.checkpoint is not None
+        if self.losses and not bool(torch.stack(self.losses).isfinite().all()):
+            return  # diverging: the last good state is worth more
+        now = random_state()
+        self.checkpoint.save({
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "scaler": self.fabric.strategy.precision.state_dict(),
+            "epoch": self.epoch,
+            "step": self.step,
+            "means": self.means,
+            "losses": self.losses,
+            "random": now,
+            "random_at_epoch": self.random_at_epoch if self.step else now,
+        })  # fmt: skip
+
+    def _restore(self, state: State, path: Path) -> None:
+        with fits(path, "model"):
+            self.model.load_state_dict(state["model"])
+        with fits(path, "state"):
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self.scheduler is not None:
+                self.scheduler.load_state_dict(state["scheduler"])
+            self.fabric.strategy.precision.load_state_dict(state["scaler"])
+            self.epoch, self.step = int(state["epoch"]), int(state["step"])
+            self.means = list(state["means"])
+            self.losses = [loss.to(self.fabric.device) for loss in state["losses"]]
+            self.random_now, self.random_at_epoch = state["random"], state["random_at_epoch"]
+            restore_random_state(self.random_now)
+
+
+def _groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Batches in groups; the last may be smaller. One alone is handed on before the next."""
+    if size == 1:
+        yield from ([batch] for batch in batches)
+        return
+    found = iter(batches)
+    while group := list(itertools.islice(found, size)):
+        yield group
+
+
+@contextmanager
+def _memory_of(run: _Run, batch: Any) -> Iterator[None]:
+    """Say what to lower when memory runs out."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        known = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+        if not known and not re.search(CPU_MEMORY, str(error)):
+            raise
+        size = f" of {len(batch)}" if hasattr(batch, "__len__") else ""
+        raise OutOfMemory(
+            f"out of memory in epoch {run.epoch}, batch {run.step + 1}{size}{_of(run.setting)}. "
+            f"Lower batch-size (which lowers the number of negatives; accumulate makes up for the "
+            f"gradient's noise, not for these), or use precision bf16 or a smaller encoder"
+        ) from error
 
 
 def _mean(losses: list[Tensor], epoch: int, setting: str) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.records import Record
 
 
-def record(cell: CellConfig, seed: int, accuracies: list[float], **changed: Any) -> Record:
+def record(cell: GraphCell, seed: int, accuracies: list[float], **changed: Any) -> Record:
     """A record of a cell with the accuracies given, in percent."""
     values: dict[str, Any] = {
         "config": asdict(cell),

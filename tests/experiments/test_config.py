@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import DEFAULTS, CellConfig, from_dict
+from gcl_hard.experiments.cell import defaults
+from gcl_hard.experiments.cells import from_dict
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
 
 CELLS = Path(__file__).parents[2] / "benchmarks" / "results" / "cells"
@@ -51,7 +53,7 @@ CHANGED: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 def test_defaults_are_the_papers() -> None:
-    cell = CellConfig()
+    cell = GraphCell()
     assert (cell.dataset, cell.method, cell.protocol, cell.beta) == ("MUTAG", "hscl", "paper", 1.0)
     assert (cell.epochs, cell.lr, cell.batch_size, cell.layers, cell.dim) == (200, 0.01, 128, 3, 32)
     assert (cell.objective, cell.contrast, cell.folds) == ("jsd", "local-global", 10)
@@ -87,17 +89,17 @@ def test_defaults_are_the_papers() -> None:
 def test_equal_settings_are_equal_cells_with_equal_keys(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    assert CellConfig(**one) == CellConfig(**other)
-    assert CellConfig(**one).key() == CellConfig(**other).key()
+    assert GraphCell(**one) == GraphCell(**other)
+    assert GraphCell(**one).key() == GraphCell(**other).key()
 
 
 def test_every_setting_changes_the_key() -> None:
-    assert set(CHANGED) == {field.name for field in fields(CellConfig)}
+    assert set(CHANGED) == {field.name for field in fields(GraphCell)}
     for name, (others, value) in CHANGED.items():
-        plain, changed = CellConfig(**others), CellConfig(**{**others, name: value})
+        plain, changed = GraphCell(**others), GraphCell(**{**others, name: value})
         assert getattr(changed, name) == value
         assert changed.key() != plain.key(), name
-    keys = {CellConfig(**{**others, name: v}).key() for name, (others, v) in CHANGED.items()}
+    keys = {GraphCell(**{**others, name: v}).key() for name, (others, v) in CHANGED.items()}
     assert len(keys) == len(CHANGED)
 
 
@@ -106,7 +108,7 @@ def test_every_setting_changes_the_key() -> None:
 def test_a_stored_config_without_a_setting_at_its_default_is_the_same_cell(
     method: str, contrast: str
 ) -> None:
-    cell = CellConfig(method=method, contrast=contrast, epochs=7)  # type: ignore[arg-type]
+    cell = GraphCell(method=method, contrast=contrast, epochs=7)  # type: ignore[arg-type]
     stored = json.loads(json.dumps(asdict(cell)))
     for name in set(stored) - {"method", "contrast", "epochs"}:
         older = {key: value for key, value in stored.items() if key != name}
@@ -116,7 +118,7 @@ def test_a_stored_config_without_a_setting_at_its_default_is_the_same_cell(
 
 def test_a_stored_config_with_a_setting_from_the_future_is_refused() -> None:
     with pytest.raises(InputError, match="unknown settings: colour, shape"):
-        from_dict({**asdict(CellConfig()), "shape": 1, "colour": 2})
+        from_dict({**asdict(GraphCell()), "shape": 1, "colour": 2})
 
 
 @given(
@@ -129,14 +131,14 @@ def test_a_stored_config_with_a_setting_from_the_future_is_refused() -> None:
 )
 def test_a_cell_survives_json_and_is_its_own_normal_form(**settings: Any) -> None:
     settings["threshold_start"] = settings.pop("threshold")
-    cell = CellConfig(**settings)
+    cell = GraphCell(**settings)
     again = from_dict(json.loads(json.dumps(asdict(cell))))
     assert (again, again.key()) == (cell, cell.key())
     assert replace(cell) == cell
 
 
 def test_a_key_begins_readably_and_fits_into_a_file_name() -> None:
-    key = CellConfig(dataset="IMDB-BINARY", method="hscl-tau", protocol="inductive").key()
+    key = GraphCell(dataset="IMDB-BINARY", method="hscl-tau", protocol="inductive").key()
     assert key.startswith("IMDB-BINARY_hscl-tau_inductive_")
     assert set(key) <= set(string.ascii_letters + string.digits + "_-")
 
@@ -187,7 +189,7 @@ def test_names_of_published_records_are_the_keys_of_their_configs() -> None:
 )
 def test_a_value_that_means_nothing_is_refused_by_name(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        CellConfig(**settings)
+        GraphCell(**settings)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -219,7 +221,7 @@ def test_a_number_out_of_range_is_refused_by_methods_that_do_not_use_it(
     settings: dict[str, Any],
 ) -> None:
     with pytest.raises(InputError, match=r"beta|threshold"):
-        CellConfig(**settings)
+        GraphCell(**settings)
 
 
 @pytest.mark.parametrize(
@@ -234,20 +236,20 @@ def test_an_unknown_name_is_refused_before_anything_is_loaded(
     settings: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(InputError, match=says):
-        CellConfig(**settings)
+        GraphCell(**settings)
 
 
 # What the settings make
 
 
-def hardening_at(cell: CellConfig, epoch: int) -> Hardening:
+def hardening_at(cell: GraphCell, epoch: int) -> Hardening:
     loss = cell.loss()
     loss.set_epoch(epoch, cell.epochs)
     return loss.sampler.current
 
 
 def test_the_threshold_runs_from_start_to_end_over_the_epochs() -> None:
-    cell = CellConfig(method="hscl-tau", threshold_start=-0.4, threshold_end=0.2, epochs=3)
+    cell = GraphCell(method="hscl-tau", threshold_start=-0.4, threshold_end=0.2, epochs=3)
     for epoch, expected in ((1, -0.4), (2, -0.1), (3, 0.2)):
         now = hardening_at(cell, epoch)
         assert isinstance(now, Threshold)
@@ -256,11 +258,11 @@ def test_the_threshold_runs_from_start_to_end_over_the_epochs() -> None:
 
 def test_beta_is_constant_unless_it_is_annealed() -> None:
     for changes, expected in ((0, [4.0, 4.0, 4.0, 4.0]), (2, [4.0, 4.0, 2.0, 2.0])):
-        cell = CellConfig(beta=4.0, beta_changes=changes, epochs=4)
+        cell = GraphCell(beta=4.0, beta_changes=changes, epochs=4)
         now = [hardening_at(cell, epoch) for epoch in (1, 2, 3, 4)]
         assert [getattr(h, "beta", None) for h in now] == expected
         assert isinstance(now[0], Exponential)
 
 
 def test_defaults_of_the_dataclass_are_known_for_every_field() -> None:
-    assert set(DEFAULTS) == {field.name for field in fields(CellConfig)}
+    assert set(defaults(GraphCell)) == {field.name for field in fields(GraphCell)}

@@ -16,13 +16,14 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments import data as module
-from gcl_hard.experiments.config import CellConfig
-from gcl_hard.experiments.data import Data, Memory, facts
-from gcl_hard.graphs import load
+from gcl_hard.experiments import graph_backend
+from gcl_hard.experiments.data import Data, Memory
+from gcl_hard.experiments.graph_backend import facts
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.graphs import datasets, load
 from gcl_hard.graphs.sources import PACKAGED
 
-CELL = CellConfig(method="ucl")
+CELL = GraphCell(method="ucl")
 SOURCE = "0123abcd"
 
 Loads = list[tuple[str, str]]
@@ -53,7 +54,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Loads:
         seen.append((name, settings["features"]))
         return load(name, **settings)
 
-    monkeypatch.setattr(module, "load", spy)
+    monkeypatch.setattr(datasets, "load", spy)
     return seen
 
 
@@ -95,11 +96,11 @@ def test_every_part_of_the_graphs_changes_the_digest() -> None:
 
 def test_a_set_is_read_once_for_each_kind_of_features(mirror: Path, loads: Loads) -> None:
     data = new(mirror)
-    other = CellConfig(method="scl", epochs=3)
-    constant = CellConfig(method="ucl", features="constant")
-    assert data.graphs(CELL) is data.graphs(other)
-    assert data.graphs(CELL).n_features == 7
-    assert data.graphs(constant).n_features == 1
+    other = GraphCell(method="scl", epochs=3)
+    constant = GraphCell(method="ucl", features="constant")
+    assert data.of(CELL) is data.of(other)
+    assert data.of(CELL).n_features == 7
+    assert data.of(constant).n_features == 1
     data.facts(other)
     data.size(constant)
     assert loads == [("MUTAG", "auto"), ("MUTAG", "constant")]
@@ -110,7 +111,7 @@ def test_a_set_that_is_nowhere_is_an_error(cache: Path, monkeypatch: pytest.Monk
         OSError("no network")
     ))  # fmt: skip
     with pytest.raises(InputError, match="'NOSUCHSET' cannot be had"):
-        new(None).facts(CellConfig(dataset="NOSUCHSET"))
+        new(None).facts(GraphCell(dataset="NOSUCHSET"))
 
 
 # What is remembered
@@ -120,15 +121,15 @@ def test_facts_are_remembered_without_reading_the_graphs_again(
     mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = new(mirror).facts(CELL)
-    monkeypatch.setattr(module, "load", lambda *_, **__: pytest.fail("read again"))
-    monkeypatch.setattr(module, "facts", lambda *_: pytest.fail("worked out again"))
+    monkeypatch.setattr(datasets, "load", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(graph_backend, "facts", lambda *_: pytest.fail("worked out again"))
     assert new(mirror).facts(CELL) == first
-    assert new(mirror).facts(CellConfig(method="hscl", beta=3.0, folds=2)) == first
+    assert new(mirror).facts(GraphCell(method="hscl", beta=3.0, folds=2)) == first
     assert (cache / "facts.json").is_file()
 
 
 def test_memory_outlives_other_entries(mirror: Path, loads: Loads) -> None:
-    cells = [CELL, CellConfig(features="constant"), CellConfig(features="degree-onehot")]
+    cells = [CELL, GraphCell(features="constant"), GraphCell(features="degree-onehot")]
     first = [new(mirror).facts(cell) for cell in cells]
     assert [new(mirror).facts(cell) for cell in cells] == first
     assert len(loads) == 3

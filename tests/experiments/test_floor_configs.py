@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import FLOORS, CellConfig, from_dict
+from gcl_hard.experiments.cells import from_dict
+from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
 from gcl_hard.experiments.protocols import run_seed
 from gcl_hard.graphs import GraphSet
 from gcl_hard.methods import METHODS
@@ -58,14 +59,14 @@ OTHER: dict[str, Any] = {
 """A value that is not the default, of every setting but method and protocol."""
 
 
-def floor(name: str, **settings: Any) -> CellConfig:
-    return CellConfig(**{"method": name, **settings})
+def floor(name: str, **settings: Any) -> GraphCell:
+    return GraphCell(**{"method": name, **settings})
 
 
 class Spy:
     """A cell that remembers which settings were read."""
 
-    def __init__(self, cell: CellConfig) -> None:
+    def __init__(self, cell: GraphCell) -> None:
         self.cell, self.read = cell, set[str]()
 
     def __getattr__(self, name: str) -> Any:
@@ -93,12 +94,12 @@ def test_running_a_floor_reads_what_is_said_here(name: str) -> None:
         pytest.importorskip("grakel")
     spy = Spy(floor(name, folds=2, epochs=1, layers=1, dim=4))
     run_seed(spy, small_set(), 0)  # type: ignore[arg-type]
-    settings = {field.name for field in fields(CellConfig)}
+    settings = {field.name for field in fields(GraphCell)}
     assert spy.read & settings - {"method", "folds"} == READ[name] - {"features"}
 
 
 def test_the_tables_here_are_whole() -> None:
-    assert set(OTHER) == {field.name for field in fields(CellConfig)} - {"method", "protocol"}
+    assert set(OTHER) == {field.name for field in fields(GraphCell)} - {"method", "protocol"}
     assert set(READ) == set(FLOORS)
     assert not set(FLOORS) & set(METHODS)
 
@@ -170,9 +171,9 @@ def test_a_stored_floor_without_a_setting_at_its_default_is_the_same_cell(name: 
 def test_only_supervised_trains_encoders_one_for_every_fold() -> None:
     counts = {name: floor(name, folds=4, protocol="paper").encoders for name in READ}
     assert counts == {**dict.fromkeys(READ, 0), "supervised": 4}
-    assert CellConfig(folds=4).encoders == 1
-    assert CellConfig(folds=4, protocol="inductive").encoders == 4
-    assert not CellConfig().is_floor
+    assert GraphCell(folds=4).encoders == 1
+    assert GraphCell(folds=4, protocol="inductive").encoders == 4
+    assert not GraphCell().is_floor
     assert all(floor(name).is_floor for name in READ)
 
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import Fold, outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.config import FLOORS
+from gcl_hard.experiments.graph_cell import FLOORS
 from gcl_hard.experiments.protocols import build, fit, run_seed
 from gcl_hard.graphs import GraphSet, Supervised
 from tests.experiments.test_protocols import mutag, rewired, same_bits, small, weights, with_garbage

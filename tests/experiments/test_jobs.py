@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job, candidate_groups, plan
 
 FLOORS = ("majority", "graph-size", "label-histogram", "wl", "wl-oa", "untrained")
 """Those that train no encoder."""
 
 
-def inductive(method: str = "hscl", **settings: Any) -> CellConfig:
-    return CellConfig(**{"method": method, "protocol": "inductive", "folds": 3, **settings})
+def inductive(method: str = "hscl", **settings: Any) -> GraphCell:
+    return GraphCell(**{"method": method, "protocol": "inductive", "folds": 3, **settings})
 
 
 # Jobs
@@ -121,7 +121,7 @@ def test_a_grid_of_all_three_is_one_group_a_method_and_data_set() -> None:
         [inductive("supervised"), inductive("supervised", dim=16)],
     ],
 )
-def test_there_is_nothing_to_choose_between(cells: list[CellConfig]) -> None:
+def test_there_is_nothing_to_choose_between(cells: list[GraphCell]) -> None:
     assert candidate_groups(cells) == []
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.lines import Line, lines
 from gcl_hard.experiments.results import Results
@@ -21,7 +21,7 @@ FOLDS = 3
 SEEDS = tuple(range(7))
 
 
-def hscl(protocol: str, *betas: float) -> list[CellConfig]:
+def hscl(protocol: str, *betas: float) -> list[GraphCell]:
     return [cell("hscl", protocol, beta=beta) for beta in betas or (1.0, 2.0, 10.0)]
 
 
@@ -54,7 +54,7 @@ INSIDE, BEST = ("inside", "hscl chosen inside"), ("best", "hscl best on test (β
     ],
 )
 def test_lines_of_a_method(
-    cells: list[CellConfig], select: bool, expected: list[tuple[str, str]]
+    cells: list[GraphCell], select: bool, expected: list[tuple[str, str]]
 ) -> None:
     assert shown(filled(cells, select=select)) == expected
 
@@ -244,7 +244,7 @@ def test_the_papers_figure_stands_beside_the_line_made_as_the_paper_made_it() ->
         [cell("hscl", "paper", beta=beta, contrast="two-view") for beta in (1.0, 2.0)],
     ],
 )  # fmt: skip
-def test_the_papers_figure_stands_nowhere_else(cells: list[CellConfig]) -> None:
+def test_the_papers_figure_stands_nowhere_else(cells: list[GraphCell]) -> None:
     for select in (False, True):
         for line in lines(filled(cells, SEEDS, select=select)):
             assert (line.paper, line.gap) == (None, None)
@@ -342,7 +342,7 @@ def test_a_family_does_not_spill_over_protocols(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("control", [[], [cell("ucl")]])
-def test_a_table_whose_control_is_absent_or_open_has_no_tests(control: list[CellConfig]) -> None:
+def test_a_table_whose_control_is_absent_or_open_has_no_tests(control: list[GraphCell]) -> None:
     cells = [*control, cell("dcl"), *hscl("inductive"), cell("majority")]
     missing = [Job(c, seed) for c in control for seed in SEEDS]
     found = lines(filled(cells, SEEDS, select=True, missing=missing))

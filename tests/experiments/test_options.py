@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import FLOORS, CellConfig
+from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
 from gcl_hard.experiments.options import bench_parser, parse_bench
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "graphs"
@@ -24,7 +24,7 @@ FLAGS = [
 ]  # fmt: skip
 
 
-def only_cell(*arguments: str) -> CellConfig:
+def only_cell(*arguments: str) -> GraphCell:
     (cell,) = parse_bench(arguments).cells
     return cell
 
@@ -37,7 +37,7 @@ def refusal(*arguments: str) -> str:
 
 def test_no_arguments_mean_the_default_cell_with_five_seeds() -> None:
     options = parse_bench([])
-    assert options.cells == (CellConfig(),)
+    assert options.cells == (GraphCell(),)
     assert tuple(options.seeds) == (0, 1, 2, 3, 4)
     assert (options.device, options.output) == ("auto", Path("results"))
     assert (options.data_dir, options.json, options.threads) == (None, None, None)
@@ -98,7 +98,7 @@ SETTINGS: dict[str, Any] = {
     "layers": 2, "dim": 8, "readout": "mean", "features": "constant", "standardise": False,
     "folds": 4, "data_seed": 11,
 }  # fmt: skip
-ASKED = CellConfig(**{**SETTINGS, "augmentations": tuple(SETTINGS["augmentations"])})
+ASKED = GraphCell(**{**SETTINGS, "augmentations": tuple(SETTINGS["augmentations"])})
 
 
 def as_flags(settings: dict[str, Any]) -> list[str]:
@@ -108,7 +108,7 @@ def as_flags(settings: dict[str, Any]) -> list[str]:
 
 def test_every_setting_can_be_a_flag() -> None:
     unused = {"threshold_start", "threshold_end"}  # of hscl-tau alone
-    assert set(SETTINGS) == {field.name for field in fields(CellConfig)} - unused
+    assert set(SETTINGS) == {field.name for field in fields(GraphCell)} - unused
     assert only_cell(*as_flags(SETTINGS)) == ASKED
     flags = ["--method=hscl-tau", "--threshold-start=-0.3", "--threshold-end=0.1"]
     cell = only_cell(*flags)
@@ -178,7 +178,7 @@ def test_every_config_states_every_setting_and_can_be_run() -> None:
     assert paths, f"no config in {CONFIGS}"
     for path in paths:
         stated = set(yaml.safe_load(path.read_text(encoding="utf-8")))
-        missing = {field.name for field in fields(CellConfig)} - stated
+        missing = {field.name for field in fields(GraphCell)} - stated
         assert not missing, f"{path.name} does not state {sorted(missing)}"
         assert parse_bench(["--config", str(path)]).cells
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.protocols import build, fit, run_seed
 from gcl_hard.graphs import GraphSet, load
 from gcl_hard.methods import METHODS
@@ -22,8 +22,8 @@ from gcl_hard.methods import METHODS
 CONTRASTS = ("local-global", "two-view")
 
 
-def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> CellConfig:
-    return CellConfig(
+def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> GraphCell:
+    return GraphCell(
         **{"method": method, "contrast": contrast, "epochs": 2, "batch_size": 64, "layers": 2,
            "dim": 4, "folds": 3, **settings}
     )  # fmt: skip
@@ -66,7 +66,7 @@ def rewired(graphs: GraphSet, ids: np.ndarray) -> GraphSet:
 
 
 def weights(
-    cell: CellConfig, graphs: GraphSet, seed: int = 3, held_out: np.ndarray | None = None
+    cell: GraphCell, graphs: GraphSet, seed: int = 3, held_out: np.ndarray | None = None
 ) -> dict[str, Tensor]:
     """Everything that a trained model stores: parameters and statistics of its normalisations."""
     ids = None if held_out is None else torch.from_numpy(held_out)
@@ -154,7 +154,7 @@ class Call(NamedTuple):
 
 
 def captured(
-    cell: CellConfig, graphs: GraphSet, seed: int, monkeypatch: pytest.MonkeyPatch
+    cell: GraphCell, graphs: GraphSet, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> list[Call]:
     """The SVM's input in every fold of an inductive seed."""
     calls: list[Call] = []
@@ -222,7 +222,7 @@ def test_a_seeds_folds_are_the_same_for_every_method_and_scikit_learns(
     expected = [test for _, test in StratifiedKFold(3, shuffle=True, random_state=8).split(y, y)]
     of_paper: list[list[np.ndarray]] = []
 
-    def untrained(cell: CellConfig, graphs: GraphSet, seed: int, **_: Any) -> tuple[Any, Any]:
+    def untrained(cell: GraphCell, graphs: GraphSet, seed: int, **_: Any) -> tuple[Any, Any]:
         return build(cell, graphs.n_features, seed), [0.0]
 
     def folds_seen(labels: np.ndarray, **settings: Any) -> list[Fold]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.records import (
     SCHEMA_VERSION,
@@ -22,7 +22,7 @@ from gcl_hard.experiments.records import (
 )
 from tests.experiments import record
 
-CELL = CellConfig(method="hucl", folds=3)
+CELL = GraphCell(method="hucl", folds=3)
 JOB = Job(CELL, 4)
 RECORD = record(CELL, 4, [80.0, 90.0, 85.5])
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcl_hard.experiments.config import CellConfig, from_dict
+from gcl_hard.experiments.cells import from_dict
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job, plan
 from gcl_hard.experiments.records import SCHEMA_VERSION
 from gcl_hard.experiments.results import (
@@ -30,8 +31,8 @@ TABLE = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0], [92.0, 88.0, 84.0]]
 SCORES = Scores((5, 0, 7), tuple(map(tuple, TABLE)))
 
 
-def cell(method: str = "hscl", protocol: str = "inductive", **settings: Any) -> CellConfig:
-    return CellConfig(**{"method": method, "protocol": protocol, "folds": FOLDS, **settings})
+def cell(method: str = "hscl", protocol: str = "inductive", **settings: Any) -> GraphCell:
+    return GraphCell(**{"method": method, "protocol": protocol, "folds": FOLDS, **settings})
 
 
 def noise(job: Job) -> list[float]:
@@ -43,7 +44,7 @@ def noise(job: Job) -> list[float]:
 
 
 def filled(
-    cells: Sequence[CellConfig],
+    cells: Sequence[GraphCell],
     seeds: Sequence[int] = (0, 1, 2),
     *,
     select: bool = False,
@@ -162,7 +163,7 @@ def test_over_epochs_there_is_a_choice_but_no_best() -> None:
 
 
 @st.composite
-def commands(draw: st.DrawFn) -> tuple[Results, list[CellConfig]]:
+def commands(draw: st.DrawFn) -> tuple[Results, list[GraphCell]]:
     """Candidates with accuracies that are often tied, some of them still open."""
     n_folds = draw(st.integers(2, 4))
     seeds = draw(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True))
@@ -180,7 +181,7 @@ def commands(draw: st.DrawFn) -> tuple[Results, list[CellConfig]]:
 
 @given(commands())
 def test_a_selection_is_a_loop_over_seeds_and_folds(
-    command: tuple[Results, list[CellConfig]],
+    command: tuple[Results, list[GraphCell]],
 ) -> None:
     results, cells = command
     seeds, chosen, accuracies = [], [], []

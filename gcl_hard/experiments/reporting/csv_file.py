@@ -10,7 +10,7 @@ from gcl_hard.experiments.lines import CONTROLS, Line
 
 COLUMNS = (
     "dataset", "protocol", "method", "kind", "choice", "seeds", "seeds_expected", "mean",
-    "std_seeds", "std_folds", "low", "high", "paper", "gap",
+    "std_seeds", "std_folds", "se_test", "low", "high", "paper", "gap",
     *(f"{name}_{control}" for control in CONTROLS for name in ("vs", "p", "p_wilcoxon")),
     "optimism", "seconds",
 )  # fmt: skip
@@ -43,8 +43,10 @@ def to_csv(lines: Sequence[Line]) -> str:
 def _row(line: Line) -> list[str]:
     known: dict[str, float | None] = {"paper": line.paper, "gap": line.gap}
     known |= {"optimism": line.optimism, "seconds": line.seconds or None}
-    if (scores := line.scores) and (interval := line.interval):
+    if scores := line.scores:
         known |= {"mean": scores.mean, "std_seeds": scores.std, "std_folds": scores.fold_std}
+        known["se_test"] = scores.test_error
+    if interval := line.interval:
         known |= {"low": interval.low, "high": interval.high}
     for control, test in line.tests.items():
         known[f"vs_{control}"] = test.difference

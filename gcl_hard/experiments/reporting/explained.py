@@ -6,19 +6,39 @@ from collections.abc import Sequence
 
 from gcl_hard.experiments.lines import LEVEL, Line
 from gcl_hard.experiments.reporting.pick import label_aware
+from gcl_hard.experiments.reporting.words import of_images
 
 SEEN = {
     "paper": "One encoder per seed, trained on all graphs: every encoder has seen the graphs it is "
     "tested on.",
+    "split": "One encoder per seed, trained on the training images only, by whose channels all "
+    "images are normalised. The test images are read once, after the last epoch, by a linear probe "
+    "on frozen embeddings, whose learning rate (or C) is chosen on a fifth of the training images "
+    "and which is then trained on all of them.",
     "inductive": "One encoder per seed and fold, trained on that fold's training graphs only: a "
     "test graph is no anchor, no positive, no candidate and in no running statistic.",
 }
 SEEN_LABELS = {
+    "split": "The label-aware encoders ({}) have seen the labels of the training images.",
     "paper": "**The label-aware encoders ({}) have seen the labels of the graphs they are tested "
     "on**; their accuracies are no estimate for new graphs.",
     "inductive": "C of the SVM is chosen by cross-validation inside the training fold, and the "
     "label-aware encoders ({}) have seen the labels of that cross-validation.",
 }
+
+SPLIT_TESTS = f"""## How the tests work
+
+Two methods are compared on the same seeds. All seeds share the split, so a paired t-test over seeds
+asks whether training anew would show the difference **on these test images**; it needs two seeds
+and knows nothing of other test images. How far those may move a single accuracy is its standard
+error, √(p (1 − p) / n), in the table of the terminal (s.e.) and in the CSV (se_test).
+
+- **Holm.** p-values are corrected (Holm 1979) over all lines, floors included, that are compared
+  with one control on one data set. A difference counts as significant if the corrected p is below
+  {LEVEL:g}. What is not significant is not shown to be equal.
+- **Wilcoxon.** In brackets, the signed-rank test over seeds, corrected in the same way.
+- Intervals in the figures are at 95 %, over seeds.
+- Lines that are best on the test images are not tested: they were chosen there."""
 
 TESTS = rf"""## How the tests work
 
@@ -53,6 +73,6 @@ def seen(own: Sequence[Line], protocol: str) -> str:
     said = [SEEN[protocol]]
     if aware:
         said.append(SEEN_LABELS[protocol].format(aware))
-    if any(line.is_floor for line in own):
+    if any(line.is_floor for line in own) and not of_images(protocol):
         said.append("Floors are fitted to training folds alone, under either protocol.")
     return " ".join(said)

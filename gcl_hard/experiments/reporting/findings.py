@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gcl_hard.experiments.lines import CONTROLS, LEVEL, Line
 from gcl_hard.experiments.reporting.floors import floors, floors_tested
 from gcl_hard.experiments.reporting.pick import label_aware, protocols, whole
-from gcl_hard.experiments.reporting.words import count, points
+from gcl_hard.experiments.reporting.words import count, points, test_part, training_part
 
 
 def findings(found: Sequence[Line]) -> list[str]:
@@ -57,8 +57,9 @@ def _in_short(found: Sequence[Line]) -> list[str]:
     flattered = [line.optimism for line in found if line.optimism is not None]
     if flattered:
         parts.append(
-            f"the best setting on the test folds lies {points(statistics.fmean(flattered))} points "
-            "above what was chosen inside the training folds, on average"
+            f"the best setting on the {test_part(found[0].protocol)} lies "
+            f"{points(statistics.fmean(flattered))} points above what was chosen inside the "
+            f"{training_part(found[0].protocol)}, on average"
         )
     return [f"**In short:** {'; '.join(parts)}."]
 

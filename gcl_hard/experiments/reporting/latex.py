@@ -12,7 +12,7 @@ from gcl_hard.experiments.reporting.pick import (
     label_aware,
     protocols,
 )
-from gcl_hard.experiments.reporting.words import count
+from gcl_hard.experiments.reporting.words import count, of_images
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -79,11 +79,13 @@ def _caption(lines: Sequence[Line]) -> str:
         names = _escaped(", ".join(aware))
         parts.append(f"Encoders of {names} have seen the labels of the graphs they are tested on.")
     if any(line.kind == "best" for line in lines):
-        parts.append("Best on test: the best of several settings on the test folds, no estimate.")
+        parts.append("Best on test: the best of several settings there, no estimate.")
     if any("ucl" in line.tests for line in lines):
+        split = of_images(lines[0].protocol)
+        test = "paired t-test over seeds" if split else "corrected resampled t-test on paired folds"
         parts.append(
-            rf"$^{{*}}$: differs from ucl at {100 * LEVEL:.0f}\,\% (corrected resampled t-test on "
-            "paired folds, Holm-corrected per data set); bold: the highest mean of a trained "
+            rf"$^{{*}}$: differs from ucl at {100 * LEVEL:.0f}\,\% ({test}, "
+            "Holm-corrected per data set); bold: the highest mean of a trained "
             "method, only where it is significantly above ucl."
         )
     if any(line.scores and len(line.scores.seeds) < line.expected for line in scored):

@@ -8,10 +8,19 @@ from statistics import fmean
 
 from gcl_hard.experiments.lines import SYMBOLS, Line
 from gcl_hard.experiments.reporting.pick import datasets, grid
-from gcl_hard.experiments.reporting.words import accuracy, points
+from gcl_hard.experiments.reporting.words import accuracy, of_images, points, test_part
 from gcl_hard.experiments.results import Selection
 
 ACROSS = 5  # data sets of a table on a page
+PAPER_FOLDS = (
+    "In round brackets: points above the figure of the H-SCL paper's Table II, a mean of ten runs; "
+    "for hucl and hscl the paper took the best of β = 1, 2, 10 on the test folds."
+)
+PAPER_SPLIT = (
+    "In round brackets: points above the figure of the H-SCL paper's Table I (ResNet-50, 200 "
+    "epochs, all training images), best after a grid search over β or thresholds of which it does "
+    "not say where it was scored."
+)
 NBSP = "\u00a0"  # keeps a number in one piece
 
 
@@ -55,20 +64,18 @@ def _cell(line: Line | None) -> str:
 def marks(lines: Sequence[Line]) -> list[str]:
     """What the marks and rows of :func:`to_markdown` mean, of those that are there."""
     notes = []
+    protocol = lines[0].protocol if lines else ""
+    split = of_images(protocol)
     if any("ucl" in line.tests for line in lines):
         notes.append(
             "†: significantly different from ucl. Without it: not significantly, or not tested, "
             "where ucl is open and of what was best on test."
         )
     if any(line.gap is not None for line in lines):
-        notes.append(
-            "In round brackets: points above the figure of the H-SCL paper's Table II, a mean of "
-            "ten runs; "
-            "for hucl and hscl the paper took the best of β = 1, 2, 10 on the test folds."
-        )
+        notes.append(PAPER_SPLIT if split else PAPER_FOLDS)
     folds: dict[str, list[float]] = {}
     for line in lines:
-        if line.scores and line.kind == "fixed":
+        if line.scores and line.kind == "fixed" and line.scores.fold_std is not None:
             folds.setdefault(line.dataset, []).append(line.scores.fold_std)
     if folds:
         each = ", ".join(f"{name} {fmean(stds):.1f}" for name, stds in folds.items())
@@ -81,13 +88,14 @@ def marks(lines: Sequence[Line]) -> list[str]:
         notes.append("open: no seed is finished.")
     if any(line.kind == "inside" for line in lines):
         notes.append(
-            "chosen inside: every training fold chose its own setting by encoders trained without "
-            "a fifth of it and scored on that fifth, then trained anew on all of it."
+            f"chosen inside: {'the training images of a seed' if split else 'every training fold'} "
+            "chose a setting by encoders trained without a fifth of it and scored on that fifth, "
+            "then trained anew on all of it."
         )
     if any(line.kind == "best" for line in lines):
         notes.append(
-            "best on test: of several settings the best on the test folds, named beside it. That "
-            "is the paper's way, too high on average, and no estimate."
+            f"best on test: of several settings the best on the {test_part(protocol)}, named "
+            "beside it. That is the paper's way, too high on average, and no estimate."
         )
     return notes
 

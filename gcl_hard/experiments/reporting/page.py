@@ -9,22 +9,28 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.jobs import plan
 from gcl_hard.experiments.lines import Line, lines
 from gcl_hard.experiments.reporting.csv_file import to_csv
-from gcl_hard.experiments.reporting.explained import TESTS, seen
+from gcl_hard.experiments.reporting.explained import SPLIT_TESTS, TESTS, seen
 from gcl_hard.experiments.reporting.findings import findings
 from gcl_hard.experiments.reporting.latex import to_latex
 from gcl_hard.experiments.reporting.markdown import choices, markdown_table, marks, to_markdown
 from gcl_hard.experiments.reporting.origin import origin
 from gcl_hard.experiments.reporting.pick import protocols
 from gcl_hard.experiments.reporting.rows import DIFFERENCE_HEADS, rows_of_tests
-from gcl_hard.experiments.reporting.words import count, values
+from gcl_hard.experiments.reporting.words import count, of_images, training_part, values
 from gcl_hard.experiments.results import Results, Selection
 
 ALT = {
     "accuracy": "Mean accuracies with 95 % intervals, protocol {}",
     "ranks": "Average ranks over data sets with the critical difference, protocol {}",
     "beta": "Accuracy against β, protocol {}",
+    "curve": "Monitoring accuracy against epoch, protocol {}",
 }
 
+CAPTION = {
+    "curve": "Monitoring, not results: nearest neighbours (k = 200, cosine) among training images, "
+    "asked for training images that the bank leaves out. The encoder has seen all of them, and a "
+    "label-aware one their labels; no test image is looked at.",
+}
 
 QUICK = "**A quick look:"
 
@@ -116,7 +122,12 @@ def page(results: Results, *, command: str, quick: bool, figures: Mapping[str, s
         own = [line for line in found if line.protocol == protocol]
         chosen = [s for s in results.selections if s.outer[0].cell.protocol == protocol]
         parts += _protocol(own, protocol, figures, chosen)
-    return "\n\n".join([*parts, TESTS, origin(results)]) + "\n"
+    return (
+        "\n\n".join(
+            [*parts, SPLIT_TESTS if of_images(found[0].protocol) else TESTS, origin(results)]
+        )
+        + "\n"
+    )
 
 
 def _quick(results: Results) -> str:
@@ -128,6 +139,13 @@ def _quick(results: Results) -> str:
 
 
 def _number(results: Results) -> str:
+    if all(of_images(c.protocol) for c in results.cells):
+        return (
+            f"A number is an accuracy in percent on the test images: the mean ± standard "
+            f"deviation over {count(len(results.seeds), 'seed')}. A seed varies weights, views and "
+            f"probe; the split and the order of batches are the same for all. No epoch is chosen: "
+            f"an encoder is what it is after its last. {_images(results)}"
+        ).rstrip()
     folds = values(results.cells, "folds")
     return (
         f"A number is an accuracy in percent: the mean ± standard deviation over "
@@ -136,6 +154,19 @@ def _number(results: Results) -> str:
         f"SVM on the embeddings, whose C is chosen inside each training fold (nested "
         f"cross-validation). No epoch is chosen: an encoder is what it is after its last."
     )
+
+
+def _images(results: Results) -> str:
+    """Sizes of the sets, and which of them are not whole."""
+    said = []
+    for name in dict.fromkeys(cell.dataset for cell in results.cells):
+        known = [r.data for job, r in results.records.items() if job.cell.dataset == name]
+        for n_train, n_test in dict.fromkeys((d["n_train"], d["n_test"]) for d in known):
+            official = known[0].get("n_official")
+            part = official is not None and n_train < official
+            of = f" of {official:,}" if part else ""
+            said.append(f"{name}: {n_train:,}{of} training and {n_test:,} test images")
+    return f"{'; '.join(said)}." if said else ""
 
 
 def _open(results: Results) -> str:
@@ -162,6 +193,7 @@ def _protocol(
     for name, alt in ALT.items():
         if path := figures.get(f"{protocol}-{name}"):
             parts.append(f"![{alt.format(protocol)}]({path})")
+            parts += [CAPTION[name]] if name in CAPTION else []
     if chosen:
-        parts += ["What the training folds chose, all seeds:", choices(chosen)]
+        parts += [f"What the {training_part(protocol)} chose, all seeds:", choices(chosen)]
     return parts

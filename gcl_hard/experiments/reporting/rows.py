@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gcl_hard.experiments.lines import CONTROLS, Comparison, Line
 from gcl_hard.experiments.reporting.words import accuracy
+from gcl_hard.experiments.results import Scores
 
 
 class Row(NamedTuple):
@@ -62,12 +63,25 @@ def _row(line: Line) -> Row:
         method=name(line),
         protocol=line.protocol,
         accuracy=accuracy(line),
-        folds=f"{scores.fold_std:.1f}" if scores else "–",
+        folds=_spread(scores),
         paper="–" if line.paper is None else f"{line.paper:.1f}",
         gap="–" if line.gap is None else f"{line.gap:+.1f}",
         seeds=str(n_seeds) if whole else f"{n_seeds}/{line.expected}",
         seconds=f"{line.seconds:.0f}" if line.seconds else "–",
     )
+
+
+def heads(lines: Sequence[Line]) -> Row:
+    """The table's head: of one test split, the deviation over folds is its standard error."""
+    one_split = any(line.scores and line.scores.one_split for line in lines)
+    return HEADS._replace(folds="s.e.") if one_split else HEADS
+
+
+def _spread(scores: Scores | None) -> str:
+    if scores is None:
+        return "–"
+    spread = scores.test_error if scores.one_split else scores.fold_std
+    return "–" if spread is None else f"{spread:.1f}"
 
 
 def name(line: Line) -> str:

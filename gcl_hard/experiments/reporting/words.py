@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.lines import Line
 
 
@@ -14,6 +14,21 @@ def accuracy(line: Line) -> str:
         return "open"
     std = line.scores.std
     return f"{line.scores.mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+
+
+def of_images(protocol: str) -> bool:
+    """Whether a protocol is that of images: one split, no folds."""
+    return protocol == "split"
+
+
+def test_part(protocol: str) -> str:
+    """What accuracies are of, in words."""
+    return "test images" if of_images(protocol) else "test folds"
+
+
+def training_part(protocol: str) -> str:
+    """What is trained on, in words."""
+    return "training images" if of_images(protocol) else "training folds"
 
 
 def points(value: float) -> str:
@@ -26,7 +41,7 @@ def count(n: int, word: str) -> str:
     return f"{n} {word}{'s' * (n != 1)}"
 
 
-def values(cells: Iterable[CellConfig], name: str) -> str:
+def values(cells: Iterable[Cell], name: str) -> str:
     """The different values of a setting, in their order."""
     found = dict.fromkeys(getattr(cell, name) for cell in cells)
     return ", ".join(_value(value) for value in found if value is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.lines import Line, lines
 from gcl_hard.experiments.results import Results
@@ -14,15 +14,15 @@ ACCURACIES = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0], [92.0, 88.0, 84.0]]
 SEEDS = (5, 6, 7)
 
 
-def cell(**settings: object) -> CellConfig:
-    return CellConfig(**{"folds": 3, **settings})  # type: ignore[arg-type]
+def cell(**settings: object) -> GraphCell:
+    return GraphCell(**{"folds": 3, **settings})  # type: ignore[arg-type]
 
 
 def results(
-    *cells: CellConfig,
+    *cells: GraphCell,
     n_seeds: int = 3,
     select: bool = False,
-    shift: Mapping[CellConfig, float] | None = None,
+    shift: Mapping[GraphCell, float] | None = None,
 ) -> Results:
     """Every cell with the accuracies above, shifted by some points."""
     records = {
@@ -35,5 +35,5 @@ def results(
     return Results(cells, SEEDS, records, select=select)
 
 
-def shown(*cells: CellConfig, n_seeds: int = 3, select: bool = False) -> list[Line]:
+def shown(*cells: GraphCell, n_seeds: int = 3, select: bool = False) -> list[Line]:
     return lines(results(*cells, n_seeds=n_seeds, select=select))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.reporting.markdown import (
     ACROSS,
     choices,
@@ -69,7 +69,7 @@ def test_deviations_over_folds_are_averaged_over_fixed_lines_of_a_set() -> None:
 
 
 def test_choices_counts_the_folds_of_each_candidate() -> None:
-    cells = [CellConfig(protocol="inductive", beta=beta, folds=3) for beta in (1.0, 10.0)]
+    cells = [GraphCell(protocol="inductive", beta=beta, folds=3) for beta in (1.0, 10.0)]
     inner = ([[50.0, 60.0, 70.0], [80.0] * 3], [[55.0, 59.0, 69.0], [80.0, 80.0, 90.0]])
     # The second is better in fold 0 of seed 0 and in fold 2 of seed 1; a tie is the first's.
     results = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.lines import lines
 from gcl_hard.experiments.reporting.page import page, write
@@ -22,15 +22,15 @@ COMMAND = "python -m gcl_hard.bench --table 2"
 FOLDS = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0]]  # seeds' means 85 and 73: 79.0 ± 8.5
 
 
-def cell(method: str = "hscl", **settings: object) -> CellConfig:
-    return CellConfig(method=method, folds=3, **settings)  # type: ignore[arg-type]
+def cell(method: str = "hscl", **settings: object) -> GraphCell:
+    return GraphCell(method=method, folds=3, **settings)  # type: ignore[arg-type]
 
 
 def results(
-    cells: Sequence[CellConfig],
+    cells: Sequence[GraphCell],
     *,
     seeds: Sequence[int] = (0, 1),
-    shift: Mapping[CellConfig, float] | None = None,
+    shift: Mapping[GraphCell, float] | None = None,
     select: bool = False,
     **changed: object,
 ) -> Results:

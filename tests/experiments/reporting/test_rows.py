@@ -48,7 +48,7 @@ def test_the_papers_figure_stands_beside_its_own_cells_only(
     dataset: str, method: str, protocol: str, figure: float | None
 ) -> None:
     one = cell(dataset=dataset, method=method, protocol=protocol)
-    assert CellResult(one, ()).paper == figure
+    assert one.paper == figure
 
 
 def test_rows_keep_the_order_of_the_cells_and_name_how_a_setting_came_to_be() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gcl_hard.experiments.config import CellConfig
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.reporting.words import points, values
 
 
@@ -11,8 +11,8 @@ def test_points_have_a_sign_and_zero_is_positive() -> None:
 
 
 def test_values_of_a_setting() -> None:
-    cells = [CellConfig(beta=b, contrast="two-view") for b in (10.0, 1.0, 10.0)]
+    cells = [GraphCell(beta=b, contrast="two-view") for b in (10.0, 1.0, 10.0)]
     assert values(cells, "beta") == "10, 1"
     assert values(cells, "augmentations") == "mask-attributes+perturb-edges"
     assert values(cells, "standardise") == "true"
-    assert values([CellConfig(method="ucl")], "beta") == ""
+    assert values([GraphCell(method="ucl")], "beta") == ""

@@ -52,7 +52,7 @@ def panels(n: int, *, height: float, sharey: bool) -> tuple[Figure, list[Axes]]:
 
 def legend(figure: Figure, key: list[Line2D]) -> None:
     """The key, above the panels."""
-    figure.legend(handles=key, loc="outside upper center", ncols=len(key), frameon=False,
+    figure.legend(handles=key, loc="outside upper center", ncols=min(len(key), 6), frameon=False,
                   fontsize=SMALL)  # fmt: skip
 
 

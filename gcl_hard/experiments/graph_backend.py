@@ -1,0 +1,86 @@
+"""Graphs, as experiments ask for them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gcl_hard.experiments import machine
+from gcl_hard.experiments.backends import Place
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
+from gcl_hard.graphs import GraphSet, datasets
+
+
+class GraphBackend:
+    """TU data sets, GIN and the two protocols; methods as in ``Backend``."""
+
+    def canonical_name(self, name: str) -> str:
+        """As the TUDataset site spells it."""
+        return datasets.canonical_name(name)
+
+    def key(self, cell: GraphCell) -> tuple[str, str]:
+        """Data set and kind of features."""
+        return cell.dataset, cell.features
+
+    def load(self, cell: GraphCell, data_dir: Path | None, device: torch.device) -> GraphSet:
+        """The set, on the device."""
+        return datasets.load(cell.dataset, data_dir=data_dir, features=cell.features).to(device)
+
+    def files(self, cell: GraphCell, data_dir: Path | None) -> list[Path]:
+        """The archive, or the files of an unpacked one."""
+        path = datasets.locate(cell.dataset, data_dir=data_dir).resolve()
+        return sorted(path.rglob("*")) if path.is_dir() else [path]
+
+    def facts(self, data: GraphSet) -> dict[str, Any]:
+        """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
+        return facts(data)
+
+    def resolved(self, cell: GraphCell, facts: dict[str, Any]) -> dict[str, Any]:
+        """Nothing more."""
+        return {}
+
+    def size(self, data: GraphSet) -> tuple[int, int]:
+        """Nodes and graphs."""
+        return data.n_nodes, data.n_graphs
+
+    def check(self, cell: GraphCell, data: GraphSet, *, inner: bool, device: torch.device) -> None:
+        """Every class must have members in every fold."""
+        from gcl_hard.evaluation import inner_holdout, outer_folds
+        from gcl_hard.evaluation.nested import inner_folds
+
+        labels = data.y.cpu().numpy()
+        for fold in outer_folds(labels, seed=0, n_folds=cell.folds):
+            part = inner_holdout(fold.train, labels, seed=0) if inner else fold
+            inner_folds(labels[part.train], n_inner=5, seed=0)
+
+    def run(self, job: Job, data: GraphSet, place: Place, on_epoch: OnEpoch) -> SeedScore:
+        """Train and score under the cell's protocol."""
+        from gcl_hard.experiments import protocols
+
+        cell = job.cell
+        assert isinstance(cell, GraphCell)
+        nodes = data.n_nodes / data.n_graphs * min(cell.batch_size, data.n_graphs)
+        machine.use_threads(place.threads, nodes, cell.dim * cell.layers, place.cores)
+        return protocols.run_seed(
+            cell, data, job.seed, inner=job.inner, n_jobs=place.threads or place.cores,
+            on_epoch=on_epoch,
+        )  # fmt: skip
+
+
+def facts(graphs: GraphSet) -> dict[str, Any]:
+    """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
+    digest = hashlib.sha256()
+    for tensor in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr):
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return {
+        "n_graphs": graphs.n_graphs,
+        "n_classes": graphs.n_classes,
+        "n_features": graphs.n_features,
+        "features": graphs.features,
+        "digest": digest.hexdigest()[:16],
+    }

@@ -1,0 +1,141 @@
+"""The settings of a cell on graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from gcl_hard.experiments.cell import Cell, LrSchedule
+from gcl_hard.experiments.paper import paper_accuracy
+from gcl_hard.losses import ContrastiveLoss, Objective
+
+Protocol = Literal["paper", "inductive"]
+Contrast = Literal["local-global", "two-view"]
+Readout = Literal["sum", "mean"]
+
+_ARCHITECTURE = ("layers", "dim", "readout")
+FLOORS: dict[str, tuple[str, ...]] = {
+    "majority": (),
+    "graph-size": ("standardise",),
+    "label-histogram": ("features", "standardise"),
+    "wl": ("features",),
+    "wl-oa": ("features",),
+    "untrained": ("features", "standardise", *_ARCHITECTURE),
+    "supervised": (
+        "features", *_ARCHITECTURE, "epochs", "batch_size", "lr", "lr_schedule", "weight_decay",
+        "data_seed",
+    ),
+}  # fmt: skip
+"""What needs no contrastive training, with the settings that it reads beside data set and folds.
+
+A floor is fitted to training folds alone, so its protocol is ``inductive``, whatever is asked."""
+
+
+@dataclass(frozen=True)
+class GraphCell(Cell):
+    """One cell on graphs. Field for field what the configs in ``configs/graphs`` state.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> GraphCell(method="ucl", beta=2.0).beta is None  # ucl has no β
+        True
+    """
+
+    floors: ClassVar[dict[str, tuple[str, ...]]] = FLOORS
+    floor_protocol: ClassVar[str] = "inductive"
+    words: ClassVar[dict[str, Any]] = {
+        "protocol": Protocol, "contrast": Contrast, "lr_schedule": LrSchedule, "readout": Readout,
+    }  # fmt: skip
+    least: ClassVar[dict[str, int]] = {
+        "batch_size": 2, "layers": 1, "dim": 1, "folds": 2, "beta_changes": 0, "data_seed": 0,
+    }  # fmt: skip
+    backend: ClassVar[Literal["graphs", "images"]] = "graphs"
+
+    dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are understood"] = "MUTAG"
+    method: Annotated[
+        str, "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau; or a floor: " + ", ".join(FLOORS)
+    ] = "hscl"
+    protocol: Annotated[Protocol, "paper (encoders see all graphs) or inductive"] = "paper"
+    epochs: Annotated[int, "passes over the graphs"] = 200
+    batch_size: Annotated[int, "graphs in a batch"] = 128
+    objective: Annotated[
+        Objective | None, "jsd (default of local-global) or infonce (of two-view)"
+    ] = None
+    contrast: Annotated[Contrast, "local-global (InfoGraph) or two-view"] = "local-global"
+    augmentations: Annotated[
+        tuple[str, ...] | None, "of two-view, in order (mask-attributes,perturb-edges)"
+    ] = None
+    strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
+    layers: Annotated[int, "layers of the GIN"] = 3
+    dim: Annotated[int, "width of a layer; embeddings are layers × dim wide"] = 32
+    readout: Annotated[Readout, "sum or mean over a graph's nodes"] = "sum"
+    features: Annotated[
+        str, "auto, labels, degree-onehot, degree-scalar, constant or attributes"
+    ] = "auto"
+    standardise: Annotated[bool, "whether the SVM sees standardised embeddings"] = True
+    folds: Annotated[int, "of the outer cross-validation"] = 10
+
+    def _check(self) -> None:
+        if self.features == "auto" and self.contrast != "two-view":
+            return
+        from gcl_hard.graphs.features import check_kind  # torch-geometric takes seconds
+
+        check_kind(self.features)
+        if self.contrast == "two-view":
+            from gcl_hard.graphs.augment import check_views
+
+            check_views(self.augmentations or (), self.strength or 0.0)
+
+    def _filled(self) -> dict[str, Any]:
+        two_view = self.contrast == "two-view"
+        objective = self.objective or ("infonce" if two_view else "jsd")
+        filled: dict[str, Any] = {"objective": objective}
+        if objective == "infonce" and self.temperature is None:
+            filled["temperature"] = 0.5
+        if not two_view:
+            return filled | {"augmentations": None, "strength": None}
+        filled["augmentations"] = self.augmentations or ("mask-attributes", "perturb-edges")
+        filled["strength"] = 0.2 if self.strength is None else self.strength
+        return filled
+
+    @property
+    def encoders(self) -> int:
+        """How many encoders a seed trains."""
+        if self.is_floor and self.method != "supervised":
+            return 0
+        return self.folds if self.protocol == "inductive" else 1
+
+    @property
+    def n_scores(self) -> int:
+        """One test accuracy a fold."""
+        return self.folds
+
+    @property
+    def can_select(self) -> bool:
+        """Where every fold has its own encoder, a part of its training graphs can be held out."""
+        return self.protocol == "inductive" and self.encoders > 0
+
+    @property
+    def paper(self) -> float | None:
+        """The paper's figure, percent; it has none for two views of a graph."""
+        if self.contrast != "local-global":
+            return None
+        return paper_accuracy(self.dataset, self.method, self.protocol)
+
+    def cost(self, size: tuple[int, int]) -> tuple[float, float]:
+        """Work in node-epochs, so that one bar's ETA holds over sets and methods.
+
+        The SVM of n graphs costs about 0.4 n² of them (measured on the sets of the paper).
+
+        Args:
+            size: nodes and graphs.
+        """
+        n_nodes, n_graphs = size
+        return n_nodes * self.epochs * self.encoders, 0.4 * n_graphs**2
+
+    def loss(self) -> ContrastiveLoss:
+        """The loss of this cell, made anew."""
+        return self._loss(self.objective or "jsd")

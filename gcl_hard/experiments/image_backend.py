@@ -1,0 +1,92 @@
+"""Images, as experiments ask for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import image_data, machine
+from gcl_hard.experiments.backends import Place
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.image_data import ImageData
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
+from gcl_hard.images import datasets, stem_for
+
+
+class ImageBackend:
+    """Image sets, ResNets and the one official split; methods as in ``Backend``."""
+
+    def canonical_name(self, name: str) -> str:
+        """As the set is commonly spelt."""
+        return datasets.canonical_name(name)
+
+    def key(self, cell: ImageCell) -> tuple[str, str, str, int | None]:
+        """Data set, splits and subset."""
+        return cell.dataset, cell.pretrain_split, cell.probe_split, cell.subset
+
+    def load(self, cell: ImageCell, data_dir: Path | None, device: torch.device) -> ImageData:
+        """The splits that the cell names, on the device."""
+        return image_data.image_data(cell, data_dir, device)
+
+    def files(self, cell: ImageCell, data_dir: Path | None) -> list[Path]:
+        """The archive, or the first files of a folder: of many thousands enough to tell."""
+        path = datasets.locate(cell.dataset, data_dir=data_dir)
+        if path is None:
+            return []
+        if path.is_dir():
+            return sorted(f for f in path.iterdir() if f.is_file())
+        return [path]
+
+    def facts(self, data: ImageData) -> dict[str, Any]:
+        """Sizes and a digest."""
+        return image_data.facts(data)
+
+    def resolved(self, cell: ImageCell, facts: dict[str, Any]) -> dict[str, Any]:
+        """The size of views and the stem that goes with it."""
+        size = cell.size or int(facts["side"])
+        if cell.is_floor and cell.method != "untrained":
+            return {"size": size}
+        return {"size": size, "stem": stem_for(size) if cell.stem == "auto" else cell.stem}
+
+    def size(self, data: ImageData) -> tuple[int, int]:
+        """Images to train on, and to score."""
+        return len(data.pretrain), len(data.probe) + len(data.test)
+
+    def check(self, cell: ImageCell, data: ImageData, *, inner: bool, device: torch.device) -> None:
+        """Labels where they are read, batches that fit, a precision that the device has."""
+        if inner:
+            data = data.held_out(0)
+        for name, part in ((cell.probe_split, data.probe), ("test", data.test)):
+            if bool((part.labels < 0).any()):
+                raise InputError(
+                    f"{cell.dataset}: split {name} has images without labels, and the probe reads "
+                    f"them; choose another --probe-split"
+                )
+        if len(torch.unique(data.probe.labels)) < 2:
+            raise InputError(f"{cell.dataset}: the training images are of one class only")
+        if cell.is_floor:
+            return
+        if cell.reads_labels and bool((data.pretrain.labels < 0).any()):
+            raise InputError(
+                f"{cell.dataset}: split {cell.pretrain_split} has images without labels, and "
+                f"{cell.method} reads them in training; choose another --pretrain-split or a "
+                f"method without labels (ucl, dcl, hucl, hcl)"
+            )
+        if cell.batch_size > len(data.pretrain):
+            raise InputError(
+                f"batch-size {cell.batch_size} is larger than the {len(data.pretrain)} images of "
+                f"{cell.dataset} to train on: lower it"
+            )
+        if cell.precision == "fp16" and device.type != "cuda":
+            raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
+
+    def run(self, job: Job, data: ImageData, place: Place, on_epoch: OnEpoch) -> SeedScore:
+        """Train and score."""
+        from gcl_hard.experiments import image_protocol
+
+        machine.use_threads(place.threads or place.cores, 0, 0)
+        return image_protocol.run_seed(job, data, place, on_epoch)

@@ -1,0 +1,156 @@
+"""The images of a cell: what the encoder is trained on, what the probe, and the test images."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import inner_holdout
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.images import ImageSet, Split
+from gcl_hard.images.datasets import KNOWN, load
+
+SUBSET_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ImageData:
+    """The images of a cell, on a device.
+
+    Attributes:
+        name: of the set.
+        pretrain: what the encoder is trained on.
+        probe: what the probe is trained on; the same object as ``pretrain`` where it is the same
+            split.
+        test: what the probe is scored on, once.
+        shared: int64 [n_probe], where each probe image is among those of ``pretrain``; −1 where
+            it is not.
+        n_classes: C.
+    """
+
+    name: str
+    pretrain: Split
+    probe: Split
+    test: Split
+    shared: Tensor
+    n_classes: int
+
+    @property
+    def side(self) -> int:
+        """Pixels of an image's side."""
+        return self.test.images.shape[-1]
+
+    def held_out(self, seed: int) -> ImageData:
+        """A fifth of the probe's images in the place of the test images, hidden from training.
+
+        Raises:
+            InputError: if a class is too small to be split.
+        """
+        labels = self.probe.labels.cpu().numpy()
+        fold = inner_holdout(np.arange(len(labels)), labels, seed=seed)
+        kept, hidden = torch.from_numpy(fold.train), torch.from_numpy(fold.test)
+        seen = torch.ones(len(self.pretrain), dtype=torch.bool)
+        places = self.shared[hidden]
+        seen[places[places >= 0]] = False
+        probe = self.probe.take(kept)
+        same = self.pretrain is self.probe
+        return replace(
+            self, pretrain=probe if same else self.pretrain.take(seen.nonzero().flatten()),
+            probe=probe, test=self.probe.take(hidden), shared=torch.full((len(kept),), -1),
+        )  # fmt: skip
+
+
+def image_data(cell: ImageCell, data_dir: Path | None, device: torch.device) -> ImageData:
+    """The images that a cell asks for.
+
+    Args:
+        cell: names the set, its splits and how many training images to keep.
+        data_dir: an offline mirror, or None.
+        device: where they shall lie.
+
+    Returns:
+        The images; a subset is the same stratified draw for every cell.
+
+    Raises:
+        InputError: if the set cannot be had, or has not the splits or images asked for.
+    """
+    names = dict.fromkeys((cell.pretrain_split, cell.probe_split, "test"))
+    found = load(cell.dataset, data_dir=data_dir, splits=tuple(names))
+    kept = {
+        name: _subset(found, name, cell.subset) for name in (cell.pretrain_split, cell.probe_split)
+    }
+    parts = {
+        name: found.split(name) if index is None else found.split(name).take(index)
+        for name, index in kept.items()
+    }
+    parts = {name: part.to(device) for name, part in parts.items()}
+    pretrain, probe = parts[cell.pretrain_split], parts[cell.probe_split]
+    return ImageData(
+        name=found.name, pretrain=pretrain, probe=probe, test=found.split("test").to(device),
+        shared=_shared(cell, found, kept), n_classes=found.n_classes,
+    )  # fmt: skip
+
+
+def _subset(found: ImageSet, name: str, n: int | None) -> Tensor | None:
+    """Ids of a stratified draw, ascending; None for all."""
+    if n is None:
+        return None
+    labels = found.split(name).labels
+    if n > len(labels):
+        raise InputError(f"subset {n} is more than the {len(labels)} images of {name}")
+    if n == len(labels):
+        return None
+    from sklearn.model_selection import train_test_split
+
+    try:
+        ids, _ = train_test_split(
+            np.arange(len(labels)), train_size=n, stratify=labels.numpy(), random_state=SUBSET_SEED
+        )
+    except ValueError as error:
+        raise InputError(f"subset {n} of {len(labels)} images: {error}") from error
+    return torch.from_numpy(np.sort(ids))
+
+
+def _shared(cell: ImageCell, found: ImageSet, kept: dict[str, Tensor | None]) -> Tensor:
+    """Where each probe image is among those of the pretraining split."""
+    n_probe = len(found.split(cell.probe_split))
+    probe = kept[cell.probe_split]
+    probe = torch.arange(n_probe) if probe is None else probe
+    if cell.pretrain_split == cell.probe_split:
+        return torch.arange(len(probe))
+    if not cell.pretrain_split.startswith(f"{cell.probe_split}+"):
+        return torch.full((len(probe),), -1)
+    place = torch.full((len(found.split(cell.pretrain_split)),), -1)  # "a+b" begins with "a"
+    pretrain = kept[cell.pretrain_split]
+    pretrain = torch.arange(len(place)) if pretrain is None else pretrain
+    place[pretrain] = torch.arange(len(pretrain))
+    return place[probe]
+
+
+def facts(data: ImageData) -> dict[str, Any]:
+    """Sizes and a digest of the images themselves.
+
+    ``n_official`` is how many training images the whole set has, where that is known.
+    """
+    digest = hashlib.sha256()
+    parts = {id(part): part for part in (data.pretrain, data.probe, data.test)}
+    for part in parts.values():
+        digest.update(part.images.cpu().contiguous().numpy().data)
+        digest.update(part.labels.cpu().numpy().data)
+    known = KNOWN.get(data.name)
+    return {
+        "n_pretrain": len(data.pretrain),
+        "n_train": len(data.probe),
+        "n_test": len(data.test),
+        "n_official": None if known is None else known.n_train,
+        "n_classes": data.n_classes,
+        "side": data.side,
+        "digest": digest.hexdigest()[:16],
+    }

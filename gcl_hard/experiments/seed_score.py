@@ -1,0 +1,76 @@
+"""What one seed of a cell gives, and what its making needs on every backend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from gcl_hard.evaluation import FoldScore
+
+OnEpoch = Callable[[int, float, float], None]
+"""Called with encoder (from 0), epochs done (a part of one too) and mean loss."""
+
+
+@dataclass(frozen=True)
+class SeedScore:
+    """What one seed of a cell gave.
+
+    Attributes:
+        folds: score of every outer fold, in order; of its inner hold-out if that was asked for.
+        final_losses: mean loss of the last epoch of every encoder trained, nats.
+        seconds_train: time in training, all encoders together.
+        seconds_eval: time in embedding and scoring.
+        curve: monitoring: epoch and accuracy in percent.
+    """
+
+    folds: tuple[FoldScore, ...]
+    final_losses: tuple[float, ...]
+    seconds_train: float
+    seconds_eval: float
+    curve: tuple[tuple[int, float], ...] = ()
+
+
+@contextmanager
+def weights_from(seed: int, member: int) -> Iterator[int]:
+    """Weights made inside come from this seed; yields another for augmentations.
+
+    The global random state is left as it was.
+    """
+    weights, views = np.random.SeedSequence([seed, member]).generate_state(2, np.uint64)
+    with torch.random.fork_rng(devices=[]):
+        # The CPU's alone: torch.manual_seed would reseed every GPU for good.
+        torch.default_generator.manual_seed(int(weights))
+        yield int(views >> 1)
+
+
+class Clock:
+    """Adds up the time since the last call to one of two accounts."""
+
+    def __init__(self, seconds_train: float = 0.0, seconds_eval: float = 0.0) -> None:
+        self.seconds_train, self.seconds_eval = seconds_train, seconds_eval
+        self._last = time.perf_counter()
+
+    def _lap(self) -> float:
+        now = time.perf_counter()
+        elapsed, self._last = now - self._last, now
+        return elapsed
+
+    def hand_over(self, notes: dict[str, Any]) -> None:
+        """Add both accounts to ``notes["seconds"]``, which may be older, and begin them anew."""
+        total = notes.get("seconds", [0.0, 0.0])
+        notes["seconds"] = [total[0] + self.seconds_train, total[1] + self.seconds_eval]
+        self.seconds_train = self.seconds_eval = 0.0
+
+    def train(self) -> None:
+        """What has passed was training."""
+        self.seconds_train += self._lap()
+
+    def evaluate(self) -> None:
+        """What has passed was scoring."""
+        self.seconds_eval += self._lap()

@@ -1,0 +1,328 @@
+"""Random views of images: crop, flip, colours, grey, blur and noise, each drawn per image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError
+
+JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
+ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop
+SIGMA = (0.1, 2.0)  # range of the blur's standard deviation, in pixels
+CHUNK = 2**24  # values counted at once
+
+Transform = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class ViewRecipe:
+    """How a view is made; the transforms come in the order of the fields.
+
+    Args:
+        crop: least share of the area that a random resized crop keeps, in (0, 1]; it is drawn from
+            [crop, 1], the aspect ratio from [3/4, 4/3]. 1 crops nothing.
+        flip: probability of a horizontal flip, in [0, 1].
+        jitter: strength of the colour jitter, in [0, 2]: brightness, contrast and saturation are
+            multiplied by factors from [max(0, 1 − jitter), 1 + jitter], the hue is turned by up to
+            jitter / 4 of the circle, in an order drawn once a batch. An image is jittered with
+            probability 0.8. 0 is off.
+        grayscale: probability of losing the colours, in [0, 1].
+        blur: probability of a Gaussian blur, in [0, 1]; σ is drawn from [0.1, 2] pixels, the
+            kernel is a tenth of the size, odd, at least 3.
+        noise: standard deviation ≥ 0 of Gaussian noise added to every value on the 0 … 1 scale.
+
+    Raises:
+        InputError: for a value out of its range.
+
+    Source:
+        The defaults are those of HCL's and H-SCL's code (``image/utils.py``), which follows Chen
+        et al. (2020), *SimCLR*, appendix A. H-SCL's text names noise in the place of grey and
+        blur: ``ViewRecipe(grayscale=0, blur=0, noise=...)``, its strength not given.
+
+    Example:
+        >>> ViewRecipe(blur=0.0).crop
+        0.08
+    """
+
+    crop: float = 0.08
+    flip: float = 0.5
+    jitter: float = 0.4
+    grayscale: float = 0.2
+    blur: float = 0.5
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.crop <= 1:
+            raise InputError(f"crop must be a share of the area in (0, 1], got {self.crop}")
+        for name in ("flip", "grayscale", "blur"):
+            p = getattr(self, name)
+            if not 0 <= p <= 1:
+                raise InputError(f"{name} must be a probability in [0, 1], got {p}")
+        if not 0 <= self.jitter <= 2:
+            raise InputError(f"jitter must be a strength in [0, 2], got {self.jitter}")
+        if not 0 <= self.noise < math.inf:
+            raise InputError(f"noise must be a standard deviation of at least 0, got {self.noise}")
+
+
+class Views(nn.Module):
+    """Makes one random view of each image, where the images lie.
+
+    view = (transformed(image / 255) − mean) / std. What is drawn for a view depends on the seed and
+    on its place in the batch, not on the device (noise apart); the global random state is left as
+    it was. Transforms that the recipe switches off cost nothing.
+
+    Args:
+        recipe: how a view is made.
+        size: of a view, in pixels, ≥ 2.
+        mean: of each of the three channels, on the 0 … 1 scale.
+        std: likewise, > 0; see :func:`channel_statistics`.
+
+    Raises:
+        InputError: for a size, mean or std that is out of range.
+
+    Source: Chen et al. (2020), *SimCLR*, appendix A.
+
+    Example:
+        >>> images = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8)
+        >>> views = Views(ViewRecipe(), size=32, mean=(0.5,) * 3, std=(0.5,) * 3)
+        >>> views(images, seed=0).shape, views(images, seed=0).equal(views(images, seed=1))
+        (torch.Size([4, 3, 32, 32]), False)
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self, recipe: ViewRecipe, *, size: int, mean: Sequence[float], std: Sequence[float]
+    ) -> None:
+        super().__init__()
+        if size < 2:
+            raise InputError(f"size must be at least 2 pixels, got {size}")
+        for name, values in (("mean", mean), ("std", std)):
+            if len(values) != 3 or not all(map(math.isfinite, values)):
+                raise InputError(f"{name} must be three finite numbers, got {tuple(values)}")
+        if min(std) <= 0:
+            raise InputError(f"std must be above 0, got {tuple(std)}; 1 for constant channels")
+        self.recipe = recipe
+        self.size = size
+        for name, values in (("mean", mean), ("std", std)):
+            row = torch.tensor(values, dtype=torch.float32).view(3, 1, 1)
+            self.register_buffer(name, row, persistent=False)
+        # A tuple, not a ModuleList: what kornia draws stays on the CPU wherever this module goes.
+        self._transforms = _transforms(recipe, size)
+
+    def forward(self, images: Tensor, *, seed: int) -> Tensor:
+        """One random view of each image.
+
+        Args:
+            images: uint8 [B, 3, H, W], on any device.
+            seed: in [0, 2⁶⁴).
+
+        Returns:
+            float32 [B, 3, size, size], normalised, on the images' device.
+
+        Raises:
+            InputError: for images of another shape or dtype, or a seed out of range.
+        """
+        _check(images)
+        if not 0 <= seed < 2**64:
+            raise InputError(f"seed must be in [0, 2^64), got {seed}")
+        with torch.no_grad(), _full_precision(images), _seeded(seed):
+            view = images.float() / 255
+            for transform in self._transforms:
+                view = transform(view)
+            return self._normalised(view)
+
+    def plain(self, images: Tensor) -> Tensor:
+        """The images themselves, as an evaluation sees them: resized if need be, normalised.
+
+        Args:
+            images: uint8 [B, 3, H, W], on any device.
+
+        Returns:
+            float32 [B, 3, size, size] on the images' device.
+
+        Raises:
+            InputError: for images of another shape or dtype.
+        """
+        _check(images)
+        with torch.no_grad(), _full_precision(images):
+            return self._normalised(_resized(images.float() / 255, self.size))
+
+    def _normalised(self, images: Tensor) -> Tensor:
+        mean, std = (row.to(images.device, torch.float32) for row in (self.mean, self.std))
+        return (images - mean) / std
+
+
+def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
+    """Each image's own box, resized to a square: antialiased bilinear, all images at once.
+
+    view[o, p] = Σ_hw R[o, h] C[p, w] image[h, w]: R and C resample the rows and the columns.
+
+    Args:
+        images: float [B, C, H, W].
+        boxes: [B, 4] of left, top, width, height in pixels, all inside the image.
+        size: of the result, in pixels.
+
+    Returns:
+        [B, C, size, size] of the images' dtype, as torchvision's ``resized_crop`` with antialias.
+
+    Example:
+        >>> image = torch.arange(16.0).view(1, 1, 4, 4)
+        >>> resized_crop(image, torch.tensor([[1, 2, 2, 2]]), size=2)
+        tensor([[[[ 9., 10.],
+                  [13., 14.]]]])
+    """
+    left, top, width, height = boxes.to(images.device, images.dtype).unbind(1)
+    across = _resampling(left, width, images.shape[3], size)
+    down = _resampling(top, height, images.shape[2], size)
+    return torch.einsum("bsh,bchw,bpw->bcsp", down, images, across)
+
+
+def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel on the 0 … 1 scale, from exact integer sums.
+
+    mean = Σv / (255 N), std = √(N Σv² − (Σv)²) / (255 N) over the N values v of a channel.
+
+    Args:
+        images: uint8 [n, 3, H, W], n ≥ 1: those that are trained on, no others.
+
+    Returns:
+        Three means and three standard deviations; 1 for a constant channel.
+
+    Raises:
+        InputError: for images of another shape or dtype, or none.
+
+    Example:
+        >>> channel_statistics(torch.tensor([0, 255], dtype=torch.uint8).expand(1, 3, 2, 2))
+        ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    """
+    _check(images)
+    if not images.numel():
+        raise InputError(f"images: expected at least one, got shape {list(images.shape)}")
+    counts = torch.zeros(3, 256, dtype=torch.int64, device=images.device)
+    step = max(1, CHUNK // images[0].numel())
+    for start in range(0, len(images), step):
+        for c, channel in enumerate(images[start : start + step].unbind(1)):
+            counts[c] += torch.bincount(channel.flatten(), minlength=256)
+    values = torch.arange(256, device=images.device)
+    total = (counts * values).sum(1).tolist()
+    squares = (counts * values * values).sum(1).tolist()
+    n = images[:, 0].numel()
+    spread = [
+        math.sqrt(n * sq - one * one) / (255 * n) for one, sq in zip(total, squares, strict=True)
+    ]
+    return tuple(one / (255 * n) for one in total), tuple(std or 1.0 for std in spread)
+
+
+def _check(images: Tensor) -> None:
+    """Refuse what is no batch of colour images, and say how to make one of it."""
+    shape = list(images.shape)
+    if images.dtype == torch.uint8 and images.ndim == 4 and shape[1] == 3:
+        return
+    if images.ndim == 4 and shape[3] == 3 and shape[1] != 3:
+        remedy = "put channels second: images.permute(0, 3, 1, 2)"
+    elif images.ndim == 4 and shape[1] == 1:
+        remedy = "repeat the grey channel: images.expand(-1, 3, -1, -1)"
+    elif images.ndim == 3:
+        one = "one image is a batch by images[None]"
+        grey = "repeat grey images as channels: images[:, None].expand(-1, 3, -1, -1)"
+        remedy = one if shape[0] == 3 else grey
+    elif images.is_floating_point():
+        remedy = "from 0..1 it is (images * 255).round().to(torch.uint8)"
+    else:
+        remedy = "a batch of colour images in bytes, 0 to 255"
+    raise InputError(f"images: expected uint8 [B, 3, H, W], got {images.dtype} {shape}; {remedy}")
+
+
+def _full_precision(images: Tensor) -> torch.autocast:
+    return torch.autocast(images.device.type, enabled=False)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Draws inside come from this seed; the global random state is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        # The CPU's alone: torch.manual_seed would reseed every GPU for good.
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _transforms(recipe: ViewRecipe, size: int) -> tuple[Transform, ...]:
+    """The transforms of a recipe, those that are off left out."""
+    from kornia import augmentation as kornia  # takes a quarter of a second
+
+    found: list[Transform] = [_Crop(recipe.crop, size)]
+    if recipe.flip:
+        found.append(kornia.RandomHorizontalFlip(p=recipe.flip))
+    if recipe.jitter:
+        s = recipe.jitter  # ColorJitter is torchvision's; kornia's ColorJiggle adds brightness
+        found.append(kornia.ColorJitter(s, s, s, s / 4, p=JITTERED))
+    if recipe.grayscale:
+        found.append(kornia.RandomGrayscale(p=recipe.grayscale))
+    if recipe.blur:
+        kernel = max(3, size // 10 | 1)
+        found.append(kornia.RandomGaussianBlur((kernel, kernel), SIGMA, p=recipe.blur))
+    if recipe.noise:
+        found.append(_Noise(recipe.noise))
+    return tuple(found)
+
+
+class _Crop:
+    """kornia's boxes, which are torchvision's, and our resize.
+
+    kornia's own resizes differ: ``slice`` loops over the images, ``resample`` lays the corners of
+    the box on those of the view; neither is antialiased.
+    """
+
+    def __init__(self, least: float, size: int) -> None:
+        from kornia.augmentation import RandomResizedCrop
+
+        self.size = size
+        self.boxes = RandomResizedCrop((size, size), (least, 1.0), ASPECT) if least < 1 else None
+
+    def __call__(self, images: Tensor) -> Tensor:
+        if self.boxes is None:
+            return _resized(images, self.size)
+        corners = self.boxes.generate_parameters(images.shape)["src"]
+        first, last = corners[:, 0], corners[:, 2]
+        return resized_crop(images, torch.cat([first, last - first + 1], dim=1), self.size)
+
+
+class _Noise:
+    """Drawn where the images lie; kornia's is drawn on the CPU and copied."""
+
+    def __init__(self, std: float) -> None:
+        self.std = std
+
+    def __call__(self, images: Tensor) -> Tensor:
+        generator = torch.Generator(images.device).manual_seed(int(torch.randint(2**62, ())))
+        noise = torch.randn(images.shape, generator=generator, device=images.device)
+        return images + self.std * noise
+
+
+def _resized(images: Tensor, size: int) -> Tensor:
+    if images.shape[2:] == (size, size):
+        return images
+    return nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
+
+
+def _resampling(start: Tensor, length: Tensor, n: int, size: int) -> Tensor:
+    """Weights [B, size, n] with which the n pixels of an axis make those of a resized part of it.
+
+    A triangle around each new pixel's centre, as wide as a new pixel and at least as an old one,
+    cut off at the part's ends.
+    """
+    scale = (length / size).view(-1, 1, 1)
+    old = torch.arange(n, device=start.device, dtype=start.dtype) - start.view(-1, 1, 1)
+    new = torch.arange(size, device=start.device, dtype=start.dtype).view(-1, 1)
+    distance = (old + 0.5 - (new + 0.5) * scale).abs() / scale.clamp(min=1)
+    inside = (old >= 0) & (old < length.view(-1, 1, 1))
+    weights = (1 - distance).clamp(min=0) * inside
+    return weights / weights.sum(dim=2, keepdim=True)

@@ -1,0 +1,235 @@
+"""Image classification sets as uint8 tensors: CIFAR, STL10, TinyImageNet, digits, your NAME.npz."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.images import reading, sources
+
+
+class Known(NamedTuple):
+    """The official sizes of a set."""
+
+    n_train: int
+    n_test: int
+    n_classes: int
+    side: int
+
+
+KNOWN: dict[str, Known] = {
+    "digits": Known(1_437, 360, 10, 8),
+    "CIFAR10": Known(50_000, 10_000, 10, 32),
+    "CIFAR100": Known(50_000, 10_000, 100, 32),
+    "STL10": Known(5_000, 8_000, 10, 96),
+    "TinyImageNet": Known(100_000, 10_000, 200, 64),
+}
+"""Sets with a reader of their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Some images with their labels.
+
+    Attributes:
+        images: uint8 [n, 3, S, S].
+        labels: int64 [n]; −1 where there is none.
+    """
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> Split:
+        """The same on a device."""
+        return Split(self.images.to(device), self.labels.to(device))
+
+    def take(self, index: Tensor) -> Split:
+        """The images of some ids, int64 [m], where they lie."""
+        index = index.to(self.labels.device)
+        return Split(self.images[index], self.labels[index])
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """An image classification set.
+
+    Attributes:
+        name: of the set.
+        splits: by name: ``train`` and ``test``; of STL10 also ``unlabeled`` and
+            ``train+unlabeled``, where they were asked for.
+        class_names: of labels 0, 1, ….
+    """
+
+    name: str
+    splits: dict[str, Split]
+    class_names: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.class_names)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the images."""
+        height, width = next(iter(self.splits.values())).images.shape[-2:]
+        return int(height), int(width)
+
+    @property
+    def whole(self) -> bool | None:
+        """Whether it has the official number of images; None where there is no such number."""
+        known = KNOWN.get(self.name)
+        if known is None:
+            return None
+        sizes = {name: len(split) for name, split in self.splits.items()}
+        expected = {"train": known.n_train, "test": known.n_test}
+        return all(sizes.get(name, n) == n for name, n in expected.items())
+
+    def split(self, name: str) -> Split:
+        """A split by name.
+
+        Raises:
+            InputError: if there is none of that name.
+        """
+        if name not in self.splits:
+            raise unknown(f"split of {self.name}", name, self.splits)
+        return self.splits[name]
+
+    def to(self, device: torch.device) -> ImageSet:
+        """The same on a device."""
+        return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
+
+
+def canonical_name(name: str) -> str:
+    """The name of a known set as this package spells it; any other name as it is.
+
+    Example:
+        >>> canonical_name("cifar-10"), canonical_name("tiny_imagenet"), canonical_name("Mine")
+        ('CIFAR10', 'TinyImageNet', 'Mine')
+    """
+    folded = {known.casefold(): known for known in KNOWN}
+    return folded.get(name.strip().casefold().replace("-", "").replace("_", ""), name.strip())
+
+
+def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
+    """Whether a name means images: a known set, or a NAME.npz in the folder given or the cache.
+
+    Args:
+        name: of a data set.
+        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
+
+    Returns:
+        True for images.
+
+    Example:
+        >>> is_image_set("cifar10"), is_image_set("MUTAG")
+        (True, False)
+    """
+    name = canonical_name(name)
+    return name in KNOWN or sources.npz_of(name, data_dir) is not None
+
+
+def locate(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    download: bool = True,
+) -> Path | None:
+    """The file or folder that a set is read from; None if it is part of a package.
+
+    Args:
+        name: of the set.
+        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
+        cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
+        download: whether the network may be asked.
+
+    Returns:
+        An existing path, or None.
+
+    Raises:
+        InputError: if the set cannot be had; the message lists what was tried.
+
+    Example:
+        >>> locate("digits") is None
+        True
+    """
+    name = canonical_name(name)
+    found = sources.find(
+        name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN
+    )
+    return None if found is None else found.path
+
+
+def load(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    download: bool = True,
+    splits: Sequence[str] = ("train", "test"),
+) -> ImageSet:
+    """Load an image set.
+
+    Looked for in this order: the folder given, the cache, the package (digits), the download. In
+    a folder, ``NAME.npz`` (capitals do not matter) comes before the layout of torchvision.
+
+    Args:
+        name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
+            of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
+            ``test_images``, ``test_labels``, and ``class_names`` [C] or none.
+        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
+        cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
+        download: whether the network may be asked.
+        splits: which to read: STL10's ``unlabeled`` and ``train+unlabeled`` are large.
+
+    Returns:
+        The set, on the CPU.
+
+    Raises:
+        InputError: if it cannot be had or used; the message says what was tried or is wrong.
+
+    Source:
+        Krizhevsky (2009) for CIFAR; Coates, Ng and Lee (2011) for STL10; Le and Yang (2015) for
+        TinyImageNet, whose validation images are the test split, the official one being without
+        labels; Alpaydin and Kaynak (1998) for the digits, scikit-learn's copy.
+
+    Example:
+        >>> digits = load("digits")
+        >>> digits.split("train").images.shape, digits.size
+        (torch.Size([1437, 3, 8, 8]), (8, 8))
+    """
+    name = canonical_name(name)
+    found = sources.find(
+        name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN
+    )
+    wanted = list(dict.fromkeys(splits))
+    if found is None:
+        arrays, class_names, where = *reading.digits(), "scikit-learn's digits"
+    else:
+        where = str(found.path)
+        arrays, class_names = reading.READERS[found.layout](found.path, name, wanted)
+    if missing := [split for split in wanted if split not in arrays]:
+        raise unknown(f"split of {name}", missing[0], arrays)
+    parts = {}
+    for split in wanted:
+        images, labels = arrays[split]
+        parts[split] = Split(
+            *reading.checked(images, labels, len(class_names), f"{where}: {split}")
+        )
+    sides = {part.images.shape[-1] for part in parts.values()}
+    if len(sides) > 1:
+        raise InputError(
+            f"{where}: images of different splits are of different size: "
+            f"{', '.join(f'{n} {p.images.shape[-1]} pixels' for n, p in parts.items())}"
+        )
+    return ImageSet(name, parts, class_names)

@@ -1,0 +1,179 @@
+"""The state of a training run on disk: written atomically, resumed to the bit on a CPU."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.places import written_whole
+
+SCHEMA_VERSION = 1
+MOST_NAMED = 5  # settings that a message about another run names
+
+State = dict[str, Any]
+
+
+class Checkpoint:
+    """One run's state on disk.
+
+    Args:
+        path: of the file.
+        run: what is trained, JSON-like; a file of another run is refused.
+        resume: whether a file that is there is gone on from; else it is written over.
+        every: least seconds between two writes, ≥ 0; 0 writes after every step.
+
+    Attributes:
+        notes: JSON-like, the caller's own; saved with the state and restored.
+
+    Raises:
+        InputError: for ``every`` below 0.
+
+    Example:
+        >>> checkpoint = Checkpoint(Path("run.ckpt"), {"lr": 0.1}, resume=True)
+        >>> checkpoint.load() is None  # there is none yet
+        True
+    """
+
+    def __init__(
+        self, path: Path, run: Mapping[str, Any], *, resume: bool = False, every: float = 600.0
+    ) -> None:
+        if not every >= 0:
+            raise InputError(f"every must be at least 0 seconds, got {every}")
+        self.path = path
+        self.run = _plain(dict(run))
+        self.resume = resume
+        self.every = every
+        self.notes: dict[str, Any] = {}
+        self._last = time.monotonic()
+
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self.path.exists()
+
+    def remove(self) -> None:
+        """Remove the file, if there is one."""
+        self.path.unlink(missing_ok=True)
+
+    def due(self) -> bool:
+        """Whether enough time has passed since the last write."""
+        return time.monotonic() - self._last >= self.every
+
+    def save(self, state: State) -> None:
+        """Write a state; whoever is killed meanwhile leaves the file before it whole.
+
+        Args:
+            state: tensors, numbers and words in plain containers.
+
+        Raises:
+            InputError: if the place cannot be written to; names it.
+        """
+        whole = {
+            "schema_version": SCHEMA_VERSION,
+            "torch": torch.__version__,
+            "run": self.run,
+            "notes": self.notes,
+            "state": state,
+        }
+        for leftover in self.path.parent.glob(f".{self.path.name}.*"):
+            leftover.unlink(missing_ok=True)  # half-written when a process was killed
+        with written_whole(self.path) as file:
+            torch.save(whole, file)
+        self._last = time.monotonic()
+
+    def load(self) -> State | None:
+        """The state to go on from; None if there is none, or none is asked for.
+
+        Raises:
+            InputError: for a file that is no whole checkpoint, of a newer version, or of another
+                run; says which, and what to do.
+        """
+        if not self.resume or not self.exists():
+            return None
+        try:
+            whole = torch.load(self.path, map_location="cpu", weights_only=True)
+            version, run, notes = whole["schema_version"], whole["run"], whole["notes"]
+            state: State = whole["state"]
+        except OSError as error:
+            raise InputError(f"cannot read {self.path}: {error.strerror or error}") from error
+        except Exception as error:  # of zip, of pickle, of what is missing inside
+            raise InputError(
+                f"{self.path} is truncated or no checkpoint ({type(error).__name__}): remove it "
+                f"to start over"
+            ) from error
+        if version != SCHEMA_VERSION:
+            older = isinstance(version, int) and version < SCHEMA_VERSION
+            raise InputError(
+                f"{self.path} is of checkpoint version {version}, and this gcl_hard reads "
+                f"{SCHEMA_VERSION}: " + ("" if older else "upgrade gcl_hard, or ")
+                + "remove the file to start over"
+            )  # fmt: skip
+        if run != self.run:
+            raise InputError(
+                f"{self.path} is of another run: {_differences(run, self.run)}; remove it to "
+                f"start over"
+            )
+        self.notes = notes
+        self._last = time.monotonic()
+        return state
+
+
+def random_state() -> State:
+    """Where the random generators of Python, NumPy and PyTorch stand, as tensors and numbers."""
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002 - users may draw from it
+    return {
+        "python": _plain(random.getstate()),
+        "numpy": [name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def restore_random_state(state: State) -> None:
+    """Set the generators to what :func:`random_state` returned."""
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.device_count() >= len(state["cuda"]):
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+@contextmanager
+def fits(path: Path, what: str) -> Iterator[None]:
+    """Turn an error of loading a part of a state into a message that names the file."""
+    try:
+        yield
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: its {what} does not fit what is trained ({str(error).splitlines()[0]}); "
+            f"remove it to start over"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """Containers as JSON has them, so that what is read equals what was written."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (str, int, float, bool, Tensor)) or value is None:
+        return value
+    raise InputError(f"a run is named by words and numbers, got {type(value).__name__}")
+
+
+def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    names = [n for n in (*ours, *theirs) if theirs.get(n) != ours.get(n)]
+    names = list(dict.fromkeys(names))
+    said = [f"{n} {theirs.get(n)} there, {ours.get(n)} here" for n in names[:MOST_NAMED]]
+    more = len(names) - MOST_NAMED
+    return ", ".join(said) + (f", and {more} more" if more > 0 else "")

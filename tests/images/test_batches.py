@@ -1,0 +1,100 @@
+"""Batches of images and partners of their classes, against counting and sorting by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+
+from gcl_hard.errors import InputError
+from gcl_hard.images.batches import ClassPairs, epoch_batches
+from gcl_hard.seeds import seeded
+
+LABELS = torch.tensor([0] * 7 + [1] * 5 + [2] * 9)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("batch_size", [2, 4, 10, 21])
+def test_batches_are_whole_and_seeded(batch_size: int, balanced: bool) -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        found = epoch_batches(LABELS, batch_size, seed=seed, epoch=epoch, balanced=balanced)
+        return [batch.tolist() for batch in found]
+
+    first = order(0, 1)
+    assert [len(batch) for batch in first] == [batch_size] * (21 // batch_size)
+    assert order(0, 1) == first
+    assert order(0, 2) != first
+    assert order(1, 1) != first
+    assert {i for batch in first for i in batch} <= set(range(21))
+
+
+def test_an_epoch_meets_every_image_at_most_once_and_leaves_out_less_than_a_batch() -> None:
+    met = [i for batch in epoch_batches(LABELS, 4, seed=3, epoch=1) for i in batch.tolist()]
+    assert len(set(met)) == len(met) == 20
+
+
+@pytest.mark.parametrize(("batch_size", "rest"), [(3, 0), (9, 0), (10, 1), (11, 2)])
+def test_balanced_batches_hold_classes_in_equal_parts(batch_size: int, rest: int) -> None:
+    for batch in epoch_batches(LABELS, batch_size, seed=0, epoch=1, balanced=True):
+        counts = Counter(LABELS[batch].tolist())
+        assert set(counts) == {0, 1, 2}
+        assert max(counts.values()) - min(counts.values()) == (1 if rest else 0)
+
+
+def test_balanced_batches_go_through_a_class_before_they_meet_an_image_again() -> None:
+    labels = torch.arange(40) % 4
+    met = [i for batch in epoch_batches(labels, 8, seed=1, epoch=2, balanced=True) for i in batch]
+    assert len({int(i) for i in met}) == 40
+    small = torch.tensor([0] * 30 + [1] * 2)  # class 1 is needed 16 times an epoch
+    times = Counter(
+        int(i)
+        for batch in epoch_batches(small, 4, seed=1, epoch=2, balanced=True)
+        for i in batch
+        if small[i] == 1
+    )
+    assert times == {30: 8, 31: 8}
+
+
+def test_more_classes_than_a_batch_has_places_take_turns() -> None:
+    labels = torch.arange(60) % 20
+    batches = epoch_batches(labels, 6, seed=0, epoch=1, balanced=True)
+    assert all(len(set(labels[batch].tolist())) == 6 for batch in batches)
+    assert len({int(labels[i]) for batch in batches for i in batch}) > 12
+
+
+@pytest.mark.parametrize(
+    ("labels", "batch_size", "balanced", "said"),
+    [
+        (LABELS, 1, False, "batch-size must be at least 2"),
+        (LABELS, 22, False, "batch-size 22 is larger than the 21 images"),
+        (torch.tensor([0, 1, -1, 0]), 2, True, "balanced batches need labels"),
+    ],
+)
+def test_batches_that_cannot_be_made_are_refused(
+    labels: torch.Tensor, batch_size: int, balanced: bool, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        epoch_batches(labels, batch_size, seed=0, epoch=1, balanced=balanced)
+
+
+def test_a_partner_is_any_other_image_of_the_class_equally_often() -> None:
+    labels = LABELS[torch.randperm(21, generator=seeded(5))]
+    pairs, drawn = ClassPairs(labels), Counter[tuple[int, int]]()
+    n = 3000
+    for step in range(n):
+        index = torch.arange(21)
+        drawn.update(zip(index.tolist(), pairs.draw(index, seeded(0, step)).tolist(), strict=True))
+    for i in range(21):
+        others = [j for j in range(21) if labels[j] == labels[i] and j != i]
+        assert {b for a, b in drawn if a == i} == set(others)
+        expected = n / len(others)
+        chi2 = sum((drawn[i, j] - expected) ** 2 / expected for j in others)
+        assert chi2 < 40  # 8 degrees of freedom at most: p < 1e-5
+
+
+def test_a_class_of_one_is_its_own_partner_and_missing_labels_are_refused() -> None:
+    pairs = ClassPairs(torch.tensor([4, 0, 4]))
+    assert pairs.draw(torch.tensor([1, 1, 0]), seeded(0)).tolist() == [1, 1, 2]
+    with pytest.raises(InputError, match="class-pairs need labels"):
+        ClassPairs(torch.tensor([0, -1]))
