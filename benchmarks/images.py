@@ -51,6 +51,7 @@ LOSS_ITEMS, WIDTH = 512, 128
 MB = 1e6
 
 T = TypeVar("T")
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,7 @@ WHOLE, ALONE = "step, whole", "step, network alone"
 STEPS = {WHOLE: whole_step, ALONE: network_alone}
 
 
-def backward_of(
-    loss: Callable[[Tensor, Tensor, Tensor], Tensor], n: int, device: torch.device
-) -> Callable[[], Tensor]:
+def backward_of(loss: Loss, n: int, device: torch.device) -> Callable[[], Tensor]:
     """Forward and backward of a loss from the same random rows at every call."""
     generator = torch.Generator().manual_seed(0)
     z1, z2 = torch.randn(2, n, WIDTH, generator=generator).to(device)
@@ -217,11 +216,12 @@ def measure_memory(setting: Setting, table: Table) -> None:
 def time_losses(device: torch.device, pairs: int, table: Table) -> None:
     """Ours against the published loop, forward and backward, after both gave the same value."""
     common = partial(published_loss, beta=1.0)
-    ours, *published = contenders = {
+    contenders: dict[str, Loss] = {
         "loss, ours": hscl(),
         "loss, published": partial(common, indicator=same_class_by_loop),
         "loss, published without the loop": partial(common, indicator=same_class_at_once),
     }
+    ours, *published = contenders
     calls = {name: backward_of(loss, LOSS_ITEMS, device) for name, loss in contenders.items()}
     for name in published:
         torch.testing.assert_close(calls[name](), calls[ours](), rtol=1e-5, atol=0)

@@ -1,7 +1,8 @@
 """H-SCL as its published program computes it, restated: a class indicator filled anchor by anchor.
 
 Scores, indicators and terms are dense n × n matrices of floats and lists of positions; the
-positions of ones are looked up in the indicators, and values are gathered there.
+positions of ones are looked up in the indicators, and values are gathered there. The published
+program does all of it on a GPU, where every anchor of the loop waits for the device.
 """
 
 from __future__ import annotations

@@ -117,11 +117,11 @@ def test_each_question_is_answered_at_the_head_of_one_page(question: str) -> Non
 
 def test_every_public_name_stands_in_the_api_page() -> None:
     import gcl_hard
-    from gcl_hard import evaluation, graphs
+    from gcl_hard import evaluation, graphs, images
 
     shown = set(re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
     constants = {"C_GRID", "K_GRID", "check_labels"}
-    for module in (gcl_hard, graphs, evaluation):
+    for module in (gcl_hard, graphs, images, evaluation):
         names = {f"{module.__name__}.{name}" for name in set(module.__all__) - constants}
         assert names <= shown, sorted(names - shown)
 

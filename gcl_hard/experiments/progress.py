@@ -39,7 +39,8 @@ class Bars:
             done = encoder * epochs + epoch
             mean = "" if math.isnan(loss) else f" loss {loss:.3f}"
             text = f"{job}{of} epoch {math.ceil(epoch)}/{epochs}{mean}"
-            self._bars.update(task, completed=done, description=text)
+            last = epoch == epochs  # drawn at once: what took less than a frame was there too
+            self._bars.update(task, completed=done, description=text, refresh=last)
             self._advance(job, done / total)
 
         return on_epoch

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from gcl_hard.evaluation import FoldScore
+if TYPE_CHECKING:
+    from gcl_hard.evaluation import FoldScore
 
 OnEpoch = Callable[[int, float, float], None]
 """Called with encoder (from 0), epochs done (a part of one too) and mean loss."""

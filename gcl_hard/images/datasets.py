@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.images import reading, sources
+from gcl_hard.images import reading, sources, tiny_imagenet
+from gcl_hard.images.checks import checked
 
 
 class Known(NamedTuple):
@@ -212,24 +213,38 @@ def load(
     found = sources.find(
         name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN
     )
-    wanted = list(dict.fromkeys(splits))
+    wanted = tuple(dict.fromkeys(splits))
+    where = "scikit-learn's digits" if found is None else str(found.path)
     if found is None:
-        arrays, class_names, where = *reading.digits(), "scikit-learn's digits"
+        arrays, class_names = reading.digits(wanted)
+    elif found.layout == "npz":
+        arrays, class_names = reading.from_npz(found.path, name, wanted)
+    elif found.layout == "torchvision":
+        arrays, class_names = reading.from_torchvision(found.path, name, wanted)
     else:
-        where = str(found.path)
-        arrays, class_names = reading.READERS[found.layout](found.path, name, wanted)
-    if missing := [split for split in wanted if split not in arrays]:
-        raise unknown(f"split of {name}", missing[0], arrays)
+        cache = sources.cache_folder(cache_dir)
+        arrays, class_names = tiny_imagenet.from_folders(found.path, wanted, cache)
     parts = {}
-    for split in wanted:
-        images, labels = arrays[split]
-        parts[split] = Split(
-            *reading.checked(images, labels, len(class_names), f"{where}: {split}")
-        )
-    sides = {part.images.shape[-1] for part in parts.values()}
-    if len(sides) > 1:
+    for split in wanted:  # one at a time: the largest is 2.7 GB
+        images, labels = arrays.pop(split)
+        parts[split] = Split(*checked(images, labels, len(class_names), f"{where}: {split}"))
+    _check_sizes(name, parts, len(class_names), where)
+    return ImageSet(name, parts, class_names)
+
+
+def _check_sizes(name: str, parts: dict[str, Split], n_classes: int, where: str) -> None:
+    sides = {split: part.images.shape[-1] for split, part in parts.items()}
+    if len(set(sides.values())) > 1:
         raise InputError(
             f"{where}: images of different splits are of different size: "
-            f"{', '.join(f'{n} {p.images.shape[-1]} pixels' for n, p in parts.items())}"
+            f"{', '.join(f'{split} {side} pixels' for split, side in sides.items())}"
         )
-    return ImageSet(name, parts, class_names)
+    known = KNOWN.get(name)
+    if known is None:
+        return
+    got = (n_classes, *set(sides.values()))
+    if got != (known.n_classes, known.side):
+        raise InputError(
+            f"{where} is not {name}: {got[0]} classes and {got[1]} pixels a side, where it has "
+            f"{known.n_classes} and {known.side}; give another set a name of its own"
+        )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -57,16 +60,11 @@ def cache_folder(cache_dir: str | Path | None = None) -> Path:
 
 
 def npz_of(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """A NAME.npz in the folder given or the cache; capitals do not matter.
-
-    Raises:
-        InputError: if the folder given is none.
-    """
-    given = given_folder(data_dir, files="NAME.npz or NAME.zip files")
-    for folder in (given, cache_folder()):
-        if folder is not None and (found := _npz(folder, name)) is not None:
-            return found
-    return None
+    """A NAME.npz in the folder given or the cache; capitals do not matter."""
+    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    folders = [Path(given).expanduser()] if given else []
+    found = (_npz(folder, name) for folder in (*folders, cache_folder()))
+    return next((path for path in found if path is not None), None)
 
 
 def find(
@@ -151,7 +149,7 @@ def _download(name: str, site: Site, folder: Path) -> Path:
     """Fetch and unpack into a temporary folder, then rename: the cache never holds half a set."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / site.folder
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+    with tempfile.TemporaryDirectory(dir=folder) as temporary, _patience():
         if site.layout == "torchvision":
             from torchvision import datasets
 
@@ -159,11 +157,26 @@ def _download(name: str, site: Site, folder: Path) -> Path:
         else:
             archive = Path(temporary) / f"{site.folder}.zip"
             with (
-                urllib.request.urlopen(site.url, timeout=TIMEOUT) as answer,
+                urllib.request.urlopen(site.url) as answer,
                 archive.open("wb") as file,
             ):
                 shutil.copyfileobj(answer, file)
             with zipfile.ZipFile(archive) as packed:
                 packed.extractall(temporary)  # zipfile keeps members inside the folder
-        (Path(temporary) / site.folder).replace(target)
+        try:
+            (Path(temporary) / site.folder).replace(target)
+        except OSError:
+            if not target.is_dir():  # else another process was faster
+                raise
     return target
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Connections give up after TIMEOUT: torchvision's downloads have no limit of their own."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)

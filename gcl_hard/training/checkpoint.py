@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import json
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -11,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.places import written_whole
@@ -49,7 +50,7 @@ class Checkpoint:
         if not every >= 0:
             raise InputError(f"every must be at least 0 seconds, got {every}")
         self.path = path
-        self.run = _plain(dict(run))
+        self.run: dict[str, Any] = _as_json("run", dict(run))
         self.resume = resume
         self.every = every
         self.notes: dict[str, Any] = {}
@@ -78,12 +79,12 @@ class Checkpoint:
         """
         whole = {
             "schema_version": SCHEMA_VERSION,
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "run": self.run,
-            "notes": self.notes,
+            "notes": _as_json("notes", self.notes),
             "state": state,
         }
-        for leftover in self.path.parent.glob(f".{self.path.name}.*"):
+        for leftover in self.path.parent.glob(f".{glob.escape(self.path.name)}.*"):
             leftover.unlink(missing_ok=True)  # half-written when a process was killed
         with written_whole(self.path) as file:
             torch.save(whole, file)
@@ -99,12 +100,15 @@ class Checkpoint:
         if not self.resume or not self.exists():
             return None
         try:
-            whole = torch.load(self.path, map_location="cpu", weights_only=True)
+            file = self.path.open("rb")
+        except OSError as error:
+            raise InputError(f"cannot read {self.path}: {error.strerror}") from error
+        try:
+            with file:
+                whole = torch.load(file, map_location="cpu", weights_only=True)
             version, run, notes = whole["schema_version"], whole["run"], whole["notes"]
             state: State = whole["state"]
-        except OSError as error:
-            raise InputError(f"cannot read {self.path}: {error.strerror or error}") from error
-        except Exception as error:  # of zip, of pickle, of what is missing inside
+        except Exception as error:  # of zip, of pickle, of a seek, of what is missing inside
             raise InputError(
                 f"{self.path} is truncated or no checkpoint ({type(error).__name__}): remove it "
                 f"to start over"
@@ -129,11 +133,12 @@ class Checkpoint:
 def random_state() -> State:
     """Where the random generators of Python, NumPy and PyTorch stand, as tensors and numbers."""
     name, keys, *rest = np.random.get_state()  # noqa: NPY002 - users may draw from it
+    version, internal, gauss = random.getstate()
     return {
-        "python": _plain(random.getstate()),
+        "python": [version, list(internal), gauss],
         "numpy": [name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest],
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],  # type: ignore[no-untyped-call]
     }
 
 
@@ -154,21 +159,21 @@ def fits(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        lines = str(error).split("\n")  # of a model the first says nothing, the second which weight
         raise InputError(
-            f"{path}: its {what} does not fit what is trained ({str(error).splitlines()[0]}); "
-            f"remove it to start over"
+            f"{path}: its {what} does not fit what is trained ({lines[:2][-1].strip()}); remove it "
+            f"to start over"
         ) from error
 
 
-def _plain(value: Any) -> Any:
-    """Containers as JSON has them, so that what is read equals what was written."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (str, int, float, bool, Tensor)) or value is None:
-        return value
-    raise InputError(f"a run is named by words and numbers, got {type(value).__name__}")
+def _as_json(name: str, value: dict[str, Any]) -> Any:
+    """What JSON makes of it, so that what is read equals what was written."""
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must be words and numbers in plain containers, as JSON has them: {error}"
+        ) from error
 
 
 def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,9 +21,11 @@ from gcl_hard.training.checkpoint import (
     restore_random_state,
 )
 
-CPU_MEMORY = r"DefaultCPUAllocator|not enough memory|can't allocate memory"
-
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
+
+# PyTorch has a class of error for a GPU's memory, and none for the CPU's or cuBLAS's
+MEMORY_ERRORS = (torch.OutOfMemoryError, MemoryError)
+MEMORY_WORDS = re.compile("can't allocate memory|not enough memory|out of memory|ALLOC_FAILED")
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def train(
     run = _Run(model, optimisation, torch.device(device), setting, checkpoint)
     model.train()
     for epoch in range(run.epoch, optimisation.epochs + 1):
-        run.train_epoch(epoch, batches(epoch) if not run.step else run.resumed(batches))
+        run.train_epoch(epoch, batches)
         run.end_epoch(epoch, on_epoch)
     return run.means
 
@@ -159,34 +160,50 @@ class _Run:
         if checkpoint is not None and (state := checkpoint.load()) is not None:
             self._restore(state, checkpoint.path)
 
-    def resumed(self, batches: Callable[[int], Iterable[Any]]) -> Iterator[Any]:
-        """The rest of an epoch that was stopped within: the batches done are drawn once more."""
-        restore_random_state(self.random_at_epoch)
-        found = iter(batches(self.epoch))
-        for _ in range(self.step):
-            next(found)
-        restore_random_state(self.random_now)
-        return found
-
-    def train_epoch(self, epoch: int, batches: Iterable[Any]) -> None:
+    def train_epoch(self, epoch: int, batches: Callable[[int], Iterable[Any]]) -> None:
         set_epoch: Callable[[int, int], None] | None = getattr(self.model, "set_epoch", None)
         if set_epoch is not None:
             set_epoch(epoch, self.optimisation.epochs)
-        if self.checkpoint is not None and not self.step:
-            self.random_at_epoch = random_state()
         self.epoch = epoch
-        for group in _groups(batches, self.optimisation.accumulate):
-            self._train_group(group)
-            if self.checkpoint is not None and self.checkpoint.due():
-                self._save()
+        group: Sequence[Any] = ()
+        try:
+            for group in _groups(self._open(batches), self.optimisation.accumulate):
+                self._train_group(group)
+                if self.checkpoint is not None and self.checkpoint.due():
+                    self._save()
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MEMORY_ERRORS) and not MEMORY_WORDS.search(str(error)):
+                raise
+            raise OutOfMemory(
+                f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{_size(group)}"
+                f"{_of(self.setting)}: lower batch-size (accumulate then averages several batches "
+                f"a step, each with fewer negatives), or use precision bf16 or a smaller encoder"
+            ) from error
+
+    def _open(self, batches: Callable[[int], Iterable[Any]]) -> Iterable[Any]:
+        """The batches of an epoch; of one that was stopped within, those still to be trained on."""
+        if self.checkpoint is None:
+            return batches(self.epoch)
+        if not self.step:
+            self.random_at_epoch = random_state()
+            return batches(self.epoch)
+        restore_random_state(self.random_at_epoch)
+        found = iter(batches(self.epoch))  # drawn once more, so that the rest is the same
+        drawn = sum(1 for _ in itertools.islice(found, self.step))
+        if drawn < self.step:
+            raise InputError(
+                f"{self.checkpoint.path} is {self.step} batches into epoch {self.epoch}, which has "
+                f"only {drawn}; remove it to start over"
+            )
+        restore_random_state(self.random_now)
+        return found
 
     def _train_group(self, group: Sequence[Any]) -> None:
         """One step of the optimiser, on the mean gradient of some batches."""
         self.wrapped_optimizer.zero_grad()
         for batch in group:
-            with _memory_of(self, batch):
-                loss = self.wrapped(batch)
-                self.fabric.backward(loss if len(group) == 1 else loss / len(group))
+            loss = self.wrapped(batch)
+            self.fabric.backward(loss if len(group) == 1 else loss / len(group))
             self.losses.append(loss.detach())
         self.wrapped_optimizer.step()
         self.step += len(group)
@@ -204,7 +221,7 @@ class _Run:
 
     def _save(self) -> None:
         assert self.checkpoint is not None
-        if self.losses and not bool(torch.stack(self.losses).isfinite().all()):
+        if not all(bool(x.isfinite().all()) for x in (*self.losses, *self.model.parameters())):
             return  # diverging: the last good state is worth more
         now = random_state()
         self.checkpoint.save({
@@ -245,21 +262,15 @@ def _groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
         yield group
 
 
-@contextmanager
-def _memory_of(run: _Run, batch: Any) -> Iterator[None]:
-    """Say what to lower when memory runs out."""
+def _size(group: Sequence[Any]) -> str:
+    """How many items a batch has, if it can say; the length of a tuple says something else."""
+    items = getattr(group[0], "labels", group[0]) if group else None
+    if isinstance(items, (tuple, list, dict)):
+        return ""
     try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        known = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-        if not known and not re.search(CPU_MEMORY, str(error)):
-            raise
-        size = f" of {len(batch)}" if hasattr(batch, "__len__") else ""
-        raise OutOfMemory(
-            f"out of memory in epoch {run.epoch}, batch {run.step + 1}{size}{_of(run.setting)}. "
-            f"Lower batch-size (which lowers the number of negatives; accumulate makes up for the "
-            f"gradient's noise, not for these), or use precision bf16 or a smaller encoder"
-        ) from error
+        return f" of {len(items)}"  # type: ignore[arg-type]
+    except TypeError:
+        return ""
 
 
 def _mean(losses: list[Tensor], epoch: int, setting: str) -> float:

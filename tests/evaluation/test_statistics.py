@@ -55,7 +55,7 @@ def test_t_test_equals_a_loop_in_plain_python(n, scale, test_share):
 @pytest.mark.parametrize("seed", range(5))
 def test_without_shared_samples_it_is_the_paired_t_test(seed):
     a, b = paired(12, seed)
-    ours, theirs = corrected_t_test(a, b, test_share=1e-14), stats.ttest_rel(a, b)
+    ours, theirs = corrected_t_test(a, b, test_share=0), stats.ttest_rel(a, b)
     interval = theirs.confidence_interval(0.95)
     assert ours.t == pytest.approx(theirs.statistic, rel=1e-9)
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-9)
@@ -301,7 +301,7 @@ GOOD = [0.8, 0.9, 0.7]
         ({"a": [0.8, np.nan, 0.7]}, "a: 1 of 3 values are NaN"),
         ({"b": [np.inf, 0.9, -np.inf]}, "b: 2 of 3 values are NaN, infinite"),
         ({"b": [1e200, 0.9, 0.7]}, "beyond 1e"),
-        ({"test_share": 0}, r"test_share=0: expected n_test / n_train, such as 1/9"),
+        ({"test_share": -1e-9}, r"test_share=-1e-09: expected n_test / n_train, such as 1/9"),
         ({"test_share": -0.1}, "test_share=-0.1"),
         ({"test_share": np.inf}, "test_share=inf"),
         ({"test_share": np.nan}, "test_share=nan"),
@@ -319,7 +319,7 @@ def test_bad_pairs_are_refused_by_name(change, message):
     ("call", "message"),
     [
         (lambda: corrected_interval([0.8], test_share=0.1), "values: expected 2 or more"),
-        (lambda: corrected_interval(GOOD, test_share=0.0), "test_share=0.0"),
+        (lambda: corrected_interval(GOOD, test_share=-0.5), "test_share=-0.5"),
         (lambda: corrected_interval(GOOD, test_share=0.1, level=1.5), "level=1.5"),
         (lambda: wilcoxon(GOOD, GOOD[:2]), "b: expected 3 numbers"),
         (lambda: wilcoxon(GOOD, [0.8, 0.9, np.nan]), "b: 1 of 3 values are NaN"),

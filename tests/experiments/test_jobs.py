@@ -49,7 +49,7 @@ def test_messages_tell_jobs_of_a_command_apart() -> None:
 @pytest.mark.parametrize("method", ["hscl", "ucl", "supervised"])
 def test_cost_grows_with_all_that_is_work(method: str, inner: bool) -> None:
     def cost(n_nodes: int = 3000, n_graphs: int = 200, **settings: Any) -> float:
-        return Job(inductive(method, **settings), 0, inner).cost(n_nodes, n_graphs)
+        return Job(inductive(method, **settings), 0, inner).cost((n_nodes, n_graphs))
 
     more = [cost(epochs=201), cost(folds=4), cost(n_nodes=3001), cost(n_graphs=201)]
     assert all(dear > cost() > 0 for dear in more)
@@ -57,11 +57,11 @@ def test_cost_grows_with_all_that_is_work(method: str, inner: bool) -> None:
 
 def test_cost_of_training_is_nodes_times_epochs_times_encoders() -> None:
     """Apart from scoring, which is the same for all: an inner encoder sees 4 of 5 graphs."""
-    scoring = Job(inductive("majority"), 0).cost(3000, 200)
+    scoring = Job(inductive("majority"), 0).cost((3000, 200))
     costs = [
-        Job(inductive(protocol="paper"), 0).cost(3000, 200),
-        Job(inductive(), 0).cost(3000, 200),
-        Job(inductive(), 0, inner=True).cost(3000, 200),
+        Job(inductive(protocol="paper"), 0).cost((3000, 200)),
+        Job(inductive(), 0).cost((3000, 200)),
+        Job(inductive(), 0, inner=True).cost((3000, 200)),
     ]
     expected = [3000 * 200, 3 * 3000 * 200, 0.8 * 3 * 3000 * 200]
     assert [cost - scoring for cost in costs] == pytest.approx(expected)
@@ -70,8 +70,8 @@ def test_cost_of_training_is_nodes_times_epochs_times_encoders() -> None:
 @pytest.mark.parametrize("method", FLOORS)
 def test_a_floor_without_an_encoder_costs_its_scoring_alone(method: str) -> None:
     cheap, same = inductive(method), inductive(method, epochs=9000)
-    assert 0 < Job(cheap, 0).cost(3000, 200) == Job(same, 0).cost(30_000, 200)
-    assert Job(cheap, 0).cost(3000, 200) < Job(inductive(epochs=1), 0).cost(3000, 200)
+    assert 0 < Job(cheap, 0).cost((3000, 200)) == Job(same, 0).cost((30_000, 200))
+    assert Job(cheap, 0).cost((3000, 200)) < Job(inductive(epochs=1), 0).cost((3000, 200))
 
 
 # What can be chosen inside training folds
@@ -115,7 +115,7 @@ def test_a_grid_of_all_three_is_one_group_a_method_and_data_set() -> None:
         [inductive(beta=1.0), inductive(beta=2.0, protocol="paper")],
         [inductive(beta=1.0), inductive(beta=2.0, dim=16)],
         [inductive(beta=1.0), inductive(beta=2.0, weight_decay=0.1)],
-        [inductive("hscl-tau", threshold_end=end) for end in (0.0, 0.1)],
+        [inductive("hscl-tau", dim=dim) for dim in (16, 32)],
         [inductive(method) for method in FLOORS],
         [inductive("untrained", dim=16), inductive("untrained", dim=32)],
         [inductive("supervised"), inductive("supervised", dim=16)],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcl_hard.experiments.cell import SELECTABLE
 from gcl_hard.experiments.cells import from_dict
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job, plan
@@ -358,7 +359,7 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
         "fold_accuracies", "accuracy_mean", "accuracy_std", "best_on_test", "optimism",
     ]  # fmt: skip
     assert [c["beta"] for c in selection["candidates"]] == [1.0, 2.0, 10.0]
-    assert all(set(c) == {"beta", "lr", "epochs"} for c in selection["candidates"])
+    assert all(set(c) == set(SELECTABLE) for c in selection["candidates"])
     assert selection["seeds"] == [0, 2]
     tables = [dict(zip(c["seeds"], c["fold_accuracies"], strict=True)) for c in content["cells"]]
     for seed, row, folds in zip(
@@ -383,4 +384,4 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
 def test_the_papers_figure_stands_beside_its_own_cells_only(
     settings: dict[str, Any], figure: float | None
 ) -> None:
-    assert CellResult(cell(**settings), ()).paper == figure
+    assert cell(**settings).paper == figure

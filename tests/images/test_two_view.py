@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 from gcl_hard.errors import InputError
+from gcl_hard.functional.hardening import Rows
 from gcl_hard.images.augment import ViewRecipe, Views
 from gcl_hard.images.datasets import Split
 from gcl_hard.images.encoders import projection_head, resnet, stem_for
@@ -27,6 +28,9 @@ def images(n: int, size: int = 8, seed: int = 0) -> Tensor:
 
 def views(recipe: ViewRecipe | None = None, size: int = 8) -> Views:
     return Views(recipe or ViewRecipe(), size=size, mean=(0.5,) * 3, std=(0.25,) * 3)
+
+
+MET = torch.ones(1, 1, dtype=torch.bool)
 
 
 class Flat(nn.Module):
@@ -142,23 +146,24 @@ def test_a_loss_of_ones_own_and_a_schedule() -> None:
     with pytest.raises(InputError, match="either loss or beta"):
         ImageContrast(Flat(), 6, loss=own, beta=1.0)
     model = ImageContrast(Flat(), 6, loss=contrastive_loss("hscl-tau"))
-    both, losses = pair(), []
+    losses: list[Tensor] = []
     for epoch in (1, 5):
         model.set_epoch(epoch, 5)
-        losses.append(model.eval()(both).item())
-    assert losses[0] != losses[1]
+        sampler = model.loss.sampler.current
+        losses.append(sampler.log_eta(Rows(torch.tensor([[-0.2]]), 0.5, torch.zeros(1, 1), MET)))
+    assert [row.item() for row in losses] == [0.0, -math.inf]  # −0.2 ≥ −0.5, and < 0
 
 
 def test_embeddings_are_the_encoders_in_eval_mode_and_change_nothing() -> None:
     model = ImageContrast(Flat(), 6)
     model(pair())  # running statistics
     model.head.eval()
-    before = copy.deepcopy(model.state_dict())
+    before = copy.deepcopy(dict(model.encoder.state_dict()))
     x, plain = images(7), views()
     z = model.embed(x, plain, batch_size=3)
     assert model.training
     assert not model.head.training
-    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
+    assert all(torch.equal(before[k], v) for k, v in model.encoder.state_dict().items())
     assert z.dtype == torch.float32
     assert not z.requires_grad
     model.eval()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import types
 
 import pytest
 import torch
 from torch import nn
 
 from gcl_hard import DivergenceError, InputError
+from gcl_hard.errors import OutOfMemory
 from gcl_hard.training.loop import Optimisation, train
 
 
@@ -62,6 +64,42 @@ def test_equals_adam_by_hand(schedule):
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize("accumulate", [2, 3, 4])
+def test_accumulated_gradients_equal_steps_on_mean_losses(accumulate):
+    batches = [(x, 3 * x + 1) for x in X.split(2)]  # 4: groups of 2 + 2, 3 + 1 and 4
+    model, by_hand, epochs, how = line(), line(), 5, {"lr": 0.05, "weight_decay": 0.1}
+    losses = train(model, lambda epoch: batches, Optimisation(epochs, accumulate=accumulate, **how))
+    optimizer = torch.optim.Adam(by_hand.parameters(), **how)
+    expected = []
+    for _ in range(epochs):
+        values = []
+        for first in range(0, 4, accumulate):
+            group = [by_hand(batch) for batch in batches[first : first + accumulate]]
+            optimizer.zero_grad()
+            torch.stack(group).mean().backward()
+            optimizer.step()
+            values += [loss.item() for loss in group]
+        expected.append(sum(values) / 4)
+    assert losses == pytest.approx(expected, rel=1e-6)
+    for ours, theirs in zip(model.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize(("accumulate", "drawn"), [(1, [1, 2, 3, 4]), (3, [3, 3, 3, 4])])
+def test_batches_are_drawn_no_earlier_than_they_are_needed(accumulate, drawn):
+    seen, so_far = [], []
+
+    def batches(epoch):
+        for x in X.split(2):
+            so_far.append(x)
+            yield x, x
+
+    model = line()
+    model.register_forward_pre_hook(lambda *_: seen.append(len(so_far)))
+    train(model, batches, Optimisation(1, accumulate=accumulate))
+    assert seen == drawn
+
+
 def test_tells_epochs_from_one_and_reports_progress():
     model, seen = line(), []
     losses = train(
@@ -92,10 +130,85 @@ def test_an_epoch_without_batches_is_an_error():
         train(line(), lambda epoch: [], Optimisation(1))
 
 
+class Hungry(nn.Module):
+    """Fails at the second batch of the second epoch."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(1))
+        self.error, self.calls = error, 0
+
+    def forward(self, batch):
+        self.calls += 1
+        if self.calls == 5:
+            if self.error is None:
+                torch.empty(2**60)  # what PyTorch says of the CPU's memory, whatever the version
+            else:
+                raise self.error
+        return self.w.sum()
+
+
+OUT = [
+    None,
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    RuntimeError("CUDA error: out of memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+]
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("error", OUT, ids=lambda error: type(error).__name__)
+def test_out_of_memory_says_where_and_what_to_lower(error, accumulate):
+    batches = [torch.zeros(7, 2)] * 3
+    with pytest.raises(OutOfMemory) as caught:
+        train(
+            Hungry(error), lambda epoch: batches, Optimisation(2, accumulate=accumulate),
+            setting="CIFAR10 ucl, seed 3",
+        )  # fmt: skip
+    said = str(caught.value)
+    assert "epoch 2, batch 2 of 7 (CIFAR10 ucl, seed 3)" in said
+    for what in ("batch-size", "accumulate", "fewer negatives", "bf16", "smaller encoder"):
+        assert what in said
+    assert isinstance(caught.value.__cause__, (MemoryError, RuntimeError))
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        (types.SimpleNamespace(labels=torch.arange(256)), "batch 2 of 256:"),
+        (range(9), "batch 2 of 9:"),
+        ((X, X), "batch 2:"),
+        (torch.tensor(1.0), "batch 2:"),
+        (object(), "batch 2:"),
+    ],
+)
+def test_out_of_memory_names_the_batch_size_if_it_is_known(batch, size):
+    with pytest.raises(OutOfMemory, match=size):
+        train(Hungry(MemoryError()), lambda epoch: [batch] * 3, Optimisation(2))
+
+
+def test_memory_may_run_out_while_a_batch_is_made():
+    def batches(epoch):
+        yield BATCHES[0]
+        torch.empty(2**60)
+
+    with pytest.raises(OutOfMemory, match="epoch 1, batch 2: lower batch-size"):
+        train(line(), batches, Optimisation(1))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes cannot be multiplied"), KeyError("x")])
+def test_other_errors_are_let_through(error):
+    with pytest.raises(type(error)) as caught:
+        train(Hungry(error), lambda epoch: BATCHES * 2, Optimisation(2))
+    assert caught.value is error
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"accumulate": 0}, "accumulate must be at least 1, got 0"),
         ({"lr": 0.0}, "lr must be"),
         ({"lr": math.nan}, "lr must be"),
         ({"weight_decay": -1.0}, "weight-decay must be"),

@@ -80,9 +80,9 @@ def notes(lines: Sequence[Line]) -> list[str]:
         found.append(
             "− ucl, − scl: differences in points. p: "
             + (
-                "paired t-test over seeds, "
+                "paired t-test over seeds"
                 if split
-                else "corrected resampled t-test on paired folds, "
+                else "corrected resampled t-test on paired folds"
             )
             + ", in brackets Wilcoxon's test over seeds; both Holm-corrected over what is compared "
             "with one control on one data set. ns: not significant at 5 %."

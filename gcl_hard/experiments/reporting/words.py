@@ -49,5 +49,5 @@ def values(cells: Iterable[Cell], name: str) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, tuple):
-        return "+".join(value)
+        return "+".join(map(_value, value))
     return f"{value:g}" if isinstance(value, float) else str(value).lower()

@@ -8,7 +8,7 @@ import pytest
 
 from gcl_hard.experiments.lines import lines
 from gcl_hard.experiments.reporting.rows import rows, rows_of_tests
-from gcl_hard.experiments.results import CellResult, Results
+from gcl_hard.experiments.results import Results
 from tests.experiments import record
 from tests.experiments.reporting.made import SEEDS, cell, results, shown
 

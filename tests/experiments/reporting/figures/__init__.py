@@ -23,7 +23,10 @@ def line(
 ) -> Line:  # fmt: skip
     found = None if mean is None else scores(mean, n)
     setting = setting if beta is None else f"β={beta:g}"
-    return Line(dataset, method, "paper", kind, setting, found, 2, paper=paper, beta=beta)
+    curve = () if mean is None else ((1, mean - 5.0), (2, mean))
+    return Line(
+        dataset, method, "paper", kind, setting, found, 2, paper=paper, beta=beta, curve=curve
+    )
 
 
 def drawn(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
