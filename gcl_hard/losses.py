@@ -242,8 +242,8 @@ class ContrastiveLoss(nn.Module):
         )  # fmt: skip
         if self.class_prior is not None:
             expected = neg.debiased(expected, objectives.softplus(t_pos), self.class_prior)
-        terms = objectives.jsd(expected, t_pos)[:, None]
-        return self._mean(terms, torch.ones_like(terms, dtype=torch.bool), empty)
+        own = torch.arange(len(t_pos), device=t_pos.device)
+        return self._mean(objectives.jsd(expected, t_pos), own, torch.ones_like(own), empty)
 
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
@@ -251,30 +251,41 @@ class ContrastiveLoss(nn.Module):
         return _unit(anchors) @ _unit(candidates).T / self.temperature
 
     def _loss(self, scores: _Scores) -> tuple[Tensor, Diagnostics]:
-        t_pos, is_positive = masked.at_positives(scores.t, scores.positive)
         expected, log_weight, empty = self._negative_side(scores)
-        if self.pooling == "logsumexp":
-            t_pos = masked.logsumexp(t_pos, is_positive)
-            is_positive = is_positive.any(1, keepdim=True)
+        t_pos, row, count = self._positive_side(scores)
+        if not isinstance(log_weight, float):
+            log_weight = log_weight[row]
         if self.objective == "infonce":
-            terms = objectives.infonce(expected, t_pos, log_weight)
+            terms = objectives.infonce(expected[row], t_pos, log_weight)
         else:
-            terms = objectives.jsd(expected, t_pos)
-        return self._mean(terms, is_positive, empty)
+            terms = objectives.jsd(expected[row], t_pos)
+        return self._mean(terms, row, count, empty)
+
+    def _positive_side(self, scores: _Scores) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of all pairs [P], the anchor of each [P], and how many pairs anchors have [A]."""
+        t, positive = scores.t, scores.positive
+        anchors = torch.arange(len(t), device=t.device)
+        if positive.dtype != torch.bool:
+            return t.gather(1, positive).flatten(), anchors, torch.ones_like(anchors)
+        count = positive.sum(1)
+        if self.pooling == "logsumexp":
+            some = (count > 0).nonzero().flatten()
+            return masked.logsumexp(t, positive)[some, 0], some, (count > 0).long()
+        # Most of the matrix is no pair: what is per pair is worked out on pairs alone.
+        return t.masked_select(positive), anchors.repeat_interleave(count), count
 
     def _mean(
-        self, terms: Tensor, is_positive: Tensor, empty: Tensor
+        self, terms: Tensor, row: Tensor, count: Tensor, empty: Tensor
     ) -> tuple[Tensor, Diagnostics]:
-        """Reduce terms [A, P] over what contributes."""
-        has_positive = is_positive.any(1)
-        contributes = is_positive & ~empty[:, None]
-        used = contributes.any(1)
+        """Reduce terms [P] of pairs, each of the anchor ``row``, over what contributes."""
+        contributes = ~empty[row]
+        used = (count > 0) & ~empty
         diagnostics = Diagnostics(
-            anchors=len(terms),
+            anchors=len(count),
             contributing=used.sum(),
             pairs=contributes.sum(),
             without_negative=empty.sum(),
-            without_positive=(~has_positive).sum(),
+            without_positive=(count == 0).sum(),
         )
         if self.on_empty == "raise" and not bool(used.all()):
             raise InputError(
@@ -283,11 +294,12 @@ class ContrastiveLoss(nn.Module):
             )
         if self.reduction == "pairs":
             return masked.mean(terms, contributes), diagnostics
-        per_anchor = torch.where(contributes, terms, 0.0).sum(1) / contributes.sum(1).clamp(min=1)
+        kept = torch.where(contributes, terms, 0.0)
+        per_anchor = kept.new_zeros(len(count)).index_add(0, row, kept) / count.clamp(min=1)
         return masked.mean(per_anchor, used), diagnostics
 
     def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
-        """E over negatives [A, 1] (its log for InfoNCE), log M, and anchors without negatives."""
+        """E over negatives [A] (its log for InfoNCE), log M, and anchors without negatives."""
         # What is not a candidate must not reach any function, or 0 · NaN comes back as gradient.
         t = torch.where(scores.others, scores.t, 0.0)
         infonce = self.objective == "infonce"
@@ -316,11 +328,11 @@ class ContrastiveLoss(nn.Module):
             expected = neg.expectation(log_q, objectives.softplus(t))
         if self.class_prior is not None:
             expected = self._debias(expected, scores, scale)
-        return expected[:, None], log_weight, empty
+        return expected, log_weight, empty
 
     def _log_weight(self, n_others: int, kept: Tensor, dtype: torch.dtype) -> float | Tensor:
         if self.weight == "kept":
-            return kept.sum(1, keepdim=True).to(dtype).log()
+            return kept.sum(1).to(dtype).log()
         return math.log(max(n_others, 1) if self.weight == "others" else self.weight)
 
     def _debias(self, expected: Tensor, scores: _Scores, scale: float | Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 import warnings
@@ -25,6 +26,7 @@ def answer(work: Callable[[], int], *, on_stop: str) -> int:
     """
     # torch-geometric uses torch.jit at import; the person at the keyboard cannot help it.
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
     try:
         return work()
     except GclHardError as error:

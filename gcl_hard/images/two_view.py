@@ -19,7 +19,7 @@ from gcl_hard.models import evaluating, loss_of, width
 from gcl_hard.seeds import seed_for, seeded
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: Fabric converts the views' precision in a copy
 class ViewPair:
     """Two views of each image of a batch.
 
