@@ -3,8 +3,8 @@
 A negative distribution is an admission rule times a hardening function; a loss is an objective
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
-Importing this package imports torch and nothing heavier; the graph backend is
-``gcl_hard.graphs``.
+Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``
+and ``gcl_hard.images``.
 """
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError

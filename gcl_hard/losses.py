@@ -253,8 +253,7 @@ class ContrastiveLoss(nn.Module):
     def _loss(self, scores: _Scores) -> tuple[Tensor, Diagnostics]:
         expected, log_weight, empty = self._negative_side(scores)
         t_pos, row, count = self._positive_side(scores)
-        if not isinstance(log_weight, float):
-            log_weight = log_weight[row]
+        log_weight = log_weight if isinstance(log_weight, float) else log_weight[row]
         if self.objective == "infonce":
             terms = objectives.infonce(expected[row], t_pos, log_weight)
         else:
@@ -262,7 +261,7 @@ class ContrastiveLoss(nn.Module):
         return self._mean(terms, row, count, empty)
 
     def _positive_side(self, scores: _Scores) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of all pairs [P], the anchor of each [P], and how many pairs anchors have [A]."""
+        """Scores of pairs [P], their anchors [P], and pairs of each anchor [A]: few of [A, C]."""
         t, positive = scores.t, scores.positive
         anchors = torch.arange(len(t), device=t.device)
         if positive.dtype != torch.bool:
@@ -271,7 +270,6 @@ class ContrastiveLoss(nn.Module):
         if self.pooling == "logsumexp":
             some = (count > 0).nonzero().flatten()
             return masked.logsumexp(t, positive)[some, 0], some, (count > 0).long()
-        # Most of the matrix is no pair: what is per pair is worked out on pairs alone.
         return t.masked_select(positive), anchors.repeat_interleave(count), count
 
     def _mean(
@@ -294,9 +292,8 @@ class ContrastiveLoss(nn.Module):
             )
         if self.reduction == "pairs":
             return masked.mean(terms, contributes), diagnostics
-        kept = torch.where(contributes, terms, 0.0)
-        per_anchor = kept.new_zeros(len(count)).index_add(0, row, kept) / count.clamp(min=1)
-        return masked.mean(per_anchor, used), diagnostics
+        total = terms.new_zeros(len(count)).index_add(0, row, terms.where(contributes, 0.0))
+        return masked.mean(total / count.clamp(min=1), used), diagnostics
 
     def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
         """E over negatives [A] (its log for InfoNCE), log M, and anchors without negatives."""

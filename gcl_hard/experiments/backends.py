@@ -33,6 +33,9 @@ class Running:
     save_encoder: bool = False
 
 
+DEFAULT_RUNNING = Running()
+
+
 def checkpoint_of(record: Path) -> Path:
     """Where a seed's state is kept while it is trained, by the file of its record."""
     return record.with_suffix(".ckpt")
@@ -77,8 +80,10 @@ class Backend(Protocol[C_contra, D]):
     def key(self, cell: C_contra) -> Hashable:
         """What of a cell decides which data are loaded."""
 
-    def load(self, cell: C_contra, data_dir: Path | None, device: torch.device) -> D:
-        """The data of a cell, on the device."""
+    def load(
+        self, cell: C_contra, data_dir: Path | None, device: torch.device, running: Running
+    ) -> D:
+        """The data of a cell, on the device unless workers prepare them."""
 
     def files(self, cell: C_contra, data_dir: Path | None) -> list[Path]:
         """What they are read from; empty if they are part of a package."""

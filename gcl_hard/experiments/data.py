@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gcl_hard.experiments.backends import backend_of
+from gcl_hard.experiments.backends import DEFAULT_RUNNING, Running, backend_of
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.records import write_json
 from gcl_hard.places import cache_root
@@ -25,12 +25,20 @@ class Data:
         device: where training happens.
         source: a digest of the source that reads the sets: what was known of a set is known for
             this source only.
+        running: how seeds are run.
     """
 
-    def __init__(self, data_dir: Path | None, device: torch.device, source: str) -> None:
+    def __init__(
+        self,
+        data_dir: Path | None,
+        device: torch.device,
+        source: str,
+        running: Running = DEFAULT_RUNNING,
+    ) -> None:
         self._data_dir = data_dir
         self._device = device
         self._source = source
+        self._running = running
         self._sets: dict[Hashable, Any] = {}
         self._facts: dict[Hashable, dict[str, Any]] = {}
 
@@ -43,7 +51,7 @@ class Data:
         backend = backend_of(cell)
         key = cell.backend, backend.key(cell)
         if key not in self._sets:
-            self._sets[key] = backend.load(cell, self._data_dir, self._device)
+            self._sets[key] = backend.load(cell, self._data_dir, self._device, self._running)
         return self._sets[key]
 
     def facts(self, cell: Cell) -> dict[str, Any]:

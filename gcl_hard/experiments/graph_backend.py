@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gcl_hard.experiments import machine
-from gcl_hard.experiments.backends import Place
+from gcl_hard.experiments.backends import Place, Running
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
@@ -27,7 +27,9 @@ class GraphBackend:
         """Data set and kind of features."""
         return cell.dataset, cell.features
 
-    def load(self, cell: GraphCell, data_dir: Path | None, device: torch.device) -> GraphSet:
+    def load(
+        self, cell: GraphCell, data_dir: Path | None, device: torch.device, running: Running
+    ) -> GraphSet:
         """The set, on the device."""
         return datasets.load(cell.dataset, data_dir=data_dir, features=cell.features).to(device)
 

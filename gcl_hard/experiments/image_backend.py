@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation import inner_holdout
 from gcl_hard.experiments import image_data, machine
-from gcl_hard.experiments.backends import Place
+from gcl_hard.experiments.backends import Place, Running
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
-from gcl_hard.images import datasets, stem_for
+from gcl_hard.images import datasets
 
 
 class ImageBackend:
@@ -28,9 +30,11 @@ class ImageBackend:
         """Data set, splits and subset."""
         return cell.dataset, cell.pretrain_split, cell.probe_split, cell.subset
 
-    def load(self, cell: ImageCell, data_dir: Path | None, device: torch.device) -> ImageData:
-        """The splits that the cell names, on the device."""
-        return image_data.image_data(cell, data_dir, device)
+    def load(
+        self, cell: ImageCell, data_dir: Path | None, device: torch.device, running: Running
+    ) -> ImageData:
+        """The splits that the cell names, on the device; with workers only the test images."""
+        return image_data.image_data(cell, data_dir, device, stay=running.workers > 0)
 
     def files(self, cell: ImageCell, data_dir: Path | None) -> list[Path]:
         """The archive, or the first files of a folder: of many thousands enough to tell."""
@@ -50,7 +54,7 @@ class ImageBackend:
         size = cell.size or int(facts["side"])
         if cell.is_floor and cell.method != "untrained":
             return {"size": size}
-        return {"size": size, "stem": stem_for(size) if cell.stem == "auto" else cell.stem}
+        return {"size": size, "stem": cell.stem_at(size)}
 
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""
@@ -66,8 +70,7 @@ class ImageBackend:
                     f"{cell.dataset}: split {name} has images without labels, and the probe reads "
                     f"them; choose another --probe-split"
                 )
-        if len(torch.unique(data.probe.labels)) < 2:
-            raise InputError(f"{cell.dataset}: the training images are of one class only")
+        _check_classes(cell, data)
         if cell.is_floor:
             return
         if cell.reads_labels and bool((data.pretrain.labels < 0).any()):
@@ -90,3 +93,27 @@ class ImageBackend:
 
         machine.use_threads(place.threads or place.cores, 0, 0)
         return image_protocol.run_seed(job, data, place, on_epoch)
+
+
+def _check_classes(cell: ImageCell, data: ImageData) -> None:
+    """What the probe would refuse hours later."""
+    known = torch.unique(data.probe.labels)
+    if len(known) < 2:
+        raise InputError(f"{cell.dataset}: the training images are of one class only")
+    strange = data.test.labels[~torch.isin(data.test.labels, known)]
+    if len(strange):
+        raise InputError(
+            f"{cell.dataset}: class {int(strange[0])} is among the test images and not among the "
+            f"{len(data.probe)} images of {cell.probe_split} that the probe is trained on"
+        )
+    chooses = cell.probe == "logistic" or len(cell.probe_lr) > 1
+    if cell.method == "majority" or not chooses:
+        return
+    labels = data.probe.labels.cpu().numpy()
+    try:
+        inner_holdout(np.arange(len(labels)), labels, seed=0)
+    except InputError as error:
+        raise InputError(
+            f"{cell.dataset}: the probe is chosen on a part of its {len(labels)} training images: "
+            f"{error}; give more of them, or one --probe-lr, which needs no choice"
+        ) from error

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell, LrSchedule, flag
+from gcl_hard.experiments.cell import Cell, LrSchedule, defaults, flag
 from gcl_hard.experiments.paper import paper_accuracy
 from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import method
@@ -22,10 +23,8 @@ Probe = Literal["adam", "logistic"]
 FABRIC: dict[str, Precision] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 DEFAULT_FLIP = 0.5
 
-_PROBE = (
-    "probe", "probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size", "probe_split",
-    "subset",
-)  # fmt: skip
+_ADAM = ("probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size")
+_PROBE = ("probe", *_ADAM, "probe_split", "subset")
 FLOORS: dict[str, tuple[str, ...]] = {
     "majority": ("probe_split", "subset"),
     "pixels": (*_PROBE, "size"),
@@ -103,16 +102,11 @@ class ImageCell(Cell):
     probe_batch_size: Annotated[int, "of adam"] = 512
 
     def _check(self) -> None:
-        from gcl_hard.evaluation import ProbeRecipe
         from gcl_hard.images import ViewRecipe
 
         ViewRecipe(
             crop=self.crop, flip=self.flip or 0.0, jitter=self.jitter, grayscale=self.grayscale,
             blur=self.blur, noise=self.noise,
-        )  # fmt: skip
-        ProbeRecipe(
-            solver=self.probe, rates=self.probe_lr, weight_decay=self.probe_weight_decay,
-            epochs=self.probe_epochs, batch_size=self.probe_batch_size,
         )  # fmt: skip
         for name in ("pretrain_split", "probe_split"):
             if getattr(self, name) == "test":
@@ -125,14 +119,37 @@ class ImageCell(Cell):
             "temperature": 0.5 if self.temperature is None else self.temperature,
             "positives": self.positives or method(self.method).positives,
             "flip": self._flip(),
-            "probe_lr": tuple(map(float, self.probe_lr)),
+            **self._probe(),
         }
+
+    def _as_floor(self) -> dict[str, Any]:
+        read = self.floors[self.method.casefold()]
+        return super()._as_floor() | {k: v for k, v in self._probe().items() if k in read}
+
+    def _probe(self) -> dict[str, Any]:
+        """Settings of the probe in one form: rates in order, and of adam alone."""
+        rates = tuple(sorted({float(rate) for rate in self.probe_lr}))
+        if not rates or not all(0 < rate < math.inf for rate in rates):
+            raise InputError(f"probe-lr must be finite numbers above 0, got {self.probe_lr}")
+        if self.probe_weight_decay < 0:
+            raise InputError(
+                f"probe-weight-decay must be at least 0, got {self.probe_weight_decay}"
+            )
+        if self.probe == "logistic":
+            return {name: defaults(ImageCell)[name] for name in _ADAM}
+        return {"probe_lr": rates, "probe_weight_decay": float(self.probe_weight_decay)}
 
     def _flip(self) -> float:
         """A mirrored digit is no digit."""
         if self.flip is not None:
             return self.flip
         return 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
+
+    def stem_at(self, size: int) -> Literal["cifar", "imagenet"]:
+        """The stem for views of a size in pixels."""
+        from gcl_hard.images import stem_for
+
+        return stem_for(size) if self.stem == "auto" else self.stem
 
     @property
     def encoders(self) -> int:

@@ -22,7 +22,7 @@ SUBSET_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """The images of a cell, on a device.
+    """The images of a cell; the test images lie on the device to train on.
 
     Attributes:
         name: of the set.
@@ -63,17 +63,20 @@ class ImageData:
         same = self.pretrain is self.probe
         return replace(
             self, pretrain=probe if same else self.pretrain.take(seen.nonzero().flatten()),
-            probe=probe, test=self.probe.take(hidden), shared=torch.full((len(kept),), -1),
+            probe=probe, test=self.probe.take(hidden).to(self.test.images.device), shared=torch.full((len(kept),), -1),
         )  # fmt: skip
 
 
-def image_data(cell: ImageCell, data_dir: Path | None, device: torch.device) -> ImageData:
+def image_data(
+    cell: ImageCell, data_dir: Path | None, device: torch.device, *, stay: bool = False
+) -> ImageData:
     """The images that a cell asks for.
 
     Args:
         cell: names the set, its splits and how many training images to keep.
         data_dir: an offline mirror, or None.
         device: where they shall lie.
+        stay: whether all but the test images stay on the CPU, for lack of memory on the device.
 
     Returns:
         The images; a subset is the same stratified draw for every cell.
@@ -90,7 +93,8 @@ def image_data(cell: ImageCell, data_dir: Path | None, device: torch.device) -> 
         name: found.split(name) if index is None else found.split(name).take(index)
         for name, index in kept.items()
     }
-    parts = {name: part.to(device) for name, part in parts.items()}
+    if not stay:
+        parts = {name: part.to(device) for name, part in parts.items()}
     pretrain, probe = parts[cell.pretrain_split], parts[cell.probe_split]
     return ImageData(
         name=found.name, pretrain=pretrain, probe=probe, test=found.split("test").to(device),

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments.backends import Place
 from gcl_hard.experiments.image_cell import ImageCell
@@ -27,7 +27,6 @@ from gcl_hard.images import (
     Views,
     channel_statistics,
     resnet,
-    stem_for,
 )
 from gcl_hard.places import written_whole
 from gcl_hard.seeds import seed_for
@@ -87,11 +86,10 @@ def build(cell: ImageCell, data: ImageData, seed: int) -> Encoding:
         The model, on the device of the images.
     """
     size = cell.size or data.side
-    stem = stem_for(size) if cell.stem == "auto" else cell.stem
     loss = ImageCell(method="ucl").loss() if cell.is_floor else cell.loss()
     with weights_from(seed, 0) as view_seed:
         model = ImageContrast(
-            resnet(cell.encoder, stem=stem), loss=loss, one_forward=cell.forward == "fused",
+            resnet(cell.encoder, stem=cell.stem_at(size)), loss=loss, one_forward=cell.forward == "fused",
             channels_last=cell.channels_last,
         )  # fmt: skip
     device = data.test.images.device
@@ -211,13 +209,18 @@ class _Monitor:
         assert isinstance(job.cell, ImageCell)
         self._cell, self._encoding, self._every = job.cell, encoding, every
         self._parts = [data.probe, data.test]
-        if every and not job.inner:
-            labels = data.probe.labels.cpu().numpy()
-            share = min(SHARE, QUERIES / len(labels))
+        self._device = data.test.images.device
+        if not every or job.inner:
+            return
+        labels = data.probe.labels.cpu().numpy()
+        share = min(SHARE, QUERIES / len(labels))
+        try:
             fold = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=share)
-            self._parts = [
-                data.probe.take(torch.from_numpy(ids)) for ids in (fold.train, fold.test)
-            ]
+        except InputError:  # a class too small to leave an image out: no reason not to train
+            self._every = 0
+        else:
+            ids = [torch.from_numpy(part) for part in (fold.train, fold.test)]
+            self._parts = [data.probe.take(part) for part in ids]
 
     def look(self, epoch: int, notes: dict[str, Any]) -> None:
         """Add a point to the curve in ``notes``, if this epoch has one."""
@@ -228,7 +231,7 @@ class _Monitor:
         known, asked = (part.labels.cpu().numpy() for part in self._parts)
         accuracy = weighted_knn(
             bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
-            device=str(self._parts[0].images.device),
+            device=str(self._device),
         )  # fmt: skip
         notes.setdefault("curve", []).append((epoch, 100 * accuracy))
 
@@ -268,13 +271,17 @@ def pixels(views: Views, split: Split) -> Floats:
 def save_encoder(job: Job, encoding: Encoding, place: Place) -> None:
     """Keep a trained encoder beside its record, as ``torch.load(…, weights_only=True)`` reads it.
 
-    The file holds ``encoder`` (its state dict), ``config``, ``seed``, and ``mean`` and ``std`` of
-    the channels that its images were normalised by.
+    The file holds ``encoder`` (its state dict), ``config``, ``seed``, the ``stem`` and ``size`` of
+    views that "auto" came to, and ``mean`` and ``std`` of the channels.
     """
+    cell = job.cell
+    assert isinstance(cell, ImageCell)
     state = {
         "encoder": encoding.model.encoder.state_dict(),
-        "config": asdict(job.cell),
+        "config": asdict(cell),
         "seed": job.seed,
+        "stem": cell.stem_at(encoding.views.size),
+        "size": encoding.views.size,
         "mean": encoding.views.mean.flatten().tolist(),
         "std": encoding.views.std.flatten().tolist(),
     }

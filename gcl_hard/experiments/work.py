@@ -59,7 +59,10 @@ class Worker:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.data = Data(setting.data_dir, torch.device(setting.device), setting.versions["source"])
+        self.data = Data(
+            setting.data_dir, torch.device(setting.device), setting.versions["source"],
+            setting.running,
+        )  # fmt: skip
 
     def finished(self, job: Job) -> records.Record | None:
         """The saved record of a job, if it is of these data and new enough."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,7 @@ def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:
 
 def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tuple[str, ...]]:
     """A mirror file: ``SPLIT_images``, ``SPLIT_labels``, and ``class_names`` or none."""
-    try:
-        stored = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is truncated or no .npz file ({error}): copy it anew") from error
-    if not isinstance(stored, NpzFile):
-        raise InputError(f"{path} is a single array: numpy.savez writes .npz files of named ones")
-    with stored:
+    with _opened(path) as stored:
         if "train_webp" in stored.files:
             raise InputError(
                 f"{path} is packed; unpack it with the unpack.py that lies beside it: python "
@@ -59,6 +54,20 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
         check_splits(name, splits, list(dict.fromkeys([*PLAIN, *also])))
         arrays = {split: _npz_split(stored, path, split) for split in splits}
         return arrays, _class_names(stored, path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[NpzFile]:
+    with ExitStack() as stack:
+        try:  # opened here, for NumPy leaves a file open that it does not accept
+            stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"{path} is truncated or no .npz file ({error}): copy it anew"
+            ) from error
+        if not isinstance(stored, NpzFile):
+            raise InputError(f"{path} is one array: numpy.savez writes .npz files of named ones")
+        yield stack.enter_context(stored)
 
 
 def _npz_split(stored: NpzFile, path: Path, split: str) -> tuple[Images, Labels]:
@@ -81,7 +90,7 @@ def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
         return tuple(_array(stored, path, "class_names").ravel().astype(str).tolist())
     keys = [key for key in stored.files if key.endswith("_labels")]
     labels = [part for key in keys if (part := _array(stored, path, key)).dtype.kind in "iu"]
-    top = max((int(part.max(initial=-1)) for part in labels), default=-1)
+    top = max((int(part.max()) for part in labels if part.size), default=-1)
     if top >= (n := sum(part.size for part in labels)) > 0:
         raise InputError(
             f"{path}: there is a label {top}, and only {n} images: number the classes 0, 1, …, or "

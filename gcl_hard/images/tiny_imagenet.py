@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,12 +31,12 @@ def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays
     kept = cache / f"{NAME}-{_mark(path)}.npz"
     if kept.is_file():
         return from_npz(kept, NAME, splits)
-    names = tuple(sorted(_lines(path / "wnids.txt")))
+    names = tuple(sorted(_text(path / "wnids.txt").split()))
     listed = {"train": _by_class, "test": _annotated}
     arrays = {split: _decoded(listed[split](path, names), split) for split in splits}
     if set(arrays) == set(PLAIN):
-        stored = {f"{split}_images": images for split, (images, _) in arrays.items()}
-        stored |= {f"{split}_labels": labels for split, (_, labels) in arrays.items()}
+        stored: dict[str, Any] = {f"{split}_images": arrays[split][0] for split in PLAIN}
+        stored |= {f"{split}_labels": arrays[split][1] for split in PLAIN}
         with suppress(InputError), written_whole(kept) as file:  # no room: decode next time too
             np.savez(file, class_names=np.array(names), **stored)
     return arrays, names
@@ -47,10 +48,10 @@ def _mark(path: Path) -> str:
     return hashlib.sha256("\n".join([str(path.resolve()), *ages]).encode()).hexdigest()[:12]
 
 
-def _lines(file: Path) -> list[str]:
+def _text(file: Path) -> str:
     if not file.is_file():
         raise InputError(f"there is no {file}: unpack {NAME} anew")
-    return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _by_class(path: Path, names: Sequence[str]) -> Listed:
@@ -70,7 +71,7 @@ def _annotated(path: Path, names: Sequence[str]) -> Listed:
     file = path / "val" / "val_annotations.txt"
     label_of = {wnid: label for label, wnid in enumerate(names)}
     listed: Listed = []
-    for number, line in enumerate(_lines(file), start=1):
+    for number, line in enumerate(_text(file).splitlines(), start=1):
         words = line.split("\t")
         if len(words) < 2 or words[1] not in label_of:
             raise InputError(

@@ -12,7 +12,7 @@ from gcl_hard.experiments.reporting.pick import (
     label_aware,
     protocols,
 )
-from gcl_hard.experiments.reporting.words import count, of_images
+from gcl_hard.experiments.reporting.words import count, of_images, test_name
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -82,7 +82,7 @@ def _caption(lines: Sequence[Line]) -> str:
         parts.append("Best on test: the best of several settings there, no estimate.")
     if any("ucl" in line.tests for line in lines):
         split = of_images(lines[0].protocol)
-        test = "paired t-test over seeds" if split else "corrected resampled t-test on paired folds"
+        test = test_name(lines[0].protocol) + ("" if split else " on paired folds")
         parts.append(
             rf"$^{{*}}$: differs from ucl at {100 * LEVEL:.0f}\,\% ({test}, "
             "Holm-corrected per data set); bold: the highest mean of a trained "

@@ -16,7 +16,13 @@ from gcl_hard.experiments.reporting.markdown import choices, markdown_table, mar
 from gcl_hard.experiments.reporting.origin import origin
 from gcl_hard.experiments.reporting.pick import protocols
 from gcl_hard.experiments.reporting.rows import DIFFERENCE_HEADS, rows_of_tests
-from gcl_hard.experiments.reporting.words import count, of_images, training_part, values
+from gcl_hard.experiments.reporting.words import (
+    count,
+    of_images,
+    test_name,
+    training_part,
+    values,
+)
 from gcl_hard.experiments.results import Results, Selection
 
 ALT = {
@@ -165,7 +171,9 @@ def _images(results: Results) -> str:
             official = known[0].get("n_official")
             part = official is not None and n_train < official
             of = f" of {official:,}" if part else ""
-            said.append(f"{name}: {n_train:,}{of} training and {n_test:,} test images")
+            seen = {f"views of {d['size']} pixels, stem {d['stem']}" for d in known if "stem" in d}
+            images = f"{name}: {n_train:,}{of} training and {n_test:,} test images"
+            said.append(", ".join([images, *sorted(seen)]))
     return f"{'; '.join(said)}." if said else ""
 
 
@@ -186,7 +194,7 @@ def _protocol(
         body = [(row.dataset, row.method, *row[3:]) for row in tested]
         parts.append(
             '<details markdown="1">\n<summary>Differences from ucl and scl, with p-values'
-            "</summary>\n\nPoints; ns: not significant. p of the corrected resampled t-test, in "
+            f"</summary>\n\nPoints; ns: not significant. p of the {test_name(protocol)}, in "
             "brackets of Wilcoxon's test over seeds, both Holm-corrected.\n\n"
             f"{markdown_table(heads, body, texts=2)}\n\n</details>"
         )

@@ -15,7 +15,7 @@ from gcl_hard.experiments.reporting.rows import (
     rows,
     rows_of_tests,
 )
-from gcl_hard.experiments.reporting.words import of_images
+from gcl_hard.experiments.reporting.words import of_images, test_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -78,12 +78,8 @@ def notes(lines: Sequence[Line]) -> list[str]:
         found.append("Floors see training folds alone, so they stand under both protocols.")
     if any(line.tests for line in lines):
         found.append(
-            "− ucl, − scl: differences in points. p: "
-            + (
-                "paired t-test over seeds"
-                if split
-                else "corrected resampled t-test on paired folds"
-            )
+            f"− ucl, − scl: differences in points. p: {test_name(lines[0].protocol)}"
+            + ("" if split else " on paired folds")
             + ", in brackets Wilcoxon's test over seeds; both Holm-corrected over what is compared "
             "with one control on one data set. ns: not significant at 5 %."
         )

@@ -31,6 +31,11 @@ def training_part(protocol: str) -> str:
     return "training images" if of_images(protocol) else "training folds"
 
 
+def test_name(protocol: str) -> str:
+    """Of the test whose p-values stand first."""
+    return "paired t-test over seeds" if of_images(protocol) else "corrected resampled t-test"
+
+
 def points(value: float) -> str:
     """A difference, with its sign."""
     return f"{value:+z.1f}"

@@ -20,13 +20,15 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     panels,
 )
 from gcl_hard.experiments.reporting.pick import datasets, grid
+from gcl_hard.experiments.reporting.words import of_images
 
 
 def accuracy_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
     """Mean accuracies with 95 % intervals, one panel a data set, methods down.
 
     The interval is that of :attr:`Line.interval`. What was best on the test folds is hollow, being
-    no estimate; a diamond is the paper's figure; open lines are absent.
+    no estimate; a diamond is the paper's figure; open lines are absent. So is the majority class of
+    images: on a scale that holds it, nothing else is told apart.
 
     Args:
         lines: of any protocols.
@@ -36,6 +38,8 @@ def accuracy_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
         The figure; None without a finished seed.
     """
     shown = [line for line in lines if line.protocol == protocol and line.scores]
+    if of_images(protocol):
+        shown = [line for line in shown if line.method != "majority"]
     if not shown:
         return None
     rows, sets = grid(shown), datasets(shown)
