@@ -62,9 +62,12 @@ class ImageData:
         probe = self.probe.take(kept)
         same = self.pretrain is self.probe
         return replace(
-            self, pretrain=probe if same else self.pretrain.take(seen.nonzero().flatten()),
-            probe=probe, test=self.probe.take(hidden).to(self.test.images.device), shared=torch.full((len(kept),), -1),
-        )  # fmt: skip
+            self,
+            pretrain=probe if same else self.pretrain.take(seen.nonzero().flatten()),
+            probe=probe,
+            test=self.probe.take(hidden).to(self.test.images.device),
+            shared=torch.full((len(kept),), -1),
+        )
 
 
 def image_data(

@@ -89,8 +89,8 @@ def build(cell: ImageCell, data: ImageData, seed: int) -> Encoding:
     loss = ImageCell(method="ucl").loss() if cell.is_floor else cell.loss()
     with weights_from(seed, 0) as view_seed:
         model = ImageContrast(
-            resnet(cell.encoder, stem=cell.stem_at(size)), loss=loss, one_forward=cell.forward == "fused",
-            channels_last=cell.channels_last,
+            resnet(cell.encoder, stem=cell.stem_at(size)), loss=loss,
+            one_forward=cell.forward == "fused", channels_last=cell.channels_last,
         )  # fmt: skip
     device = data.test.images.device
     encoding = Encoding(model.to(device), views_of(cell, data).to(device), view_seed)
