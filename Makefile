@@ -42,8 +42,9 @@ spell: venv
 types: venv ## mypy --strict
 	$(BIN)/mypy
 
-test: venv ## pytest: offline, no GPU, minutes
-	$(BIN)/python -m pytest
+# One thread a process: busy processes with several each only wait for each other.
+test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4
 
 check: lint types test ## lint, types, test
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.command import answer, shown
 from gcl_hard.experiments.options import parse_bench
 
+STOPPED = "stopped; finished seeds are saved, the same command continues"
+UNDER_WAY = ", with --resume also a seed under way, from its last checkpoint"
 QUICK = "A quick look, with few seeds and epochs: these are not results."
 
 
@@ -21,9 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0; 2 if something was wrong with the input or a seed diverged; 130 after
         Ctrl-C.
     """
+    given = sys.argv[1:] if arguments is None else list(arguments)
 
     def work() -> int:
-        given = sys.argv[1:] if arguments is None else list(arguments)
         options = parse_bench(given)
         from rich.console import Console
 
@@ -49,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"error: {failure}", file=sys.stderr)
         return 2 if outcome.failures else 0
 
-    return answer(work, on_stop="stopped; finished seeds are saved, the same command continues")
+    return answer(work, on_stop=lambda: STOPPED + UNDER_WAY * (backend_for(given) == "images"))
 
 
 if __name__ == "__main__":

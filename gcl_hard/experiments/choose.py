@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,7 @@ def backend_for(arguments: Sequence[str]) -> Literal["graphs", "images"]:
         >>> backend_for(["--dataset=CIFAR10"]), backend_for(["--table", "1"]), backend_for([])
         ('images', 'images', 'graphs')
     """
-    from gcl_hard.images.datasets import is_image_set
+    from gcl_hard.images.datasets import KNOWN, is_image_set
 
     given = {"dataset": "", "table": "", "data-dir": ""}
     for path in _values(arguments, "config"):
@@ -37,7 +38,8 @@ def backend_for(arguments: Sequence[str]) -> Literal["graphs", "images"]:
     for name in given:
         given[name] = ([given[name], *_values(arguments, name)])[-1]
     names = [name.strip() for name in given["dataset"].split(",") if name.strip()]
-    of_images = [name for name in names if is_image_set(name, given["data-dir"] or None)]
+    folder = given["data-dir"] or None
+    of_images = [n for n in names if is_image_set(n, folder) or _nearly(n, KNOWN)]
     if of_images and len(of_images) < len(names):
         of_graphs = [name for name in names if name not in of_images]
         raise InputError(
@@ -55,6 +57,12 @@ def backend_for(arguments: Sequence[str]) -> Literal["graphs", "images"]:
             f"--table {given['table']} is of {table}, and {', '.join(names)} of {found}"
         )
     return table
+
+
+def _nearly(name: str, known: Iterable[str]) -> bool:
+    """Whether an image set is misspelt: its flags are those of images, and its message too."""
+    folded = [one.casefold() for one in known]
+    return bool(difflib.get_close_matches(name.casefold(), folded, cutoff=0.75))
 
 
 def _values(arguments: Iterable[str], name: str) -> Iterator[str]:

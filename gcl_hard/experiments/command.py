@@ -14,12 +14,12 @@ STOPPED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
 
-def answer(work: Callable[[], int], *, on_stop: str) -> int:
+def answer(work: Callable[[], int], *, on_stop: Callable[[], str]) -> int:
     """Do a door's work.
 
     Args:
         work: returns the exit status.
-        on_stop: what to say after Ctrl-C.
+        on_stop: gives what to say after Ctrl-C.
 
     Returns:
         The exit status: 2 for an error of ours, which is printed as one message.
@@ -33,7 +33,7 @@ def answer(work: Callable[[], int], *, on_stop: str) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\n{on_stop}", file=sys.stderr)
+        print(f"\n{on_stop()}", file=sys.stderr)
         return STOPPED
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
@@ -17,6 +18,7 @@ from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
 from gcl_hard.images import datasets
+from gcl_hard.methods import method
 
 
 class ImageBackend:
@@ -79,6 +81,11 @@ class ImageBackend:
                 f"{cell.method} reads them in training; choose another --pretrain-split or a "
                 f"method without labels (ucl, dcl, hucl, hcl)"
             )
+        if method(cell.method).admit == "other_labels" and not _several(data.pretrain.labels):
+            raise InputError(
+                f"{cell.dataset}: split {cell.pretrain_split} is of one class only, and "
+                f"{cell.method} takes its negatives from other classes"
+            )
         if cell.batch_size > len(data.pretrain):
             raise InputError(
                 f"batch-size {cell.batch_size} is larger than the {len(data.pretrain)} images of "
@@ -97,10 +104,9 @@ class ImageBackend:
 
 def _check_classes(cell: ImageCell, data: ImageData) -> None:
     """What the probe would refuse hours later."""
-    known = torch.unique(data.probe.labels)
-    if len(known) < 2:
+    if not _several(data.probe.labels):
         raise InputError(f"{cell.dataset}: the training images are of one class only")
-    strange = data.test.labels[~torch.isin(data.test.labels, known)]
+    strange = data.test.labels[~torch.isin(data.test.labels, data.probe.labels)]
     if len(strange):
         raise InputError(
             f"{cell.dataset}: class {int(strange[0])} is among the test images and not among the "
@@ -117,3 +123,8 @@ def _check_classes(cell: ImageCell, data: ImageData) -> None:
             f"{cell.dataset}: the probe is chosen on a part of its {len(labels)} training images: "
             f"{error}; give more of them, or one --probe-lr, which needs no choice"
         ) from error
+
+
+def _several(labels: Tensor) -> bool:
+    """Whether there are two classes or more."""
+    return bool((labels != labels[0]).any())

@@ -13,7 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import InputError
 
-PACKAGES = ("gcl-hard", "torch", "torch-geometric", "scikit-learn", "numpy")
+PACKAGES = (
+    "gcl-hard", "torch", "torch-geometric", "torchvision", "kornia", "scikit-learn", "numpy",
+)  # fmt: skip
 
 
 def choose_device(asked: str) -> torch.device:

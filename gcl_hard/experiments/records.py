@@ -39,6 +39,8 @@ class Record:
         finished: date, UTC, ISO 8601.
         inner: whether accuracies are of hold-outs inside the training folds, by which settings
             are chosen, and not of the test folds.
+        curve: monitoring of images: epochs and accuracies in percent of nearest neighbours among
+            training images. No number of a table comes from it.
     """
 
     config: dict[str, Any]

@@ -63,9 +63,11 @@ def notes(lines: Sequence[Line]) -> list[str]:
             "paper's way and no estimate of accuracy on new data."
         )
     if any(line.kind == "inside" for line in lines):
-        part = "the training images" if split else "every training fold"
+        part = "each seed" if split else "every training fold"
+        of = "the training images" if split else "it"
         found.append(
-            f"inside: {part} chose its own setting on a fifth of it that the encoder had not seen."
+            f"inside: {part} chose its own setting on a fifth of {of} that the encoder had not "
+            "seen."
         )
     optimism = [
         f"{line.dataset} {line.method} {line.optimism:+.1f}"

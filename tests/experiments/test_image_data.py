@@ -1,0 +1,198 @@
+"""The images of a cell: stratified subsets, hold-outs hidden from all training, digests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.image_data import ImageData, facts, image_data
+from gcl_hard.images import Split, load
+
+CPU = torch.device("cpu")
+SIDE, CLASSES = 4, 3
+SIZES = {"train": 60, "extra": 45, "unlabeled": 30, "test": 24}
+
+
+def numbered(first: int, n: int) -> np.ndarray:
+    """Images that tell their number: the first two pixels of each channel spell it."""
+    images = np.zeros((n, SIDE, SIDE, 3), np.uint8)
+    ids = np.arange(first, first + n)
+    images[:, 0, 0], images[:, 0, 1] = (ids // 256)[:, None], (ids % 256)[:, None]
+    return images
+
+
+def numbers(split: Split) -> list[int]:
+    found = split.images[:, 0, 0, :2].int()
+    return (256 * found[:, 0] + found[:, 1]).tolist()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A mirror whose images are numbered: train 0 …, extra 1000 …, unlabeled 2000 …, test 3000 …"""
+    arrays: dict[str, Any] = {}
+    for k, (name, n) in enumerate(SIZES.items()):
+        arrays[f"{name}_images"] = numbered(1_000 * k, n)
+        arrays[f"{name}_labels"] = np.arange(n) % CLASSES
+    del arrays["unlabeled_labels"]
+    np.savez(tmp_path / "numbered.npz", **arrays)
+    return tmp_path
+
+
+def data(folder: Path, **settings: Any) -> ImageData:
+    return image_data(ImageCell(dataset="numbered", **settings), folder, CPU)
+
+
+# Splits and subsets
+
+
+def test_splits_are_those_named(folder: Path) -> None:
+    found = data(folder, method="ucl", pretrain_split="unlabeled", probe_split="extra")
+    assert numbers(found.pretrain) == list(range(2_000, 2_030))
+    assert numbers(found.probe) == list(range(1_000, 1_045))
+    assert numbers(found.test) == list(range(3_000, 3_024))
+    assert (found.side, found.n_classes) == (SIDE, CLASSES)
+    assert (found.pretrain.labels == -1).all()
+    same = data(folder)
+    assert same.pretrain is same.probe
+
+
+def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"'extar'; did you mean extra"):
+        data(folder, probe_split="extar")
+
+
+@pytest.mark.parametrize("n", [100, 200, 1_400])
+def test_a_subset_keeps_the_shares_of_the_classes(n: int) -> None:
+    whole = load("digits").split("train")
+    found = image_data(ImageCell(subset=n), None, CPU)
+    assert len(found.probe) == n
+    expected = whole.labels.bincount() * n / len(whole)
+    assert (found.probe.labels.bincount() - expected).abs().max() < 1
+    seen = {image.numpy().tobytes() for image in whole.images}
+    assert {image.numpy().tobytes() for image in found.probe.images} <= seen
+    assert len(found.test) == 360
+
+
+def test_a_subset_is_the_same_for_all_cells(folder: Path) -> None:
+    plain = numbers(data(folder, subset=12).probe)
+    assert plain == sorted(set(plain))
+    for settings in (
+        {"method": "ucl", "epochs": 3, "data_seed": 7},
+        {"method": "majority"},
+        {"method": "ucl", "pretrain_split": "unlabeled"},
+    ):
+        assert numbers(data(folder, subset=12, **settings).probe) == plain
+
+
+@pytest.mark.parametrize("n", [None, 60])
+def test_all_images_are_kept_in_their_order(folder: Path, n: int | None) -> None:
+    assert numbers(data(folder, subset=n).probe) == list(range(60))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"subset": 61}, "subset 61 is more than the 60 images of train"),
+        ({"subset": 40, "pretrain_split": "unlabeled"}, "subset 40 .* 30 images of unlabeled"),
+        ({"subset": 59}, "subset 59 of 60 images"),
+    ],
+)
+def test_a_subset_that_cannot_be_drawn_is_refused(
+    folder: Path, settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        data(folder, **settings)
+
+
+# Hold-outs
+
+
+HELD_OUT = {
+    "the same split": ({}, True),
+    "the same subset": ({"subset": 30}, True),
+    "another split": ({"pretrain_split": "extra"}, False),
+    "a split without labels": ({"pretrain_split": "unlabeled"}, False),
+    "more than the probe's split": ({"pretrain_split": "train+unlabeled"}, True),
+    "subsets of both": ({"pretrain_split": "train+unlabeled", "subset": 20}, True),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("case", HELD_OUT)
+def test_what_is_held_out_is_hidden_from_all_training(folder: Path, case: str, seed: int) -> None:
+    settings, shares = HELD_OUT[case]
+    whole = data(folder, method="ucl", **settings)
+    inner = whole.held_out(seed)
+    hidden, kept = set(numbers(inner.test)), set(numbers(inner.probe))
+    assert len(inner.test) == -(-len(whole.probe) // 5)
+    assert (hidden | kept, hidden & kept) == (set(numbers(whole.probe)), set())
+    before, after = numbers(whole.pretrain), numbers(inner.pretrain)
+    assert after == [number for number in before if number not in hidden]
+    assert bool(hidden & set(before)) == shares
+    assert inner.test.labels.unique().tolist() == list(range(CLASSES))
+    for split in (inner.probe, inner.test):  # labels went along
+        assert [number % CLASSES for number in numbers(split)] == split.labels.tolist()
+    assert not hidden & set(numbers(whole.test))
+
+
+def test_each_seed_holds_out_others(folder: Path) -> None:
+    whole = data(folder)
+    first, again, other = (set(numbers(whole.held_out(s).test)) for s in (0, 0, 1))
+    assert first == again != other
+
+
+def test_where_probe_images_are_among_those_of_pretraining(folder: Path) -> None:
+    both = data(folder, method="ucl", pretrain_split="train+unlabeled", subset=20)
+    before = numbers(both.pretrain)
+    found = [before.index(n) if n in before else -1 for n in numbers(both.probe)]
+    assert both.shared.tolist() == found
+    assert len(set(found)) > 2
+    assert -1 in found
+
+
+def test_a_class_that_cannot_be_held_out_is_refused() -> None:
+    labels = torch.tensor([0, 0, 0, 0, 0, 1])
+    split = Split(torch.zeros(6, 3, SIDE, SIDE, dtype=torch.uint8), labels)
+    lonely = ImageData("lonely", split, split, split, torch.arange(6), 2)
+    with pytest.raises(InputError, match="class 1 has 1 member"):
+        lonely.held_out(0)
+
+
+# Facts
+
+
+def test_facts_are_sizes(folder: Path) -> None:
+    found = facts(data(folder, method="ucl", pretrain_split="unlabeled"))
+    digest = found.pop("digest")
+    assert found == {
+        "n_pretrain": 30, "n_train": 60, "n_test": 24, "n_official": None, "n_classes": 3,
+        "side": SIDE,
+    }  # fmt: skip
+    assert len(digest) == 16
+    digits = facts(image_data(ImageCell(subset=200), None, CPU))
+    assert (digits["n_official"], digits["n_train"], digits["n_test"]) == (1_437, 200, 360)
+
+
+def one_more(values: Tensor) -> Tensor:
+    """A copy whose last value is one more."""
+    copy = values.clone()
+    copy.view(-1)[-1] += 1
+    return copy
+
+
+@pytest.mark.parametrize("part", ["pretrain", "probe", "test"])
+@pytest.mark.parametrize("what", ["images", "labels"])
+def test_the_digest_tells_one_pixel_and_one_label(folder: Path, part: str, what: str) -> None:
+    whole = data(folder, method="ucl", pretrain_split="extra")
+    split = getattr(whole, part)
+    other = replace(split, **{what: one_more(getattr(split, what))})
+    assert facts(replace(whole, **{part: other}))["digest"] != facts(whole)["digest"]
+    assert facts(data(folder, method="scl", pretrain_split="extra")) == facts(whole)

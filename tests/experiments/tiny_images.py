@@ -1,0 +1,177 @@
+"""A tiny encoder and a few digits: one seed of a cell on images in a tenth of a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard import bench
+from gcl_hard.experiments import image_protocol
+from gcl_hard.experiments.backends import Place, Running
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.image_data import ImageData, image_data
+from gcl_hard.experiments.image_protocol import run_seed
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.seed_score import SeedScore
+from gcl_hard.images import Split
+
+CPU = torch.device("cpu")
+
+
+class Tiny(nn.Sequential):
+    """An encoder with what a ResNet has: convolutions, BatchNorm, pooling."""
+
+    out_dim = 8
+
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        )  # fmt: skip
+
+
+@cache
+def few_digits() -> ImageData:
+    """120 + 60 images."""
+    found = image_data(ImageCell(subset=120), None, CPU)
+    return replace(found, test=found.test.take(torch.arange(60)))
+
+
+def small(method: str = "hscl", **settings: Any) -> ImageCell:
+    return ImageCell(
+        **{"method": method, "subset": 120, "epochs": 2, "batch_size": 40, "blur": 0.0,
+           "probe_epochs": 40,
+           "probe_lr": (0.01, 0.1), **settings}
+    )  # fmt: skip
+
+
+def place(folder: Path, **running: Any) -> Place:
+    settings = {"save_encoder": True, "monitor_every": 1, **running}
+    return Place(folder / "seed.json", CPU, 1, 1, Running(**settings), "digest")
+
+
+class Ran:
+    """A seed that was run: its score, what it saved, its progress."""
+
+    def __init__(self, folder: Path, data: ImageData, job: Job, **running: Any) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.calls: list[tuple[int, float, float]] = []
+        self.place = place(folder, **running)
+        self.score: SeedScore = run_seed(job, data, self.place, lambda *a: self.calls.append(a))
+        file = self.place.record.with_suffix(".pt")
+        self.saved: dict[str, Any] = torch.load(file, weights_only=True) if file.exists() else {}
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        found = self.saved["encoder"]
+        assert isinstance(found, dict)
+        return found
+
+
+Run = Callable[..., Ran]
+
+
+def runs_in(folder: Path) -> Run:
+    """Runs seeds, each in a folder of its own."""
+    count = iter(range(1_000))
+
+    def run(
+        cell: ImageCell,
+        data: ImageData | None = None,
+        seed: int = 3,
+        inner: bool = False,
+        **running: Any,
+    ) -> Ran:
+        where = folder / str(next(count))
+        return Ran(where, data or few_digits(), Job(cell, seed, inner), **running)
+
+    return run
+
+
+def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    assert one.keys() == other.keys()
+    return all(torch.equal(one[key], other[key]) for key in one)
+
+
+def garbage(split: Split, seed: int = 0) -> Split:
+    """Other pixels, and every label another one."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randint(256, split.images.shape, generator=generator, dtype=torch.uint8)
+    return Split(noise, (split.labels + 1) % 10)
+
+
+def at(split: Split, index: Tensor, other: Split) -> Split:
+    """The split with some of its images and labels replaced."""
+    images, labels = split.images.clone(), split.labels.clone()
+    images[index], labels[index] = other.images, other.labels
+    return Split(images, labels)
+
+
+TINY = [
+    "--subset=120", "--epochs=2", "--batch-size=40", "--blur=0", "--probe-epochs=3", "--seeds=1",
+    "--device=cpu", "--threads=1", "--monitor-every=1",
+]  # fmt: skip
+
+
+class Command:
+    """``python -m gcl_hard.bench`` in this process, with tiny settings and a folder of its own.
+
+    What it trains is :class:`Tiny`; forward passes in training are counted in ``steps``.
+    """
+
+    def __init__(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("GCL_HARD_DATA", raising=False)
+        monkeypatch.setenv("GCL_HARD_CACHE", str(folder / "cache"))
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+        monkeypatch.setattr(image_protocol, "resnet", lambda name, stem: self._encoder())
+        self.folder, self.output = folder, folder / "results"
+        self.steps, self.stop_at = 0, -1
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def _encoder(self) -> nn.Module:
+        encoder = Tiny()
+        encoder.register_forward_pre_hook(self._count)
+        return encoder
+
+    def _count(self, encoder: nn.Module, _: Any) -> None:
+        self.steps += encoder.training
+        if self.steps == self.stop_at:
+            raise KeyboardInterrupt
+
+    def __call__(self, *arguments: str) -> int:
+        """Run it; what it printed is in ``out`` and ``err``."""
+        self.steps = 0
+        status = bench.main(["--dataset=digits", *TINY, f"--output={self.output}", *arguments])
+        self.out, self.err = self._capsys.readouterr()
+        return status
+
+    def interrupted(self, step: int, *arguments: str) -> None:
+        """Run it until Ctrl-C in a step, from 1, of training."""
+        self.stop_at = step
+        assert self(*arguments) == 130
+        self.stop_at = -1
+
+    def files(self, pattern: str = "*") -> list[Path]:
+        """Whatever lies in the output folder."""
+        return sorted(path for path in self.output.rglob(pattern) if path.is_file())
+
+    def refuses(self, *arguments: str) -> str:
+        """The one message; nothing was trained and nothing is left."""
+        before = self.files()
+        assert self(*arguments) == 2
+        assert self.err.startswith("error: ")
+        assert self.err.count("error: ") == 1
+        assert "Traceback" not in self.out + self.err
+        assert (self.steps, self.files()) == (0, before)
+        return self.err

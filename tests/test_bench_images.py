@@ -1,0 +1,324 @@
+"""The command on images: what it prints and leaves, and what it refuses before it trains."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gcl_hard import bench
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import image_protocol
+from gcl_hard.experiments.choose import backend_for
+from gcl_hard.experiments.image_cell import FLOORS, ImageCell
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.images import resnet
+from gcl_hard.methods import METHODS
+from tests.experiments.tiny_images import Command
+
+SIDE, PER_CLASS, CLASSES = 6, 20, 3
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    return Command(tmp_path, capsys, monkeypatch)
+
+
+def arrays(**changed: Any) -> dict[str, Any]:
+    """A set of three classes that differ in brightness; None leaves an array out."""
+    rng, found = np.random.default_rng(0), dict[str, Any]()
+    for split in ("train", "test"):
+        labels = np.arange(CLASSES * PER_CLASS) % CLASSES
+        noise = rng.integers(0, 60, (len(labels), SIDE, SIDE, 3))
+        found[f"{split}_images"] = (noise + 80 * labels[:, None, None, None]).astype(np.uint8)
+        found[f"{split}_labels"] = labels
+    return {name: value for name, value in {**found, **changed}.items() if value is not None}
+
+
+def mirror(folder: Path, **changed: Any) -> str:
+    """Puts the set, with some of its arrays replaced, into a folder; the flag that names it."""
+    folder.mkdir(exist_ok=True)
+    np.savez(folder / "shades.npz", **arrays(**changed))
+    return f"--data-dir={folder}"
+
+
+OWN = ("--dataset=shades", "--subset=null", "--batch-size=20")
+
+
+# What works
+
+
+def test_digits_with_a_resnet_from_a_command_to_a_page(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_protocol, "resnet", resnet)
+    page = command.folder / "page.md"
+    asked = (
+        "--encoder=resnet18",
+        "--method=hscl,pixels,majority",
+        f"--report={page}",
+    )
+    assert command(*asked, "--save-encoder") == 0
+    assert command.err == ""
+    rows = [line.split()[1] for line in command.out.splitlines() if line.startswith(" digits")]
+    assert rows == ["hscl", "pixels", "majority"]
+    for method in ("hscl", "pixels", "majority"):
+        (path,) = command.files(f"digits_{method}_split_*_seed0.json")
+        record = json.loads(path.read_text(encoding="utf-8"))
+        (accuracy,) = record["fold_accuracies"]
+        assert f"{accuracy:.1f}" in command.out
+        assert record["data"]["n_train"] == 120
+        assert [epoch for epoch, _ in record["curve"]] == ([1, 2] if method == "hscl" else [])
+    assert len(command.files("*.pt")) == 1
+    assert command.files("*.ckpt") == []
+    text = page.read_text(encoding="utf-8")
+    figures = [path.name for path in page.parent.glob("page*curve*.svg")]
+    assert figures
+    assert all(f"({name})" in text for name in figures)
+    assert "Monitoring" in text
+    before = [path.read_bytes() for path in command.files()]
+    assert command(*asked) == 0  # nothing is run
+    assert command.steps == 0
+    assert [path.read_bytes() for path in command.files()] == before
+
+
+def test_all_methods_and_floors_stand_in_one_table(command: Command) -> None:
+    methods = [*METHODS, *FLOORS]
+    assert command(f"--method={','.join(methods)}") == 0
+    content = json.loads(command.files("digits_*_??????.json")[0].read_text(encoding="utf-8"))
+    assert [cell["method"] for cell in content["cells"]] == methods
+    for method in methods:
+        assert f"digits {method} " in " ".join(command.out.split())
+
+
+def test_settings_are_chosen_on_training_images(command: Command) -> None:
+    assert command("--method=hscl", "--beta=0.1,5", "--select=true") == 0
+    assert len(command.files("*_inner_seed0.json")) == 2
+    rows = [line.split()[1:3] for line in command.out.splitlines() if line.startswith(" digits")]
+    assert rows == [["hscl", "β=0.1"], ["hscl", "β=5"], ["hscl", "inside"], ["hscl", "best"]]
+
+
+def test_a_set_of_ones_own_is_found_as_images(command: Command) -> None:
+    where = mirror(command.folder / "mine")
+    assert command(*OWN, where, "--method=scl", "--probe-epochs=60", "--probe-lr=0.1") == 0
+    (path,) = command.files("shades_scl_split_*_seed0.json")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert record["fold_accuracies"][0] > 100 / CLASSES + 20  # shades are easy
+    assert record["data"]["side"] == SIDE
+
+
+def test_a_set_that_has_changed_is_not_mistaken_for_the_old_one(command: Command) -> None:
+    where = mirror(command.folder / "mine")
+    assert command(*OWN, where, "--method=majority") == 0
+    labels = np.minimum(arrays()["test_labels"], 1)
+    mirror(command.folder / "mine", test_labels=labels)
+    assert command(*OWN, where, "--method=majority") == 0
+    (path,) = command.files("shades_majority_split_*_seed0.json")
+    assert json.loads(path.read_text(encoding="utf-8"))["fold_accuracies"] == [
+        pytest.approx(100 / CLASSES)
+    ]
+
+
+def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
+    where = mirror(command.folder / "mine", unlabeled_images=arrays()["train_images"][:40])
+    for split in ("unlabeled", "train+unlabeled"):
+        assert command(*OWN, where, "--method=ucl,hucl", f"--pretrain-split={split}") == 0
+
+
+# Which settings
+
+
+def test_table_1_quick_is_of_digits() -> None:
+    cells = parse_bench(["--table=1", "--quick"]).cells
+    assert {cell.dataset for cell in cells} == {"digits"}
+    assert all(isinstance(cell, ImageCell) for cell in cells)
+    assert {cell.epochs for cell in cells if not cell.is_floor} == {3}
+    assert {cell.method for cell in cells} == {"ucl", "hucl", "scl", "hscl", "hscl-tau", *FLOORS}
+
+
+def test_table_1_is_the_papers() -> None:
+    options = parse_bench(["--table", "1"])
+    trained = [cell for cell in options.cells if not cell.is_floor]
+    sets = ["STL10", "CIFAR10", "CIFAR100", "TinyImageNet"]
+    assert sorted({cell.dataset for cell in trained}) == sorted(sets)
+    assert options.select
+    assert len(trained) == len(sets) * (1 + 5 + 1 + 5 + 9)
+    assert {(cell.epochs, cell.batch_size) for cell in trained} == {(200, 256)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "backend"),
+    [
+        ([], "graphs"),
+        (["--dataset", "PTC"], "graphs"),
+        (["--dataset", "cifar-10"], "images"),
+        (["--dataset=digits,STL10"], "images"),
+        (["--table=1", "--dataset=CIFAR10"], "images"),
+        (["--table=2"], "graphs"),
+        (["--dataset=MUTAG", "--dataset=digits"], "images"),
+        (["--dataset=CIFR10"], "images"),  # misspelt: its flags are those of images
+        (["--dataset=NCI1,Mutagenicity,Cuneiform,Fingerprint"], "graphs"),
+    ],
+)
+def test_data_sets_and_tables_say_what_a_command_is_about(
+    arguments: list[str], backend: str
+) -> None:
+    assert backend_for(arguments) == backend
+
+
+def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("dataset: [digits, CIFAR10]\n", encoding="utf-8")
+    assert backend_for(["--config", str(path)]) == "images"
+    assert backend_for(["--dataset=MUTAG", f"--config={path}"]) == "graphs"
+    path.write_text("table: '1'\n", encoding="utf-8")
+    assert backend_for([f"--config={path}"]) == "images"
+    path.write_text("[not a mapping\n", encoding="utf-8")
+    assert backend_for([f"--config={path}"]) == "graphs"  # what is wrong, the parser says
+    with pytest.raises(InputError):
+        parse_bench([f"--config={path}"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--dataset=digits,MUTAG"], r"images \(digits\) and graphs \(MUTAG\)"),
+        (["--table=1", "--dataset=MUTAG"], "--table 1 is of images, and MUTAG of graphs"),
+        (["--table=2", "--dataset=digits"], "--table 2 is of graphs, and digits of images"),
+        (["--table=3"], "--table: expected 1 or 2, got 3"),
+        (["--dataset=digits", "--layers=3"], "unknown flag --layers"),
+        (["--dataset=digits", "--encodr=resnet18"], "--encodr; did you mean --encoder"),
+        (["--dataset=digits", "--encoder=resnet34"], "unknown encoder 'resnet34'"),
+        (["--dataset=digits", "--probe-lr=a"], "--probe-lr.*numbers, separated by commas"),
+        (["--dataset=digits", "--workers=-1"], "workers must be at least 0"),
+        (["--dataset=digits", "--monitor-every=-1"], "monitor-every must be at least 0"),
+        (["--dataset=digits", "--checkpoint-minutes=-1"], "checkpoint-minutes must be at least 0"),
+        (["--dataset=MUTAG", "--resume"], "unknown flag --resume"),
+    ],
+)
+def test_a_command_line_that_means_nothing_is_refused(arguments: list[str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        parse_bench(arguments)
+
+
+def test_help_is_of_the_settings_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.main(["--dataset=CIFAR10", "--help"])
+    shown = capsys.readouterr().out
+    assert "--class-pairs" in shown
+    assert "--readout" not in shown
+
+
+# What is refused before anything is trained
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--batch-size=121"], "batch-size 121 is larger than the 120 images of digits"),
+        (["--batch-size=97", "--select=true", "--beta=1,2"], "larger than the 96 images"),
+        (["--batch-size=1"], "batch-size must be at least 2, got 1"),
+        (["--precision=fp16"], "fp16 needs a CUDA device; bf16"),
+        (["--device=cuda"], "device cuda is not there.*--device cpu"),
+        (["--device=gpu"], "device must be auto, cpu"),
+        (["--pretrain-split=unlabeled"], "unlabeled.*train, test"),
+        (["--probe-split=test"], "probe-split must not be test"),
+        (["--subset=2000"], "subset 2000 is more than the 1437 images of train"),
+        (["--subset=20"], "digits: the probe is chosen on a part of its 20 .*one --probe-lr"),
+        (["--dataset=digitz"], "digitz.*did you mean digits"),
+    ],
+)
+def test_what_cannot_be_run_is_one_message(
+    arguments: list[str], says: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert re.search(says, command.refuses(*arguments), re.DOTALL)
+
+
+IMAGES, LABELS = arrays()["train_images"], arrays()["train_labels"]
+UNLABELLED = {"unlabeled_images": IMAGES[:40]}
+BAD_SETS: list[tuple[str, dict[str, Any], list[str], str]] = [
+    ("one class", {"train_labels": 0 * LABELS, "test_labels": 0 * LABELS}, [], "one class only"),
+    (
+        "one class, chosen inside",
+        {"train_labels": 0 * LABELS, "test_labels": 0 * LABELS},
+        ["--select=true", "--beta=1,2"],
+        "two classes or more|one class only",
+    ),
+    (
+        "one class to pretrain on",
+        {"extra_images": IMAGES, "extra_labels": 0 * LABELS},
+        ["--method=ucl,scl", "--pretrain-split=extra"],
+        "split extra is of one class only, and scl",
+    ),
+    (
+        "a class of the test images alone",
+        {"train_labels": np.minimum(LABELS, 1)},
+        ["--method=ucl,majority"],
+        "class 2 is among the test images and not among the 60 images of train",
+    ),
+    (
+        "a class of one image",
+        {"train_labels": np.where(np.arange(60) == 59, 2, LABELS % 2)},
+        [],
+        "class 2 has 1 member",
+    ),
+    ("grey images", {"train_images": IMAGES[..., 0]}, [], "grey"),
+    ("images of floats", {"train_images": IMAGES / 255}, [], "must be uint8"),
+    ("channels first", {"train_images": np.moveaxis(IMAGES, -1, 1)}, [], "channels come last"),
+    ("images that are not square", {"train_images": IMAGES[:, :4]}, [], "square"),
+    ("splits of two sizes", {"test_images": IMAGES[:, :4, :4]}, [], "different size"),
+    ("a label out of range", {"class_names": np.array(["a", "b"])}, [], "label 2.*out of range"),
+    ("too few labels", {"train_labels": LABELS[:5]}, [], "60 integers"),
+    ("no test images", {"test_images": None}, [], "lacks test_images"),
+]
+for method in ("scl", "hscl", "hscl-tau"):
+    for split in ("unlabeled", "train+unlabeled"):
+        flags = [f"--method={method}", f"--pretrain-split={split}"]
+        says = f"split {split.replace('+', '.')} has images without labels, and {method} reads"
+        BAD_SETS.append((f"{method} on {split}", UNLABELLED, flags, says))
+for switch in ("--class-pairs=true", "--balanced=true", "--positives=class"):
+    flags = ["--method=ucl", "--pretrain-split=unlabeled", switch]
+    BAD_SETS.append((f"ucl with {switch}", UNLABELLED, flags, "images without labels"))
+BAD_SETS.append(
+    ("a probe without labels", UNLABELLED, ["--probe-split=unlabeled"], "the probe reads")
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "arguments", "says"),
+    [bad[1:] for bad in BAD_SETS],
+    ids=[bad[0] for bad in BAD_SETS],
+)
+def test_a_set_that_cannot_be_used_is_one_message(
+    changed: dict[str, Any], arguments: list[str], says: str, command: Command
+) -> None:
+    where = mirror(command.folder / "mine", **changed)
+    assert re.search(says, command.refuses(*OWN, where, *arguments), re.DOTALL)
+
+
+def test_a_truncated_set_is_one_message(command: Command) -> None:
+    where = mirror(command.folder / "mine")
+    path = command.folder / "mine" / "shades.npz"
+    path.write_bytes(path.read_bytes()[:-200])
+    assert str(path) in command.refuses(*OWN, where)
+
+
+def test_out_of_memory_says_what_to_lower(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(command, "_count", full)
+    assert command() == 2
+    assert command.err.startswith("error: out of memory in epoch 1, batch 1 of 40")
+    assert "lower batch-size" in command.err
+    assert command.files() == []
