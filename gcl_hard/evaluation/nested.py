@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import GridSearchCV
+from sklearn.base import BaseEstimator, clone
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import check_at_least
@@ -157,7 +157,7 @@ def grid_search_fold(
     Raises:
         InputError: a class has fewer than ``n_inner`` members in the training fold.
 
-    Source: scikit-learn, ``sklearn.model_selection.GridSearchCV``.
+    Source: what scikit-learn's ``GridSearchCV`` does.
 
     Example:
         >>> from sklearn.neighbors import KNeighborsClassifier
@@ -168,13 +168,24 @@ def grid_search_fold(
         1.0
     """
     inside = inner_folds(labels[fold.train], n_inner=n_inner, seed=seed)
-    search = GridSearchCV(model, dict(grid), cv=[(part.train, part.test) for part in inside])
-    search.fit(embeddings[fold.train], labels[fold.train])
-    (chosen,) = search.best_params_.values()
+    ((name, values),) = grid.items()
+    X, y = embeddings[fold.train], labels[fold.train]
+
+    def fitted(value: float, ids: NDArray[np.int64] | slice) -> Any:
+        return clone(model).set_params(**{name: value}).fit(X[ids], y[ids])
+
+    # By hand: GridSearchCV in two threads at once trips over its own warning filters.
+    inner = [
+        np.mean([fitted(value, f.train).score(X[f.test], y[f.test]) for f in inside])
+        for value in values
+    ]
+    best = int(np.argmax(inner))
     return FoldScore(
-        accuracy=float(search.score(embeddings[fold.test], labels[fold.test])),
-        chosen=float(chosen),
+        accuracy=float(
+            fitted(values[best], slice(None)).score(embeddings[fold.test], labels[fold.test])
+        ),
+        chosen=float(values[best]),
         n_train=len(fold.train),
         n_test=len(fold.test),
-        inner_accuracy=float(search.best_score_),
+        inner_accuracy=float(inner[best]),
     )
