@@ -9,8 +9,7 @@ from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.command import answer, shown
 from gcl_hard.experiments.options import parse_bench
 
-STOPPED = "stopped; finished seeds are saved, the same command continues"
-UNDER_WAY = ", with --resume also a seed under way, from its last checkpoint"
+STOPPED = "stopped; finished seeds are saved, the same command{} continues"
 QUICK = "A quick look, with few seeds and epochs: these are not results."
 
 
@@ -52,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"error: {failure}", file=sys.stderr)
         return 2 if outcome.failures else 0
 
-    return answer(work, on_stop=lambda: STOPPED + UNDER_WAY * (backend_for(given) == "images"))
+    return answer(
+        work, on_stop=lambda: STOPPED.format(" with --resume" * (backend_for(given) == "images"))
+    )
 
 
 if __name__ == "__main__":

@@ -92,8 +92,11 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             Path(temporary).chmod(0o644)
             Path(temporary).replace(path)
-        except BaseException:
+        except BaseException as error:
             Path(temporary).unlink(missing_ok=True)
+            hidden = error.__context__  # torch.save raises its own error over what stopped it
+            if isinstance(error, RuntimeError) and isinstance(hidden, (KeyboardInterrupt, OSError)):
+                raise hidden from None
             raise
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error

@@ -10,7 +10,7 @@ def seed_for(*key: int) -> int:
     """A seed for whole numbers such as seed, epoch and step.
 
     Args:
-        key: each ≥ 0; other numbers, or another order, give unrelated seeds.
+        key: from 0 to 2**32 − 1 each; other keys of the same length give unrelated seeds.
 
     Returns:
         A number of 64 bits.

@@ -16,9 +16,13 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments import image_protocol
 from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.image_cell import FLOORS, ImageCell
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.lines import lines
 from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.results import CellResult, Results
 from gcl_hard.images import resnet
 from gcl_hard.methods import METHODS
+from tests.experiments import record
 from tests.experiments.tiny_images import Command
 
 SIDE, PER_CLASS, CLASSES = 6, 20, 3
@@ -114,6 +118,24 @@ def test_a_set_of_ones_own_is_found_as_images(command: Command) -> None:
     assert record["data"]["side"] == SIDE
 
 
+def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
+    cell, data = ImageCell(dataset="CIFAR10", method="ucl"), {"n_train": 50_000, "n_test": 10_000}
+    official = {"n_official": 50_000, "n_official_test": 10_000}
+    for changed, figure in (({}, 89.16), ({"n_train": 23_000}, None), ({"n_test": 5_000}, None)):
+        made = record(cell, 0, [50.0], data={**official, **data, **changed})
+        assert CellResult(cell, (made,)).paper == figure
+        (line,) = lines(Results([cell], (0,), {Job(cell, 0): made}))
+        assert line.paper == figure
+
+
+@pytest.mark.parametrize("flags", [["--class-pairs=true"], ["--positives=class"], []])
+def test_a_page_names_whatever_was_trained_with_labels(command: Command, flags: list[str]) -> None:
+    page = command.folder / "page.md"
+    assert command("--method=ucl", *flags, f"--report={page}") == 0
+    text = page.read_text(encoding="utf-8")
+    assert ("The label-aware encoders (ucl) were trained with" in text) == bool(flags)
+
+
 def test_a_set_that_has_changed_is_not_mistaken_for_the_old_one(command: Command) -> None:
     where = mirror(command.folder / "mine")
     assert command(*OWN, where, "--method=majority") == 0
@@ -151,6 +173,10 @@ def test_table_1_is_the_papers() -> None:
     assert options.select
     assert len(trained) == len(sets) * (1 + 5 + 1 + 5 + 9)
     assert {(cell.epochs, cell.batch_size) for cell in trained} == {(200, 256)}
+    looks = {cell.dataset: (cell.size, cell.stem) for cell in options.cells if cell.encoders}
+    assert looks == {**dict.fromkeys(sets, (None, "auto")), "STL10": (32, "cifar")}
+    (own,) = parse_bench(["--table=1", "--dataset=STL10", "--method=ucl", "--size=96"]).cells
+    assert (own.size, own.stem) == (96, "cifar")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +226,12 @@ def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
         (["--dataset=digits", "--workers=-1"], "workers must be at least 0"),
         (["--dataset=digits", "--monitor-every=-1"], "monitor-every must be at least 0"),
         (["--dataset=digits", "--checkpoint-minutes=-1"], "checkpoint-minutes must be at least 0"),
-        (["--dataset=MUTAG", "--resume"], "unknown flag --resume"),
+        (["--dataset=MUTAG", "--resume"], "--resume; it is of images: give their --dataset"),
+        (["--encoder=resnet18"], "--encoder; it is of images: give their --dataset"),
+        (["--dataset=digits", "--layers=3"], "--layers; it is of graphs"),
+        (["--dataset=digits", "--workers=1", "--jobs=2"], "workers need jobs 1"),
+        (["--table=1", "--workers=1", "--jobs=null"], "workers need jobs 1"),
+        (["--dataset=digits", "--resume", "--force"], "resume goes on .* force starts over"),
     ],
 )
 def test_a_command_line_that_means_nothing_is_refused(arguments: list[str], says: str) -> None:
@@ -319,6 +350,6 @@ def test_out_of_memory_says_what_to_lower(
 
     monkeypatch.setattr(command, "_count", full)
     assert command() == 2
-    assert command.err.startswith("error: out of memory in epoch 1, batch 1 of 40")
+    assert command.err.startswith("error: out of memory in epoch 1, batch 1 (40 items)")
     assert "lower batch-size" in command.err
     assert command.files() == []

@@ -128,6 +128,11 @@ class Cell:
         return self.method in self.floors
 
     @property
+    def reads_labels(self) -> bool:
+        """Whether the training of its encoder does."""
+        return not self.is_floor and method(self.method).label_aware
+
+    @property
     def encoders(self) -> int:
         """How many encoders a seed trains."""
         raise NotImplementedError

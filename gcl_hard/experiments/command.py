@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 import sys
 import warnings
@@ -26,7 +25,6 @@ def answer(work: Callable[[], int], *, on_stop: Callable[[], str]) -> int:
     """
     # torch-geometric uses torch.jit at import; the person at the keyboard cannot help it.
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
     try:
         return work()
     except GclHardError as error:

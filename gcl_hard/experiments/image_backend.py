@@ -19,6 +19,7 @@ from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
 from gcl_hard.images import datasets
 from gcl_hard.methods import method
+from gcl_hard.training.memory import memory_for
 
 
 class ImageBackend:
@@ -36,7 +37,13 @@ class ImageBackend:
         self, cell: ImageCell, data_dir: Path | None, device: torch.device, running: Running
     ) -> ImageData:
         """The splits that the cell names, on the device; with workers only the test images."""
-        return image_data.image_data(cell, data_dir, device, stay=running.workers > 0)
+        with memory_for(
+            lambda: (
+                f"{cell.dataset} does not fit into the memory of {device}: --workers N keeps its "
+                f"training images on the CPU"
+            )
+        ):
+            return image_data.image_data(cell, data_dir, device, stay=running.workers > 0)
 
     def files(self, cell: ImageCell, data_dir: Path | None) -> list[Path]:
         """The archive, or the first files of a folder: of many thousands enough to tell."""
@@ -44,7 +51,10 @@ class ImageBackend:
         if path is None:
             return []
         if path.is_dir():
-            return sorted(f for f in path.iterdir() if f.is_file())
+            parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
+            return sorted(
+                [*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)]
+            )
         return [path]
 
     def facts(self, data: ImageData) -> dict[str, Any]:
@@ -68,9 +78,10 @@ class ImageBackend:
             data = data.held_out(0)
         for name, part in ((cell.probe_split, data.probe), ("test", data.test)):
             if bool((part.labels < 0).any()):
+                remedy = "remove these images" if name == "test" else "choose another --probe-split"
                 raise InputError(
                     f"{cell.dataset}: split {name} has images without labels, and the probe reads "
-                    f"them; choose another --probe-split"
+                    f"labels; {remedy}"
                 )
         _check_classes(cell, data)
         if cell.is_floor:
@@ -78,8 +89,9 @@ class ImageBackend:
         if cell.reads_labels and bool((data.pretrain.labels < 0).any()):
             raise InputError(
                 f"{cell.dataset}: split {cell.pretrain_split} has images without labels, and "
-                f"{cell.method} reads them in training; choose another --pretrain-split or a "
-                f"method without labels (ucl, dcl, hucl, hcl)"
+                f"{cell.label_reader} reads labels in training; choose another --pretrain-split, "
+                f"or train without labels (ucl, dcl, hucl or hcl, positives view, no class pairs, "
+                f"no balanced batches)"
             )
         if method(cell.method).admit == "other_labels" and not _several(data.pretrain.labels):
             raise InputError(
@@ -106,7 +118,7 @@ def _check_classes(cell: ImageCell, data: ImageData) -> None:
     """What the probe would refuse hours later."""
     if not _several(data.probe.labels):
         raise InputError(f"{cell.dataset}: the training images are of one class only")
-    strange = data.test.labels[~torch.isin(data.test.labels, data.probe.labels)]
+    strange = data.test.labels.cpu()[~torch.isin(data.test.labels.cpu(), data.probe.labels.cpu())]
     if len(strange):
         raise InputError(
             f"{cell.dataset}: class {int(strange[0])} is among the test images and not among the "

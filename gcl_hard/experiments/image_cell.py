@@ -167,6 +167,15 @@ class ImageCell(Cell):
         return not self.is_floor
 
     @property
+    def label_reader(self) -> str:
+        """What reads labels in training, in words."""
+        if self.positives == "class" and method(self.method).positives == "view":
+            return f"{self.method} with positives class"
+        if not method(self.method).label_aware:
+            return "class-pairs" if self.class_pairs else "balanced"
+        return self.method
+
+    @property
     def reads_labels(self) -> bool:
         """Whether the encoder's training does."""
         if self.is_floor:

@@ -144,7 +144,8 @@ def _shared(cell: ImageCell, found: ImageSet, kept: dict[str, Tensor | None]) ->
 def facts(data: ImageData) -> dict[str, Any]:
     """Sizes and a digest of the images themselves.
 
-    ``n_official`` is how many training images the whole set has, where that is known.
+    ``n_official`` and ``n_official_test`` are how many training and test images the whole set has,
+    where that is known.
     """
     digest = hashlib.sha256()
     parts = {id(part): part for part in (data.pretrain, data.probe, data.test)}
@@ -157,6 +158,7 @@ def facts(data: ImageData) -> dict[str, Any]:
         "n_train": len(data.probe),
         "n_test": len(data.test),
         "n_official": None if known is None else known.n_train,
+        "n_official_test": None if known is None else known.n_test,
         "n_classes": data.n_classes,
         "side": data.side,
         "digest": digest.hexdigest()[:16],

@@ -32,6 +32,7 @@ from gcl_hard.places import written_whole
 from gcl_hard.seeds import seed_for
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train
+from gcl_hard.training.memory import memory_for
 
 Floats = NDArray[np.float32]
 
@@ -132,7 +133,10 @@ def run_seed(job: Job, data: ImageData, place: Place, on_epoch: OnEpoch) -> Seed
     fitted = _Fitted(Clock(), [], [])
     if not cell.is_floor:
         fitted = _fit(job, data, encoding, place, on_epoch)
-    embeddings = [encoding.embed(part, cell) for part in (data.probe, data.test)]
+    with memory_for(
+        lambda: f"out of memory in embedding ({job}): use precision bf16 or a smaller encoder"
+    ):
+        embeddings = [encoding.embed(part, cell) for part in (data.probe, data.test)]
     if not all(np.isfinite(z).all() for z in embeddings):
         raise DivergenceError(
             f"embeddings are not finite after epoch {cell.epochs} ({job}); nothing of this run was "
@@ -210,7 +214,9 @@ class _Monitor:
         self._cell, self._encoding, self._every = job.cell, encoding, every
         self._parts = [data.probe, data.test]
         self._device = data.test.images.device
-        if not every or job.inner:
+        if job.inner:  # nobody looks at its curve
+            self._every = 0
+        if not self._every:
             return
         labels = data.probe.labels.cpu().numpy()
         share = min(SHARE, QUERIES / len(labels))
@@ -243,12 +249,10 @@ def _probe(job: Job, data: ImageData, train_z: Floats, test_z: Floats) -> FoldSc
         solver=cell.probe, rates=cell.probe_lr, weight_decay=cell.probe_weight_decay,
         epochs=cell.probe_epochs, batch_size=cell.probe_batch_size,
     )  # fmt: skip
-    labels = (part.labels.cpu().numpy() for part in (data.probe, data.test))
-    known, asked = labels
-    return linear_probe(
-        train_z, known, test_z, asked, seed=seed_for(job.seed, 1) % 2**32, recipe=recipe,
-        device=str(data.test.images.device),
-    )  # fmt: skip
+    known, asked = (part.labels.cpu().numpy() for part in (data.probe, data.test))
+    device, seed = str(data.test.images.device), seed_for(job.seed, 1) % 2**32
+    with memory_for(lambda: f"out of memory in the probe ({job}): lower probe-batch-size"):
+        return linear_probe(train_z, known, test_z, asked, seed=seed, recipe=recipe, device=device)
 
 
 def majority(data: ImageData) -> FoldScore:

@@ -73,6 +73,7 @@ class Line:
         tests: against each control, where there is one.
         optimism: of a ``best`` line: points above what was chosen inside, where that is known.
         beta: β, where the setting is β alone.
+        reads_labels: whether its encoder is trained with labels, whatever its method says.
         curve: monitoring of images: epoch and accuracy in percent, mean over seeds.
     """
 
@@ -88,6 +89,7 @@ class Line:
     tests: dict[str, Comparison] = field(default_factory=dict)
     optimism: float | None = None
     beta: float | None = None
+    reads_labels: bool = False
     curve: tuple[tuple[int, float], ...] = ()
 
     @property
@@ -169,8 +171,10 @@ def _of_method(results: Results, cells: Sequence[Cell], protocol: str) -> list[L
         setting="",
         scores=None,
         expected=len(results.seeds),
+        reads_labels=first.reads_labels,
     )
-    paper = first.paper
+    finished = [r for r in map(results.result, cells) if r is not None]
+    paper = first.paper if all(r.paper is not None for r in finished) else None
     found = [_filled(empty, results.result(cell), cell, cells) for cell in cells]
     if len(cells) == 1:
         return [replace(found[0], paper=paper)]

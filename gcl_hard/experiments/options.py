@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from argparse import SUPPRESS, Action
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,13 +11,15 @@ from typing import Any, get_type_hints
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError
 from gcl_hard.experiments.backends import Running
 from gcl_hard.experiments.cell import Cell, defaults, flag
 from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
+from gcl_hard.experiments.mistakes import explain
+from gcl_hard.experiments.running_flags import RUNNING, RUNNING_SWITCHES
 from gcl_hard.experiments.table import QUICK, TABLES
-from gcl_hard.experiments.values import SEEDS, Counts, Numbers, Seeds, Words
+from gcl_hard.experiments.values import Counts, Numbers, Seeds, Words
 
 LISTED: dict[str, type] = {
     "dataset": Words,
@@ -140,22 +141,6 @@ EPILOG = {
 TUPLES: dict[str, Any] = {"augmentations": Words | None, "probe_lr": Numbers}
 """Fields of a cell that are lists themselves."""
 
-RUNNING: dict[str, list[tuple[str, Any, Any, str]]] = {
-    "graphs": [],
-    "images": [
-        ("workers", int, 0, "processes that make views on the CPU; 0: on the device, by this one"),
-        ("monitor-every", int, 10, "epochs between points of the monitoring curve; 0: no curve"),
-        ("checkpoint-minutes", float, 10.0, "between checkpoints of a seed; 0: after every step"),
-    ],
-}
-"""Fields of ``Running``."""
-RUNNING_SWITCHES: dict[str, list[tuple[str, str]]] = {
-    "graphs": [],
-    "images": [
-        ("resume", "go on with seeds from their checkpoints"),
-        ("save-encoder", "keep each trained encoder beside its record"),
-    ],
-}
 OPTIONS: list[tuple[str, Any, Any, str]] = [
     (
         "table",
@@ -170,7 +155,7 @@ OPTIONS: list[tuple[str, Any, Any, str]] = [
     ("output", Path, Path("results"), "folder that finished seeds are saved in at once"),
     ("json", Path | None, None, "result file; one in the output folder if not given"),
     ("report", Path | None, None, "page.md to write; page.csv, .tex and figures go beside it"),
-    ("jobs", int | None, 1, "processes; a table takes one a core"),
+    ("jobs", int | None, 1, "processes; --table 2 takes one a core"),
     ("threads", int | None, None, "CPU threads of all processes, one each at least; else chosen"),
 ]
 SWITCHES = [
@@ -205,10 +190,12 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     shared = {name: values[name] for name in defaults(cell) if name not in listed}
     for name in TUPLES.keys() & shared.keys():
         shared[name] = None if shared[name] is None else tuple(shared[name])
-    cells = [
-        cell(**dict(zip(listed, combination, strict=True)), **shared)
-        for combination in itertools.product(*(values[name] for name in listed))
-    ]
+    cells = []
+    for combination in itertools.product(*(values[name] for name in listed)):
+        one = dict(zip(listed, combination, strict=True))
+        of_set = table.of_set.get(one["dataset"], {}) if table else {}
+        of_set = {k: v for k, v in of_set.items() if shared[k] == defaults(cell)[k]}
+        cells.append(cell(**one, **shared | of_set))
     for name in ("threads", "jobs"):
         if values[name] is not None and values[name] < 1:
             raise InputError(f"{name} must be at least 1, got {values[name]}")
@@ -218,6 +205,10 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     for name in ("workers", "monitor_every", "checkpoint_minutes"):
         if not 0 <= getattr(running, name) < float("inf"):
             raise InputError(f"{flag(name)} must be at least 0, got {getattr(running, name)}")
+    if running.workers and values["jobs"] != 1:
+        raise InputError("workers need jobs 1: a process of several has none of its own")
+    if running.resume and values["force"]:
+        raise InputError("resume goes on from checkpoints and force starts over: give one of them")
     own = [f.name for f in fields(BenchOptions) if f.name not in ("cells", "running")]
     named = {name: values[name] for name in own}
     return BenchOptions(tuple(dict.fromkeys(cells)), running=running, **named)
@@ -227,7 +218,7 @@ def _parse(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     try:
         return dict(vars(parser.parse_args(_config_first(arguments))))
     except ArgumentError as error:
-        raise InputError(_explain(str(error), parser)) from error
+        raise InputError(explain(str(error), parser)) from error
 
 
 def _config_first(arguments: Sequence[str]) -> list[str]:
@@ -241,50 +232,6 @@ def _config_first(arguments: Sequence[str]) -> list[str]:
         else:
             rest.append("--print_config" if item == "--print-config" else item)
     return first + rest
-
-
-def _explain(message: str, parser: ArgumentParser) -> str:
-    """The parser's message in the words of the command line, with the nearest flags."""
-    flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
-    if match := re.match(r"unrecognized arguments: (.*)", message, re.DOTALL):
-        wrong = match[1].split()[0].split("=")[0]
-        if not wrong.startswith("-"):
-            return f"{wrong!r} belongs to no flag; several values are separated by commas (a,b)"
-        return f"unknown flag {wrong}{_hint(wrong, flags)}"
-    if match := re.search(r"Option '(.*?)' is not accepted", message):
-        keys = [flag.removeprefix("--").replace("-", "_") for flag in flags]
-        return f"unknown key {match[1]!r} in the config file{_hint(match[1], keys)}"
-    if match := re.match(r'Parser key "(\w+)":\s*(.*)', message, re.DOTALL):
-        return _explain_value(match[1], " ".join(match[2].split()))
-    return message
-
-
-def _explain_value(key: str, message: str) -> str:
-    """What is wrong with a value, without the parser's names of types."""
-    flag, got = key.replace("_", "-"), message.rpartition("value: ")[2].strip()
-    if words := re.search(r"Literal\[(.*?)\]", message):
-        return str(unknown(flag, got, re.findall(r"'(.*?)'", words[1])))
-    if "Expected a <class 'float'>" in message:  # on its own or in a union
-        return f"--{flag} must be {PLAIN['float']}, got {got}"
-    if expected := re.match(r"Expected a <class '(\w+)'>", message):
-        return f"--{flag}: expected {PLAIN.get(expected[1], expected[1])}, got {got}"
-    jargon = r"Not of type \w+: (could not convert string to float: |invalid literal for .*?: )?"
-    if plain := re.search(jargon + r"(.*)", message):
-        return f"--{flag}: {plain[2].strip()}{WANTED.get(key, '') if plain[1] else ''}"
-    return f"--{flag}: {message}"
-
-
-PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or false"}
-NUMBERS = "; expected numbers, separated by commas"
-WANTED = {
-    "beta": NUMBERS, "lr": NUMBERS, "threshold_start": NUMBERS, "threshold_end": NUMBERS,
-    "probe_lr": NUMBERS, "seeds": f"; expected {SEEDS}",
-}  # fmt: skip
-
-
-def _hint(word: str, options: list[str]) -> str:
-    close = nearest(word, options)
-    return f"; did you mean {' or '.join(close)}?" if close else "; --help lists them"
 
 
 def _metavar(name: str, kind: Any) -> dict[str, Any]:

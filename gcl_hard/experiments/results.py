@@ -109,6 +109,14 @@ class CellResult:
         return math.fsum(r.seconds_train + r.seconds_eval for r in self.records)
 
     @property
+    def paper(self) -> float | None:
+        """The paper's figure, percent; None beside a part of the set that it is of."""
+        data = self.records[0].data if self.records else {}
+        sizes = ((data.get("n_official"), "n_train"), (data.get("n_official_test"), "n_test"))
+        whole = all(official in (None, data[name]) for official, name in sizes if official)
+        return self.cell.paper if whole else None
+
+    @property
     def curve(self) -> tuple[tuple[int, float], ...]:
         """Monitoring: epoch and accuracy in percent, mean over the seeds that have the epoch."""
         points: dict[int, list[float]] = {}
@@ -130,7 +138,7 @@ class CellResult:
             "fold_accuracies": [list(folds) for folds in self.scores.folds],
             "accuracy_mean": self.scores.mean,
             "accuracy_std": self.scores.std,
-            "paper_accuracy": self.cell.paper,
+            "paper_accuracy": self.paper,
             **{k: v for k, v in first.data.items() if k != "digest"},
             "config": first.config,
             "versions": first.versions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gcl_hard.experiments import graph_cell, image_cell
@@ -18,11 +18,13 @@ class Table:
         backend: whose cells it has.
         shows: what it is, in words.
         values: of flags that are not given.
+        of_set: of flags that are not given, for single data sets.
     """
 
     backend: Literal["graphs", "images"]
     shows: str
     values: dict[str, Any]
+    of_set: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 TABLES: dict[str, Table] = {
@@ -37,6 +39,7 @@ TABLES: dict[str, Table] = {
             "threshold_end": Numbers((-0.1, 0.0, 0.1)),
             "select": True,
         },
+        of_set={"STL10": {"size": 32, "stem": "cifar"}},  # as in configs/images/stl10.yaml
     ),
     "2": Table(
         "graphs",

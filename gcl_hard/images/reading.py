@@ -46,7 +46,9 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
         if "train_webp" in stored.files:
             raise InputError(
                 f"{path} is packed; unpack it with the unpack.py that lies beside it: python "
-                f"unpack.py {name.lower()} OUT, then --data-dir OUT"
+                f"unpack.py {name.lower().removesuffix('_rest')} OUT (with --full if a "
+                f"{name.lower().removesuffix('_rest')}_rest.npz is there: the whole set), then "
+                f"--data-dir OUT"
             )
         also = [key.removesuffix("_images") for key in stored.files if key.endswith("_images")]
         if "unlabeled" in also:

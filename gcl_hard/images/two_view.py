@@ -105,8 +105,9 @@ class ViewPairs:
             for step in range(len(steps)):
                 yield steps[step]
             return
+        # A generator of its own: the loader would draw from the global one.
         loader = torch.utils.data.DataLoader(
-            steps, batch_size=None, num_workers=self.workers, pin_memory=False
+            steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch)
         )
         for pair in loader:
             yield pair.to(self.device)
@@ -190,7 +191,9 @@ class ImageContrast(nn.Module):
         self.loss.set_epoch(epoch, epochs)
 
     def forward(self, pair: ViewPair) -> Tensor:
-        """Loss of a batch, float [], nats."""
+        """Loss of a batch of two images or more, float [], nats."""
+        if len(pair) < 2:
+            raise InputError(f"a batch must have at least 2 images, got {len(pair)}")
         if self.one_forward:
             z1, z2 = self.project(torch.cat([pair.first, pair.second])).chunk(2)
         else:
@@ -242,7 +245,7 @@ class ImageContrast(nn.Module):
         Returns:
             float32 [n, d] on the model's device; every module is left in the mode it was in.
         """
-        device = next(self.encoder.parameters()).device
+        device = next(self.parameters()).device
         half = precision != torch.float32
         found = []
         with evaluating(self), torch.autocast(device.type, dtype=precision, enabled=half):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -20,12 +20,9 @@ from gcl_hard.training.checkpoint import (
     random_state,
     restore_random_state,
 )
+from gcl_hard.training.memory import memory_for
 
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
-
-# PyTorch has a class of error for a GPU's memory, and none for the CPU's or cuBLAS's
-MEMORY_ERRORS = (torch.OutOfMemoryError, MemoryError)
-MEMORY_WORDS = re.compile("can't allocate memory|not enough memory|out of memory|ALLOC_FAILED")
 
 
 @dataclass(frozen=True)
@@ -133,6 +130,8 @@ class _Run:
     ) -> None:
         from lightning_fabric import Fabric  # seconds to import, so only when training starts
 
+        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
+
         self.model, self.optimisation, self.setting = model, optimisation, setting
         self.fabric = Fabric(
             accelerator="cuda" if device.type == "cuda" else device.type,
@@ -166,19 +165,19 @@ class _Run:
             set_epoch(epoch, self.optimisation.epochs)
         self.epoch = epoch
         group: Sequence[Any] = ()
-        try:
+
+        def ran_out() -> str:
+            return (
+                f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{_size(group)}"
+                f"{_of(self.setting)}: lower batch-size (accumulate then averages several batches "
+                f"a step, each with fewer negatives), or use precision bf16 or a smaller encoder"
+            )
+
+        with memory_for(ran_out):
             for group in _groups(self._open(batches), self.optimisation.accumulate):
                 self._train_group(group)
                 if self.checkpoint is not None and self.checkpoint.due():
                     self._save()
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MEMORY_ERRORS) and not MEMORY_WORDS.search(str(error)):
-                raise
-            raise OutOfMemory(
-                f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{_size(group)}"
-                f"{_of(self.setting)}: lower batch-size (accumulate then averages several batches "
-                f"a step, each with fewer negatives), or use precision bf16 or a smaller encoder"
-            ) from error
 
     def _open(self, batches: Callable[[int], Iterable[Any]]) -> Iterable[Any]:
         """The batches of an epoch; of one that was stopped within, those still to be trained on."""
@@ -268,7 +267,7 @@ def _size(group: Sequence[Any]) -> str:
     if isinstance(items, (tuple, list, dict)):
         return ""
     try:
-        return f" of {len(items)}"  # type: ignore[arg-type]
+        return f" ({len(items)} items)"  # type: ignore[arg-type]
     except TypeError:
         return ""
 

@@ -173,7 +173,8 @@ def test_facts_are_sizes(folder: Path) -> None:
     found = facts(data(folder, method="ucl", pretrain_split="unlabeled"))
     digest = found.pop("digest")
     assert found == {
-        "n_pretrain": 30, "n_train": 60, "n_test": 24, "n_official": None, "n_classes": 3,
+        "n_pretrain": 30, "n_train": 60, "n_test": 24, "n_official": None,
+        "n_official_test": None, "n_classes": 3,
         "side": SIDE,
     }  # fmt: skip
     assert len(digest) == 16

@@ -415,7 +415,7 @@ needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="no ../shared/data/ima
 @needs_real
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_packed_files_are_named_with_the_command_that_unpacks_them(name: str) -> None:
-    message = rf"{name}\.npz is packed; .*python unpack\.py {name} OUT, then --data-dir OUT"
+    message = rf"{name}\.npz is packed; .*python unpack\.py {name} OUT .*--full.*--data-dir OUT"
     with pytest.raises(InputError, match=message):
         load(name, data_dir=REAL)
 

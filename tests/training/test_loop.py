@@ -167,7 +167,7 @@ def test_out_of_memory_says_where_and_what_to_lower(error, accumulate):
             setting="CIFAR10 ucl, seed 3",
         )  # fmt: skip
     said = str(caught.value)
-    assert "epoch 2, batch 2 of 7 (CIFAR10 ucl, seed 3)" in said
+    assert "epoch 2, batch 2 (7 items) (CIFAR10 ucl, seed 3)" in said
     for what in ("batch-size", "accumulate", "fewer negatives", "bf16", "smaller encoder"):
         assert what in said
     assert isinstance(caught.value.__cause__, (MemoryError, RuntimeError))
@@ -176,8 +176,8 @@ def test_out_of_memory_says_where_and_what_to_lower(error, accumulate):
 @pytest.mark.parametrize(
     ("batch", "size"),
     [
-        (types.SimpleNamespace(labels=torch.arange(256)), "batch 2 of 256:"),
-        (range(9), "batch 2 of 9:"),
+        (types.SimpleNamespace(labels=torch.arange(256)), r"batch 2 \(256 items\):"),
+        (range(9), r"batch 2 \(9 items\):"),
         ((X, X), "batch 2:"),
         (torch.tensor(1.0), "batch 2:"),
         (object(), "batch 2:"),

@@ -11,20 +11,24 @@ from gcl_hard.experiments.reporting.words import of_images
 SEEN = {
     "paper": "One encoder per seed, trained on all graphs: every encoder has seen the graphs it is "
     "tested on.",
-    "split": "One encoder per seed, trained on the training images only, by whose channels all "
-    "images are normalised. The test images are read once, after the last epoch, by a linear probe "
-    "on frozen embeddings, whose learning rate (or C) is chosen on a fifth of the training images "
-    "and which is then trained on all of them.",
+    "split": "One encoder per seed, trained on no test image; all images are normalised by the "
+    "channels of those that it is trained on. The test images are read once, after the last epoch, "
+    "by a linear probe on frozen embeddings. Where the probe has several learning rates (or C) to "
+    "choose from, it chooses on a fifth of its training images and is then trained on all of them.",
     "inductive": "One encoder per seed and fold, trained on that fold's training graphs only: a "
     "test graph is no anchor, no positive, no candidate and in no running statistic.",
 }
 SEEN_LABELS = {
-    "split": "The label-aware encoders ({}) have seen the labels of the training images.",
+    "split": "The label-aware encoders ({}) were trained with the labels of the training images.",
     "paper": "**The label-aware encoders ({}) have seen the labels of the graphs they are tested "
     "on**; their accuracies are no estimate for new graphs.",
     "inductive": "C of the SVM is chosen by cross-validation inside the training fold, and the "
     "label-aware encoders ({}) have seen the labels of that cross-validation.",
 }
+
+RANKS = """- **Ranks.** Methods are ranked on each data set and ranks averaged; Friedman's test
+  asks whether any differ, and ranks that differ by no more than the critical difference (Nemenyi)
+  are not told apart (Demšar, JMLR 7, 2006)."""
 
 SPLIT_TESTS = f"""## How the tests work
 
@@ -38,6 +42,7 @@ error, √(p (1 − p) / n), in the table of the terminal (s.e.) and in the CSV 
   {LEVEL:g}. What is not significant is not shown to be equal.
 - **Wilcoxon.** In brackets, the signed-rank test over seeds, corrected in the same way.
 - Intervals in the figures are at 95 %, over seeds.
+{RANKS}
 - Lines that are best on the test images are not tested: they were chosen there."""
 
 TESTS = rf"""## How the tests work
@@ -59,9 +64,7 @@ Intervals in the figures are at 95 %, with the same correction.
   with one control on one data set under one protocol. A difference counts as significant if the
   corrected p is below {LEVEL:g}. What is not significant is not shown to be equal.
 - **Wilcoxon.** In brackets, the signed-rank test over seeds' means, corrected in the same way.
-- **Ranks.** Methods are ranked on each data set and ranks averaged; Friedman's test asks whether
-  any differ, and ranks that differ by no more than the critical difference (Nemenyi) are not told
-  apart (Demšar, JMLR 7, 2006).
+{RANKS}
 - Lines that are best on the test folds are not tested: they were chosen there.
 - Under protocol `paper` the folds of a seed share one encoder, which has seen their test graphs. No
   correction knows of that: p may be too small there."""

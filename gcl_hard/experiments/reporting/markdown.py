@@ -88,9 +88,10 @@ def marks(lines: Sequence[Line]) -> list[str]:
         notes.append("open: no seed is finished.")
     if any(line.kind == "inside" for line in lines):
         notes.append(
-            f"chosen inside: {'the training images of a seed' if split else 'every training fold'} "
-            "chose a setting by encoders trained without a fifth of it and scored on that fifth, "
-            "then trained anew on all of it."
+            f"chosen inside: every {'seed' if split else 'training fold'} chose a setting by "
+            f"encoders trained without a fifth of {'the training images' if split else 'it'} and "
+            "scored on that fifth, then trained anew on all of "
+            f"{'them' if split else 'it'}."
         )
     if any(line.kind == "best" for line in lines):
         notes.append(
@@ -103,6 +104,7 @@ def marks(lines: Sequence[Line]) -> list[str]:
 def choices(chosen: Sequence[Selection]) -> str:
     """How many folds chose which setting, as Markdown."""
     body = []
+    unit = "seeds" if any(s.scores.one_split for s in chosen) else "folds"
     for selection in chosen:
         counts = Counter(c for row in selection.chosen for c in row)
         cells = [result.cell for result in selection.outer]
@@ -110,7 +112,7 @@ def choices(chosen: Sequence[Selection]) -> str:
         for index, cell in enumerate(cells):
             setting = " ".join(f"{SYMBOLS[n]}={getattr(cell, n):g}" for n in names)
             body.append([cell.dataset, cell.method, setting, str(counts[index])])
-    return markdown_table(["data set", "method", "setting", "folds"], body, texts=3)
+    return markdown_table(["data set", "method", "setting", unit], body, texts=3)
 
 
 def markdown_table(heads: Sequence[str], body: Iterable[Sequence[str]], *, texts: int) -> str:

@@ -33,9 +33,9 @@ ALT = {
 }
 
 CAPTION = {
-    "curve": "Monitoring, not results: nearest neighbours (k = 200, cosine) among training images, "
-    "asked for training images that the bank leaves out. The encoder has seen all of them, and a "
-    "label-aware one their labels; no test image is looked at.",
+    "curve": "Monitoring, not results: the 200 nearest neighbours (cosine; all, where they are "
+    "fewer) among training images, asked for training images that the bank leaves out. The encoder "
+    "has seen all of them, and a label-aware one their labels; no test image is looked at.",
 }
 
 QUICK = "**A quick look:"

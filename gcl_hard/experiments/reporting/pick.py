@@ -42,7 +42,7 @@ def whole(line: Line | None) -> bool:
 
 def label_aware(line: Line) -> bool:
     """Whether its encoder was trained with labels."""
-    return not line.is_floor and METHODS[line.method].label_aware
+    return not line.is_floor and (line.reads_labels or METHODS[line.method].label_aware)
 
 
 def best_trained(lines: Iterable[Line]) -> Line | None:

@@ -54,7 +54,11 @@ def notes(lines: Sequence[Line]) -> list[str]:
         best = any(line.kind == "best" for line in lines)
         found.append(
             (PAPER_SPLIT if split else PAPER_FOLDS)
-            + ("it stands beside ours of the same kind." if best else "ours is of what is shown.")
+            + (
+                "it stands beside ours of the same kind."
+                if best
+                else f"ours is of {'the setting' if split else 'the β'} shown."
+            )
         )
     if any(line.kind == "best" for line in lines):
         part = "test images" if split else "test folds"
