@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar, get_args
 
 import torch
+from live_tensors import peak_resident
 from pairs import Table, Values, ratios, take_turns
 from published_loss import published_loss, same_class_at_once, same_class_by_loop
 from torch import Tensor
@@ -199,10 +199,7 @@ def peak_memory(name: str, setting: Setting) -> float:
         step()
         return torch.cuda.max_memory_allocated(setting.device) / MB
     step()
-    # Not getrusage: its maximum begins with that of the process that started this one.
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    [kib] = re.findall(r"VmHWM:\s+(\d+) kB", status)
-    return int(kib) * 1024 / MB
+    return peak_resident()
 
 
 def measure_memory(setting: Setting, table: Table) -> None:

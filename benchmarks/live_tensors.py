@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -59,3 +61,13 @@ class LiveTensors(TorchDispatchMode):
 
 def _tensors(tree: object) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def peak_resident() -> float:
+    """Highest resident memory of this process so far, MB; Linux only.
+
+    Not getrusage: its maximum begins with that of the process that started this one.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    [kib] = re.findall(r"VmHWM:\s+(\d+) kB", status)
+    return int(kib) * 1024 / 1e6

@@ -7,7 +7,6 @@ Run: python benchmarks/memory.py [--data-dir DIR] [--dataset IMDB-MULTI] [--repe
 from __future__ import annotations
 
 import argparse
-import resource
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import torch
 from baseline import data_loader, dense_loss, masks_by_loop, step_loss
-from live_tensors import LiveTensors
+from live_tensors import LiveTensors, peak_resident
 from pairs import Table
 from speed import BATCH_SIZE, new_model, our_batches
 from torch import Tensor
@@ -25,11 +24,6 @@ from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, load
 METHOD = "hscl"
 CASES = ("fused", "general", "common")
 MB = 1e6
-
-
-def resident() -> float:
-    """Highest resident memory of this process so far, MB (Linux counts in KiB)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB
 
 
 def loss_of(case: str, model: InfoGraph) -> Callable[[GraphBatch], Tensor]:
@@ -71,10 +65,10 @@ def measure(case: str, graphs: GraphSet) -> dict[str, float]:
         loss(batch).backward()
         optimizer.step()
 
-    before = resident()
+    before = peak_resident()
     for batch in batches:
         step(batch)
-    after = resident()
+    after = peak_resident()
     batch = next(iter(our_batches(graphs)()))
     optimizer.zero_grad()
     with LiveTensors(large=len(batch.x) * batch.n_graphs) as live:

@@ -17,12 +17,12 @@ Figures = dict[tuple[str, str], dict[str, str]]
 
 
 def figures(benchmark: str) -> Figures:
-    """The rows of a CSV by (case, metric); none if it was not run."""
-    path = HERE / "results" / f"{benchmark}.csv"
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {(row["case"], row["metric"]): row for row in csv.DictReader(file)}
+    """The rows of CSV files by (case, metric); none if it was not run."""
+    found: Figures = {}
+    for path in sorted((HERE / "results").glob(f"{benchmark}.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            found |= {(row["case"], row["metric"]): row for row in csv.DictReader(file)}
+    return found
 
 
 def cases(found: Figures, metric: str) -> list[str]:
@@ -40,6 +40,12 @@ def ratio(row: dict[str, str]) -> str:
     """A median ratio and its range."""
     median, low, high = (float(row[name]) for name in ("median", "min", "max"))
     return f"{median:.2f} ({low:.2f}–{high:.2f})"
+
+
+def spread(row: dict[str, str]) -> str:
+    """A median and its range, one digit behind the point."""
+    median, low, high = (float(row[name]) for name in ("median", "min", "max"))
+    return f"{median:.1f} ({low:.1f}–{high:.1f})"
 
 
 def plain(row: dict[str, str]) -> str:
@@ -105,6 +111,31 @@ TABLES = {
             ("`import torch` alone, s", "import torch alone", plain),
         ],
     ),
+    "image-step": (
+        "images-*",
+        [
+            ("whole step, ms", "step, whole", plain),
+            ("network alone, ms", "step, network alone", plain),
+            ("overhead, %", "overhead of views and loss", spread),
+            ("views alone, ms", "views", plain),
+            ("loss alone, ms", "loss", plain),
+            ("images a second", "images a second, step, whole", plain),
+            ("peak, MB", "peak resident, step, whole", plain),
+            ("peak, network alone, MB", "peak resident, step, network alone", plain),
+        ],
+    ),
+    "image-loss": (
+        "images-*",
+        [
+            ("ours, ms", "loss, ours", plain),
+            ("published / ours", "loss, published / loss, ours", ratio),
+            (
+                "published without its loop / ours",
+                "loss, published without the loop / loss, ours",
+                ratio,
+            ),
+        ],
+    ),
     "memory": (
         "memory",
         [
@@ -125,7 +156,8 @@ def table(name: str) -> Iterable[str]:
     yield "| case | " + " | ".join(head for head, _, _ in columns) + " |"
     yield "|---" * (len(columns) + 1) + "|"
     for case in cases(found, columns[0][1]):
-        cells = (show(found[case, metric]) for _, metric, show in columns)
+        rows = ((found.get((case, metric)), show) for _, metric, show in columns)
+        cells = ("–" if row is None else show(row) for row, show in rows)
         yield f"| {case} | " + " | ".join(cells) + " |"
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from gcl_hard.experiments.backends import DEFAULT_RUNNING, Running, backend_of
+from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.place import DEFAULT_RUNNING, Running
 from gcl_hard.experiments.records import write_json
 from gcl_hard.places import cache_root
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from gcl_hard.experiments import machine
-from gcl_hard.experiments.backends import Place, Running
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.place import Place, Running
 from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
 from gcl_hard.graphs import GraphSet, datasets
 

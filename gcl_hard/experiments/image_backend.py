@@ -12,10 +12,10 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
 from gcl_hard.experiments import image_data, machine
-from gcl_hard.experiments.backends import Place, Running
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.place import Place, Running
 from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
 from gcl_hard.images import datasets
 from gcl_hard.methods import method

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
-from gcl_hard.experiments.backends import Place
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.place import Place
 from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, weights_from
 from gcl_hard.images import (
     ImageContrast,

@@ -12,11 +12,11 @@ from typing import Any, get_type_hints
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.backends import Running
 from gcl_hard.experiments.cell import Cell, defaults, flag
 from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.mistakes import explain
+from gcl_hard.experiments.place import Running
 from gcl_hard.experiments.running_flags import RUNNING, RUNNING_SWITCHES
 from gcl_hard.experiments.table import QUICK, TABLES
 from gcl_hard.experiments.values import Counts, Numbers, Seeds, Words

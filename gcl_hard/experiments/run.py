@@ -14,10 +14,11 @@ import torch
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import machine, records
-from gcl_hard.experiments.backends import backend_of, checkpoint_of
+from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.jobs import Job, plan
 from gcl_hard.experiments.options import BenchOptions, parse_bench
+from gcl_hard.experiments.place import checkpoint_of
 from gcl_hard.experiments.progress import progress
 from gcl_hard.experiments.results import Results, result_json
 from gcl_hard.experiments.seed_score import OnEpoch

@@ -15,9 +15,10 @@ from filelock import FileLock, Timeout
 
 from gcl_hard.errors import DivergenceError, GclHardError
 from gcl_hard.experiments import machine, records
-from gcl_hard.experiments.backends import Place, Running, backend_of, checkpoint_of
+from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.place import Place, Running, checkpoint_of
 from gcl_hard.experiments.seed_score import OnEpoch
 
 
