@@ -49,8 +49,9 @@ def spread(row: dict[str, str]) -> str:
 
 
 def plain(row: dict[str, str]) -> str:
-    """A median, three digits."""
-    return f"{float(row['median']):.3g}"
+    """A median, three digits or all before the point."""
+    value = float(row["median"])
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 TABLES = {
