@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_type_hints
 
@@ -21,7 +22,7 @@ SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(ABC):
     """One data set, method and protocol with all settings; subclasses are of graphs and images.
 
     Raises:
@@ -74,6 +75,7 @@ class Cell:
             self.loss()
         self._check()
 
+    @abstractmethod
     def _check(self) -> None:
         """What a subclass refuses beside."""
 
@@ -105,9 +107,9 @@ class Cell:
         filled |= self._filled()
         return filled | self._floats(filled)
 
+    @abstractmethod
     def _filled(self) -> dict[str, Any]:
         """The same of a subclass's own fields."""
-        raise NotImplementedError
 
     def _as_floor(self) -> dict[str, Any]:
         name = self.method.casefold()
@@ -133,32 +135,32 @@ class Cell:
         return not self.is_floor and method(self.method).label_aware
 
     @property
+    @abstractmethod
     def encoders(self) -> int:
         """How many encoders a seed trains."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def n_scores(self) -> int:
         """How many test accuracies a seed has."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def can_select(self) -> bool:
         """Whether its settings can be chosen on data held out of its training data."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def paper(self) -> float | None:
         """The paper's figure, percent, or None."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
         """Work of training and of scoring, in one unit for all cells of a backend.
 
         Args:
             size: of the data set, as the backend counts it.
         """
-        raise NotImplementedError
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
@@ -167,9 +169,9 @@ class Cell:
             lr_schedule=self.lr_schedule,
         )  # fmt: skip
 
+    @abstractmethod
     def loss(self) -> ContrastiveLoss:
         """The loss of this cell, made anew."""
-        raise NotImplementedError
 
     def _loss(self, objective: Objective, positives: Positives | None = None) -> ContrastiveLoss:
         options: LossOptions = {"objective": objective, "detach_weights": self.detach_weights}
