@@ -1,0 +1,89 @@
+"""A model that draws from every generator, trained, stopped and resumed."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import torch
+from torch import nn
+
+from gcl_hard.training.loop import Optimisation, train
+
+RUN = {"method": "hscl", "lr": 0.01, "views": ("crop", "flip"), "temperature": None}
+PER_EPOCH = 5  # batches
+X = torch.linspace(-1, 1, 6 * PER_EPOCH * 3).reshape(-1, 3)
+Y = X.sum(1, keepdim=True).sin()
+
+
+class Stopped(Exception):  # noqa: N818
+    """Stands for the process being killed."""
+
+
+class Noisy(nn.Module):
+    """BatchNorm, dropout, and a draw from every global generator at each batch."""
+
+    def __init__(self, width=4, stop_at=math.inf):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Linear(3, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Dropout(0.3),
+            nn.Linear(width, 1),
+        )  # fmt: skip
+        self.calls, self.stop_at = 0, stop_at
+
+    def forward(self, batch):
+        self.calls += 1
+        x, y = (part.to(self.net[0].weight.device) for part in batch)
+        noise = torch.randn_like(x) * random.random() * np.random.rand()  # noqa: NPY002
+        if self.calls >= self.stop_at:
+            raise Stopped
+        return (self.net(x + noise) - y).square().mean()
+
+
+def lazily(epoch):
+    """Order and noise from the global generator, each as it is needed."""
+    for rows in torch.randperm(len(X)).split(6):
+        yield X[rows] + 0.1 * torch.randn(1), Y[rows]
+
+
+def eagerly(epoch):
+    return list(lazily(epoch))
+
+
+def seed_everything(seed):
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+
+
+def fit(checkpoint, *, seed=0, batches=lazily, stop_at=math.inf, device="cpu", notes=None, **how):
+    """Train; the weights at the start and every global generator come from the seed."""
+    seed_everything(seed)
+    model = Noisy(stop_at=stop_at).to(device)
+
+    def noted(epoch, mean):
+        if checkpoint is not None:
+            checkpoint.notes.setdefault("curve", []).append((epoch, np.float64(mean)))
+
+    defaults = {"lr": 0.05, "weight_decay": 0.01, "lr_schedule": "cosine"}
+    losses = train(
+        model, batches, Optimisation(4, **(defaults | how)), device=device, checkpoint=checkpoint,
+        on_epoch=noted,
+    )  # fmt: skip
+    return model, losses
+
+
+def read(path):
+    return torch.load(path, weights_only=True)
+
+
+def same(one, other):
+    """Equal to the bit, whatever tensors and containers are nested in."""
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
