@@ -317,7 +317,7 @@ class ContrastiveLoss(nn.Module):
         if self.sampler.draws is not None:
             t = t.gather(1, self.sampler.sample(log_q))
             log_q = torch.full_like(t, -math.log(self.sampler.draws))
-        else:
+        elif not infonce:  # there the expectation looks away itself, before any function
             t = torch.where(kept, t, 0.0)
         if infonce:
             expected = neg.log_expectation(log_q, t)
