@@ -312,13 +312,12 @@ class ContrastiveLoss(nn.Module):
         )
         if self.detach_weights:
             log_q = log_q.detach()
-        kept = log_q > -math.inf
-        log_weight = self._log_weight(scores.n_others, kept, t.dtype)
+        log_weight = self._log_weight(scores.n_others, log_q)
         if self.sampler.draws is not None:
             t = t.gather(1, self.sampler.sample(log_q))
             log_q = torch.full_like(t, -math.log(self.sampler.draws))
         elif not infonce:  # there the expectation looks away itself, before any function
-            t = torch.where(kept, t, 0.0)
+            t = torch.where(log_q > -math.inf, t, 0.0)
         if infonce:
             expected = neg.log_expectation(log_q, t)
         else:
@@ -327,9 +326,9 @@ class ContrastiveLoss(nn.Module):
             expected = self._debias(expected, scores, scale)
         return expected, log_weight, empty
 
-    def _log_weight(self, n_others: int, kept: Tensor, dtype: torch.dtype) -> float | Tensor:
+    def _log_weight(self, n_others: int, log_q: Tensor) -> float | Tensor:
         if self.weight == "kept":
-            return kept.sum(1).to(dtype).log()
+            return (log_q > -math.inf).sum(1).to(log_q.dtype).log()
         return math.log(max(n_others, 1) if self.weight == "others" else self.weight)
 
     def _debias(self, expected: Tensor, scores: _Scores, scale: float | Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell, LrSchedule, defaults, flag
@@ -12,6 +12,9 @@ from gcl_hard.experiments.paper import paper_accuracy
 from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import method
 from gcl_hard.training.loop import Optimisation, Precision
+
+if TYPE_CHECKING:
+    from gcl_hard.images import ViewRecipe
 
 Protocol = Literal["split"]
 Encoder = Literal["resnet50", "resnet18"]
@@ -102,12 +105,7 @@ class ImageCell(Cell):
     probe_batch_size: Annotated[int, "of adam"] = 512
 
     def _check(self) -> None:
-        from gcl_hard.images import ViewRecipe
-
-        ViewRecipe(
-            crop=self.crop, flip=self.flip or 0.0, jitter=self.jitter, grayscale=self.grayscale,
-            blur=self.blur, noise=self.noise,
-        )  # fmt: skip
+        self.view_recipe()
         for name in ("pretrain_split", "probe_split"):
             if getattr(self, name) == "test":
                 raise InputError(
@@ -145,6 +143,15 @@ class ImageCell(Cell):
             return self.flip
         return 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
 
+    def view_recipe(self) -> ViewRecipe:
+        """How its views are made."""
+        from gcl_hard.images import ViewRecipe
+
+        return ViewRecipe(
+            crop=self.crop, flip=self.flip or 0.0, jitter=self.jitter, grayscale=self.grayscale,
+            blur=self.blur, noise=self.noise,
+        )  # fmt: skip
+
     def stem_at(self, size: int) -> Literal["cifar", "imagenet"]:
         """The stem for views of a size in pixels."""
         from gcl_hard.images import stem_for
@@ -178,11 +185,8 @@ class ImageCell(Cell):
     @property
     def reads_labels(self) -> bool:
         """Whether the encoder's training does."""
-        if self.is_floor:
-            return False
-        row = method(self.method)
-        aware = row.admit == "other_labels" or self.positives == "class"
-        return aware or self.class_pairs or self.balanced
+        by_setting = self.positives == "class" or self.class_pairs or self.balanced
+        return super().reads_labels or by_setting
 
     @property
     def paper(self) -> float | None:

@@ -23,7 +23,6 @@ from gcl_hard.images import (
     Split,
     ViewPair,
     ViewPairs,
-    ViewRecipe,
     Views,
     channel_statistics,
     resnet,
@@ -66,11 +65,7 @@ class Encoding:
 def views_of(cell: ImageCell, data: ImageData) -> Views:
     """The views of a cell, normalised by the images that its encoder is trained on."""
     mean, std = channel_statistics(data.pretrain.images)
-    recipe = ViewRecipe(
-        crop=cell.crop, flip=cell.flip or 0.0, jitter=cell.jitter, grayscale=cell.grayscale,
-        blur=cell.blur, noise=cell.noise,
-    )  # fmt: skip
-    return Views(recipe, size=cell.size or data.side, mean=mean, std=std)
+    return Views(cell.view_recipe(), size=cell.size or data.side, mean=mean, std=std)
 
 
 def build(cell: ImageCell, data: ImageData, seed: int) -> Encoding:

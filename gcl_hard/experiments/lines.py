@@ -73,7 +73,7 @@ class Line:
         tests: against each control, where there is one.
         optimism: of a ``best`` line: points above what was chosen inside, where that is known.
         beta: β, where the setting is β alone.
-        reads_labels: whether its encoder is trained with labels, whatever its method says.
+        reads_labels: whether its encoder is trained with labels; never of a floor.
         curve: monitoring of images: epoch and accuracy in percent, mean over seeds.
     """
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from gcl_hard.experiments.place import DEFAULT_RUNNING as USUAL
+
 RUNNING: dict[str, list[tuple[str, Any, Any, str]]] = {
     "graphs": [],
     "images": [
-        ("workers", int, 0, "processes that make views on the CPU; 0: on the device, by this one"),
-        ("monitor-every", int, 10, "epochs between points of the monitoring curve; 0: no curve"),
-        ("checkpoint-minutes", float, 10.0, "between checkpoints of a seed; 0: after every step"),
+        ("workers", int, USUAL.workers,
+         "processes that make views on the CPU; 0: on the device, by this one"),
+        ("monitor-every", int, USUAL.monitor_every,
+         "epochs between points of the monitoring curve; 0: no curve"),
+        ("checkpoint-minutes", float, USUAL.checkpoint_minutes,
+         "between checkpoints of a seed; 0: after every step"),
     ],
-}
+}  # fmt: skip
 """Fields of ``Running``."""
 RUNNING_SWITCHES: dict[str, list[tuple[str, str]]] = {
     "graphs": [],

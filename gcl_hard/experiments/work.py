@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from gcl_hard.experiments import machine, records
 from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.place import Place, Running, checkpoint_of
+from gcl_hard.experiments.place import DEFAULT_RUNNING, Place, Running, checkpoint_of
 from gcl_hard.experiments.seed_score import OnEpoch
 
 
@@ -44,7 +44,7 @@ class Setting:
     cores: int
     versions: dict[str, str]
     since: str = ""
-    running: Running = field(default_factory=Running)
+    running: Running = DEFAULT_RUNNING
 
 
 class Done(NamedTuple):

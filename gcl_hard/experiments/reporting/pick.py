@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gcl_hard.experiments.lines import Line
-from gcl_hard.methods import METHODS
 
 
 def protocols(lines: Iterable[Line]) -> list[str]:
@@ -42,7 +41,7 @@ def whole(line: Line | None) -> bool:
 
 def label_aware(line: Line) -> bool:
     """Whether its encoder was trained with labels."""
-    return not line.is_floor and (line.reads_labels or METHODS[line.method].label_aware)
+    return line.reads_labels
 
 
 def best_trained(lines: Iterable[Line]) -> Line | None:

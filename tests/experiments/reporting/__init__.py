@@ -8,6 +8,9 @@ from gcl_hard.experiments.results import Scores
 SCORES = Scores((0, 1), ((80.0, 90.0, 85.0), (70.0, 71.0, 78.0)))  # means 85 and 73
 
 
+LABEL_AWARE = ("scl", "hscl", "hscl-tau")
+
+
 def line(
     method: str = "hscl",
     kind: Kind = "fixed",
@@ -19,6 +22,7 @@ def line(
     expected: int = 2,
     **rest: object,
 ) -> Line:
+    rest = {"reads_labels": method in LABEL_AWARE, **rest}
     return Line(dataset, method, protocol, kind, setting, scores, expected, **rest)  # type: ignore[arg-type]
 
 

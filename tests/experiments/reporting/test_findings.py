@@ -7,6 +7,7 @@ import pytest
 from gcl_hard.experiments.lines import Comparison, Kind, Line
 from gcl_hard.experiments.reporting.findings import findings
 from gcl_hard.experiments.results import Scores
+from tests.experiments.reporting import LABEL_AWARE
 
 
 def line(
@@ -17,6 +18,7 @@ def line(
     scores = None if mean is None else Scores(tuple(range(n)), ((mean, mean),) * n)
     tests = {"ucl": Comparison("ucl", n, *ucl, None)} if ucl else {}
     values = {"setting": "", "expected": 5, "tests": tests, **rest}
+    values["reads_labels"] = method in LABEL_AWARE
     return Line(dataset, method, protocol, kind, scores=scores, **values)  # type: ignore[arg-type]
 
 
