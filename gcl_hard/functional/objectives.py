@@ -24,9 +24,18 @@ def softplus(x: Tensor) -> Tensor:
         >>> abs(softplus(torch.zeros(1, dtype=torch.float64)).item() - math.log(2)) < 1e-15
         True
     """
+    if x.dtype == torch.float32 and x.device.type == "cpu" and not _in_graph(x):
+        # log(1 + u) = 2 artanh(u / (2 + u)) to the same precision, several times faster: PyTorch
+        # has no vectorised log1p for float32.
+        u = x.abs().neg_().exp_()
+        return u.div_(u + 2).atanh_().mul_(2).add_(x.clamp(min=0))
     # PyTorch's softplus turns linear above its threshold: at 20, the default, that costs nine
     # digits in float64; above 40 the difference is below half a unit in the last place.
     return F.softplus(x, threshold=40.0)
+
+
+def _in_graph(x: Tensor) -> bool:
+    return torch.is_grad_enabled() and x.requires_grad
 
 
 def infonce(log_expectation: Tensor, t_pos: Tensor, log_weight: float | Tensor) -> Tensor:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gcl_hard.graphs.datasets import load
     from gcl_hard.graphs.encoders import GIN
     from gcl_hard.graphs.infograph import InfoGraph
+    from gcl_hard.graphs.population import Population
     from gcl_hard.graphs.supervised import Supervised
     from gcl_hard.graphs.two_view import TwoView
 
@@ -20,6 +21,7 @@ __all__ = [
     "GraphBatch",
     "GraphSet",
     "InfoGraph",
+    "Population",
     "Supervised",
     "TwoView",
     "epoch_batches",
@@ -33,6 +35,7 @@ __getattr__ = lazy(
         "GraphBatch": "batches",
         "GraphSet": "batches",
         "InfoGraph": "infograph",
+        "Population": "population",
         "Supervised": "supervised",
         "TwoView": "two_view",
         "epoch_batches": "batches",

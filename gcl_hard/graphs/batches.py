@@ -294,19 +294,62 @@ def epoch_batches(
         >>> sorted(torch.cat(batches).tolist())
         [0, 1, 2, 4]
     """
-    for what, got, least in (("batch_size", batch_size, 2), ("seed", seed, 0), ("epoch", epoch, 0)):
-        if got < least:
-            raise InputError(f"{what}={got}; expected an integer >= {least}")
     kept = torch.ones(n_graphs, dtype=torch.bool)
     if held_out is not None:
         kept[_checked_ids(held_out, n_graphs, "held_out", least=0)] = False
-    if int(kept.sum()) < 2:
-        raise InputError(f"{int(kept.sum())} of {n_graphs} graphs to train on; expected >= 2")
-    batches: list[Tensor] = []
-    for chunk in torch.split(torch.randperm(n_graphs, generator=seeded(seed, epoch)), batch_size):
-        left = chunk[kept[chunk]]
-        if batches and min(left.numel(), batches[-1].numel()) < 2:
-            batches[-1] = torch.cat([batches[-1], left])
+    chunks = epoch_chunks(n_graphs, batch_size, seed=seed, epoch=epoch, kept=kept[None])
+    return [chunk[kept[chunk]] for chunk in chunks]
+
+
+def epoch_chunks(
+    n_graphs: int, batch_size: int, *, seed: int, epoch: int, kept: Tensor | None = None
+) -> list[Tensor]:
+    """The batches of one epoch before held-out graphs are dropped, for several models at once.
+
+    Args:
+        n_graphs: G.
+        batch_size: as in :func:`epoch_batches`; so are seed and epoch.
+        seed: of the order.
+        epoch: of the order.
+        kept: bool [P, G], graphs that each model trains on; None if all do.
+
+    Returns:
+        CPU int64 index tensors.
+
+    Raises:
+        InputError: a size or seed out of range, a model with fewer than two graphs, or models
+            whose held-out graphs would join different batches.
+
+    Example:
+        >>> sum(len(chunk) for chunk in epoch_chunks(5, 2, seed=0, epoch=1))
+        5
+    """
+    for what, got, least in (("batch_size", batch_size, 2), ("seed", seed, 0), ("epoch", epoch, 0)):
+        if got < least:
+            raise InputError(f"{what}={got}; expected an integer >= {least}")
+    kept = torch.ones(1, n_graphs, dtype=torch.bool) if kept is None else kept
+    if (least := int(kept.sum(1).min())) < 2:
+        raise InputError(f"{least} of {n_graphs} graphs to train on; expected >= 2")
+    order = torch.randperm(n_graphs, generator=seeded(seed, epoch))
+    chunks = torch.split(order, batch_size)
+    left = torch.stack([part.sum(1) for part in torch.split(kept[:, order], batch_size, 1)], 1)
+    if int(left.min()) >= 2:
+        return list(chunks)
+    joined = {tuple(_joined(row)) for row in left.tolist()}
+    if len(joined) > 1:
+        raise InputError(
+            f"held-out graphs leave the models different batches in epoch {epoch}: train them in "
+            f"populations of their own"
+        )
+    return [torch.cat([chunks[i] for i in group]) for group in joined.pop()]
+
+
+def _joined(left: list[int]) -> list[tuple[int, ...]]:
+    """Neighbouring chunks, joined so that none is left with fewer than two graphs."""
+    groups: list[tuple[int, ...]] = []
+    for i, n in enumerate(left):
+        if groups and min(n, sum(left[j] for j in groups[-1])) < 2:
+            groups[-1] += (i,)
         else:
-            batches.append(left)
-    return batches
+            groups.append((i,))
+    return groups

@@ -210,7 +210,7 @@ class _Run:
     def end_epoch(self, epoch: int, on_epoch: Callable[[int, float], None] | None) -> None:
         if self.scheduler is not None:
             self.scheduler.step()
-        self.means.append(_mean(self.losses, epoch, self.setting))
+        self.means.append(mean_loss(self.losses, epoch, self.setting))
         self.epoch, self.step, self.losses = epoch + 1, 0, []
         if on_epoch is not None:
             on_epoch(epoch, self.means[-1])
@@ -272,11 +272,24 @@ def _size(group: Sequence[Any]) -> str:
         return ""
 
 
-def _mean(losses: list[Tensor], epoch: int, setting: str) -> float:
-    """Mean loss of an epoch; read once an epoch, so that a GPU is not waited for at every step."""
-    if not losses:
+def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> float:
+    """Mean loss of an epoch; read once an epoch, so that a GPU is not waited for at every step.
+
+    Args:
+        losses: of its batches.
+        epoch: from 1.
+        setting: what is trained, for messages.
+
+    Returns:
+        The mean, nats.
+
+    Raises:
+        DivergenceError: if one is not finite; names epoch, batch and setting.
+        InputError: for none.
+    """
+    if not len(losses):
         raise InputError(f"epoch {epoch} has no batch to train on{_of(setting)}")
-    values = torch.stack(losses).float()
+    values = (losses if isinstance(losses, Tensor) else torch.stack(list(losses))).float()
     bad = (~values.isfinite()).nonzero()
     if len(bad):
         batch = int(bad[0])
