@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # What only a machine with a CUDA device can show, in one go:
-#   benchmarks/gpu.sh DIR [EPOCHS]      DIR holds CIFAR10.npz or cifar-10-batches-py
+#   benchmarks/gpu.sh DIR [EPOCHS] [OUT]
+# DIR holds CIFAR10.npz or cifar-10-batches-py, and NAME.zip files of the TUDataset collection.
 # Tests marked gpu; the images' step, memory and loss; ResNet-50 on all of CIFAR10 with ucl, hucl,
 # scl and hscl for the same number of epochs, in bf16. Begun again, it goes on where it stopped.
+# Then populations: seconds a step and memory by their size, and Table II from end to end, 5 sets x
+# 8 cells x 10 seeds under either protocol, into new folders in OUT (DIR if not given): a table that
+# is there already would only be shown, so it is not timed again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-data="${1:?the folder with CIFAR10}"
+data="${1:?the folder with the data}"
 epochs="${2:-20}"
+out="${3:-$data}"
 python="${PYTHON:-.venv/bin/python}"
 
 "$python" -m pytest -m gpu
@@ -16,3 +21,17 @@ python="${PYTHON:-.venv/bin/python}"
   --method ucl,hucl,scl,hscl,majority,pixels,untrained --beta 1 --epochs "$epochs" --seeds 1 \
   --precision bf16 --device cuda --monitor-every 5 --checkpoint-minutes 2 --resume \
   --output benchmarks/results/cells --report docs/results-cifar10.md
+"$python" benchmarks/population.py --device cuda --data-dir "$data" \
+  --out benchmarks/results/population-gpu.csv
+
+TIMEFORMAT="%0R s"
+for protocol in paper inductive; do
+  folder="$out/table-$protocol"
+  if [ -e "$folder" ]; then
+    echo "Table II, $protocol: $folder is there already, not timed"
+    continue
+  fi
+  echo "Table II, $protocol, end to end:"
+  time "$python" -m gcl_hard.bench --table 2 --protocol "$protocol" --seeds 10 --device cuda \
+    --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$folder"
+done

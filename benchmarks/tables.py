@@ -54,6 +54,12 @@ def plain(row: dict[str, str]) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def from_to(row: dict[str, str]) -> str:
+    """The range of whole numbers, or the one that they all are."""
+    low, high = (f"{float(row[name]):.0f}" for name in ("min", "max"))
+    return low if low == high else f"{low}–{high}"
+
+
 TABLES = {
     "epoch": (
         "speed",
@@ -145,6 +151,68 @@ TABLES = {
             ("peak of a step, MB", "step, peak of tensors", plain),
             ("resident before, MB", "process, resident before training", plain),
             ("peak resident, MB", "process, peak resident", plain),
+        ],
+    ),
+    "population-speed": (
+        "population",
+        [
+            ("one by one", "one process, plain", plain),
+            ("P = 1", "one process, P = 1", plain),
+            ("P = 4", "one process, P = 4", plain),
+            ("P = 16", "one process, P = 16", plain),
+            ("auto P", "one process, auto P", plain),
+            ("best P / one by one", "one process, plain / one process, best P", ratio),
+            ("auto P / one by one", "one process, plain / one process, auto P", ratio),
+            ("P chosen", "members, one process, auto P", plain),
+        ],
+    ),
+    "population-two": (
+        "population",
+        [
+            ("one by one", "two processes, plain", plain),
+            ("auto P", "two processes, auto P", plain),
+            ("auto P / one by one", "two processes, plain / two processes, auto P", ratio),
+            ("P chosen", "members, two processes, auto P", from_to),
+        ],
+    ),
+    "population-batches": (
+        "population",
+        [
+            ("batches of an epoch, ms", "batches of an epoch, made", seconds_as_ms),
+            ("of 200 epochs, MB", "batches of 200 epochs", plain),
+        ],
+    ),
+    "population-memory": (
+        "population*",
+        [
+            ("estimated, MB", "a member, estimated", plain),
+            ("measured, MB", "a member, measured", plain),
+            ("estimated / measured", "a member, estimated / a member, measured", plain),
+            ("resident, MB", "a member, resident", plain),
+        ],
+    ),
+    "population-operations": (
+        "population",
+        [
+            ("nodes, MFLOP", "operations a step, nodes", plain),
+            ("colours, MFLOP", "operations a step, colours", plain),
+        ],
+    ),
+    "population-floor": (
+        "population",
+        [
+            ("nodes, projected floor, s", "projected floor, nodes", plain),
+            ("colours, projected floor, s", "projected floor, colours", plain),
+        ],
+    ),
+    "population-step": (
+        "population-gpu",
+        [
+            ("P = 1, ms", "step, P = 1", seconds_as_ms),
+            ("P = 64, ms", "step, P = 64", seconds_as_ms),
+            ("P = 256, ms", "step, P = 256", seconds_as_ms),
+            ("P = 64 / P = 1", "step, P = 64 / step, P = 1", ratio),
+            ("P = 256 / P = 1", "step, P = 256 / step, P = 1", ratio),
         ],
     ),
 }

@@ -17,8 +17,7 @@ import torch
 
 from gcl_hard import bench
 from gcl_hard.errors import DivergenceError
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments import graph_seeds, protocols, side_by_side
 from gcl_hard.graphs import sources
 from gcl_hard.methods import METHODS
 from tests.experiments.test_protocols import Wrong
@@ -269,13 +268,13 @@ def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[str] = []
-    real = protocols.fit
+    real = graph_seeds.train_seeds
 
-    def fit(cell: GraphCell, *args: Any, **settings: Any) -> Any:
-        trained.append(str(cell))
-        return real(cell, *args, **settings)
+    def train_seeds(jobs: Any, *args: Any, **settings: Any) -> Any:
+        trained.extend(map(str, jobs))
+        return real(jobs, *args, **settings)
 
-    monkeypatch.setattr(protocols, "fit", fit)
+    monkeypatch.setattr(graph_seeds, "train_seeds", train_seeds)
     write_set(command.folder, "SMALL", ["0"] * 20 + ["1"] * 4)
     message = command.refuses("--dataset=SMALL", f"--data-dir={command.folder}", "--folds=3")
     assert "fewer than the 5 folds" in message
@@ -318,18 +317,19 @@ def test_finished_cells_are_shown_and_kept_beside_a_diverged_one(
     assert command("--seeds=0,") == 0
     (kept,) = command.output.glob("*_seed0.json")
     content = kept.read_bytes()
-    real = protocols.fit
+    real = side_by_side.train_population
 
-    def fit(*_: object, **__: object) -> None:
-        raise DivergenceError("the loss is nan in epoch 1, batch 1 of 1")
+    def train(population: Any, *_: object, **__: object) -> list[DivergenceError]:
+        error = DivergenceError("the loss is nan in epoch 1, batch 1 of 1")
+        return [error] * len(population.models)
 
-    monkeypatch.setattr(protocols, "fit", fit)
+    monkeypatch.setattr(side_by_side, "train_population", train)
     assert command("--seeds=2") == 2
     assert command.err == "error: the loss is nan in epoch 1, batch 1 of 1\n"
     assert "results: " in command.out
     assert kept.read_bytes() == content
     assert len(list(command.output.glob("*_seed*.json"))) == 1
-    monkeypatch.setattr(protocols, "fit", real)
+    monkeypatch.setattr(side_by_side, "train_population", real)
     assert command("--seeds=2") == 0
     assert len(list(command.output.glob("*_seed*.json"))) == 2
 
@@ -344,15 +344,15 @@ def test_an_encoder_of_the_wrong_shape_is_one_message(
 def test_an_interrupt_ends_with_status_130_and_says_how_to_go_on(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = protocols.run_seed
+    real = graph_seeds.train_seeds
 
-    def run_seed(cell: object, graphs: object, seed: int, **kw: object) -> object:
-        if seed == 1:
+    def train_seeds(jobs: Any, *arguments: Any, **settings: Any) -> Any:
+        if jobs[0].seed == 1:
             raise KeyboardInterrupt
-        return real(cell, graphs, seed, **kw)  # type: ignore[arg-type]
+        return real(jobs, *arguments, **settings)
 
-    monkeypatch.setattr(protocols, "run_seed", run_seed)
-    assert command("--seeds=3") == 130
+    monkeypatch.setattr(graph_seeds, "train_seeds", train_seeds)
+    assert command("--seeds=3", "--members=1") == 130
     assert "the same command continues" in command.err
     assert "Traceback" not in command.err
     assert [path.name[-11:] for path in command.files()] == ["_seed0.json"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -11,7 +11,7 @@ import torch
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.place import Place, Running
-from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
+from gcl_hard.experiments.seed_score import OnEpoch, Unscored
 
 C_contra = TypeVar("C_contra", bound=Cell, contravariant=True)
 D = TypeVar("D")
@@ -46,8 +46,10 @@ class Backend(Protocol[C_contra, D]):
     def check(self, cell: C_contra, data: D, *, inner: bool, device: torch.device) -> None:
         """Refuse before training what cannot be trained or scored."""
 
-    def run(self, job: Job, data: D, place: Place, on_epoch: OnEpoch) -> SeedScore:
-        """Train and score."""
+    def run(
+        self, jobs: Sequence[Job], data: D, place: Place, on_epochs: Sequence[OnEpoch]
+    ) -> Iterator[Unscored]:
+        """Train seeds of cells that share ``Cell.together``, or one of any; perhaps score them."""
 
 
 def backend_of(cell: Cell | type[Cell]) -> Backend[Any, Any]:

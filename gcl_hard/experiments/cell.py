@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_type_hints
 
@@ -148,6 +149,11 @@ class Cell(ABC):
     @abstractmethod
     def can_select(self) -> bool:
         """Whether its settings can be chosen on data held out of its training data."""
+
+    @property
+    def together(self) -> Hashable | None:
+        """What cells share that train in one population; None for one that trains alone."""
+        return None
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from gcl_hard.experiments import machine
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.place import Place, Running
-from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
+from gcl_hard.experiments.seed_score import OnEpoch, Unscored
 from gcl_hard.graphs import GraphSet, datasets
 
 
@@ -60,18 +61,23 @@ class GraphBackend:
             part = inner_holdout(fold.train, labels, seed=0) if inner else fold
             inner_folds(labels[part.train], n_inner=5, seed=0)
 
-    def run(self, job: Job, data: GraphSet, place: Place, on_epoch: OnEpoch) -> SeedScore:
-        """Train and score under the cell's protocol."""
-        from gcl_hard.experiments import protocols
+    def run(
+        self, jobs: Sequence[Job], data: GraphSet, place: Place, on_epochs: Sequence[OnEpoch]
+    ) -> Iterator[Unscored]:
+        """Train side by side under the cells' protocol; SVMs are left to whoever has time."""
+        from gcl_hard.experiments import graph_seeds
 
-        cell = job.cell
+        cell = jobs[0].cell
         assert isinstance(cell, GraphCell)
         nodes = data.n_nodes / data.n_graphs * min(cell.batch_size, data.n_graphs)
         machine.use_threads(place.threads, nodes, cell.dim * cell.layers, place.cores)
-        return protocols.run_seed(
-            cell, data, job.seed, inner=job.inner, n_jobs=place.threads or place.cores,
-            on_epoch=on_epoch,
-        )  # fmt: skip
+        if cell.encoders:
+            size = place.running.members
+            yield from graph_seeds.train_seeds(jobs, data, on_epochs, size=size)
+            return
+        n_jobs = place.threads or place.cores
+        for job in jobs:
+            yield Unscored(job, graph_seeds.run_floor(job, data, n_jobs))
 
 
 def facts(graphs: GraphSet) -> dict[str, Any]:

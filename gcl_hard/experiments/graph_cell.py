@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -117,6 +118,15 @@ class GraphCell(Cell):
     def can_select(self) -> bool:
         """Where every fold has its own encoder, a part of its training graphs can be held out."""
         return self.protocol == "inductive" and self.encoders > 0
+
+    @property
+    def together(self) -> Hashable | None:
+        """Data, shapes and batches; losses, learning rates and epochs may differ."""
+        if self.encoders == 0 or self.contrast != "local-global" or self.objective == "infonce":
+            return None
+        shape = self.layers, self.dim, self.readout, self.method == "supervised"
+        batches = self.batch_size, self.data_seed
+        return self.dataset, self.features, self.protocol, *shape, *batches
 
     @property
     def paper(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.place import Place, Running
-from gcl_hard.experiments.seed_score import OnEpoch, SeedScore
+from gcl_hard.experiments.seed_score import OnEpoch, Unscored
 from gcl_hard.images import datasets
 from gcl_hard.methods import method
 from gcl_hard.training.memory import memory_for
@@ -106,12 +107,15 @@ class ImageBackend:
         if cell.precision == "fp16" and device.type != "cuda":
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
 
-    def run(self, job: Job, data: ImageData, place: Place, on_epoch: OnEpoch) -> SeedScore:
-        """Train and score."""
+    def run(
+        self, jobs: Sequence[Job], data: ImageData, place: Place, on_epochs: Sequence[OnEpoch]
+    ) -> Iterator[Unscored]:
+        """Train and score one after the other: a network fills the device by itself."""
         from gcl_hard.experiments import image_protocol
 
         machine.use_threads(place.threads or place.cores, 0, 0)
-        return image_protocol.run_seed(job, data, place, on_epoch)
+        for job, on_epoch in zip(jobs, on_epochs, strict=True):
+            yield Unscored(job, image_protocol.run_seed(job, data, place, on_epoch))
 
 
 def _check_classes(cell: ImageCell, data: ImageData) -> None:

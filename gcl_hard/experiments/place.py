@@ -18,6 +18,7 @@ class Running:
         monitor_every: epochs between two points of the monitoring curve, 0 for no curve.
         checkpoint_minutes: least time between two checkpoints; 0 is one after every step.
         save_encoder: whether the trained encoder is kept beside the record.
+        members: encoders trained side by side, None to choose.
     """
 
     resume: bool = False
@@ -25,6 +26,7 @@ class Running:
     monitor_every: int = 10
     checkpoint_minutes: float = 10.0
     save_encoder: bool = False
+    members: int | None = None
 
 
 DEFAULT_RUNNING = Running()

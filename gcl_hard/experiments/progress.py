@@ -34,9 +34,9 @@ class Bars:
         task = self._bars.add_task(str(job), total=total, visible=self._lines <= MOST_LINES)
         self._tasks[job] = task
 
-        def on_epoch(encoder: int, epoch: float, loss: float) -> None:
-            of = f" encoder {encoder + 1}/{encoders}" if encoders > 1 else ""
-            done = encoder * epochs + epoch
+        def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
+            of = f" {_numbers(encoder + 1, encoder + beside)}/{encoders}" if encoders > 1 else ""
+            done = encoder * epochs + beside * epoch
             mean = "" if math.isnan(loss) else f" loss {loss:.3f}"
             text = f"{job}{of} epoch {math.ceil(epoch)}/{epochs}{mean}"
             last = epoch == epochs  # drawn at once: what took less than a frame was there too
@@ -57,6 +57,10 @@ class Bars:
     def _advance(self, job: Job, share: float) -> None:
         self._bars.advance(self._all, (share - self._shares.get(job, 0.0)) * self._costs[job])
         self._shares[job] = share
+
+
+def _numbers(first: int, last: int) -> str:
+    return f"encoder {first}" if first == last else f"encoders {first}-{last}"
 
 
 @contextmanager

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.evaluation import (
-    Fold,
-    FoldScore,
-    inner_holdout,
-    outer_folds,
-    svm_cross_validation,
-    svm_fold,
-)
-from gcl_hard.experiments import floors
+from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, weights_from
+from gcl_hard.experiments.seed_score import weights_from
 from gcl_hard.graphs import (
     GIN,
     GraphBatch,
@@ -74,7 +65,9 @@ def fit(
     held_out: Tensor | None = None,
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> tuple[GraphModel, list[float]]:
-    """Train one encoder of a cell.
+    """Train one encoder of a cell by itself, node by node and not colour by colour.
+
+    What ``side_by_side`` trains is this up to rounding; what it cannot train is trained here.
 
     Args:
         cell: the settings.
@@ -97,100 +90,41 @@ def fit(
 
     losses = train(
         model, batches, cell.optimisation(), device=graphs.x.device, on_epoch=on_epoch,
-        setting=f"{cell}, seed {seed}" + (f", fold {member}" if held_out is not None else ""),
+        setting=setting_of(cell, seed, None if held_out is None else member),
     )  # fmt: skip
     return model, losses
 
 
-def run_seed(
-    cell: GraphCell,
-    graphs: GraphSet,
-    seed: int,
-    *,
-    inner: bool = False,
-    n_jobs: int = 1,
-    on_epoch: OnEpoch = lambda encoder, epoch, loss: None,
-) -> SeedScore:
-    """Train and score one seed of a cell under its protocol.
+def setting_of(cell: GraphCell, seed: int, fold: int | None = None) -> str:
+    """How messages call what is trained."""
+    return f"{cell}, seed {seed}" + ("" if fold is None else f", fold {fold}")
+
+
+def folds_of(
+    cell: GraphCell, labels: NDArray[np.int64], seed: int, *, inner: bool = False
+) -> list[Fold]:
+    """The folds that a seed is scored on.
 
     Args:
         cell: the settings.
-        graphs: the set, on the device to train on.
-        seed: of encoder and folds.
-        inner: of the inductive protocol: hold a fifth of every training fold out of training and
-            score on it, so that settings can be chosen without the test fold, which is not seen.
-        n_jobs: folds scored side by side.
-        on_epoch: progress.
+        labels: int64 [G].
+        seed: of the folds.
+        inner: whether a fifth of every training fold is held out of training and scored, so that
+            settings can be chosen without the test fold, which is then in neither part.
 
     Returns:
-        Scores of the outer folds and what they cost.
+        One fold after the other.
 
     Raises:
-        DivergenceError: if a loss or an embedding is not finite.
         InputError: if a class has fewer members than there are folds, or ``inner`` is asked of
-            a cell that has no training folds to hold out of.
-        MissingExtraError: for a kernel without grakel.
+            a cell that has no encoder of its own for every fold.
     """
-    labels = graphs.y.cpu().numpy()
     folds = outer_folds(labels, seed=seed, n_folds=cell.folds)
-    if inner:
-        if cell.encoders != cell.folds:
-            raise InputError(f"an inner hold-out needs an encoder for every fold; {cell} has none")
-        folds = [inner_holdout(fold.train, labels, seed=seed) for fold in folds]
-    if cell.encoders == cell.folds:
-        return _fold_by_fold(cell, graphs, folds, seed, on_epoch)
-    clock = Clock()
-    losses: list[float] = []
-    if cell.is_floor and cell.method != "untrained":
-        scores = floors.score(cell, graphs, seed=seed, n_jobs=n_jobs)
-    else:
-        if cell.method == "untrained":
-            model = build(cell, graphs.n_features, seed).to(graphs.x.device)
-        else:
-            model, losses = fit(
-                cell, graphs, seed, on_epoch=lambda epoch, loss: on_epoch(0, epoch, loss)
-            )
-        clock.train()
-        scores = svm_cross_validation(
-            embeddings(model, graphs, cell, seed), labels, seed=seed, n_folds=cell.folds,
-            standardise=cell.standardise, n_jobs=n_jobs,
-        )  # fmt: skip
-    clock.evaluate()
-    return SeedScore(scores.folds, tuple(losses[-1:]), clock.seconds_train, clock.seconds_eval)
-
-
-def _fold_by_fold(
-    cell: GraphCell,
-    graphs: GraphSet,
-    folds: list[Fold],
-    seed: int,
-    on_epoch: OnEpoch,
-) -> SeedScore:
-    """An encoder for every fold, which sees that fold's training graphs and no other."""
-    labels = graphs.y.cpu().numpy()
-    clock = Clock()
-    scored, last = [], []
-    for k, fold in enumerate(folds):
-        train_ids = torch.from_numpy(fold.train)
-        hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
-        hidden[train_ids] = False
-        seen = graphs.standardised_on(train_ids)
-        model, losses = fit(
-            cell, seen, seed, member=k, held_out=hidden.nonzero().flatten(),
-            on_epoch=lambda epoch, loss, k=k: on_epoch(k, epoch, loss),  # type: ignore[misc]
-        )  # fmt: skip
-        clock.train()
-        if isinstance(model, Supervised):
-            right = model.predict(seen.all()).cpu().numpy()[fold.test] == labels[fold.test]
-            scored.append(
-                FoldScore(float(right.mean()), None, len(fold.train), len(fold.test), None)
-            )
-        else:
-            z = embeddings(model, seen, cell, seed)
-            scored.append(svm_fold(z, labels, fold, standardise=cell.standardise, seed=seed))
-        last.append(losses[-1])
-        clock.evaluate()
-    return SeedScore(tuple(scored), tuple(last), clock.seconds_train, clock.seconds_eval)
+    if not inner:
+        return folds
+    if cell.encoders != cell.folds:
+        raise InputError(f"an inner hold-out needs an encoder for every fold; {cell} has none")
+    return [inner_holdout(fold.train, labels, seed=seed) for fold in folds]
 
 
 def embeddings(

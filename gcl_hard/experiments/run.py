@@ -18,11 +18,13 @@ from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.jobs import Job, plan
 from gcl_hard.experiments.options import BenchOptions, parse_bench
+from gcl_hard.experiments.packs import Pack, packs
 from gcl_hard.experiments.place import checkpoint_of
 from gcl_hard.experiments.progress import progress
 from gcl_hard.experiments.results import Results, result_json
+from gcl_hard.experiments.scorers import in_turn
 from gcl_hard.experiments.seed_score import OnEpoch
-from gcl_hard.experiments.work import Done, Setting, Worker, claim, in_turn
+from gcl_hard.experiments.work import Done, Setting, Worker, claim
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -160,14 +162,18 @@ def _work(
     """Do what is pending; what another process is doing is waited for."""
     on_cpu = worker.setting.device == "cpu"
     n = options.jobs or (worker.setting.cores if on_cpu else 1)
-    n = min(n, len(pending))
     costs = {job: job.cost(worker.data.size(job.cell)) for job in pending}
     found: dict[Job, records.Record] = {}
     failures: list[str] = []
     elsewhere: list[Job] = []
-    with progress(console, costs, lines=n) as bars:
+    members, device = options.running.members, worker.setting.device
+    together = packs(pending, n_processes=n, members=members, device=device)
+    n = min(n, len(together))
+    lines = sum(sorted(map(len, together))[-n:])
+    with progress(console, costs, lines=lines) as bars:
         while pending:
-            for done in _do(pending, worker, n, bars.started):
+            together = packs(pending, n_processes=n, members=members, device=device)
+            for done in _do(together, worker, n, bars.started):
                 if done.record is not None:
                     found[done.job] = done.record
                     console.print(_line(done.job, done.record), highlight=False)
@@ -186,10 +192,10 @@ def _work(
 
 
 def _do(
-    jobs: list[Job], worker: Worker, n_processes: int, started: Callable[[Job], OnEpoch]
+    together: list[Pack], worker: Worker, n_processes: int, started: Callable[[Job], OnEpoch]
 ) -> Iterator[Done]:
     if n_processes == 1:
-        return in_turn(jobs, worker, started)
+        return in_turn(together, worker, started, scorers=_scorers(worker, len(together)))
     from dataclasses import replace
 
     from gcl_hard.experiments.workers import in_processes
@@ -200,7 +206,13 @@ def _do(
         cores=max(1, cores // n_processes),
         threads=None if threads is None else max(1, threads // n_processes),
     )
-    return in_processes(jobs, share, n_processes, started)
+    return in_processes(together, share, n_processes, started)
+
+
+def _scorers(worker: Worker, n_packs: int) -> int:
+    """Processes beside the one that trains: where there is more to train, or a GPU trains."""
+    free = (worker.setting.threads or worker.setting.cores) - 1
+    return free if n_packs > 1 else 0
 
 
 def _freed(jobs: list[Job], worker: Worker) -> list[Job]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gcl_hard.experiments.place import DEFAULT_RUNNING as USUAL
+from gcl_hard.experiments.values import Members
 
 RUNNING: dict[str, list[tuple[str, Any, Any, str]]] = {
-    "graphs": [],
+    "graphs": [
+        ("members", Members, Members(0),
+         "encoders trained side by side; auto: by memory and a few timed steps"),
+    ],
     "images": [
         ("workers", int, USUAL.workers,
          "processes that make views on the CPU; 0: on the device, by this one"),

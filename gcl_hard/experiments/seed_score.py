@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
+from gcl_hard.errors import GclHardError
+from gcl_hard.experiments.jobs import Job
+
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore
+    from gcl_hard.experiments.scoring import Scoring
 
-OnEpoch = Callable[[int, float, float], None]
-"""Called with encoder (from 0), epochs done (a part of one too) and mean loss."""
+
+class OnEpoch(Protocol):
+    """Called as epochs end, of one encoder of a seed or of several side by side."""
+
+    def __call__(self, encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
+        """Progress.
+
+        Args:
+            encoder: the first of those that train, from 0.
+            epoch: epochs done; a part of one too.
+            loss: mean.
+            beside: how many train side by side, from ``encoder`` on.
+        """
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,29 @@ class SeedScore:
     seconds_train: float
     seconds_eval: float
     curve: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Unscored:
+    """A seed that is trained, and perhaps scored.
+
+    Attributes:
+        job: which seed.
+        score: what it gave; without folds where they are still to be scored.
+        scoring: what that needs, or None.
+        error: why there is no score.
+    """
+
+    job: Job
+    score: SeedScore | None = None
+    scoring: Scoring | None = None
+    error: GclHardError | None = None
+
+    def finished(self, folds: tuple[FoldScore, ...], seconds: float) -> SeedScore:
+        """The score with its folds, which took some seconds."""
+        assert self.score is not None
+        seconds += self.score.seconds_eval
+        return replace(self.score, folds=folds, seconds_eval=seconds)
 
 
 @contextmanager

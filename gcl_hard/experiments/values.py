@@ -67,6 +67,26 @@ def _seeds(value: Any) -> Seeds:
     return Seeds(seeds)
 
 
+MEMBERS = "auto or a whole number of at least 1"
+
+
+class Members(int):
+    """Encoders side by side; ``auto`` is 0."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{int(self)}" if self else "auto"
+
+
+def _members(value: Any) -> Members:
+    if value == "auto":
+        return Members(0)
+    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
+        raise ValueError(MEMBERS)
+    return Members(int(value))
+
+
 def _items(value: Any) -> list[Any]:
     if isinstance(value, str):
         items: list[Any] = [item for item in value.split(",") if item.strip()]
@@ -82,3 +102,4 @@ _READERS: list[tuple[type, Callable[[Any], Any]]] = [
 ]  # fmt: skip
 for _type, _reader in _READERS:
     register_type(_type, serializer=list, deserializer=_reader, fail_already_registered=False)
+register_type(Members, serializer=str, deserializer=_members, fail_already_registered=False)

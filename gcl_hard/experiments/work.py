@@ -1,14 +1,14 @@
-"""Do one job: claim it, train and score, save the record."""
+"""Do jobs: claim them, train and score, save the records."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
@@ -18,8 +18,12 @@ from gcl_hard.experiments import machine, records
 from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.packs import Pack
 from gcl_hard.experiments.place import DEFAULT_RUNNING, Place, Running, checkpoint_of
-from gcl_hard.experiments.seed_score import OnEpoch
+from gcl_hard.experiments.seed_score import OnEpoch, SeedScore, Unscored
+
+if TYPE_CHECKING:
+    from gcl_hard.evaluation import FoldScore
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,13 @@ class Done(NamedTuple):
     failure: str | None = None
 
 
+class Waiting(NamedTuple):
+    """A trained job that is to be scored, and its claim, which is held until then."""
+
+    unscored: Unscored
+    claim: ExitStack
+
+
 class Worker:
     """Does jobs in this process; data sets stay loaded between them."""
 
@@ -74,49 +85,115 @@ class Worker:
         return record if {**facts, **record.data} == facts else None
 
     def do(self, job: Job, on_epoch: OnEpoch) -> Done:
-        """Run a job and save its record, unless another process does or did."""
+        """Run one job and save its record, unless another process does or did."""
+        from gcl_hard.experiments.scorers import in_turn
+
+        (done,) = in_turn([(job,)], self, lambda _: on_epoch)
+        return done
+
+    def begin(self, pack: Pack, on_epochs: Sequence[OnEpoch]) -> Iterator[Done | Waiting]:
+        """Claim and train the jobs of a pack.
+
+        Args:
+            pack: jobs that train together, or one.
+            on_epochs: progress of each.
+
+        Yields:
+            Of each job what came of it, or what its scoring needs; its claim is held until
+            :meth:`finish`, or until ``Waiting.claim`` is closed.
+        """
+        with ExitStack() as claims:
+            todo: list[Job] = []
+            told: list[OnEpoch] = []
+            held: dict[Job, ExitStack] = {}
+            for job, on_epoch in zip(pack, on_epochs, strict=True):
+                claimed = claims.enter_context(ExitStack())
+                if not claimed.enter_context(claim(self.setting.output / job.file_name)):
+                    yield Done(job)
+                elif (record := self.finished(job)) is not None:
+                    claimed.close()
+                    yield Done(job, record)
+                else:
+                    held[job] = claimed
+                    todo.append(job)
+                    told.append(on_epoch)
+            for unscored in self._train(todo, told) if todo else ():
+                waiting = Waiting(unscored, held[unscored.job].pop_all())
+                if unscored.error is None and unscored.scoring is not None:
+                    yield waiting
+                else:
+                    yield self.finish(waiting)
+
+    def _train(self, jobs: list[Job], on_epochs: list[OnEpoch]) -> Iterator[Unscored]:
+        left = dict(zip(jobs, on_epochs, strict=True))
         try:
-            with claim(self.setting.output / job.file_name) as mine:
-                if not mine:
-                    return Done(job)
-                record = self.finished(job)
-                if record is None:
-                    record = self._run(job, on_epoch)
-                    records.save(record, self.setting.output / job.file_name)
-                    self._checkpoint(job).unlink(missing_ok=True)
-            return Done(job, record)
-        except DivergenceError as error:  # going on from before it would end there again
-            self._checkpoint(job).unlink(missing_ok=True)
-            return Done(job, failure=str(error))
+            for unscored in self._run(jobs, on_epochs):
+                del left[unscored.job]
+                yield unscored
         except GclHardError as error:
-            return Done(job, failure=str(error))
-        except Exception as error:  # one job's accident does not stop the others
+            yield from (Unscored(job, error=error) for job in left)
+        except Exception as error:
+            if len(jobs) > 1:  # one job's accident does not stop the others
+                for job, on_epoch in left.items():
+                    yield from self._train([job], [on_epoch])
+                return
             trace = "".join(traceback.format_exception(error))
-            return Done(job, failure=f"{job}: {type(error).__name__}: {error}\n{trace}")
+            message = f"{jobs[0]}: {type(error).__name__}: {error}\n{trace}"
+            yield Unscored(jobs[0], error=GclHardError(message))
+
+    def finish(
+        self, waiting: Waiting, folds: tuple[FoldScore, ...] = (), seconds: float = 0.0
+    ) -> Done:
+        """Save the record of a trained job and give its claim back.
+
+        Args:
+            waiting: the job.
+            folds: its scores, if they were still to be made.
+            seconds: that these took.
+        """
+        unscored = waiting.unscored
+        job = unscored.job
+        with waiting.claim:
+            if unscored.error is not None:
+                if isinstance(unscored.error, DivergenceError):
+                    # going on from before it would end there again
+                    self._checkpoint(job).unlink(missing_ok=True)
+                return Done(job, failure=str(unscored.error))
+            assert unscored.score is not None
+            score = unscored.finished(folds, seconds) if folds else unscored.score
+            try:
+                record = self._record(job, score)
+                records.save(record, self.setting.output / job.file_name)
+            except GclHardError as error:
+                return Done(job, failure=str(error))
+            self._checkpoint(job).unlink(missing_ok=True)
+            return Done(job, record)
 
     def _checkpoint(self, job: Job) -> Path:
         return checkpoint_of(self.setting.output / job.file_name)
 
-    def _run(self, job: Job, on_epoch: OnEpoch) -> records.Record:
-        cell, setting = job.cell, self.setting
+    def _run(self, jobs: list[Job], on_epochs: list[OnEpoch]) -> Iterator[Unscored]:
+        cell, setting = jobs[0].cell, self.setting
         data = self.data.of(cell)
         place = Place(
-            record=setting.output / job.file_name, device=torch.device(setting.device),
+            record=setting.output / jobs[0].file_name, device=torch.device(setting.device),
             threads=setting.threads, cores=setting.cores, running=setting.running,
             digest=self.data.facts(cell)["digest"],
         )  # fmt: skip
-        score = backend_of(cell).run(job, data, place, on_epoch)
+        return backend_of(cell).run(jobs, data, place, on_epochs)
+
+    def _record(self, job: Job, score: SeedScore) -> records.Record:
         return records.Record(
-            config=asdict(cell),
+            config=asdict(job.cell),
             seed=job.seed,
             fold_accuracies=[100 * fold.accuracy for fold in score.folds],
             fold_c=[fold.chosen for fold in score.folds if fold.chosen is not None],
             final_losses=list(score.final_losses),
             seconds_train=score.seconds_train,
             seconds_eval=score.seconds_eval,
-            data=self.data.facts(cell),
-            device=machine.device_name(torch.device(setting.device)),
-            versions=setting.versions,
+            data=self.data.facts(job.cell),
+            device=machine.device_name(torch.device(self.setting.device)),
+            versions=self.setting.versions,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             inner=job.inner,
             curve=[list(point) for point in score.curve],
@@ -145,9 +222,3 @@ def claim(path: Path) -> Iterator[bool]:
         # Unlinked while held: whoever waits for the old file sees that it is gone.
         lock_path.unlink(missing_ok=True)
         lock.release()
-
-
-def in_turn(jobs: list[Job], worker: Worker, started: Callable[..., OnEpoch]) -> Iterator[Done]:
-    """Do jobs one after the other in this process."""
-    for job in jobs:
-        yield worker.do(job, started(job))

@@ -1,4 +1,4 @@
-"""Do jobs in several processes; one that dies loses its own job alone."""
+"""Do jobs in several processes; one that dies loses its own jobss alone."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.packs import Pack
+from gcl_hard.experiments.scorers import in_turn
 from gcl_hard.experiments.seed_score import OnEpoch
 from gcl_hard.experiments.work import Done, Setting, Worker
 
@@ -28,26 +30,38 @@ class _Hand:
 
     process: SpawnProcess
     pipe: Connection
-    job: Job
-    on_epoch: OnEpoch
+    pack: Pack
+    on_epochs: dict[Job, OnEpoch]
+
+    def give(self, pack: Pack, started: Callable[[Job], OnEpoch]) -> bool:
+        """Send a pack; False if the process is gone."""
+        try:
+            self.pipe.send(pack)
+        except OSError:
+            return False
+        self.pack, self.on_epochs = pack, {job: started(job) for job in pack}
+        return True
 
 
 def in_processes(
-    jobs: list[Job], setting: Setting, n_processes: int, started: Callable[[Job], OnEpoch]
+    packs: Iterable[Pack],
+    setting: Setting,
+    n_processes: int,
+    started: Callable[[Job], OnEpoch],
 ) -> Iterator[Done]:
-    """Do jobs side by side; results come as they end.
+    """Do packs side by side; results come as they end.
 
     Args:
-        jobs: in the order to begin them.
+        packs: in the order to begin them.
         setting: what each process needs.
         n_processes: at least 1.
         started: called as a job begins; gives what to call with its epochs.
 
     Yields:
-        What came of each job. A process that dies (killed, out of memory) is a failure of its
-        job, and another takes its place.
+        What came of each job. A process that dies (killed, out of memory) is a failure of the
+        jobs that it had, and another takes its place.
     """
-    waiting, hands, ended = deque(jobs), list[_Hand](), list[_Hand]()
+    waiting, hands, ended = deque(packs), list[_Hand](), list[_Hand]()
     try:
         while waiting or hands:
             while waiting and len(hands) < n_processes:
@@ -58,19 +72,22 @@ def in_processes(
                     word = hand.pipe.recv()
                 except (EOFError, OSError):
                     hands.remove(hand)
-                    yield Done(hand.job, failure=_death(hand))
+                    yield from (Done(job, failure=_death(hand, job)) for job in hand.on_epochs)
                     continue
                 if not isinstance(word, Done):
-                    hand.on_epoch(*word)
+                    number, *epoch = word
+                    hand.on_epochs[hand.pack[number]](*epoch)
                     continue
+                del hand.on_epochs[word.job]
                 yield word
-                if not (waiting and _give(hand, waiting[0])):
+                if hand.on_epochs:
+                    continue
+                if not (waiting and hand.give(waiting[0], started)):
                     hands.remove(hand)
                     hand.pipe.close()  # it ends by itself
                     ended.append(hand)
                     continue
-                hand.job = waiting.popleft()
-                hand.on_epoch = started(hand.job)
+                waiting.popleft()
     finally:
         for hand in hands:
             hand.process.terminate()
@@ -79,34 +96,26 @@ def in_processes(
             hand.process.kill()
 
 
-def _begin(setting: Setting, job: Job, started: Callable[[Job], OnEpoch]) -> _Hand:
+def _begin(setting: Setting, pack: Pack, started: Callable[[Job], OnEpoch]) -> _Hand:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, setting), daemon=True)
     process.start()
     theirs.close()  # so that the pipe ends with the process
-    hand = _Hand(process, ours, job, started(job))
-    _give(hand, job)  # if it is dead already, its end is read next
+    hand = _Hand(process, ours, pack, {})
+    if not hand.give(pack, started):  # dead already: its end is read next
+        hand.on_epochs = {job: started(job) for job in pack}
     return hand
 
 
-def _give(hand: _Hand, job: Job) -> bool:
-    """Send a job; False if the process is gone."""
-    try:
-        hand.pipe.send(job)
-    except OSError:
-        return False
-    return True
-
-
-def _death(hand: _Hand) -> str:
+def _death(hand: _Hand, job: Job) -> str:
     hand.process.join()
     code = hand.process.exitcode
     if code is not None and code < 0:
         how = f"was killed by {signal.Signals(-code).name}"
     else:
         how = f"ended with status {code}"
-    return f"{hand.job}: its process {how}; if memory ran out, use fewer --jobs"
+    return f"{job}: its process {how}; if memory ran out, use fewer --jobs"
 
 
 def _serve(pipe: Connection, setting: Setting) -> None:
@@ -118,18 +127,20 @@ def _serve(pipe: Connection, setting: Setting) -> None:
     # A parent that is gone closes the pipe: nobody is left to work for.
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
-            job = pipe.recv()
-            pipe.send(worker.do(job, _told(pipe)))
+            pack = pipe.recv()
+            numbers = {job: number for number, job in enumerate(pack)}
+            for done in in_turn([pack], worker, lambda job: _told(pipe, numbers[job])):  # noqa: B023
+                pipe.send(done)
 
 
-def _told(pipe: Connection) -> OnEpoch:
-    """Send epochs through a pipe, now and then."""
+def _told(pipe: Connection, number: int) -> OnEpoch:
+    """Send epochs of a pack's job through a pipe, now and then."""
     spoken = 0.0
 
-    def on_epoch(encoder: int, epoch: float, loss: float) -> None:
+    def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
         nonlocal spoken
         if time.monotonic() - spoken > SPEAK:
-            pipe.send((encoder, epoch, loss))
+            pipe.send((number, encoder, epoch, loss, beside))
             spoken = time.monotonic()
 
     return on_epoch

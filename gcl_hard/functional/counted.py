@@ -25,8 +25,9 @@ from gcl_hard.functional.schedules import as_schedule
 BLOCK = 1024
 """Colours of a block on a CPU, so that with 128 graphs a block fits a second-level cache."""
 
-SINGLE = 80.0
-"""Largest span of log η that float32 holds without a row maximum; float64 holds ``DOUBLE``."""
+SINGLE = 60.0
+"""Largest span of log η that float32 holds without a row maximum, with room for counts in sums and
+their inverses; float64 holds ``DOUBLE``."""
 DOUBLE = 650.0
 
 

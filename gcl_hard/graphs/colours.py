@@ -7,9 +7,11 @@ on the colours of K rounds of refinement, with how often each occurs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -18,12 +20,16 @@ from torch import Tensor
 
 from gcl_hard.functional.counted import BLOCK, Classes, Pairs
 from gcl_hard.graphs.batches import GraphSet
-from gcl_hard.seeds import seeded
 
 CACHE_BYTES = 256 * 2**20
 """Batches that are kept for the next population on the same set."""
 
 Integers = NDArray[np.int64]
+
+with warnings.catch_warnings():
+    # PyTorch says once a process that CSR matrices are in beta; the user cannot help it.
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    torch.zeros(1, 1).to_sparse_csr()
 
 
 class Sums(NamedTuple):
@@ -143,8 +149,8 @@ class _Table(NamedTuple):
 class ColouredSet:
     """A graph set with the colours of its nodes after 0 … K rounds of refinement.
 
-    A round adds up random numbers of 128 bits for the neighbours' colours: it takes two colours
-    for one with a probability of about n² / 2¹²⁹ for n nodes.
+    A round adds up names of 128 bits of the neighbours' colours, which look random: it takes two
+    colours for one with a probability of about n² / 2¹²⁹ for n nodes.
 
     Args:
         graphs: the set; features decide the colours of level 0.
@@ -250,19 +256,46 @@ class ColouredSet:
 
 
 def _refine(graphs: GraphSet, layers: int) -> list[Integers]:
-    """Colours of all nodes, 0 … n − 1, after each round."""
-    source, target = graphs.edge_index
-    colour = torch.unique(graphs.x, dim=0, return_inverse=True)[1]
-    colours = [colour]
-    for k in range(layers):
-        n_colours = int(colour.max()) + 1
-        names = torch.randint(-(2**63), 2**63 - 1, (n_colours, 2), generator=seeded(k))
-        around = torch.zeros(len(colour), 2, dtype=torch.int64)
-        around.index_add_(0, target, names[colour][source])
-        key = torch.cat([colour[:, None], around], 1)
-        colour = torch.unique(key, dim=0, return_inverse=True)[1]
-        colours.append(colour)
-    return [colour.numpy() for colour in colours]
+    """Colours of all nodes, 0 … n − 1, after each round.
+
+    A colour's name says what it is, and colours are in the order of their names: those of some
+    graphs keep their order whatever the other graphs of the set are.
+    """
+    source, target = graphs.edge_index.numpy()
+    x = np.ascontiguousarray(graphs.x.numpy()) + 0.0  # there is one zero only
+    bits = x.view(np.uint32 if x.itemsize == 4 else np.uint64).astype(np.uint64)
+    columns = np.arange(1, bits.shape[1] + 1, dtype=np.uint64)
+    names = [_mixed(bits ^ _mixed(columns, salt), salt).sum(1) for salt in SALTS]
+    colours = [_numbered(names)]
+    for _ in range(layers):
+        around = []
+        for name, salt in zip(names, SALTS, strict=True):
+            added = np.zeros_like(name)
+            np.add.at(added, target, _mixed(name, salt)[source])
+            around.append(_mixed(name ^ salt, salt) * salt + added)
+        names = around
+        colours.append(_numbered(names))
+    return colours
+
+
+SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+
+
+def _mixed(x: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.uint64]:
+    """Numbers that look random, one for each number."""
+    x = (x + salt) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(29))
+
+
+def _numbered(names: list[NDArray[np.uint64]]) -> Integers:
+    """0 … n − 1 for n different names, in their order."""
+    order = np.lexsort(names)
+    first, second = (name[order] for name in names)
+    new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    colours = np.empty(len(order), dtype=np.int64)
+    colours[order] = np.concatenate([[0], np.cumsum(new)])
+    return colours
 
 
 def _renumbered(values: Integers, n: int) -> tuple[Integers, Integers]:
@@ -279,3 +312,19 @@ def _starts(sizes: Integers) -> Integers:
     starts = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
+
+
+_COLOURED: WeakKeyDictionary[GraphSet, dict[int, ColouredSet]] = WeakKeyDictionary()
+
+
+def coloured(graphs: GraphSet, layers: int) -> ColouredSet:
+    """The colours of a set, refined once as long as the set is there.
+
+    Args:
+        graphs: the set.
+        layers: K ≥ 1.
+    """
+    known = _COLOURED.setdefault(graphs, {})
+    if layers not in known:
+        known[layers] = ColouredSet(graphs, layers)
+    return known[layers]

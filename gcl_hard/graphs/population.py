@@ -22,6 +22,10 @@ from gcl_hard.losses import ContrastiveLoss
 
 Tables = Mapping[str, Tensor]
 
+# Tensors alive at once in a step, counted on one: what the encoder keeps of a layer's colours, what
+# the heads keep of embeddings, and the loss of scores.
+PER_COLOUR, PER_EMBEDDING, TABLES = 8, 9, 10
+
 
 class Population:
     """Models of one shape that share their batches, each with its own weights and loss.
@@ -38,7 +42,8 @@ class Population:
         data_seed: of the batch order, which members share.
         held_out: of each model int64 ids of graphs that it must not see: they are neither anchor,
             positive nor candidate for it and in no statistic of its normalisation. The others
-            keep their batches.
+            keep their batches. Where all members hold out the same graphs, on a CPU no bit
+            depends on these; else sums of other lengths round differently.
         features: of each model, node features of its own, float [N, F]: nodes with equal features
             in ``graphs`` must have equal ones here (an inductive fold's scaling of degrees).
 
@@ -105,11 +110,21 @@ class Population:
         self.features = torch.stack([x[nodes.to(x.device)] for x in own])
         self.features = self.features.to(self.device, self.dtype)
         self.kept: Tensor | None = None
+        self.seen: Tensor | None
+        self.mask: Tensor | None
         if any(ids is not None for ids in self.held_out):
             self.kept = torch.ones(len(self.models), self.graphs.n_graphs, dtype=torch.bool)
             for row, ids in zip(self.kept, self.held_out, strict=True):
                 row[[] if ids is None else ids] = False
         self.rules: list[Rule] = []
+        self._look()
+
+    def _look(self) -> None:
+        """What no member trains on leaves the batches; where all agree there is no mask."""
+        self.seen = self.mask = None
+        if self.kept is not None:
+            self.seen = self.kept.any(0)
+            self.mask = None if torch.equal(self.kept.all(0), self.seen) else self.kept
 
     def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
         """Move every member's schedules to ``epoch`` (from 1) of its ``epochs``."""
@@ -120,10 +135,11 @@ class Population:
                 self.rules.append(rule_of(model.loss))
 
     def batches(self, epoch: int) -> Iterator[ColouredBatch]:
-        """The batches of an epoch, graphs held out of members included."""
-        for index in epoch_chunks(
+        """The batches of an epoch, of all graphs that some member trains on."""
+        for chunk in epoch_chunks(
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch, kept=self.kept
         ):
+            index = chunk if self.seen is None else chunk[self.seen[chunk]]
             yield self.coloured.remembered(index, self.device, self.dtype)
 
     def batches_of(self, member: int, epoch: int) -> Iterator[GraphBatch]:
@@ -141,12 +157,35 @@ class Population:
         self.held_out = [self.held_out[row] for row in rows]
         index = torch.tensor(rows)
         self.kept = None if self.kept is None else self.kept[index]
+        self._look()
         if len(self.features) > 1:
             self.features = self.features[index.to(self.device)]
 
+    def memory_per_member(self) -> int:
+        """About the bytes that a member takes in a step, on the largest batch of an epoch.
+
+        Parameters, gradients and moments; what backward needs of encoder and heads, in layers of
+        colours; the table of scores and, on a device other than the CPU, what the loss makes
+        of it (a CPU works on one member's at a time).
+        """
+        model = self.models[0]
+        parameters = sum(p.numel() for p in model.parameters())
+        tables = 1 if self.device.type == "cpu" else TABLES
+        largest = 0
+        for batch in self.batches(1):
+            _, *levels = batch.n_colours
+            width, n_graphs = model.out_dim, len(batch.y)
+            largest = max(
+                largest,
+                PER_COLOUR * width // len(levels) * sum(levels)
+                + PER_EMBEDDING * width * (levels[-1] + n_graphs)
+                + tables * levels[-1] * n_graphs,
+            )
+        return self.dtype.itemsize * (4 * parameters + largest)
+
     def losses(self, parameters: Tables, buffers: Tables, batch: ColouredBatch) -> Tensor:
         """Loss of every member, float [P]; running statistics in ``buffers`` are moved on."""
-        kept = None if self.kept is None else self.kept[:, batch.graphs].to(self.device)
+        kept = None if self.mask is None else self.mask[:, batch.graphs].to(self.device)
         nodes, graphs = self._encode(parameters, buffers, batch, kept)
         if not self.rules:
             logits = linear(graphs, parameters["classifier.weight"], parameters["classifier.bias"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -21,9 +24,13 @@ OnEpoch = Callable[[int, Sequence[int], Sequence[float]], None]
 class Population(Protocol):
     """What can be trained side by side; ``gcl_hard.graphs.Population`` is one."""
 
-    models: Sequence[nn.Module]
-    alone: str | None
-    """Why the models cannot share their steps, or None; they are then trained one by one."""
+    @property
+    def models(self) -> Sequence[nn.Module]:
+        """The members, on the device already."""
+
+    @property
+    def alone(self) -> str | None:
+        """Why they cannot share their steps, or None; they are then trained one by one."""
 
     def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
         """Move every member's schedules to ``epoch`` (from 1) of its ``epochs``."""
@@ -96,6 +103,29 @@ def train_population(
         return _SideBySide(population, each, names).train(on_epoch)
 
 
+def seconds_per_step(population: Population, optimisation: Optimisation, steps: int = 3) -> float:
+    """Median time of a step of all members; models are left as they are.
+
+    Args:
+        population: that can be trained side by side.
+        optimisation: how.
+        steps: to time, after one that is not.
+
+    Returns:
+        Seconds.
+    """
+    names = [""] * len(population.models)
+    run = _SideBySide(population, [optimisation] * len(names), names)
+    run.begin(1)
+    batches = itertools.islice(itertools.cycle(list(population.batches(1))), steps + 1)
+    seconds = []
+    for batch in batches:
+        start = time.perf_counter()
+        run.step(batch).sum().item()  # waits for a device
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[1:])
+
+
 class _SideBySide:
     """What changes: the tables, their optimiser, and who is still in training."""
 
@@ -116,18 +146,24 @@ class _SideBySide:
             self._end_epoch(epoch, on_epoch)
         return self.results
 
-    def _train_epoch(self, epoch: int) -> None:
+    def begin(self, epoch: int) -> None:
+        """Move schedules and learning rates of those in training."""
         each = [self.optimisations[m] for m in self.members]
         self.population.set_epoch(epoch, [o.epochs for o in each])
         self.adam.set_rates([_rate(o, epoch) for o in each])
-        found = []
-        for batch in self.population.batches(epoch):
-            self.adam.zero_grad()
-            losses = self.population.losses(self.stacked.parameters, self.stacked.buffers, batch)
-            losses.sum().backward()  # type: ignore[no-untyped-call]
-            self.adam.step()
-            found.append(losses.detach())
-        self.losses = torch.stack(found).float().cpu() if found else torch.empty(0, len(each))
+
+    def step(self, batch: Any) -> Tensor:
+        """One step of all members; their losses, float [P]."""
+        self.adam.zero_grad()
+        losses = self.population.losses(self.stacked.parameters, self.stacked.buffers, batch)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        self.adam.step()
+        return losses.detach()
+
+    def _train_epoch(self, epoch: int) -> None:
+        self.begin(epoch)
+        found = [self.step(batch) for batch in self.population.batches(epoch)]
+        self.losses = torch.stack(found).float().cpu()
 
     def _end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> None:
         means, staying, seen = [], [], []

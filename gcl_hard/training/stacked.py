@@ -22,9 +22,7 @@ class Stacked:
         modules: at least one; all with parameters of the same names, shapes and dtype.
 
     Attributes:
-        flat: float [P, D], all parameters.
-        grad: float [P, D], their gradients.
-        parameters: by name, leaves [P, …] that are parts of ``flat``; so are their gradients.
+        flat: float [P, D], all parameters: the leaf that gradients are taken of.
         buffers: by name, [P, …].
 
     Raises:
@@ -40,36 +38,34 @@ class Stacked:
         if not modules:
             raise InputError("a population needs at least one model, got none")
         _check_equal(modules)
-        values = dict(modules[0].named_parameters())
-        self.shapes = {name: value.shape for name, value in values.items()}
-        some = next(iter(values.values()))
-        width = sum(shape.numel() for shape in self.shapes.values())
-        width = -(-width // ALIGN) * ALIGN
-        flat = torch.zeros(len(modules), width, dtype=some.dtype, device=some.device)
-        self._point_at(flat)
-        for name, leaf in self.parameters.items():
-            for row, module in zip(leaf.detach(), modules, strict=True):
-                row.copy_(module.get_parameter(name).detach())
+        self._shapes = {name: value.shape for name, value in modules[0].named_parameters()}
+        rows = [
+            torch.cat([m.get_parameter(name).detach().flatten() for name in self._shapes])
+            for m in modules
+        ]
+        spare = -len(rows[0]) % ALIGN
+        self.flat = nn.functional.pad(torch.stack(rows), (0, spare)).requires_grad_()
         self.buffers = {
             name: torch.stack([module.get_buffer(name) for module in modules])
             for name, _ in modules[0].named_buffers()
         }
 
-    def _point_at(self, flat: Tensor) -> None:
-        self.flat, self.grad = flat, torch.zeros_like(flat)
-        self.parameters: dict[str, Tensor] = {}
-        start = 0
-        for name, shape in self.shapes.items():
-            end = start + shape.numel()
-            leaf = flat[:, start:end].view(-1, *shape).requires_grad_()
-            leaf.grad = self.grad[:, start:end].view(-1, *shape)
-            self.parameters[name] = leaf
-            start = end
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """By name, [P, …]: parts of ``flat`` in today's graph."""
+        return self.named(self.flat)
+
+    def named(self, table: Tensor) -> dict[str, Tensor]:
+        """Parts of a table like ``flat``, its gradient for one, by parameter."""
+        sizes = [shape.numel() for shape in self._shapes.values()]
+        *parts, _ = table.split_with_sizes([*sizes, table.shape[1] - sum(sizes)], 1)
+        shapes = self._shapes.items()
+        return {n: x.view(-1, *shape) for (n, shape), x in zip(shapes, parts, strict=True)}
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop all other rows."""
         index = torch.tensor(rows, device=self.flat.device)
-        self._point_at(self.flat.detach()[index])
+        self.flat = self.flat.detach()[index].requires_grad_()
         self.buffers = {name: value[index] for name, value in self.buffers.items()}
 
     @torch.no_grad()
@@ -98,7 +94,6 @@ class Adam:
         for (lr, decay), rows in groupby(self._settings):
             end = start + len(list(rows))
             part = nn.Parameter(self.stacked.flat.detach()[start:end])
-            part.grad = self.stacked.grad[start:end]
             groups.append({"params": [part], "lr": lr, "weight_decay": decay})
             start = end
         fused = self.stacked.flat.device.type in ("cpu", "cuda")
@@ -106,22 +101,29 @@ class Adam:
 
     def set_rates(self, rates: Sequence[float]) -> None:
         """The learning rate of each row from now on; rows of one group share theirs."""
+        self._settings = [(r, d) for r, (_, d) in zip(rates, self._settings, strict=True)]
         start = 0
         for group in self._adam.param_groups:
             size = len(group["params"][0])
             if len(set(rates[start : start + size])) > 1:
-                self._settings = [(r, d) for r, (_, d) in zip(rates, self._settings, strict=True)]
                 self.keep(range(len(rates)))
                 return
             group["lr"] = rates[start]
             start += size
 
     def zero_grad(self) -> None:
-        """Gradients are parts of a table, which is emptied and not thrown away."""
-        self.stacked.grad.zero_()
+        """Forget the gradient."""
+        self.stacked.flat.grad = None
 
     def step(self) -> None:
         """Move every row by its gradient."""
+        start = 0
+        grad = self.stacked.flat.grad
+        assert grad is not None
+        for group in self._adam.param_groups:
+            (part,) = group["params"]
+            part.grad = grad[start : start + len(part)]
+            start += len(part)
         self._adam.step()
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -135,7 +137,7 @@ class Adam:
                 for row in range(len(part) if moments else 0)
             ]
         rows = list(rows)
-        if len(rows) < len(self._settings):
+        if rows != list(range(len(self._settings))):
             self.stacked.keep(rows)
         self._settings = [self._settings[row] for row in rows]
         self._make()

@@ -13,7 +13,7 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cells import from_dict
 from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
-from gcl_hard.experiments.protocols import run_seed
+from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.graphs import GraphSet
 from gcl_hard.methods import METHODS
 

@@ -14,11 +14,20 @@ from sklearn.model_selection import train_test_split
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import Fold, outer_folds, svm_cross_validation, svm_fold
-from gcl_hard.experiments import protocols
+from gcl_hard.experiments import graph_seeds, protocols
 from gcl_hard.experiments.graph_cell import FLOORS
-from gcl_hard.experiments.protocols import build, fit, run_seed
+from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import GraphSet, Supervised
-from tests.experiments.test_protocols import mutag, rewired, same_bits, small, weights, with_garbage
+from tests.experiments.test_protocols import (
+    alone,
+    mutag,
+    rewired,
+    same_bits,
+    small,
+    weights,
+    with_garbage,
+)
 
 __all__ = ["mutag"]  # the fixture
 
@@ -42,7 +51,7 @@ def test_an_inner_seed_is_scored_on_a_fifth_of_the_training_fold_that_it_did_not
         kept, held = train_test_split(
             fold.train, test_size=0.2, stratify=y[fold.train], random_state=4
         )
-        model, losses = fit(cell, mutag, 4, member=k, held_out=held_out_of(kept, mutag.n_graphs))
+        model, losses = alone(cell, mutag, 4, member=k, held_out=held_out_of(kept, mutag.n_graphs))
         z = model.embed(mutag.all()).double().numpy()
         assert score.folds[k] == svm_fold(z, y, Fold(np.sort(kept), np.sort(held)), seed=4)
         assert score.final_losses[k] == losses[-1]
@@ -59,14 +68,15 @@ def test_an_inner_encoder_sees_neither_test_fold_nor_hold_out(
     unseen = held_out_of(kept, mutag.n_graphs).numpy()
     dirty = with_garbage(rewired(mutag, unseen), unseen, x=7.0)
     found = []
-    real = protocols.fit
+    real = graph_seeds.train_encoders
 
     def spy(*arguments: Any, **settings: Any) -> Any:
-        model, losses = real(*arguments, **settings)
-        found.append({k: v.clone() for k, v in model.state_dict().items() if torch.is_tensor(v)})
-        return model, losses
+        for result in real(*arguments, **settings):
+            stored = result.trained.model.state_dict()  # type: ignore[union-attr]
+            found.append({k: v.clone() for k, v in stored.items() if torch.is_tensor(v)})
+            yield result
 
-    monkeypatch.setattr(protocols, "fit", spy)
+    monkeypatch.setattr(graph_seeds, "train_encoders", spy)
     for graphs in (mutag, dirty):
         run_seed(cell, graphs, 4, inner=True)
     clean, garbage = found[:N_FOLDS], found[N_FOLDS:]
@@ -89,7 +99,7 @@ def test_supervised_accuracy_is_the_share_of_right_predictions_on_the_test_fold(
     cell = small("supervised")
     score = run_seed(cell, mutag, 2)
     for k, fold in enumerate(outer_folds(mutag.y.numpy(), seed=2, n_folds=N_FOLDS)):
-        model, _ = fit(cell, mutag, 2, member=k, held_out=torch.from_numpy(fold.test))
+        model, _ = alone(cell, mutag, 2, member=k, held_out=torch.from_numpy(fold.test))
         assert isinstance(model, Supervised)
         model.eval()
         with torch.no_grad():

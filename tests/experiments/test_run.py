@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
-from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments import protocols
+from gcl_hard.experiments import graph_seeds, protocols, side_by_side
 from gcl_hard.experiments.options import BenchOptions, parse_bench
 from gcl_hard.experiments.records import SCHEMA_VERSION
 from gcl_hard.experiments.run import Outcome, run
-from gcl_hard.training import loop
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1"]
 
@@ -38,13 +36,13 @@ def go(output: Path, *arguments: str) -> Outcome:
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """The seeds that are run from now on, with their methods."""
     seen: Started = []
-    real = protocols.run_seed
+    real = graph_seeds.train_seeds
 
-    def run_seed(cell: Any, graphs: Any, seed: int, **settings: Any) -> protocols.SeedScore:
-        seen.append((cell.method, seed))
-        return real(cell, graphs, seed, **settings)
+    def train_seeds(jobs: Any, *arguments: Any, **settings: Any) -> Any:
+        seen.extend((job.cell.method, job.seed) for job in jobs)
+        return real(jobs, *arguments, **settings)
 
-    monkeypatch.setattr(protocols, "run_seed", run_seed)
+    monkeypatch.setattr(graph_seeds, "train_seeds", train_seeds)
     return seen
 
 
@@ -57,13 +55,7 @@ def diverging(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         def build(cell: Any, n_features: int, seed: int, member: int = 0, **more: Any) -> Any:
             model = real(cell, n_features, seed, member, **more)
             if seed == bad:
-                forward = model.forward
-
-                def poisoned(graphs: Any) -> Tensor:
-                    loss: Tensor = forward(graphs) * torch.nan
-                    return loss
-
-                model.forward = poisoned  # type: ignore[method-assign]
+                torch.nn.init.constant_(model.graph_head.shortcut.bias, torch.nan)
             return model
 
         monkeypatch.setattr(protocols, "build", build)
@@ -272,28 +264,28 @@ def test_a_changed_setting_never_meets_old_numbers(tmp_path: Path, started: Star
     assert path.read_bytes() == before
 
 
-def test_an_interrupt_loses_the_running_seed_only(
+def test_an_interrupt_loses_the_running_pack_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
-    real = loop.train
+    real = side_by_side.train_population
 
-    def train(*args: Any, setting: str, on_epoch: Callable[[int, float], None], **kw: Any) -> Any:
-        def stop(epoch: int, loss: float) -> None:
-            on_epoch(epoch, loss)
-            if setting.endswith("seed 1") and epoch == 2:
+    def train(*args: Any, settings: Any, on_epoch: Callable[..., None], **kw: Any) -> Any:
+        def stop(epoch: int, *of: Any) -> None:
+            on_epoch(epoch, *of)
+            if settings[0].endswith("seed 1") and epoch == 2:
                 raise KeyboardInterrupt
 
-        return real(*args, setting=setting, on_epoch=stop, **kw)
+        return real(*args, settings=settings, on_epoch=stop, **kw)
 
     with monkeypatch.context() as patch:
-        patch.setattr(protocols, "train", train)
+        patch.setattr(side_by_side, "train_population", train)
         with pytest.raises(KeyboardInterrupt):
-            go(tmp_path, "--seeds=3", "--epochs=3")
+            go(tmp_path, "--seeds=3", "--epochs=3", "--members=1")
     assert [path.name for path in tmp_path.iterdir()] == [records(tmp_path)["hscl_0"].name]
     kept = numbers(records(tmp_path)["hscl_0"])
 
     started.clear()
-    resumed = go(tmp_path, "--seeds=3", "--epochs=3")
+    resumed = go(tmp_path, "--seeds=3", "--epochs=3")  # side by side now: it changes no number
     assert started == [("hscl", 1), ("hscl", 2)]
     whole = go(tmp_path / "at-once", "--seeds=3", "--epochs=3")
     assert numbers(records(tmp_path)["hscl_0"]) == kept

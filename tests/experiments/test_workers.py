@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gcl_hard.experiments import machine, protocols
+from gcl_hard.experiments import graph_seeds, machine
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.records import save
@@ -47,7 +47,7 @@ def numbers(folder: Path) -> dict[str, Any]:
     return found
 
 
-def ignored(encoder: int, epoch: int, loss: float) -> None:
+def ignored(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
     """An epoch that nobody watches."""
 
 
@@ -91,7 +91,7 @@ def test_what_another_process_is_doing_is_left_to_it(
         assert Worker(setting(tmp_path)).do(job, ignored) == Done(job)
     first = Worker(setting(tmp_path)).do(job, ignored)
     assert first.record is not None
-    monkeypatch.setattr(protocols, "run_seed", None)  # must not be called a second time
+    monkeypatch.setattr(graph_seeds, "train_seeds", None)  # must not be called a second time
     assert Worker(setting(tmp_path)).do(job, ignored) == first
 
 
@@ -123,7 +123,7 @@ def test_a_process_that_is_killed_loses_its_own_job_alone(tmp_path: Path) -> Non
     victims: list[Job] = []
 
     def started(job: Job) -> OnEpoch:
-        def on_epoch(encoder: int, epoch: int, loss: float) -> None:
+        def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
             if not victims:
                 (child,) = multiprocessing.active_children()
                 assert child.pid is not None
@@ -132,7 +132,7 @@ def test_a_process_that_is_killed_loses_its_own_job_alone(tmp_path: Path) -> Non
 
         return on_epoch
 
-    done = {d.job: d for d in in_processes(todo, setting(tmp_path), 1, started)}
+    done = {d.job: d for d in in_processes([(job,) for job in todo], setting(tmp_path), 1, started)}
     assert victims == todo[:1]
     assert list(done) == todo
     failure = done[todo[0]].failure
@@ -159,7 +159,7 @@ def test_a_process_may_die_where_nobody_listens(when: str, tmp_path: Path) -> No
             kill_the_child()
         return ignored
 
-    for done in in_processes(todo, setting(tmp_path), 1, started):
+    for done in in_processes([(job,) for job in todo], setting(tmp_path), 1, started):
         found[done.job] = done
         if when == "between jobs" and not killed:
             kill_the_child()
@@ -176,13 +176,13 @@ def test_seeds_of_another_command_are_waited_for_and_then_read(
     record = Worker(setting(tmp_path / "other")).do(first, ignored).record
     assert record is not None
     started: list[int] = []
-    real = protocols.run_seed
+    real = graph_seeds.train_seeds
 
-    def run_seed(cell: Any, graphs: Any, seed: int, **settings: Any) -> protocols.SeedScore:
-        started.append(seed)
-        return real(cell, graphs, seed, **settings)
+    def train_seeds(todo: Any, *arguments: Any, **settings: Any) -> Any:
+        started.extend(job.seed for job in todo)
+        return real(todo, *arguments, **settings)
 
-    monkeypatch.setattr(protocols, "run_seed", run_seed)
+    monkeypatch.setattr(graph_seeds, "train_seeds", train_seeds)
     console = Console(file=StringIO(), width=200)
     with ExitStack() as other:
         tmp_path.joinpath("here").mkdir()
@@ -208,7 +208,7 @@ def test_an_accident_in_a_job_is_told_with_its_trace(
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(protocols, "run_seed", broken)
+    monkeypatch.setattr(graph_seeds, "train_seeds", broken)
     (job,) = jobs("--seeds=1")
     done = Worker(setting(tmp_path)).do(job, ignored)
     assert done.record is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.batches import GraphSet, epoch_batches
+from gcl_hard.graphs.batches import GraphSet, epoch_batches, epoch_chunks
 from gcl_hard.graphs.datasets import MANIFEST, load
 from gcl_hard.graphs.sources import PACKAGED
 
@@ -212,3 +213,80 @@ def test_epoch_batches_refuses_what_cannot_be_trained_on() -> None:
         epoch_batches(3, 2, seed=-1, epoch=1)
     with pytest.raises(InputError, match=r"held_out holds graph ids 3..3; this set has 0..2"):
         epoch_batches(3, 2, seed=0, epoch=1, held_out=torch.tensor([3]))
+
+
+def trained_on_by_each(n_graphs: int, members: int, seed: int, share: float) -> torch.Tensor:
+    """Graphs that each of some models trains on, at least two."""
+    g = torch.Generator().manual_seed(seed)
+    kept = torch.rand(members, n_graphs, generator=g) >= share
+    kept[:, :2] = True
+    return kept
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 7, 100])
+def test_chunks_without_held_out_graphs_are_the_batches(batch_size: int) -> None:
+    for epoch in range(3):
+        how = {"seed": 5, "epoch": epoch}
+        batches = epoch_batches(41, batch_size, **how)
+        for kept in (None, torch.ones(3, 41, dtype=torch.bool)):
+            chunks = epoch_chunks(41, batch_size, kept=kept, **how)
+            assert [c.tolist() for c in chunks] == [b.tolist() for b in batches]
+
+
+def test_chunks_are_each_models_batches_before_its_graphs_are_dropped() -> None:
+    """Where models join their chunks differently they are refused, and nowhere else."""
+    shared = refused = 0
+    for batch_size, share, epoch in itertools.product((2, 4, 10), (0.1, 0.5, 0.8), range(10)):
+        how = {"seed": 2, "epoch": epoch}
+        kept = trained_on_by_each(40, 2, epoch, share)
+        single = [epoch_chunks(40, batch_size, kept=row[None], **how) for row in kept]
+        if [len(c) for c in single[0]] != [len(c) for c in single[1]]:
+            refused += 1
+            with pytest.raises(InputError, match=f"different batches in epoch {epoch}"):
+                epoch_chunks(40, batch_size, kept=kept, **how)
+            continue
+        shared += 1
+        chunks = epoch_chunks(40, batch_size, kept=kept, **how)
+        assert torch.equal(torch.cat(chunks), torch.cat(epoch_batches(40, batch_size, **how)))
+        for row in kept:
+            held_out = (~row).nonzero().flatten()
+            batches = epoch_batches(40, batch_size, held_out=held_out, **how)
+            assert [c[row[c]].tolist() for c in chunks] == [b.tolist() for b in batches]
+    assert min(shared, refused) > 20
+
+
+def chunk_lengths(left_out: list[list[int]], seed: int = 0) -> list[int]:
+    """Lengths of chunks of 3 of 12 graphs, of which models hold out some by place in the order."""
+    order = torch.cat(epoch_batches(12, 3, seed=seed, epoch=1))
+    kept = torch.ones(len(left_out), 12, dtype=torch.bool)
+    for row, places in zip(kept, left_out, strict=True):
+        row[order[places]] = False
+    return [len(chunk) for chunk in epoch_chunks(12, 3, seed=seed, epoch=1, kept=kept)]
+
+
+def test_a_chunk_left_with_one_graph_joins_with_its_held_out_ones() -> None:
+    assert chunk_lengths([[0], [4]]) == [3, 3, 3, 3]
+    assert chunk_lengths([[3, 4]]) == [6, 3, 3]
+    assert chunk_lengths([[0, 1]]) == [6, 3, 3]  # the first joins the next
+    assert chunk_lengths([[0, 1, 2, 3, 4]]) == [9, 3]
+    assert chunk_lengths([[9, 10, 11]]) == [3, 3, 6]
+    assert chunk_lengths([[3, 4], [4, 5]]) == [6, 3, 3]  # other graphs, the same join
+
+
+def test_models_that_would_join_different_chunks_are_refused() -> None:
+    for left_out in ([[3, 4], []], [[3, 4], [9, 10]], [[0, 1], [0, 1, 2, 3, 4]]):
+        with pytest.raises(InputError, match="leave the models different batches in epoch 1: tra"):
+            chunk_lengths(left_out)
+
+
+def test_epoch_chunks_refuses_what_cannot_be_trained_on() -> None:
+    kept = torch.ones(3, 5, dtype=torch.bool)
+    kept[1, 1:] = False
+    with pytest.raises(InputError, match="1 of 5 graphs to train on; expected >= 2"):
+        epoch_chunks(5, 2, seed=0, epoch=1, kept=kept)
+    with pytest.raises(InputError, match="1 of 1 graphs to train on"):
+        epoch_chunks(1, 2, seed=0, epoch=1)
+    for what, value in (("batch_size", 1), ("seed", -1), ("epoch", -1)):
+        how = {"batch_size": 2, "seed": 0, "epoch": 1, what: value}
+        with pytest.raises(InputError, match=f"{what}={value}; expected an integer >= "):
+            epoch_chunks(5, **how)

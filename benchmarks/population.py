@@ -1,0 +1,557 @@
+"""Populations: models trained side by side against one by one, their memory and their operations.
+
+Run: python benchmarks/population.py [--data-dir DIR] [--device cpu] [--pairs 5] [--sizes 1,4,16]
+     [--tflops 40] [--out results.csv] [--quick]
+
+On a CPU every process has one thread. *Plain* is ``protocols.fit``, one model after the other, node
+by node; the others train populations, with the size named or the one that the command chooses. In
+*two processes* both train at once, and their rates are added up from epochs in which both were
+training. What is timed are epochs, the first of every run left out: imports, set-up, and the
+choice of a size are not in it. Coloured batches are made within: every population is the first on
+its set, though others would find them ready (what they save has a row of its own). A model is 200
+epochs of an encoder; under ``inductive`` it is the encoder of one fold, and members of a population
+on a CPU hold out the same graphs, as many as the command puts together.
+
+Memory of a member is how much more an epoch of 16 holds than one of 4, divided by 12, in tensors
+alive at once; *resident* is what a process grows by from 16 to 64. Operations are those of dense
+products, as PyTorch counts them: neither sparse products nor anything element by element. The
+projected floor is arithmetic on them for 8 cells a data set and 10 seeds, no measurement.
+
+On a CUDA device: seconds a step by the number of members, and the device's own peaks of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext
+from pathlib import Path
+from typing import Any
+
+import torch
+from live_tensors import LiveTensors, peak_resident
+from pairs import Table, Values, ratios, timed
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import Fold
+from gcl_hard.experiments import protocols
+from gcl_hard.experiments.graph_cell import GraphCell, Protocol
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.packs import packs
+from gcl_hard.experiments.population_size import best_size
+from gcl_hard.experiments.side_by_side import Encoder, population_of
+from gcl_hard.graphs import GraphSet, Population, load
+from gcl_hard.training.loop import Optimisation
+from gcl_hard.training.population import train_population
+
+DATASETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
+ON_CUDA = ("MUTAG", "IMDB-MULTI")
+SIZES = {"cpu": (1, 4, 16), "cuda": (1, 4, 16, 64, 128, 256)}
+MODEL = 200
+"""Epochs of a model."""
+EPOCHS = {"cpu": 3, "cuda": 10}
+"""Timed in a turn; of populations of more than ``SMALL`` on a CPU, one."""
+SMALL = 4
+GRID = {"ucl": 1, "hucl": 3, "scl": 1, "hscl": 3}
+"""Cells of a data set in Table II, by method."""
+BETAS = (1.0, 2.0, 10.0)
+SEEDS, FOLDS = 10, 10
+PLAIN, AUTOMATIC = "plain", "auto P"
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained: a method on a data set under a protocol."""
+
+    dataset: str
+    method: str
+    protocol: Protocol = "paper"
+
+    def __str__(self) -> str:
+        return f"{self.dataset} {self.method} {self.protocol}"
+
+    @property
+    def cell(self) -> GraphCell:
+        return GraphCell(dataset=self.dataset, method=self.method, protocol=self.protocol)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a process trains when it is its turn.
+
+    Attributes:
+        case: of the encoders.
+        how: ``PLAIN``, ``AUTOMATIC`` or the number of members.
+        together: whether another process trains at the same time.
+    """
+
+    case: Case
+    how: str | int
+    together: bool = False
+
+
+class Enough(Exception):  # noqa: N818 (no error: training is stopped)
+    """Enough epochs were timed."""
+
+
+class Laps:
+    """Called as epochs end: times all but the first, then stops training.
+
+    Args:
+        epochs: to time.
+        both: where another process trains too: waits for it after the first epoch, and goes on
+            until it is done as well.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        epochs: int,
+        both: Both | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.epochs, self.both, self.clock = epochs, both, clock
+        self.ends: list[float] = []
+
+    def __call__(self, *_: object) -> None:
+        if not self.ends and self.both is not None:
+            self.both.start.wait()
+        self.ends.append(self.clock())
+        done = len(self.ends) - 1
+        if done == self.epochs and self.both is not None:
+            with self.both.done.get_lock():
+                self.both.done.value += 1
+        if done >= self.epochs and (self.both is None or self.both.done.value == 2):
+            raise Enough
+
+    @property
+    def seconds(self) -> float:
+        """Of a timed epoch."""
+        return (self.ends[self.epochs] - self.ends[0]) / self.epochs
+
+
+class Both:
+    """What two processes that train at the same time share."""
+
+    def __init__(self, context: SpawnContext) -> None:
+        self.start = context.Barrier(2)
+        self.done: Any = context.Value("i", 0)
+
+
+@contextmanager
+def stopped() -> Iterator[None]:
+    """Training that ends before its last epoch."""
+    with suppress(Enough):
+        yield
+        raise AssertionError("training ended before enough epochs were timed")
+
+
+def most_members(case: Case) -> int:
+    """Members that the command puts side by side on a CPU, of all cells of Table II on a set."""
+    cells = [
+        replace(case.cell, method=method, beta=beta if n > 1 else 1.0)
+        for method, n in GRID.items()
+        for beta in BETAS[:n]
+    ]
+    jobs = [Job(cell, seed) for seed in range(SEEDS) for cell in cells]
+    return max(map(len, packs(jobs)))
+
+
+def encoders(cell: GraphCell, graphs: GraphSet, n: int) -> list[Encoder]:
+    """Encoders that the command could put side by side.
+
+    They differ in their seeds; under ``inductive`` they all hold out the first fold on a CPU, and
+    on a GPU all folds of a seed are there before the next.
+    """
+    if cell.protocol == "paper":
+        return [Encoder(cell, graphs, seed) for seed in range(n)]
+    labels = graphs.y.cpu().numpy()
+    if graphs.x.device.type == "cpu":
+        fold = protocols.folds_of(cell, labels, seed=0)[0]
+        return [_encoder(cell, graphs, seed, 0, fold) for seed in range(n)]
+    found: list[Encoder] = []
+    while len(found) < n:
+        seed = len(found) // FOLDS
+        folds = protocols.folds_of(cell, labels, seed)
+        found += [_encoder(cell, graphs, seed, k, fold) for k, fold in enumerate(folds)]
+    return found[:n]
+
+
+def _encoder(cell: GraphCell, graphs: GraphSet, seed: int, k: int, fold: Fold) -> Encoder:
+    own = graphs.standardised_on(torch.from_numpy(fold.train))
+    return Encoder(cell, own, seed, k, torch.from_numpy(fold.test))
+
+
+def first(cell: GraphCell, graphs: GraphSet, n: int) -> Population:
+    """An untrained population of the first encoders of a cell."""
+    return population_of(encoders(cell, graphs, n), graphs)
+
+
+def train_plainly(cell: GraphCell, graphs: GraphSet, on_epoch: Callable[..., None]) -> None:
+    """One encoder, node by node."""
+    [one] = encoders(cell, graphs, 1)
+    protocols.fit(
+        cell, one.graphs, one.seed, member=one.fold, held_out=one.held_out, on_epoch=on_epoch
+    )
+
+
+class Trainer:
+    """What trains in a process; remembers sets, and the sizes that were chosen for them."""
+
+    def __init__(self, data_dir: str | None, both: Both) -> None:
+        self.both = both
+        self._load = cache(partial(load, data_dir=data_dir, download=False))
+        self._size = cache(self._choose)
+
+    def _set(self, case: Case) -> GraphSet:
+        """A set that no population has made batches of."""
+        return replace(self._load(case.dataset))
+
+    def _choose(self, case: Case, together: bool) -> int:
+        """Apart for a process alone and for two, which choose while both are busy."""
+        return best_size(most_members(case), partial(first, case.cell, self._set(case)))
+
+    def __call__(self, turn: Turn) -> tuple[int, float]:
+        """Members, and seconds of an epoch of one of them."""
+        cell, graphs = turn.case.cell, self._set(turn.case)
+        both = self.both if turn.together else None
+        if turn.how == PLAIN:
+            laps = Laps(EPOCHS["cpu"], both)
+            with stopped():
+                train_plainly(cell, graphs, laps)
+            return 1, laps.seconds
+        size = self._size(turn.case, turn.together) if turn.how == AUTOMATIC else int(turn.how)
+        population = first(cell, graphs, size)
+        laps = Laps(EPOCHS["cpu"] if size <= SMALL else 1, both)
+        with stopped():
+            train_population(population, cell.optimisation(), on_epoch=laps)
+        return size, laps.seconds / size
+
+
+def worker(connection: Connection, data_dir: str | None, both: Both) -> None:
+    """A process that trains what it is told to, one thread."""
+    torch.set_num_threads(1)
+    trainer = Trainer(data_dir, both)
+    while (turn := connection.recv()) is not None:
+        connection.send(trainer(turn))
+
+
+class Processes:
+    """Two processes, of which one waits while the other trains alone."""
+
+    def __init__(self, data_dir: str | None) -> None:
+        context = get_context("spawn")
+        self.both = Both(context)
+        self.connections, self.processes = [], []
+        for _ in range(2):
+            here, there = context.Pipe()
+            process = context.Process(target=worker, args=(there, data_dir, self.both), daemon=True)
+            process.start()
+            there.close()
+            self.connections.append(here)
+            self.processes.append(process)
+
+    def train(self, turn: Turn) -> tuple[list[int], float]:
+        """Members of each process that trains, and seconds of a member's epoch by all of them."""
+        self.both.done.value = 0
+        chosen = self.connections[: 2 if turn.together else 1]
+        for connection in chosen:
+            connection.send(turn)
+        found = [connection.recv() for connection in chosen]
+        return [members for members, _ in found], rates_added([seconds for _, seconds in found])
+
+    def end(self) -> None:
+        for connection, process in zip(self.connections, self.processes, strict=True):
+            connection.send(None)
+            process.join()
+
+
+def rates_added(seconds: Sequence[float]) -> float:
+    """Seconds of a piece when several work on pieces of their own, each at its own pace."""
+    return 1 / sum(1 / each for each in seconds)
+
+
+def models_an_hour(seconds: Sequence[float]) -> list[float]:
+    """From seconds of an epoch of a model."""
+    return [3600 / (MODEL * each) for each in seconds]
+
+
+def time_training(
+    train: Callable[[Turn], tuple[list[int], float]], case: Case, sizes: Sequence[int], pairs: int
+) -> tuple[Values, Values]:
+    """Seconds of a member's epoch of every contender, A B A B ..., and automatic sizes."""
+    turns = {
+        "one process, plain": Turn(case, PLAIN),
+        **{f"one process, P = {size}": Turn(case, size) for size in sizes},
+        f"one process, {AUTOMATIC}": Turn(case, AUTOMATIC),
+        "two processes, plain": Turn(case, PLAIN, together=True),
+        f"two processes, {AUTOMATIC}": Turn(case, AUTOMATIC, together=True),
+    }
+    seconds: Values = {name: [] for name in turns}
+    members: Values = {}
+    for round_ in range(pairs + 1):
+        for name, turn in turns.items():
+            chosen, each = train(turn)
+            if round_:  # sizes are chosen in the first
+                seconds[name].append(each)
+            if turn.how == AUTOMATIC:
+                members[name] = [float(size) for size in chosen]
+    return seconds, members
+
+
+def against_plain(seconds: Values, sizes: Sequence[int]) -> Values:
+    """Round by round, ours against one by one with as many processes."""
+    best = min(
+        (f"one process, P = {p}" for p in sizes), key=lambda n: statistics.median(seconds[n])
+    )
+    one, two = "one process", "two processes"
+    return ratios(
+        seconds | {f"{one}, best P": seconds[best]},
+        [
+            (f"{one}, plain", f"{one}, best P"),
+            (f"{one}, plain", f"{one}, {AUTOMATIC}"),
+            (f"{two}, plain", f"{two}, {AUTOMATIC}"),
+        ],
+    )
+
+
+class LiveStrided(LiveTensors):
+    """A count that passes over sparse matrices: they are the batches', made before."""
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if any(map(_sparse, tree_leaves(out))):
+            return out
+        dense = tuple(leaf for leaf in tree_leaves((args, kwargs)) if not _sparse(leaf))
+        return super().__torch_dispatch__(lambda *_: out, types, dense)
+
+
+def _sparse(leaf: object) -> bool:
+    return isinstance(leaf, Tensor) and leaf.layout != torch.strided
+
+
+def peak_of(population: Population) -> int:
+    """Most bytes of tensors alive at once in an epoch, tables of parameters included."""
+    for _ in population.batches(1):  # made now, so that they are not counted
+        pass
+    with LiveStrided(large=1) as live:
+        train_population(population, Optimisation(epochs=1))
+    return live.peak_bytes
+
+
+def slope(peaks: Mapping[int, int]) -> float:
+    """Bytes of a member: between the smallest and the largest population."""
+    few, many = min(peaks), max(peaks)
+    return (peaks[many] - peaks[few]) / (many - few)
+
+
+def memory_rows(measured: float, estimated: float) -> Values:
+    """Of one member; their ratio is to be between 0.6 and 1.7."""
+    rows: Values = {"a member, estimated": [estimated / MB], "a member, measured": [measured / MB]}
+    return rows | ratios(rows, [("a member, estimated", "a member, measured")])
+
+
+def resident_of(case: Case, data_dir: str | None) -> float:
+    """Bytes by which a process grows with a member; in one of its own."""
+    torch.set_num_threads(1)
+    graphs = load(case.dataset, data_dir=data_dir, download=False)
+    peaks = {}
+    for size in (16, 64):  # the first brings what all share
+        train_population(first(case.cell, graphs, size), Optimisation(epochs=1))
+        peaks[size] = round(peak_resident() * MB)
+    return slope(peaks)
+
+
+def memory_of(case: Case, graphs: GraphSet) -> Values:
+    """Bytes of a member on a CPU, measured and as the command estimates them."""
+    measured = slope({size: peak_of(first(case.cell, graphs, size)) for size in (4, 16)})
+    return memory_rows(measured, first(case.cell, graphs, 1).memory_per_member())
+
+
+def operations(case: Case, graphs: GraphSet) -> tuple[int, dict[str, int]]:
+    """Steps of an epoch, and the floating-point operations of its dense products.
+
+    Colours are those of all graphs, as in a population on a GPU, which has every fold.
+    """
+    cell = replace(case.cell, epochs=1)
+    population = first(replace(cell, protocol="paper"), graphs, 1)
+    steps = sum(1 for _ in population.batches(1))
+    with FlopCounterMode(display=False) as nodes:
+        train_plainly(cell, graphs, lambda *_: None)
+    with FlopCounterMode(display=False) as colours:
+        train_population(population, cell.optimisation())
+    return steps, {"nodes": nodes.get_total_flops(), "colours": colours.get_total_flops()}
+
+
+def projected(an_epoch: Mapping[str, float], encoders_a_seed: int, tflops: float) -> float:
+    """Seconds of a data set's cells of Table II at a device's peak.
+
+    Args:
+        an_epoch: operations of one model, by method.
+        encoders_a_seed: 1, or the folds of ``inductive``.
+        tflops: of the device, 10¹² operations a second.
+    """
+    cells = sum(GRID[method] * count for method, count in an_epoch.items())
+    return cells * MODEL * SEEDS * encoders_a_seed / (tflops * 1e12)
+
+
+def count_operations(table: Table, sets: Sequence[GraphSet], tflops: float) -> None:
+    print("operations: dense products alone; sparse ones and element-wise work are not counted")
+    for protocol, n_encoders in (("paper", 1), ("inductive", FOLDS)):
+        floors: Values = {}
+        for graphs in sets:
+            an_epoch: dict[str, dict[str, int]] = {}
+            for method in GRID:
+                case = Case(graphs.name, method, protocol)
+                steps, counts = operations(case, graphs)
+                for way, count in counts.items():
+                    an_epoch.setdefault(way, {})[method] = count
+                if case in cases_of(graphs.name):
+                    rows = {f"operations a step, {w}": [n / steps / 1e6] for w, n in counts.items()}
+                    table.add(str(case), rows, unit="MFLOP")
+            for way, of_methods in an_epoch.items():
+                floor = floors.setdefault(f"projected floor, {way}", [0.0])
+                floor[0] += projected(of_methods, n_encoders, tflops)
+        names = f"{len(sets)} sets" if len(sets) > 1 else sets[0].name
+        table.add(f"{protocol}, {names}, {tflops:g} TFLOPS", floors)
+
+
+def batches_of(graphs: GraphSet) -> tuple[float, float]:
+    """Seconds in which an epoch's coloured batches are made, and MB of those of 200 epochs."""
+    population = first(Case(graphs.name, "ucl").cell, graphs, 1)
+    list(population.batches(1))
+    seconds, found = timed(lambda: list(population.batches(2)))
+    return seconds, MODEL * sum(batch.n_bytes for batch in found) / MB
+
+
+def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:
+    processes = Processes(arguments.data_dir)
+    worst: dict[str, tuple[float, str]] = {}
+    for graphs in sets:
+        seconds, size = batches_of(graphs)
+        table.add(graphs.name, {"batches of an epoch, made": [seconds]})
+        table.add(graphs.name, {"batches of 200 epochs": [size]}, unit="MB")
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            case = Case(graphs.name, "hscl")
+            grown = fresh.submit(resident_of, case, arguments.data_dir).result()
+            table.add(str(case), {"a member, resident": [grown / MB]}, unit="MB")
+        for case in cases_of(graphs.name):
+            table.add(str(case), memory_of(case, graphs), unit="MB")
+            sizes = [size for size in arguments.sizes if size <= most_members(case)]
+            times, members = time_training(processes.train, case, sizes, arguments.pairs)
+            rates = {name: models_an_hour(values) for name, values in times.items()}
+            table.add(str(case), rates, unit="models an hour")
+            found = against_plain(times, sizes)
+            table.add(str(case), found)
+            chosen = {f"members, {name}": values for name, values in members.items()}
+            table.add(str(case), chosen, unit="members")
+            for name, values in found.items():
+                here = statistics.median(values), str(case)
+                worst[name] = min(worst.get(name, here), here)
+    processes.end()
+    count_operations(table, sets, arguments.tflops)
+    for name, (value, where) in worst.items():
+        aim = 0.95 if name.startswith("two") else 1.5
+        print(f"{name}: at least {value:.2f} ({where}); the aim is {aim}")
+
+
+def cases_of(dataset: str) -> list[Case]:
+    return [Case(dataset, "ucl"), Case(dataset, "hscl"), Case(dataset, "hscl", "inductive")]
+
+
+def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]:
+    """Seconds of a step, the device's peak of memory above what was there, and the estimate."""
+
+    def clock() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    before = torch.cuda.memory_allocated()
+    population = first(case.cell, graphs, size)
+    steps = sum(1 for _ in population.batches(1))
+    laps = Laps(EPOCHS["cuda"], clock=clock)
+    torch.cuda.reset_peak_memory_stats()
+    with stopped():
+        train_population(population, case.cell.optimisation(), on_epoch=laps)
+    peak = torch.cuda.max_memory_allocated() - before
+    return laps.seconds / steps, peak, population.memory_per_member()
+
+
+def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:
+    for graphs in sets:
+        moved = graphs.to("cuda")
+        for case in cases_of(graphs.name):
+            seconds: Values = {f"step, P = {size}": [] for size in arguments.sizes}
+            peaks: dict[int, int] = {}
+            for round_ in range(arguments.pairs + 1):
+                for size in arguments.sizes:
+                    each, peaks[size], estimate = cuda_step(case, moved, size)
+                    if round_:  # the first makes batches and loads kernels
+                        seconds[f"step, P = {size}"].append(each)
+            of_one = f"step, P = {min(arguments.sizes)}"
+            table.add(str(case), seconds)
+            table.add(str(case), ratios(seconds, [(name, of_one) for name in seconds]))
+            if len(peaks) > 1:
+                table.add(f"{case} cuda", memory_rows(slope(peaks), estimate), unit="MB")
+
+
+def loaded(names: Sequence[str], data_dir: str | None) -> list[GraphSet]:
+    """The sets that are there."""
+    found = []
+    for name in names:
+        try:
+            found.append(load(name, data_dir=data_dir, download=False))
+        except InputError:
+            print(f"{name:32}left out: neither in the data folder nor in the cache")
+    return found
+
+
+def sizes_of(text: str) -> tuple[int, ...]:
+    """Numbers of members, ascending: ``1,4,16``."""
+    sizes = sorted({int(part) for part in text.split(",")})
+    if sizes[0] < 1:
+        raise argparse.ArgumentTypeError(f"a population has at least one member, got {sizes[0]}")
+    return tuple(sizes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-dir", help="folder with NAME.zip files (GCL_HARD_DATA)")
+    parser.add_argument("--device", choices=tuple(SIZES), default="cpu")
+    parser.add_argument("--pairs", type=int, default=5, help="interleaved runs of each (5)")
+    parser.add_argument("--sizes", type=sizes_of, help="members (1,4,16; cuda: up to 256)")
+    parser.add_argument("--tflops", type=float, default=40, help="of the projection (40)")
+    parser.add_argument("--out", type=Path, help="CSV file to write")
+    parser.add_argument("--quick", action="store_true", help="MUTAG alone, 3 pairs")
+    arguments = parser.parse_args()
+    arguments.sizes = arguments.sizes or SIZES[arguments.device]
+    torch.set_num_threads(1)
+    names: Sequence[str] = DATASETS if arguments.device == "cpu" else ON_CUDA
+    if arguments.quick:
+        names, arguments.pairs = names[:1], 3
+    sets = loaded(names, arguments.data_dir)
+    table = Table("population")
+    (on_cpu if arguments.device == "cpu" else on_cuda)(table, sets, arguments)
+    table.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Seeds of graph cells: their encoders trained side by side, their folds scored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gcl_hard.errors import DivergenceError
+from gcl_hard.evaluation import Fold, FoldScore
+from gcl_hard.experiments import floors
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.protocols import build, embeddings, folds_of
+from gcl_hard.experiments.scoring import Scoring, score
+from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, Unscored
+from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
+from gcl_hard.graphs import GraphSet, Supervised
+
+
+@dataclass(eq=False)
+class _Seed:
+    """A seed in training."""
+
+    job: Job
+    cell: GraphCell
+    folds: list[Fold] | None
+    on_epoch: OnEpoch
+    embeddings: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    scores: dict[int, FoldScore] = field(default_factory=dict)
+    losses: dict[int, float] = field(default_factory=dict)
+    left: int = 1
+    error: DivergenceError | None = None
+    clock: Clock = field(default_factory=Clock)
+
+
+def train_seeds(
+    jobs: Sequence[Job],
+    graphs: GraphSet,
+    on_epochs: Sequence[OnEpoch],
+    *,
+    size: int | None = None,
+) -> Iterator[Unscored]:
+    """Train the encoders of several seeds side by side.
+
+    Args:
+        jobs: seeds of cells that share ``GraphCell.together``, or one seed of any that trains.
+        graphs: the set, on the device to train on.
+        on_epochs: progress of each.
+        size: members of a population, None to choose.
+
+    Yields:
+        Seeds as their last encoder ends, with embeddings to score; where one diverged the error.
+
+    Raises:
+        InputError: if a class has fewer members than there are folds, or an inner hold-out is
+            asked of a cell that has no training folds to hold out of.
+        OutOfMemory: if memory runs out; says what to lower.
+    """
+    labels = graphs.y.cpu().numpy()
+    seeds, encoders, owner = list[_Seed](), list[Encoder](), list[tuple[int, int]]()
+    for number, (job, on_epoch) in enumerate(zip(jobs, on_epochs, strict=True)):
+        cell = cast("GraphCell", job.cell)
+        folds = folds_of(cell, labels, job.seed, inner=job.inner)
+        own = cell.encoders == cell.folds
+        seeds.append(_Seed(job, cell, folds if own else None, on_epoch, left=cell.encoders))
+        for k, fold in enumerate(folds if own else folds[:1]):
+            encoders.append(_encoder(cell, graphs, job.seed, k, fold if own else None))
+            owner.append((number, k))
+
+    def told(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
+        beside: dict[int, list[float]] = {}
+        for number, loss in zip(of, losses, strict=True):
+            beside.setdefault(owner[number][0], []).append(loss)
+        for number, means in beside.items():
+            seed = seeds[number]
+            done = seed.cell.encoders - seed.left
+            seed.on_epoch(done, epoch, sum(means) / len(means), len(means))
+
+    for result in train_encoders(encoders, graphs, size=size, on_epoch=told):
+        number, k = owner[result.number]
+        seed = seeds[number]
+        _embed(seed, k, encoders[result.number], result, labels)
+        seed.left -= 1
+        if not seed.left:
+            yield _unscored(seed, labels)
+
+
+def _encoder(cell: GraphCell, graphs: GraphSet, seed: int, k: int, fold: Fold | None) -> Encoder:
+    """An encoder of a seed; with a fold of its own it sees that fold's training graphs alone."""
+    if fold is None:
+        return Encoder(cell, graphs, seed)
+    train_ids = torch.from_numpy(fold.train)
+    hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
+    hidden[train_ids] = False
+    return Encoder(cell, graphs.standardised_on(train_ids), seed, k, hidden.nonzero().flatten())
+
+
+def _embed(
+    seed: _Seed, k: int, encoder: Encoder, result: Result, labels: NDArray[np.int64]
+) -> None:
+    """Keep of a trained encoder what its fold is scored by."""
+    seed.clock.seconds_train += result.seconds
+    trained, before = result.trained, time.perf_counter()
+    if isinstance(trained, DivergenceError):
+        seed.error = seed.error or trained
+        return
+    seed.losses[k] = trained.loss
+    if isinstance(trained.model, Supervised):
+        assert seed.folds is not None
+        fold = seed.folds[k]
+        right = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
+        accuracy = float((right == labels[fold.test]).mean())
+        seed.scores[k] = FoldScore(accuracy, None, len(fold.train), len(fold.test), None)
+    else:
+        try:
+            z = embeddings(trained.model, encoder.graphs, seed.cell, seed.job.seed)
+        except DivergenceError as error:
+            seed.error = seed.error or error
+            return
+        seed.embeddings[k] = z
+    seed.clock.seconds_eval += time.perf_counter() - before
+
+
+def _unscored(seed: _Seed, labels: NDArray[np.int64]) -> Unscored:
+    if seed.error is not None:
+        return Unscored(seed.job, error=seed.error)
+    losses, scores, z = (
+        tuple(of[k] for k in sorted(of)) for of in (seed.losses, seed.scores, seed.embeddings)
+    )
+    clock, cell = seed.clock, seed.cell
+    scored = SeedScore(scores, losses, clock.seconds_train, clock.seconds_eval)  # type: ignore[arg-type]
+    if scores:
+        return Unscored(seed.job, scored)
+    folds = None if seed.folds is None else tuple(seed.folds)
+    scoring = Scoring(z, labels, folds, seed.job.seed, cell.folds, cell.standardise)  # type: ignore[arg-type]
+    return Unscored(seed.job, scored, scoring)
+
+
+def run_seed(
+    cell: GraphCell,
+    graphs: GraphSet,
+    seed: int,
+    *,
+    inner: bool = False,
+    n_jobs: int = 1,
+    on_epoch: OnEpoch = lambda encoder, epoch, loss, beside=1: None,
+    size: int | None = None,
+) -> SeedScore:
+    """Train and score one seed of a cell under its protocol.
+
+    Args:
+        cell: the settings.
+        graphs: the set, on the device to train on.
+        seed: of encoder and folds.
+        inner: of the inductive protocol: hold a fifth of every training fold out of training and
+            score on it, so that settings can be chosen without the test fold, which is not seen.
+        n_jobs: folds scored side by side.
+        on_epoch: progress.
+        size: folds trained side by side, None to choose.
+
+    Returns:
+        Scores of the outer folds and what they cost.
+
+    Raises:
+        DivergenceError: if a loss or an embedding is not finite.
+        InputError: if a class has fewer members than there are folds, or ``inner`` is asked of
+            a cell that has no training folds to hold out of.
+        MissingExtraError: for a kernel without grakel.
+    """
+    job = Job(cell, seed, inner)
+    if not cell.encoders:
+        return run_floor(job, graphs, n_jobs)
+    (trained,) = train_seeds([job], graphs, [on_epoch], size=size)
+    if trained.score is None:
+        assert trained.error is not None
+        raise trained.error
+    if trained.scoring is None:
+        return trained.score
+    return trained.finished(*score(trained.scoring, n_jobs))
+
+
+def run_floor(job: Job, graphs: GraphSet, n_jobs: int = 1) -> SeedScore:
+    """Score one seed of a floor that trains no encoder; arguments as in :func:`run_seed`."""
+    cell = cast("GraphCell", job.cell)
+    labels = graphs.y.cpu().numpy()
+    folds_of(cell, labels, job.seed, inner=job.inner)
+    clock = Clock()
+    if cell.method == "untrained":
+        model = build(cell, graphs.n_features, job.seed).to(graphs.x.device)
+        clock.train()
+        z = embeddings(model, graphs, cell, job.seed)
+        what = Scoring((z,), labels, None, job.seed, cell.folds, cell.standardise)
+        found = score(what, n_jobs)[0]
+    else:
+        found = floors.score(cell, graphs, seed=job.seed, n_jobs=n_jobs).folds
+    clock.evaluate()
+    return SeedScore(found, (), clock.seconds_train, clock.seconds_eval)

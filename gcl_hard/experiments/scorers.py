@@ -1,0 +1,143 @@
+"""Do packs one after the other; score them here, or elsewhere while training goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from threadpoolctl import threadpool_limits
+
+from gcl_hard.errors import GclHardError
+from gcl_hard.evaluation import FoldScore
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.packs import Pack
+from gcl_hard.experiments.scoring import Scoring, score
+from gcl_hard.experiments.seed_score import OnEpoch
+from gcl_hard.experiments.work import Done, Waiting, Worker
+
+Scored = tuple[tuple[FoldScore, ...], float]
+
+
+def scored(worker: Worker, waiting: Waiting, n_jobs: int) -> Done:
+    """Score a trained seed in this process.
+
+    Args:
+        worker: that trained it.
+        waiting: the seed.
+        n_jobs: folds side by side.
+    """
+    scoring = waiting.unscored.scoring
+    assert scoring is not None
+    return _finish(worker, waiting, lambda: score(scoring, n_jobs))
+
+
+def _finish(worker: Worker, waiting: Waiting, result: Callable[[], Scored]) -> Done:
+    try:
+        return worker.finish(waiting, *result())
+    except GclHardError as error:
+        failed = error
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error))
+        job = waiting.unscored.job
+        failed = GclHardError(f"{job}: {type(error).__name__}: {error}\n{trace}")
+    return worker.finish(waiting._replace(unscored=replace(waiting.unscored, error=failed)))
+
+
+class Scorers:
+    """Processes that score; claims are held until records are saved, or given back at the end.
+
+    Args:
+        worker: that trains, and saves what is scored.
+        processes: at least 1.
+    """
+
+    def __init__(self, worker: Worker, processes: int) -> None:
+        self._worker = worker
+        self._pool = ProcessPoolExecutor(
+            processes, multiprocessing.get_context("spawn"), initializer=_alone
+        )
+        self._waiting: dict[Future[Scored], Waiting] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with ExitStack() as claims:
+            for waiting in self._waiting.values():
+                claims.enter_context(waiting.claim)
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def add(self, waiting: Waiting) -> None:
+        """Begin to score a trained seed."""
+        scoring = waiting.unscored.scoring
+        assert scoring is not None
+        self._waiting[self._pool.submit(_score, scoring)] = waiting
+
+    def ready(self) -> Iterator[Done]:
+        """What is scored by now."""
+        for future in [future for future in self._waiting if future.done()]:
+            yield self._end(future)
+
+    def rest(self) -> Iterator[Done]:
+        """Everything else, as it ends."""
+        for future in as_completed(list(self._waiting)):
+            yield self._end(future)
+
+    def _end(self, future: Future[Scored]) -> Done:
+        return _finish(self._worker, self._waiting.pop(future), future.result)
+
+
+def _score(scoring: Scoring) -> Scored:
+    return score(scoring, 1)
+
+
+def _alone() -> None:
+    """Ctrl-C is the parent's to answer, and every process has one thread."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(1)
+
+
+def in_turn(
+    packs: Iterable[Pack],
+    worker: Worker,
+    started: Callable[[Job], OnEpoch],
+    *,
+    scorers: int = 0,
+) -> Iterator[Done]:
+    """Do packs one after the other in this process.
+
+    Args:
+        packs: in order.
+        worker: that trains them.
+        started: called as a job begins; gives what to call with its epochs.
+        scorers: processes that score what is trained while the next pack trains; 0 scores here.
+
+    Yields:
+        What came of each job.
+    """
+    n_jobs = worker.setting.threads or worker.setting.cores
+    with Scorers(worker, scorers) if scorers else nullcontext() as elsewhere:
+        for pack in packs:
+            for found in worker.begin(pack, [started(job) for job in pack]):
+                if isinstance(found, Done):
+                    yield found
+                elif elsewhere is not None:
+                    elsewhere.add(found)
+                else:
+                    yield scored(worker, found, n_jobs)
+            if elsewhere is not None:
+                yield from elsewhere.ready()
+        if elsewhere is not None:
+            yield from elsewhere.rest()

@@ -1,0 +1,242 @@
+"""Train the encoders of many seeds, folds and settings in populations."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import DivergenceError, OutOfMemory
+from gcl_hard.experiments import protocols
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.population_size import best_size, check_size
+from gcl_hard.graphs import GraphSet, Population
+from gcl_hard.graphs.batches import epoch_chunks
+from gcl_hard.graphs.colours import coloured
+from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.population import refusal
+from gcl_hard.training.population import train_population
+
+OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
+"""Called with the encoders that trained side by side, their epoch and their mean losses."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """One encoder to train.
+
+    Attributes:
+        cell: the settings.
+        graphs: the set as this encoder sees it.
+        seed: of the weights.
+        fold: which encoder of the seed.
+        held_out: int64 ids of graphs that it must not see, None if it may see all.
+    """
+
+    cell: GraphCell
+    graphs: GraphSet
+    seed: int
+    fold: int = 0
+    held_out: Tensor | None = None
+
+    def __str__(self) -> str:
+        fold = None if self.held_out is None else self.fold
+        return protocols.setting_of(self.cell, self.seed, fold)
+
+    def build(self) -> GraphModel:
+        """The untrained model."""
+        model = protocols.build(
+            self.cell, self.graphs.n_features, self.seed, self.fold,
+            n_classes=self.graphs.n_classes,
+        )  # fmt: skip
+        return model.to(self.graphs.x.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained encoder.
+
+    Attributes:
+        model: with its final weights.
+        loss: mean of the last epoch, nats.
+    """
+
+    model: GraphModel
+    loss: float
+
+
+class Result(NamedTuple):
+    """What came of an encoder.
+
+    Attributes:
+        number: which one.
+        trained: the model, or why there is none.
+        seconds: its share of the time.
+    """
+
+    number: int
+    trained: Trained | DivergenceError
+    seconds: float
+
+
+def train_encoders(
+    encoders: Sequence[Encoder],
+    graphs: GraphSet,
+    *,
+    size: int | None = None,
+    on_epoch: OnEpoch = lambda of, epoch, losses: None,
+) -> Iterator[Result]:
+    """Train encoders of one data set, as many side by side as pays.
+
+    On a CPU those share a population that hold out the same graphs: then no bit of an encoder
+    depends on a graph that it must not see, nor on its neighbours. A GPU takes all.
+
+    Args:
+        encoders: of cells that share ``GraphCell.together``.
+        graphs: the set without any fold's scaling.
+        size: members of a population, None to choose by memory and by timing a few steps.
+        on_epoch: progress.
+
+    Yields:
+        Results as they come: models need not be kept.
+
+    Raises:
+        OutOfMemory: if memory does not even suffice for one at a time, or for ``size``.
+    """
+    refused = {encoder.cell: _refused(encoder) for encoder in encoders}
+    groups: dict[object, list[int]] = {}
+    for number, encoder in enumerate(encoders):
+        kind = number if refused[encoder.cell] else _kind(encoder)
+        groups.setdefault(kind, []).append(number)
+    parts: list[tuple[int, ...]] = []
+    for numbers in groups.values():
+        most = 1
+        if not refused[encoders[numbers[0]].cell]:
+            make = partial(_first, [encoders[n] for n in numbers], graphs)
+            if size is not None:
+                check_size(min(size, len(numbers)), make(1))
+            most = size or best_size(len(numbers), make)
+        parts += _parts(numbers, most)
+    waiting = sorted(parts, reverse=True)  # what was asked for first ends first
+    while waiting:
+        part = waiting.pop()
+        start = time.perf_counter()
+        try:
+            trained = _train(
+                part, encoders, graphs, on_epoch, alone=refused[encoders[part[0]].cell]
+            )
+        except OutOfMemory:
+            if size is not None or len(part) == 1:
+                raise
+            waiting += reversed(_parts(part, math.ceil(len(part) / 2)))
+            continue
+        seconds = (time.perf_counter() - start) / len(part)
+        for number, one in zip(part, trained, strict=True):
+            yield Result(number, one, seconds)
+
+
+def _parts(numbers: Sequence[int], most: int) -> list[tuple[int, ...]]:
+    """About equal parts of at most ``most``."""
+    n = math.ceil(len(numbers) / most)
+    cuts = [round(len(numbers) * part / n) for part in range(n + 1)]
+    return [tuple(numbers[start:end]) for start, end in pairwise(cuts)]
+
+
+def _kind(encoder: Encoder) -> object:
+    """What encoders of one population share."""
+    if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
+        return encoder.held_out.numpy().tobytes()
+    return _joins(encoder)
+
+
+def _first(encoders: Sequence[Encoder], graphs: GraphSet, n: int) -> Population:
+    return population_of(encoders[:n], graphs)
+
+
+def _refused(encoder: Encoder) -> bool:
+    model = encoder.build()
+    return refusal(model) is not None or not isinstance(model.encoder, GIN)
+
+
+def _joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
+    """Sizes of batches in epochs in which held-out graphs make a batch join its neighbour."""
+    graphs, cell = encoder.graphs, encoder.cell
+    if encoder.held_out is None:
+        return ()
+    kept = torch.ones(1, graphs.n_graphs, dtype=torch.bool)
+    kept[0, encoder.held_out] = False
+    usual = math.ceil(graphs.n_graphs / cell.batch_size)
+    found = []
+    for epoch in range(1, cell.epochs + 1):
+        chunks = epoch_chunks(
+            graphs.n_graphs, cell.batch_size, seed=cell.data_seed, epoch=epoch, kept=kept
+        )
+        if len(chunks) < usual:
+            found.append((epoch, *map(len, chunks)))
+    return tuple(found)
+
+
+def _train(
+    part: Sequence[int],
+    encoders: Sequence[Encoder],
+    graphs: GraphSet,
+    on_epoch: OnEpoch,
+    *,
+    alone: bool,
+) -> list[Trained | DivergenceError]:
+    chosen = [encoders[n] for n in part]
+    if alone:
+        return [_alone(chosen[0], partial(on_epoch, part))]
+    # Alike side by side: fewer calls of the optimiser and of the loss.
+    order = sorted(range(len(part)), key=lambda place: _likeness(chosen[place].cell))
+    population = population_of([chosen[place] for place in order], graphs)
+    models = list(population.models)
+    losses = train_population(
+        population, [chosen[place].cell.optimisation() for place in order],
+        on_epoch=lambda epoch, of, means: on_epoch([part[order[m]] for m in of], epoch, means),
+        settings=[str(chosen[place]) for place in order],
+    )  # fmt: skip
+    found = {
+        place: one if isinstance(one, DivergenceError) else Trained(model, one[-1])
+        for place, model, one in zip(order, models, losses, strict=True)
+    }
+    return [found[place] for place in range(len(part))]
+
+
+def _likeness(cell: GraphCell) -> tuple[object, ...]:
+    return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method
+
+
+def _alone(
+    encoder: Encoder, told: Callable[[int, Sequence[float]], None]
+) -> Trained | DivergenceError:
+    try:
+        model, losses = protocols.fit(
+            encoder.cell, encoder.graphs, encoder.seed, member=encoder.fold,
+            held_out=encoder.held_out, on_epoch=lambda epoch, loss: told(epoch, [loss]),
+        )  # fmt: skip
+    except DivergenceError as error:
+        return error
+    return Trained(model, losses[-1])
+
+
+def population_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Population:
+    """The untrained population of some encoders that can be one."""
+    models = [encoder.build() for encoder in encoders]
+    gin = models[0].encoder
+    assert isinstance(gin, GIN)
+    cell = encoders[0].cell
+    own = any(encoder.graphs is not graphs for encoder in encoders)
+    return Population(
+        models, coloured(graphs, len(gin.convs)), batch_size=cell.batch_size,
+        data_seed=cell.data_seed, held_out=[encoder.held_out for encoder in encoders],
+        features=[encoder.graphs.x for encoder in encoders] if own else None,
+    )  # fmt: skip
