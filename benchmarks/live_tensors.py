@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -60,7 +61,9 @@ class LiveTensors(TorchDispatchMode):
 
 
 def _tensors(tree: object) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+    """All but sparse ones, which have no storage of their own."""
+    leaves = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor))
+    return [leaf for leaf in leaves if leaf.layout == torch.strided]
 
 
 def peak_resident() -> float:

@@ -39,8 +39,6 @@ from typing import Any
 import torch
 from live_tensors import LiveTensors, peak_resident
 from pairs import Table, Values, ratios, timed
-from torch import Tensor
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from gcl_hard.errors import InputError
@@ -327,32 +325,11 @@ def against_plain(seconds: Values, sizes: Sequence[int]) -> Values:
     )
 
 
-class LiveStrided(LiveTensors):
-    """A count that passes over sparse matrices: they are the batches', made before."""
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if any(map(_sparse, tree_leaves(out))):
-            return out
-        dense = tuple(leaf for leaf in tree_leaves((args, kwargs)) if not _sparse(leaf))
-        return super().__torch_dispatch__(lambda *_: out, types, dense)
-
-
-def _sparse(leaf: object) -> bool:
-    return isinstance(leaf, Tensor) and leaf.layout != torch.strided
-
-
 def peak_of(population: Population) -> int:
     """Most bytes of tensors alive at once in an epoch, tables of parameters included."""
     for _ in population.batches(1):  # made now, so that they are not counted
         pass
-    with LiveStrided(large=1) as live:
+    with LiveTensors(large=1) as live:
         train_population(population, Optimisation(epochs=1))
     return live.peak_bytes
 

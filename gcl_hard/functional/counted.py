@@ -231,6 +231,9 @@ class _Tables:
         self.admitted = admitted.to(self.dtype).expand(len(rules), -1, -1)
         weight = pairs.times if kept is None else pairs.times * kept[:, pairs.graph]
         self.weight = weight = weight.to(scores.dtype).expand(len(rules), -1)
+        # Of uniform weights no sum is as good as nothing but for the term that is taken away.
+        uniform = isinstance(self.rule.hardening, Uniform)
+        self.plain = uniform and not self.rule.other_labels and kept is None
         self.prior = None
         if self.rule.class_prior is not None:
             self.prior = self._each([rule.class_prior or 0.0 for rule in rules])[:, 0]
@@ -264,14 +267,12 @@ class _Tables:
         n_kinds, n_graphs = self.admitted.shape[1:]
         kind_at = row * n_kinds + self.kind[graph]
         pair_at = row * n_graphs + graph
-        columns = self.admitted.transpose(1, 2)
         h = softplus(t)
         if (eta := self._eta(t)) is None:
             below = self.admitted.sum(2)[:, None, :].expand(-1, t.shape[1], -1)
-            above = torch.bmm(h, columns)
+            above = self._over_admitted(h)
         else:
-            below = torch.bmm(eta, columns)
-            above = torch.bmm(eta * h, columns)
+            below, above = self._over_admitted(eta), self._over_admitted(eta * h)
         empty = below <= 0
         below = below.masked_fill(empty, 1.0)
         expected = above / below
@@ -287,15 +288,25 @@ class _Tables:
         losses = weight * (softplus(-t_pos) + negative - 2 * math.log(2))
         share = torch.zeros_like(expected).flatten(1).index_add_(1, kind_at, to_negative)
         share = share.view_as(expected).div_(below)
-        slopes = t.sigmoid().mul_(slope := torch.bmm(share, self.admitted))
+        slopes = t.sigmoid().mul_(slope := self._over_kinds(share))
         if eta is not None:
             if (rate := self._rate()) is not None:
-                centre = torch.bmm(share.mul_(expected), self.admitted)
+                centre = self._over_kinds(share.mul_(expected))
                 slopes.add_(h.mul_(slope).sub_(centre).mul_(rate))
             slopes.mul_(eta)
         slopes.flatten(1).index_add_(1, pair_at, to_positive)
         scores.copy_(slopes)
         return weight.sum(1).to(scores.dtype), losses.sum(1).to(scores.dtype)
+
+    def _over_admitted(self, x: Tensor) -> Tensor:
+        """Sums over what each kind of anchor admits, [p, R, G] to [p, R, K]."""
+        if self.plain:
+            return x.sum(2, keepdim=True) - x
+        return torch.bmm(x, self.admitted.transpose(1, 2))
+
+    def _over_kinds(self, x: Tensor) -> Tensor:
+        """Sums over the kinds that admit a candidate, [p, R, K] to [p, R, G]."""
+        return x.sum(2, keepdim=True) - x if self.plain else torch.bmm(x, self.admitted)
 
     def _eta(self, t: Tensor) -> Tensor | None:
         """η up to a factor, [p, R, G]; None if it is 1 everywhere.
