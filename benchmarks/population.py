@@ -8,16 +8,12 @@ by node; the others train populations, with the size named or the one that the c
 *two processes* both train at once, and their rates are added up from epochs in which both were
 training. What is timed are epochs, the first of every run left out: imports, set-up, and the
 choice of a size are not in it. Coloured batches are made within: every population is the first on
-its set, though others would find them ready (what they save has a row of its own). A model is 200
-epochs of an encoder; under ``inductive`` it is the encoder of one fold, and members of a population
-on a CPU hold out the same graphs, as many as the command puts together.
-
-Memory of a member is how much more an epoch of 16 holds than one of 4, divided by 12, in tensors
-alive at once; *resident* is what a process grows by from 16 to 64. Operations are those of dense
-products, as PyTorch counts them: neither sparse products nor anything element by element. The
-projected floor is arithmetic on them for 8 cells a data set and 10 seeds, no measurement.
+its set, though others would find them ready (what they save has a row of its own).
 
 On a CUDA device: seconds a step by the number of members, and the device's own peaks of memory.
+
+What a model is stands in ``population_cases.py``, what memory and operations are in
+``population_costs.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -37,52 +33,29 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from live_tensors import LiveTensors, peak_resident
 from pairs import Table, Values, ratios, timed
-from torch.utils.flop_counter import FlopCounterMode
+from population_cases import (
+    AUTOMATIC,
+    DATASETS,
+    EPOCHS,
+    MB,
+    MODEL,
+    ON_CUDA,
+    PLAIN,
+    SIZES,
+    SMALL,
+    Case,
+    cases_of,
+    first,
+    most_members,
+    train_plainly,
+)
+from population_costs import count_operations, memory_of, memory_rows, resident_of, slope
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation import Fold
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graph_cell import GraphCell, Protocol
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.packs import packs
 from gcl_hard.experiments.population_size import best_size
-from gcl_hard.experiments.side_by_side import Encoder, population_of
-from gcl_hard.graphs import GraphSet, Population, load
-from gcl_hard.training.loop import Optimisation
+from gcl_hard.graphs import GraphSet, load
 from gcl_hard.training.population import train_population
-
-DATASETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
-ON_CUDA = ("MUTAG", "IMDB-MULTI")
-SIZES = {"cpu": (1, 4, 16), "cuda": (1, 4, 16, 64, 128, 256)}
-MODEL = 200
-"""Epochs of a model."""
-EPOCHS = {"cpu": 3, "cuda": 10}
-"""Timed in a turn; of populations of more than ``SMALL`` on a CPU, one."""
-SMALL = 4
-GRID = {"ucl": 1, "hucl": 3, "scl": 1, "hscl": 3}
-"""Cells of a data set in Table II, by method."""
-BETAS = (1.0, 2.0, 10.0)
-SEEDS, FOLDS = 10, 10
-PLAIN, AUTOMATIC = "plain", "auto P"
-MB = 1e6
-
-
-@dataclass(frozen=True)
-class Case:
-    """What is trained: a method on a data set under a protocol."""
-
-    dataset: str
-    method: str
-    protocol: Protocol = "paper"
-
-    def __str__(self) -> str:
-        return f"{self.dataset} {self.method} {self.protocol}"
-
-    @property
-    def cell(self) -> GraphCell:
-        return GraphCell(dataset=self.dataset, method=self.method, protocol=self.protocol)
 
 
 @dataclass(frozen=True)
@@ -154,55 +127,6 @@ def stopped() -> Iterator[None]:
     with suppress(Enough):
         yield
         raise AssertionError("training ended before enough epochs were timed")
-
-
-def most_members(case: Case) -> int:
-    """Members that the command puts side by side on a CPU, of all cells of Table II on a set."""
-    cells = [
-        replace(case.cell, method=method, beta=beta if n > 1 else 1.0)
-        for method, n in GRID.items()
-        for beta in BETAS[:n]
-    ]
-    jobs = [Job(cell, seed) for seed in range(SEEDS) for cell in cells]
-    return max(map(len, packs(jobs)))
-
-
-def encoders(cell: GraphCell, graphs: GraphSet, n: int) -> list[Encoder]:
-    """Encoders that the command could put side by side.
-
-    They differ in their seeds; under ``inductive`` they all hold out the first fold on a CPU, and
-    on a GPU all folds of a seed are there before the next.
-    """
-    if cell.protocol == "paper":
-        return [Encoder(cell, graphs, seed) for seed in range(n)]
-    labels = graphs.y.cpu().numpy()
-    if graphs.x.device.type == "cpu":
-        fold = protocols.folds_of(cell, labels, seed=0)[0]
-        return [_encoder(cell, graphs, seed, 0, fold) for seed in range(n)]
-    found: list[Encoder] = []
-    while len(found) < n:
-        seed = len(found) // FOLDS
-        folds = protocols.folds_of(cell, labels, seed)
-        found += [_encoder(cell, graphs, seed, k, fold) for k, fold in enumerate(folds)]
-    return found[:n]
-
-
-def _encoder(cell: GraphCell, graphs: GraphSet, seed: int, k: int, fold: Fold) -> Encoder:
-    own = graphs.standardised_on(torch.from_numpy(fold.train))
-    return Encoder(cell, own, seed, k, torch.from_numpy(fold.test))
-
-
-def first(cell: GraphCell, graphs: GraphSet, n: int) -> Population:
-    """An untrained population of the first encoders of a cell."""
-    return population_of(encoders(cell, graphs, n), graphs)
-
-
-def train_plainly(cell: GraphCell, graphs: GraphSet, on_epoch: Callable[..., None]) -> None:
-    """One encoder, node by node."""
-    [one] = encoders(cell, graphs, 1)
-    protocols.fit(
-        cell, one.graphs, one.seed, member=one.fold, held_out=one.held_out, on_epoch=on_epoch
-    )
 
 
 class Trainer:
@@ -325,92 +249,6 @@ def against_plain(seconds: Values, sizes: Sequence[int]) -> Values:
     )
 
 
-def peak_of(population: Population) -> int:
-    """Most bytes of tensors alive at once in an epoch, tables of parameters included."""
-    for _ in population.batches(1):  # made now, so that they are not counted
-        pass
-    with LiveTensors(large=1) as live:
-        train_population(population, Optimisation(epochs=1))
-    return live.peak_bytes
-
-
-def slope(peaks: Mapping[int, int]) -> float:
-    """Bytes of a member: between the smallest and the largest population."""
-    few, many = min(peaks), max(peaks)
-    return (peaks[many] - peaks[few]) / (many - few)
-
-
-def memory_rows(measured: float, estimated: float) -> Values:
-    """Of one member; their ratio is to be between 0.6 and 1.7."""
-    rows: Values = {"a member, estimated": [estimated / MB], "a member, measured": [measured / MB]}
-    return rows | ratios(rows, [("a member, estimated", "a member, measured")])
-
-
-def resident_of(case: Case, data_dir: str | None) -> float:
-    """Bytes by which a process grows with a member; in one of its own."""
-    torch.set_num_threads(1)
-    graphs = load(case.dataset, data_dir=data_dir, download=False)
-    peaks = {}
-    for size in (16, 64):  # the first brings what all share
-        train_population(first(case.cell, graphs, size), Optimisation(epochs=1))
-        peaks[size] = round(peak_resident() * MB)
-    return slope(peaks)
-
-
-def memory_of(case: Case, graphs: GraphSet) -> Values:
-    """Bytes of a member on a CPU, measured and as the command estimates them."""
-    measured = slope({size: peak_of(first(case.cell, graphs, size)) for size in (4, 16)})
-    return memory_rows(measured, first(case.cell, graphs, 1).memory_per_member())
-
-
-def operations(case: Case, graphs: GraphSet) -> tuple[int, dict[str, int]]:
-    """Steps of an epoch, and the floating-point operations of its dense products.
-
-    Colours are those of all graphs, as in a population on a GPU, which has every fold.
-    """
-    cell = replace(case.cell, epochs=1)
-    population = first(replace(cell, protocol="paper"), graphs, 1)
-    steps = sum(1 for _ in population.batches(1))
-    with FlopCounterMode(display=False) as nodes:
-        train_plainly(cell, graphs, lambda *_: None)
-    with FlopCounterMode(display=False) as colours:
-        train_population(population, cell.optimisation())
-    return steps, {"nodes": nodes.get_total_flops(), "colours": colours.get_total_flops()}
-
-
-def projected(an_epoch: Mapping[str, float], encoders_a_seed: int, tflops: float) -> float:
-    """Seconds of a data set's cells of Table II at a device's peak.
-
-    Args:
-        an_epoch: operations of one model, by method.
-        encoders_a_seed: 1, or the folds of ``inductive``.
-        tflops: of the device, 10¹² operations a second.
-    """
-    cells = sum(GRID[method] * count for method, count in an_epoch.items())
-    return cells * MODEL * SEEDS * encoders_a_seed / (tflops * 1e12)
-
-
-def count_operations(table: Table, sets: Sequence[GraphSet], tflops: float) -> None:
-    print("operations: dense products alone; sparse ones and element-wise work are not counted")
-    for protocol, n_encoders in (("paper", 1), ("inductive", FOLDS)):
-        floors: Values = {}
-        for graphs in sets:
-            an_epoch: dict[str, dict[str, int]] = {}
-            for method in GRID:
-                case = Case(graphs.name, method, protocol)
-                steps, counts = operations(case, graphs)
-                for way, count in counts.items():
-                    an_epoch.setdefault(way, {})[method] = count
-                if case in cases_of(graphs.name):
-                    rows = {f"operations a step, {w}": [n / steps / 1e6] for w, n in counts.items()}
-                    table.add(str(case), rows, unit="MFLOP")
-            for way, of_methods in an_epoch.items():
-                floor = floors.setdefault(f"projected floor, {way}", [0.0])
-                floor[0] += projected(of_methods, n_encoders, tflops)
-        names = f"{len(sets)} sets" if len(sets) > 1 else sets[0].name
-        table.add(f"{protocol}, {names}, {tflops:g} TFLOPS", floors)
-
-
 def batches_of(graphs: GraphSet) -> tuple[float, float]:
     """Seconds in which an epoch's coloured batches are made, and MB of those of 200 epochs."""
     population = first(Case(graphs.name, "ucl").cell, graphs, 1)
@@ -448,10 +286,6 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
     for name, (value, where) in worst.items():
         aim = 0.95 if name.startswith("two") else 1.5
         print(f"{name}: at least {value:.2f} ({where}); the aim is {aim}")
-
-
-def cases_of(dataset: str) -> list[Case]:
-    return [Case(dataset, "ucl"), Case(dataset, "hscl"), Case(dataset, "hscl", "inductive")]
 
 
 def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]:

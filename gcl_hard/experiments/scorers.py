@@ -7,6 +7,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from types import TracebackType
@@ -83,7 +84,12 @@ class Scorers:
         """Begin to score a trained seed."""
         scoring = waiting.unscored.scoring
         assert scoring is not None
-        self._waiting[self._pool.submit(_score, scoring)] = waiting
+        try:
+            future = self._pool.submit(_score, scoring)
+        except BrokenProcessPool as error:
+            future = Future()
+            future.set_exception(error)
+        self._waiting[future] = waiting
 
     def ready(self) -> Iterator[Done]:
         """What is scored by now."""
@@ -96,7 +102,10 @@ class Scorers:
             yield self._end(future)
 
     def _end(self, future: Future[Scored]) -> Done:
-        return _finish(self._worker, self._waiting.pop(future), future.result)
+        waiting = self._waiting.pop(future)
+        if isinstance(future.exception(), BrokenProcessPool):  # killed: what it had is still here
+            return scored(self._worker, waiting, 1)
+        return _finish(self._worker, waiting, future.result)
 
 
 def _score(scoring: Scoring) -> Scored:

@@ -114,7 +114,7 @@ def train_encoders(
     refused = {encoder.cell: _refused(encoder) for encoder in encoders}
     groups: dict[object, list[int]] = {}
     for number, encoder in enumerate(encoders):
-        kind = number if refused[encoder.cell] else _kind(encoder)
+        kind = number if refused[encoder.cell] else _shares(encoder)
         groups.setdefault(kind, []).append(number)
     parts: list[tuple[int, ...]] = []
     for numbers in groups.values():
@@ -150,11 +150,11 @@ def _parts(numbers: Sequence[int], most: int) -> list[tuple[int, ...]]:
     return [tuple(numbers[start:end]) for start, end in pairwise(cuts)]
 
 
-def _kind(encoder: Encoder) -> object:
+def _shares(encoder: Encoder) -> object:
     """What encoders of one population share."""
     if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
         return encoder.held_out.numpy().tobytes()
-    return _joins(encoder)
+    return joins(encoder)
 
 
 def _first(encoders: Sequence[Encoder], graphs: GraphSet, n: int) -> Population:
@@ -162,11 +162,10 @@ def _first(encoders: Sequence[Encoder], graphs: GraphSet, n: int) -> Population:
 
 
 def _refused(encoder: Encoder) -> bool:
-    model = encoder.build()
-    return refusal(model) is not None or not isinstance(model.encoder, GIN)
+    return refusal(encoder.build()) is not None
 
 
-def _joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
+def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
     """Sizes of batches in epochs in which held-out graphs make a batch join its neighbour."""
     graphs, cell = encoder.graphs, encoder.cell
     if encoder.held_out is None:

@@ -262,7 +262,10 @@ def _refine(graphs: GraphSet, layers: int) -> list[Integers]:
     graphs keep their order whatever the other graphs of the set are.
     """
     source, target = graphs.edge_index.numpy()
-    x = np.ascontiguousarray(graphs.x.numpy()) + 0.0  # there is one zero only
+    x = np.ascontiguousarray(graphs.x.numpy())
+    if graphs.features == "degree-scalar":  # a degree as such is the same in every fold's scaling
+        x = np.bincount(source, minlength=len(x))[:, None].astype(np.float64)
+    x = x + 0.0  # there is one zero only
     bits = x.view(np.uint32 if x.itemsize == 4 else np.uint64).astype(np.uint64)
     columns = np.arange(1, bits.shape[1] + 1, dtype=np.uint64)
     names = [_mixed(bits ^ _mixed(columns, salt), salt).sum(1) for salt in SALTS]

@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
+from benchmarks.live_tensors import LiveTensors
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.population_limits import MOST
 from gcl_hard.experiments.protocols import folds_of
@@ -19,11 +20,26 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    """The script, which imports its neighbours by their bare names."""
+def bare_names() -> Iterator[None]:
+    """The scripts import their neighbours by their bare names."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
-        yield importlib.import_module("benchmarks.population")
+        yield
+
+
+@pytest.fixture(scope="module")
+def script(bare_names: None) -> ModuleType:
+    return importlib.import_module("population")
+
+
+@pytest.fixture(scope="module")
+def cases(bare_names: None) -> ModuleType:
+    return importlib.import_module("population_cases")
+
+
+@pytest.fixture(scope="module")
+def costs(bare_names: None) -> ModuleType:
+    return importlib.import_module("population_costs")
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +94,10 @@ def test_models_an_hour(script: ModuleType) -> None:
     assert script.models_an_hour([0.1, 18.0]) == pytest.approx([180.0, 1.0])  # 20 s, an hour
 
 
-def test_contenders_take_turns_after_a_round_that_is_not_timed(script: ModuleType) -> None:
-    case, seen = script.Case("MUTAG", "ucl"), []
+def test_contenders_take_turns_after_a_round_that_is_not_timed(
+    script: ModuleType, cases: ModuleType
+) -> None:
+    case, seen = cases.Case("MUTAG", "ucl"), []
 
     def train(turn: object) -> tuple[list[int], float]:
         seen.append(turn)
@@ -108,9 +126,9 @@ def test_ratios_are_above_one_where_ours_is_faster(script: ModuleType) -> None:
     }
 
 
-def test_memory_of_a_member_is_a_slope_and_leaves_out_what_all_share(script: ModuleType) -> None:
-    assert script.slope({16: 1000 + 16 * 70, 4: 1000 + 4 * 70}) == 70
-    rows = script.memory_rows(measured=2e6, estimated=3e6)
+def test_memory_of_a_member_is_a_slope_and_leaves_out_what_all_share(costs: ModuleType) -> None:
+    assert costs.slope({16: 1000 + 16 * 70, 4: 1000 + 4 * 70}) == 70
+    rows = costs.memory_rows(measured=2e6, estimated=3e6)
     assert rows == {
         "a member, estimated": [3.0],
         "a member, measured": [2.0],
@@ -118,17 +136,17 @@ def test_memory_of_a_member_is_a_slope_and_leaves_out_what_all_share(script: Mod
     }
 
 
-def test_projection_counts_every_model_of_the_grid(script: ModuleType) -> None:
+def test_projection_counts_every_model_of_the_grid(costs: ModuleType) -> None:
     an_epoch = {"ucl": 1e9, "hucl": 2e9, "scl": 3e9, "hscl": 4e9}
     a_seed = sum(an_epoch[name] for name in ("ucl", *["hucl"] * 3, "scl", *["hscl"] * 3))
-    assert script.projected(an_epoch, 1, tflops=2.0) == pytest.approx(a_seed * 200 * 10 / 2e12)
-    assert script.projected(an_epoch, 10, tflops=20.0) == script.projected(an_epoch, 1, 2.0)
+    assert costs.projected(an_epoch, 1, tflops=2.0) == pytest.approx(a_seed * 200 * 10 / 2e12)
+    assert costs.projected(an_epoch, 10, tflops=20.0) == costs.projected(an_epoch, 1, 2.0)
 
 
 def test_operations_of_nodes_are_those_of_layers_heads_and_scores(
-    script: ModuleType, mutag: GraphSet
+    cases: ModuleType, costs: ModuleType, mutag: GraphSet
 ) -> None:
-    steps, counts = script.operations(script.Case("MUTAG", "ucl"), mutag)
+    steps, counts = costs.operations(cases.Case("MUTAG", "ucl"), mutag)
     assert steps == 2
     n, d, wide = mutag.n_nodes, 32, 96
     first, others = mutag.n_features * d, 5 * d * d  # weights of the three layers' MLPs
@@ -137,43 +155,41 @@ def test_operations_of_nodes_are_those_of_layers_heads_and_scores(
     layers = 2 * n * (3 * (first + others) - first) + 3 * 2 * head
     sizes = mutag.node_ptr.diff()
     scores = 0
-    for batch in script.first(script.Case("MUTAG", "ucl").cell, mutag, 1).batches(1):
+    for batch in cases.first(cases.Case("MUTAG", "ucl").cell, mutag, 1).batches(1):
         scores += 3 * 2 * int(sizes[batch.graphs].sum()) * len(batch.graphs) * wide
     assert counts["nodes"] == layers + scores
     assert 0 < counts["colours"] < counts["nodes"]
 
 
-def test_live_tensors_pass_over_sparse_matrices_but_not_over_their_products(
-    script: ModuleType,
-) -> None:
+def test_live_tensors_pass_over_sparse_matrices_but_not_over_their_products() -> None:
     matrix = torch.eye(100).to_sparse_csr()
     x = torch.ones(100, 30)
-    with script.LiveStrided(large=1) as live:
+    with LiveTensors(large=1) as live:
         product = torch.sparse.mm(matrix, x)
     # the result, and zeros that PyTorch may begin it with
     assert product.nbytes <= live.peak_bytes <= 2 * product.nbytes
 
 
 def test_members_of_an_inductive_population_hold_out_the_same_fold(
-    script: ModuleType, mutag: GraphSet
+    cases: ModuleType, mutag: GraphSet
 ) -> None:
     cell = GraphCell(protocol="inductive")
     fold = folds_of(cell, mutag.y.numpy(), seed=0)[0]
-    found = script.encoders(cell, mutag, 3)
+    found = cases.encoders(cell, mutag, 3)
     assert [one.seed for one in found] == [0, 1, 2]
     for one in found:
         assert one.held_out.tolist() == fold.test.tolist()
-    assert script.first(cell, mutag, 3).alone is None
+    assert cases.first(cell, mutag, 3).alone is None
 
 
-def test_members_under_paper_see_all_graphs(script: ModuleType, mutag: GraphSet) -> None:
-    found = script.encoders(GraphCell(), mutag, 3)
+def test_members_under_paper_see_all_graphs(cases: ModuleType, mutag: GraphSet) -> None:
+    found = cases.encoders(GraphCell(), mutag, 3)
     assert [(one.seed, one.held_out) for one in found] == [(0, None), (1, None), (2, None)]
 
 
 @pytest.mark.parametrize("protocol", ["paper", "inductive"])
-def test_most_members_are_a_pack_of_the_command(script: ModuleType, protocol: str) -> None:
-    most = script.most_members(script.Case("MUTAG", "hscl", protocol))
+def test_most_members_are_a_pack_of_the_command(cases: ModuleType, protocol: str) -> None:
+    most = cases.most_members(cases.Case("MUTAG", "hscl", protocol))
     assert 1 < most <= MOST["cpu"]
     assert (most == MOST["cpu"]) == (protocol == "paper")
 

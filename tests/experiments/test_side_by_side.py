@@ -1,0 +1,389 @@
+"""Encoders in populations: who shares one, how many, and what happens without memory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from gcl_hard.errors import DivergenceError, OutOfMemory
+from gcl_hard.evaluation import outer_folds
+from gcl_hard.experiments import machine, population_size, scorers, scoring, side_by_side
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.population_size import best_size, check_size
+from gcl_hard.experiments.run import run
+from gcl_hard.experiments.scorers import in_turn
+from gcl_hard.experiments.side_by_side import Encoder, Trained, population_of, train_encoders
+from gcl_hard.experiments.work import Setting, Worker
+from gcl_hard.graphs import GraphSet, Population, load
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+def small(method: str = "hscl", **settings: Any) -> GraphCell:
+    return GraphCell(
+        **{"method": method, "epochs": 2, "batch_size": 64, "layers": 2, "dim": 4, "folds": 3,
+           **settings}
+    )  # fmt: skip
+
+
+Sizes = list[int]
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> Sizes:
+    """How many members the populations have that are trained from now on."""
+    seen: Sizes = []
+    real = side_by_side.train_population
+
+    def train(population: Population, *arguments: Any, **settings: Any) -> Any:
+        seen.append(len(population.models))
+        return real(population, *arguments, **settings)
+
+    monkeypatch.setattr(side_by_side, "train_population", train)
+    return seen
+
+
+def weights(results: Sequence[side_by_side.Result]) -> dict[int, dict[str, torch.Tensor]]:
+    found = {}
+    for result in results:
+        assert isinstance(result.trained, Trained)
+        state = result.trained.model.state_dict()
+        found[result.number] = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
+    return found
+
+
+def folds_of(graphs: GraphSet, *methods: str) -> list[Encoder]:
+    folds = outer_folds(graphs.y.numpy(), seed=0, n_folds=3)
+    return [
+        Encoder(small(method, protocol="inductive"), graphs, 0, k, torch.from_numpy(fold.test))
+        for method in methods
+        for k, fold in enumerate(folds)
+    ]
+
+
+def test_on_a_cpu_a_population_holds_out_the_same_graphs_and_size_changes_no_bit(
+    mutag: GraphSet, sizes: Sizes
+) -> None:
+    encoders = folds_of(mutag, "ucl", "hscl")
+    together = list(train_encoders(encoders, mutag, size=16))
+    assert sizes == [2, 2, 2]
+    assert [result.number for result in together] == [0, 3, 1, 4, 2, 5]
+    alone = list(train_encoders(encoders, mutag, size=1))
+    assert [result.number for result in alone] == [0, 1, 2, 3, 4, 5]
+    for number, state in weights(together).items():
+        other = weights(alone)[number]
+        assert all(torch.equal(state[name], other[name]) for name in state)
+    assert all(result.seconds > 0 for result in together)
+
+
+def test_parts_are_about_equal(mutag: GraphSet, sizes: Sizes) -> None:
+    encoders = [Encoder(small(), mutag, seed) for seed in range(7)]
+    list(train_encoders(encoders, mutag, size=3))
+    assert sizes == [2, 3, 2]
+
+
+def test_results_are_those_of_their_encoders_however_they_are_sorted(mutag: GraphSet) -> None:
+    kinds = [small("hscl"), small("ucl"), small("scl", lr=0.1), small("ucl", epochs=1)]
+    encoders = [Encoder(cell, mutag, seed) for seed, cell in enumerate(kinds)]
+    together = weights(list(train_encoders(encoders, mutag, size=4)))
+    for number, encoder in enumerate(encoders):
+        (alone,) = weights(list(train_encoders([encoder], mutag))).values()
+        assert all(torch.equal(together[number][name], alone[name]) for name in alone)
+
+
+def test_what_cannot_be_stacked_trains_by_itself_beside_the_rest(
+    mutag: GraphSet, sizes: Sizes
+) -> None:
+    encoders = [Encoder(small(beta=beta), mutag, 0) for beta in (1.0, 500.0, 2.0)]
+    results = list(train_encoders(encoders, mutag, size=4))
+    assert sizes == [2]
+    assert sorted(result.number for result in results) == [0, 1, 2]
+
+
+def test_held_out_graphs_that_join_batches_get_a_population_of_their_own(
+    mutag: GraphSet, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "_shares", side_by_side.joins)  # as on a GPU
+    from gcl_hard.graphs import epoch_batches
+
+    last = epoch_batches(188, 93, seed=0, epoch=2)[-1]
+    assert len(last) == 2
+    cell = small(batch_size=93, protocol="inductive")
+    encoders = [
+        Encoder(cell, mutag, 0, k, ids) for k, ids in enumerate((last, torch.arange(9), last[:1]))
+    ]
+    results = list(train_encoders(encoders, mutag, size=4))
+    assert len(results) == 3
+    assert sorted(sizes) in ([1, 2], [1, 1, 1])
+
+
+# Memory
+
+
+def test_a_population_that_does_not_fit_is_halved_and_begun_again(
+    mutag: GraphSet, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
+    monkeypatch.setattr(side_by_side, "best_size", lambda n, make: n)
+    real = Population.losses
+
+    def losses(self: Population, *arguments: Any) -> torch.Tensor:
+        if len(self.models) > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Population, "losses", losses)
+    results = list(train_encoders(encoders, mutag))
+    assert sizes == [5, 2, 3, 2, 1]
+    assert sorted(result.number for result in results) == [0, 1, 2, 3, 4]
+    with pytest.raises(OutOfMemory, match="with 5 models side by side: train fewer at a time"):
+        list(train_encoders(encoders, mutag, size=5))
+
+
+def test_more_members_than_memory_holds_are_refused_with_the_estimate(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoders = [Encoder(small(), mutag, seed) for seed in range(30)]
+    one = population_of(encoders[:1], mutag)
+    monkeypatch.setattr(population_size, "free_memory", lambda _: 10 * one.memory_per_member())
+    check_size(10, one)
+    with pytest.raises(OutOfMemory, match=r"^30 members need about .* GB \(.* MB each\)") as error:
+        check_size(30, one)
+    assert str(error.value).endswith("use --members 10 or fewer, or auto")
+    with pytest.raises(OutOfMemory, match="30 members need"):
+        list(train_encoders(encoders, mutag, size=30))
+
+
+def test_memory_decides_how_many_are_tried_and_time_how_many_are_taken(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def population(n: int) -> Population:
+        return population_of([Encoder(small(), fresh, seed) for seed in range(n)], fresh)
+
+    def seconds(of: Population, *_: Any) -> float:
+        tried.append(len(of.models))
+        return 1.0 if len(of.models) == 4 else 10.0 * len(of.models)
+
+    monkeypatch.setattr(population_size, "seconds_per_step", seconds)
+    fresh = load("MUTAG", download=False)
+    assert best_size(1, population) == 1
+    assert tried == []
+    assert best_size(40, population) == 4
+    assert sorted(tried) == [1, 4, 16]
+    assert best_size(40, population) == 4  # remembered
+    assert len(tried) == 3
+    each = population(1).memory_per_member()
+    monkeypatch.setattr(population_size, "free_memory", lambda _: 3 * each)
+    assert best_size(40, population) in (1, 3)
+    assert tried[3:] in ([1, 3], [3, 1])
+    monkeypatch.setattr(population_size, "free_memory", lambda _: 0)
+    assert best_size(40, population) == 1
+
+
+def test_free_memory_is_a_part_of_what_the_machine_has() -> None:
+    free = population_size.free_memory(torch.device("cpu"))
+    assert 0 < free < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+# The command
+
+
+TINY = ["--epochs=2", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--seeds=2"]
+
+
+def command(output: Path, *arguments: str) -> dict[str, tuple[Any, ...]]:
+    outcome = run(parse_bench([*TINY, *arguments, f"--output={output}"]), Console(file=StringIO()))
+    assert outcome.failures == []
+    return {
+        job.file_name: (record.fold_accuracies, record.fold_c, record.final_losses)
+        for job, record in outcome.results.records.items()
+    }
+
+
+def test_members_change_no_number_of_a_record(tmp_path: Path) -> None:
+    arguments = ["--method=ucl,hscl,supervised", "--beta=1,10", "--protocol=paper,inductive"]
+    arguments += ["--select=true", "--threads=1"]
+    found = [
+        command(tmp_path / members, *arguments, f"--members={members}")
+        for members in ("auto", "1", "3")
+    ]
+    assert len(found[0]) > 10
+    assert found[0] == found[1] == found[2]
+
+
+def test_scoring_elsewhere_changes_no_number_of_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[int] = []
+
+    class Watched(scorers.Scorers):
+        def __init__(self, worker: Worker, processes: int) -> None:
+            began.append(processes)
+            super().__init__(worker, processes)
+
+    monkeypatch.setattr(scorers, "Scorers", Watched)
+    arguments = ["--method=ucl,hscl", "--protocol=paper,inductive"]
+    elsewhere = command(tmp_path / "two", *arguments, "--threads=2")
+    here = command(tmp_path / "one", *arguments, "--threads=1")
+    assert began == [1]
+    assert elsewhere == here
+    assert not list((tmp_path / "two").glob(".*"))  # no claim is left
+
+
+def worker(output: Path) -> Worker:
+    output.mkdir(exist_ok=True)
+    return Worker(Setting(output, None, "cpu", 1, 1, machine.versions()))
+
+
+def jobs(n: int) -> list[Job]:
+    return [Job(small(), seed) for seed in range(n)]
+
+
+def ignored(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
+    """An epoch that nobody watches."""
+
+
+def test_what_a_killed_scorer_had_is_scored_here(tmp_path: Path) -> None:
+    todo, killed = jobs(3), list[int]()
+
+    def started(job: Job) -> Callable[..., None]:
+        if job.seed == 1:  # while the first is being scored, or has been
+            for child in multiprocessing.active_children():
+                assert child.pid is not None
+                os.kill(child.pid, signal.SIGKILL)
+                killed.append(child.pid)
+        return ignored
+
+    done = list(in_turn([(job,) for job in todo], worker(tmp_path), started, scorers=1))
+    assert killed
+    assert {d.job for d in done} == set(todo)
+    assert all(one.record is not None for one in done)
+    assert not list(tmp_path.glob(".*"))  # no claim is left
+
+
+def test_an_accident_in_scoring_is_its_seeds_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = scoring.svm_cross_validation
+
+    def broken(*arguments: Any, seed: int, **settings: Any) -> Any:
+        if seed == 1:
+            raise ZeroDivisionError("by zero")
+        return real(*arguments, seed=seed, **settings)
+
+    monkeypatch.setattr(scoring, "svm_cross_validation", broken)
+    todo = jobs(3)
+    done = {d.job: d for d in in_turn([tuple(todo)], worker(tmp_path), lambda _: ignored)}
+    assert [done[job].record is None for job in todo] == [False, True, False]
+    assert "seed 1: ZeroDivisionError: by zero" in str(done[todo[1]].failure)
+
+
+def test_an_accident_in_a_pack_is_traced_to_its_job_and_the_others_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Encoder.build
+
+    def broken(self: Encoder) -> Any:
+        if self.seed == 1:
+            raise ZeroDivisionError("by zero")
+        return real(self)
+
+    monkeypatch.setattr(Encoder, "build", broken)
+    todo = jobs(3)
+    done = {d.job: d for d in in_turn([tuple(todo)], worker(tmp_path), lambda _: ignored)}
+    assert [done[job].record is None for job in todo] == [False, True, False]
+    assert "seed 1: ZeroDivisionError" in str(done[todo[1]].failure)
+
+
+def test_ctrl_c_gives_all_claims_of_a_pack_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(side_by_side, "train_population", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(in_turn([tuple(jobs(2))], worker(tmp_path), lambda _: ignored))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fold_that_diverges_fails_its_seed_and_no_other(
+    mutag: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Encoder.build
+
+    def spoilt(self: Encoder) -> Any:
+        model = real(self)
+        if (self.seed, self.fold, self.cell.method) == (1, 2, "hscl"):
+            torch.nn.init.constant_(model.encoder.norms[0].bias, torch.nan)
+        return model
+
+    monkeypatch.setattr(Encoder, "build", spoilt)
+    cells = [small(protocol="inductive"), small("ucl", protocol="inductive")]
+    todo = [Job(cell, seed) for seed in (0, 1) for cell in cells]
+    found = in_turn([tuple(todo[:2]), tuple(todo[2:])], worker(tmp_path), lambda _: ignored)
+    done = {d.job: d for d in found}
+    assert [done[job].record is None for job in todo] == [False, False, True, False]
+    assert "(MUTAG hscl β=1 inductive, seed 1, fold 2)" in str(done[todo[2]].failure)
+    with pytest.raises(DivergenceError, match="seed 1, fold 2"):
+        run_seed(cells[0], mutag, 1)
+
+
+def test_progress_of_a_pack_never_passes_its_end(mutag: GraphSet) -> None:
+    seen: list[tuple[int, float, int]] = []
+
+    def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
+        seen.append((encoder, epoch, beside))
+
+    run_seed(small(protocol="inductive", epochs=3), mutag, 0, on_epoch=on_epoch)
+    done = [first * 3 + epoch * beside for first, epoch, beside in seen]
+    assert done == sorted(done)
+    assert done[-1] == 9
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "true", ""])
+def test_members_are_auto_or_a_number(value: str) -> None:
+    with pytest.raises(Exception, match="--members: auto or a whole number of at least 1"):
+        parse_bench([f"--members={value}"])
+
+
+def test_members_of_images_are_refused_in_words() -> None:
+    with pytest.raises(Exception, match="--members; it is of graphs"):
+        parse_bench(["--dataset=digits", "--members=4"])
+
+
+def test_degrees_of_held_out_graphs_change_no_bit(mutag: GraphSet) -> None:
+    """The scaling of all degrees moves with them; an encoder's own does not."""
+    graphs = load("MUTAG", download=False, features="degree-scalar")
+    fold = outer_folds(graphs.y.numpy(), seed=0, n_folds=3)[0]
+    edges = graphs.edge_index.clone()
+    for g in fold.test:
+        edges[:, graphs.edge_ptr[g] : graphs.edge_ptr[g + 1]] = graphs.node_ptr[g]
+    everything = torch.arange(graphs.n_graphs)
+    dirty = replace(graphs, edge_index=edges).standardised_on(everything)
+    assert not torch.equal(dirty.x, graphs.x)
+    cell = small(protocol="inductive", features="degree-scalar")
+    train, test = torch.from_numpy(fold.train), torch.from_numpy(fold.test)
+    clean, other = (
+        weights(list(train_encoders([Encoder(cell, of.standardised_on(train), 0, 0, test)], of)))[0]
+        for of in (graphs, dirty)
+    )
+    assert all(torch.equal(clean[name], other[name]) for name in clean)
