@@ -462,3 +462,27 @@ def test_mean_readout_and_more_layers_are_those_of_the_plain_model(mutag: GraphS
     for m, alone in enumerate(apart):
         plain = train(alone, lambda e: batches_of(graphs, 128, None, e), how)
         assert losses[m] == pytest.approx(plain, rel=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("inductive", [False, True])
+def test_on_a_gpu_losses_and_gradients_are_those_of_the_cpu(
+    mutag: GraphSet, *, inductive: bool
+) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        graphs = of_dtype(mutag, torch.float64).to(device)
+        members = [one.to(device) for one in models(mutag, torch.float64)]
+        held_out = folds(mutag, len(members)) if inductive else None
+        population = Population(members, graphs, batch_size=64, held_out=held_out)
+        stacked = Stacked(members)
+        population.set_epoch(1, [20] * len(members))
+        for batch in population.batches(1):
+            losses = population.losses(stacked.parameters, stacked.buffers, batch)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+        assert stacked.flat.grad is not None
+        found.append((losses.detach().cpu(), stacked.flat.grad.cpu(), stacked.buffers))
+    for on_cpu, on_gpu in zip(*(one[:2] for one in found), strict=True):
+        assert (on_gpu - on_cpu).norm() <= 1e-9 * on_cpu.norm()
+    results = train_population(population, Optimisation(epochs=2, precision="64-true"))
+    assert all(isinstance(result, list) for result in results)
