@@ -3,7 +3,7 @@
 Run: python benchmarks/harness.py [--cells DIR] [--repeats 3] [--data-dir DIR] [--out results.csv]
 
 A seed is done as the command does it: claimed, trained, scored, saved. The share is the process
-time of everything but ``run_seed``'s training and scoring. Reopening is a whole process,
+time of everything but training and scoring. Reopening is a whole process,
 interpreter and PyTorch included, on a folder where every seed asked for is finished.
 """
 

@@ -36,7 +36,8 @@ class _Seed:
     losses: dict[int, float] = field(default_factory=dict)
     left: int = 1
     error: DivergenceError | None = None
-    clock: Clock = field(default_factory=Clock)
+    seconds_train: float = 0.0
+    seconds_eval: float = 0.0
 
 
 def train_seeds(
@@ -105,7 +106,7 @@ def _embed(
     seed: _Seed, k: int, encoder: Encoder, result: Result, labels: NDArray[np.int64]
 ) -> None:
     """Keep of a trained encoder what its fold is scored by."""
-    seed.clock.seconds_train += result.seconds
+    seed.seconds_train += result.seconds
     trained, before = result.trained, time.perf_counter()
     if isinstance(trained, DivergenceError):
         seed.error = seed.error or trained
@@ -124,7 +125,7 @@ def _embed(
             seed.error = seed.error or error
             return
         seed.embeddings[k] = z
-    seed.clock.seconds_eval += time.perf_counter() - before
+    seed.seconds_eval += time.perf_counter() - before
 
 
 def _unscored(seed: _Seed, labels: NDArray[np.int64]) -> Unscored:
@@ -133,8 +134,8 @@ def _unscored(seed: _Seed, labels: NDArray[np.int64]) -> Unscored:
     losses, scores, z = (
         tuple(of[k] for k in sorted(of)) for of in (seed.losses, seed.scores, seed.embeddings)
     )
-    clock, cell = seed.clock, seed.cell
-    scored = SeedScore(scores, losses, clock.seconds_train, clock.seconds_eval)  # type: ignore[arg-type]
+    cell = seed.cell
+    scored = SeedScore(scores, losses, seed.seconds_train, seed.seconds_eval)  # type: ignore[arg-type]
     if scores:
         return Unscored(seed.job, scored)
     folds = None if seed.folds is None else tuple(seed.folds)

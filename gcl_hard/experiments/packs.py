@@ -10,6 +10,9 @@ from gcl_hard.experiments.population_limits import MOST
 
 Pack = tuple[Job, ...]
 
+FOLD_BY_FOLD = 4
+"""Seeds of a pack whose every fold is a population: they are saved when the last fold ends."""
+
 
 def packs(
     jobs: Sequence[Job], *, n_processes: int = 1, members: int | None = None, device: str = "cpu"
@@ -19,7 +22,8 @@ def packs(
     Args:
         jobs: in the order to do them.
         n_processes: that share them: none is to stand idle while another has a large pack.
-        members: encoders side by side, None for as many as a device may take.
+        members: encoders side by side, None for as many as a device may take; on a CPU only those
+            that hold out the same graphs are.
         device: as PyTorch writes it.
 
     Returns:
@@ -43,14 +47,10 @@ def packs(
     for some in alike.values():
         beside = [job.cell.encoders if kind != "cpu" else 1 for job in some]
         folds = some[0].cell.encoders if kind == "cpu" else 1
-        size = min(most if folds <= 1 else min(most, FOLD_BY_FOLD), ceil(sum(beside) / n_processes))
+        size = min(most if folds <= 1 else members or FOLD_BY_FOLD, ceil(sum(beside) / n_processes))
         found += _filled(some, beside, size)
     order = {job: place for place, job in enumerate(jobs)}
     return sorted(found, key=lambda pack: order[pack[0]])
-
-
-FOLD_BY_FOLD = 4
-"""Seeds of a pack whose every fold is a population: they are saved when the last fold ends."""
 
 
 def _filled(jobs: Sequence[Job], members: Sequence[int], size: int) -> list[Pack]:

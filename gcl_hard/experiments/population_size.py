@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ from gcl_hard.experiments.population_limits import MOST, SHARE
 from gcl_hard.graphs import Population
 from gcl_hard.graphs.colours import ColouredSet
 from gcl_hard.training.loop import Optimisation
+from gcl_hard.training.memory import memory_for
 from gcl_hard.training.population import seconds_per_step
 
 TRIED = (1, 4, 16)
@@ -45,11 +47,17 @@ def best_size(n: int, population: Callable[[int], Population]) -> int:
     shape = type(model), one.batch_size, model.out_dim, most, torch.get_num_threads()
     if shape not in known:
         sizes = {1, *(size for size in TRIED if size < most), most}
-        seconds = {
-            size: seconds_per_step(population(size), Optimisation()) / size for size in sizes
-        }
-        known[shape] = min(seconds, key=lambda size: seconds[size])
+        known[shape] = min(sorted(sizes), key=lambda size: _seconds(population, size))
     return known[shape]
+
+
+def _seconds(population: Callable[[int], Population], size: int) -> float:
+    """Of a member's step; infinite where memory does not suffice."""
+    try:
+        with memory_for(lambda: f"out of memory with {size} members"):
+            return seconds_per_step(population(size), Optimisation()) / size
+    except OutOfMemory:
+        return math.inf
 
 
 def check_size(size: int, one: Population) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -195,9 +196,15 @@ def _do(
     together: list[Pack], worker: Worker, n_processes: int, started: Callable[[Job], OnEpoch]
 ) -> Iterator[Done]:
     if n_processes == 1:
-        return in_turn(together, worker, started, scorers=_scorers(worker, len(together)))
-    from dataclasses import replace
-
+        scorers = _scorers(worker, len(together))
+        cores, threads = worker.setting.cores, worker.setting.threads
+        beside = copy(worker)  # with the same data
+        beside.setting = replace(
+            worker.setting,
+            cores=cores - scorers,
+            threads=None if threads is None else max(1, threads - scorers),
+        )
+        return in_turn(together, beside, started, scorers=scorers)
     from gcl_hard.experiments.workers import in_processes
 
     cores, threads = worker.setting.cores, worker.setting.threads
@@ -211,8 +218,8 @@ def _do(
 
 def _scorers(worker: Worker, n_packs: int) -> int:
     """Processes beside the one that trains: where there is more to train, or a GPU trains."""
-    free = (worker.setting.threads or worker.setting.cores) - 1
-    return free if n_packs > 1 else 0
+    free = min(worker.setting.threads or worker.setting.cores, worker.setting.cores) - 1
+    return max(0, free) if n_packs > 1 or worker.setting.device != "cpu" else 0
 
 
 def _freed(jobs: list[Job], worker: Worker) -> list[Job]:

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import GclHardError
-from gcl_hard.evaluation import FoldScore
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.packs import Pack
 from gcl_hard.experiments.scoring import Scoring, score
 from gcl_hard.experiments.seed_score import OnEpoch
 from gcl_hard.experiments.work import Done, Waiting, Worker
 
-Scored = tuple[tuple[FoldScore, ...], float]
+if TYPE_CHECKING:
+    from gcl_hard.evaluation import FoldScore
+
+WAITING = 16
+"""Seeds a process that may wait to be scored: each holds its embeddings and its claim."""
+
+Scored = tuple[tuple["FoldScore", ...], float]
 
 
 def scored(worker: Worker, waiting: Waiting, n_jobs: int) -> Done:
@@ -65,6 +78,7 @@ class Scorers:
             processes, multiprocessing.get_context("spawn"), initializer=_alone
         )
         self._waiting: dict[Future[Scored], Waiting] = {}
+        self._most = WAITING * processes
 
     def __enter__(self) -> Self:
         return self
@@ -76,9 +90,14 @@ class Scorers:
         trace: TracebackType | None,
     ) -> None:
         with ExitStack() as claims:
+            for future in [future for future in self._waiting if future.done()]:
+                self._end(future)  # saved, though nobody hears of it
             for waiting in self._waiting.values():
                 claims.enter_context(waiting.claim)
-            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+            below = list((self._pool._processes or {}).values()) if kind is not None else []
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in below:
+                process.terminate()
 
     def add(self, waiting: Waiting) -> None:
         """Begin to score a trained seed."""
@@ -92,9 +111,13 @@ class Scorers:
         self._waiting[future] = waiting
 
     def ready(self) -> Iterator[Done]:
-        """What is scored by now."""
-        for future in [future for future in self._waiting if future.done()]:
-            yield self._end(future)
+        """What is scored by now; waits where more is trained than can be scored."""
+        while True:
+            for future in [future for future in self._waiting if future.done()]:
+                yield self._end(future)
+            if len(self._waiting) <= self._most:
+                return
+            wait(self._waiting, return_when=FIRST_COMPLETED)
 
     def rest(self) -> Iterator[Done]:
         """Everything else, as it ends."""
@@ -113,9 +136,18 @@ def _score(scoring: Scoring) -> Scored:
 
 
 def _alone() -> None:
-    """Ctrl-C is the parent's to answer, and every process has one thread."""
+    """Ctrl-C is the parent's to answer, every process has one thread and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    import sklearn.svm  # noqa: F401 (its threads can only be limited once they are there)
+
     threadpool_limits(1)
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def in_turn(
@@ -144,9 +176,8 @@ def in_turn(
                     yield found
                 elif elsewhere is not None:
                     elsewhere.add(found)
+                    yield from elsewhere.ready()
                 else:
                     yield scored(worker, found, n_jobs)
-            if elsewhere is not None:
-                yield from elsewhere.ready()
         if elsewhere is not None:
             yield from elsewhere.rest()

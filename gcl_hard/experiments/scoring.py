@@ -1,14 +1,17 @@
-"""Score embeddings under a protocol; needs no PyTorch, so that processes for it start at once."""
+"""Score embeddings under a protocol: arrays in, scores out, in any process."""
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcl_hard.evaluation import Fold, FoldScore, svm_cross_validation, svm_fold
+from gcl_hard import evaluation
+
+if TYPE_CHECKING:
+    from gcl_hard.evaluation import Fold, FoldScore
 
 
 class Scoring(NamedTuple):
@@ -43,13 +46,13 @@ def score(what: Scoring, n_jobs: int = 1) -> tuple[tuple[FoldScore, ...], float]
     """
     start = time.perf_counter()
     if what.folds is None:
-        found = svm_cross_validation(
+        found = evaluation.svm_cross_validation(
             what.embeddings[0], what.labels, seed=what.seed, n_folds=what.n_folds,
             standardise=what.standardise, n_jobs=n_jobs,
         ).folds  # fmt: skip
     else:
         found = tuple(
-            svm_fold(z, what.labels, fold, standardise=what.standardise, seed=what.seed)
+            evaluation.svm_fold(z, what.labels, fold, standardise=what.standardise, seed=what.seed)
             for z, fold in zip(what.embeddings, what.folds, strict=True)
         )
     return found, time.perf_counter() - start

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -111,7 +111,8 @@ def train_encoders(
     Raises:
         OutOfMemory: if memory does not even suffice for one at a time, or for ``size``.
     """
-    refused = {encoder.cell: _refused(encoder) for encoder in encoders}
+    one_each = {encoder.cell: encoder for encoder in encoders}
+    refused = {cell: _refused(encoder) for cell, encoder in one_each.items()}
     groups: dict[object, list[int]] = {}
     for number, encoder in enumerate(encoders):
         kind = number if refused[encoder.cell] else _shares(encoder)
@@ -167,17 +168,24 @@ def _refused(encoder: Encoder) -> bool:
 
 def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
     """Sizes of batches in epochs in which held-out graphs make a batch join its neighbour."""
-    graphs, cell = encoder.graphs, encoder.cell
     if encoder.held_out is None:
         return ()
-    kept = torch.ones(1, graphs.n_graphs, dtype=torch.bool)
-    kept[0, encoder.held_out] = False
-    usual = math.ceil(graphs.n_graphs / cell.batch_size)
+    kept = torch.ones(encoder.graphs.n_graphs, dtype=torch.bool)
+    kept[encoder.held_out] = False
+    cell = encoder.cell
+    return _joins(kept.numpy().tobytes(), cell.batch_size, cell.data_seed, cell.epochs)
+
+
+@lru_cache(maxsize=1024)
+def _joins(
+    kept: bytes, batch_size: int, data_seed: int, epochs: int
+) -> tuple[tuple[int, ...], ...]:
+    of_one = torch.frombuffer(bytearray(kept), dtype=torch.bool)[None]
+    n_graphs = of_one.shape[1]
+    usual = math.ceil(n_graphs / batch_size)
     found = []
-    for epoch in range(1, cell.epochs + 1):
-        chunks = epoch_chunks(
-            graphs.n_graphs, cell.batch_size, seed=cell.data_seed, epoch=epoch, kept=kept
-        )
+    for epoch in range(1, epochs + 1):
+        chunks = epoch_chunks(n_graphs, batch_size, seed=data_seed, epoch=epoch, kept=of_one)
         if len(chunks) < usual:
             found.append((epoch, *map(len, chunks)))
     return tuple(found)
@@ -211,7 +219,8 @@ def _train(
 
 
 def _likeness(cell: GraphCell) -> tuple[object, ...]:
-    return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method
+    beta = 0.0 if cell.is_floor else cell.beta or 0.0
+    return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
 
 
 def _alone(

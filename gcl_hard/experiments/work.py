@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from filelock import FileLock, Timeout
 
-from gcl_hard.errors import DivergenceError, GclHardError
+from gcl_hard.errors import DivergenceError, GclHardError, OutOfMemory
 from gcl_hard.experiments import machine, records
 from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.data import Data
@@ -130,12 +130,17 @@ class Worker:
             for unscored in self._run(jobs, on_epochs):
                 del left[unscored.job]
                 yield unscored
-        except GclHardError as error:
+        except (BrokenPipeError, ConnectionResetError):  # nobody is left to work for
+            raise
+        except OutOfMemory as error:
             yield from (Unscored(job, error=error) for job in left)
         except Exception as error:
             if len(jobs) > 1:  # one job's accident does not stop the others
                 for job, on_epoch in left.items():
                     yield from self._train([job], [on_epoch])
+                return
+            if isinstance(error, GclHardError):
+                yield Unscored(jobs[0], error=error)
                 return
             trace = "".join(traceback.format_exception(error))
             message = f"{jobs[0]}: {type(error).__name__}: {error}\n{trace}"

@@ -1,4 +1,4 @@
-"""Do jobs in several processes; one that dies loses its own jobss alone."""
+"""Do jobs in several processes; one that dies loses its own jobs alone."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _death(hand: _Hand, job: Job) -> str:
         how = f"was killed by {signal.Signals(-code).name}"
     else:
         how = f"ended with status {code}"
-    return f"{job}: its process {how}; if memory ran out, use fewer --jobs"
+    return f"{job}: its process {how}; if memory ran out, use fewer --jobs or --members"
 
 
 def _serve(pipe: Connection, setting: Setting) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -236,14 +237,14 @@ class _Tables:
         self.plain = uniform and not self.rule.other_labels and kept is None
         self.prior = None
         if self.rule.class_prior is not None:
-            self.prior = self._each([rule.class_prior or 0.0 for rule in rules])[:, 0]
+            self.prior = self._each(tuple(rule.class_prior or 0.0 for rule in rules))[:, 0]
         self.scale: Tensor | None = None
         if not isinstance(self.rule.hardening, Uniform):
             self.scale = _scale(scores, pairs, weight, kept).to(self.dtype)
-            self.value = self._each([_value(rule) for rule in rules])
+            self.value = self._each(tuple(map(_value, rules)))
 
-    def _each(self, values: list[float]) -> Tensor:
-        return torch.tensor(values, dtype=self.dtype, device=self.scores.device)[:, None, None]
+    def _each(self, values: tuple[float, ...]) -> Tensor:
+        return _column(values, self.dtype, self.scores.device)[:, None, None]
 
     def all_blocks(self) -> tuple[Tensor, Tensor]:
         """Anchors that contribute and the sum of their losses, [p] each."""
@@ -345,6 +346,12 @@ def _scale(scores: Tensor, pairs: Pairs, weight: Tensor, kept: Tensor | None) ->
         size = size.masked_fill(~kept[:, None, :] | (nodes == 0)[:, :, None], 0.0)
     largest = size.amax((1, 2))[:, None, None]
     return torch.where(largest == 0, math.inf, largest)
+
+
+@lru_cache(maxsize=64)
+def _column(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Made once an epoch: a device is waited for."""
+    return torch.tensor(values, dtype=dtype, device=device)
 
 
 def _value(rule: Rule) -> float:

@@ -28,7 +28,7 @@ def softplus(x: Tensor) -> Tensor:
         # log(1 + u) = 2 artanh(u / (2 + u)) to the same precision, several times faster: PyTorch
         # has no vectorised log1p for float32. Where e^-|x| would underflow, which is slow, it is 0.
         u = x.abs().neg_().clamp_(min=-86.0).exp_()
-        tail = F.threshold_(u.div_(u + 2).atanh_().mul_(2), 1e-37, 0.0)
+        tail = F.threshold(u.div_(u + 2).atanh_().mul_(2), 1e-37, 0.0, inplace=True)
         return tail.add_(x.clamp(min=0))
     # PyTorch's softplus turns linear above its threshold: at 20, the default, that costs nine
     # digits in float64; above 40 the difference is below half a unit in the last place.

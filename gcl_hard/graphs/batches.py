@@ -146,7 +146,7 @@ class GraphSet:
         Raises:
             InputError: the index is empty, of another dtype or shape, or out of range.
         """
-        ids = _checked_ids(index, self.n_graphs, "index")
+        ids = checked_ids(index, self.n_graphs, "index")
         node_sizes, edge_sizes = (sizes[ids] for sizes in self._sizes)
         ids = ids.to(self.y.device)
         nodes, owner, shift = _slices(self.node_ptr, ids, int(node_sizes.sum()))
@@ -171,7 +171,7 @@ class GraphSet:
         """
         if self.features != "degree-scalar":
             return self
-        ids = _checked_ids(index, self.n_graphs, "index")
+        ids = checked_ids(index, self.n_graphs, "index")
         nodes, _, _ = _slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
         degree = torch.bincount(self.edge_index[0], minlength=self.n_nodes).double()
         return replace(self, x=standardise(degree.unsqueeze(1), nodes).float())
@@ -254,7 +254,7 @@ def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tenso
     return torch.arange(total, device=ids.device) + shift[owner], owner, shift
 
 
-def _checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
+def checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
     """The ids on the CPU, once they are known to be ids."""
     if index.dtype != torch.int64 or index.ndim != 1 or index.numel() < least:
         raise InputError(
@@ -296,7 +296,7 @@ def epoch_batches(
     """
     kept = torch.ones(n_graphs, dtype=torch.bool)
     if held_out is not None:
-        kept[_checked_ids(held_out, n_graphs, "held_out", least=0)] = False
+        kept[checked_ids(held_out, n_graphs, "held_out", least=0)] = False
     chunks = epoch_chunks(n_graphs, batch_size, seed=seed, epoch=epoch, kept=kept[None])
     return [chunk[kept[chunk]] for chunk in chunks]
 

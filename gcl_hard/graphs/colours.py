@@ -25,6 +25,8 @@ CACHE_BYTES = 256 * 2**20
 """Batches that are kept for the next population on the same set."""
 
 Integers = NDArray[np.int64]
+SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+"""Of the two halves of a colour's name."""
 
 with warnings.catch_warnings():
     # PyTorch says once a process that CSR matrices are in beta; the user cannot help it.
@@ -61,7 +63,7 @@ class ColouredBatch:
         sizes: float [G], nodes of each graph.
         y: int64 [G].
         classes: the same as 0 … n − 1, without gaps.
-        graphs: int64 [G], ids in the set, on the CPU.
+        graphs: int64 [G], ids in the set.
     """
 
     features: Tensor
@@ -92,6 +94,7 @@ class ColouredBatch:
             sizes=self.sizes.to(device, dtype),
             y=self.y.to(device),
             classes=Classes(self.classes.of.to(device), self.classes.n),
+            graphs=self.graphs.to(device),
         )
 
     @property
@@ -157,7 +160,8 @@ class ColouredSet:
         layers: K ≥ 1, the layers of the network.
 
     Attributes:
-        features: float [C₀, F], the distinct rows of features.
+        n_colours: by level, from 0.
+        representatives: int64 [C₀], a node of each colour of level 0.
 
     Source:
         Xu, Hu, Leskovec, Jegelka (2019), *How Powerful are Graph Neural Networks?*, Lemma 2: what
@@ -182,13 +186,8 @@ class ColouredSet:
         owner = np.repeat(np.arange(graphs.n_graphs), self._sizes.numpy())
         shape = graphs.n_graphs, self.n_colours[-1]
         self._by_graph, self._by_colour = _Table.of(owner, colours[-1], shape)
-        self._kept: dict[Hashable, ColouredBatch] = {}
+        self._kept: dict[tuple[Hashable, ...], ColouredBatch] = {}
         self._bytes = 0
-
-    @property
-    def features(self) -> Tensor:
-        """The distinct rows of features, float [C₀, F]."""
-        return self.graphs.x[self.representatives]
 
     def _layer(self, below: Integers, colour: Integers, nodes: Integers) -> tuple[_Table, _Table]:
         """What the colours of a level add up, by representatives of them."""
@@ -243,15 +242,28 @@ class ColouredSet:
             graphs=index,
         )  # fmt: skip
 
-    def remembered(self, index: Tensor, device: torch.device, dtype: torch.dtype) -> ColouredBatch:
-        """The same on a device, kept for the next population for as long as there is room."""
-        key = index.numpy().tobytes(), device, dtype
+    def remembered(
+        self, index: Tensor, device: torch.device, dtype: torch.dtype, family: Hashable = None
+    ) -> ColouredBatch:
+        """The same on a device, kept for the next population for as long as there is room.
+
+        Args:
+            index: int64 [G], as for :meth:`batch`.
+            device: of the population.
+            dtype: of its embeddings.
+            family: of the batches that are asked for again and again; those of others make room.
+        """
+        key = family, index.numpy().tobytes(), device, dtype
         found = self._kept.get(key)
         if found is None:
             found = self.batch(index).to(device, dtype)
-            if self._bytes + found.n_bytes <= CACHE_BYTES:
-                self._kept[key] = found
-                self._bytes += found.n_bytes
+            while self._bytes + found.n_bytes > CACHE_BYTES:
+                oldest = next(iter(self._kept), None)
+                if oldest is None or oldest[0] == family:
+                    return found
+                self._bytes -= self._kept.pop(oldest).n_bytes
+            self._kept[key] = found
+            self._bytes += found.n_bytes
         return found
 
 
@@ -279,9 +291,6 @@ def _refine(graphs: GraphSet, layers: int) -> list[Integers]:
         names = around
         colours.append(_numbered(names))
     return colours
-
-
-SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
 
 
 def _mixed(x: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.uint64]:

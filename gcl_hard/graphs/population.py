@@ -11,20 +11,32 @@ from torch.nn.functional import cross_entropy
 from gcl_hard.errors import InputError
 from gcl_hard.functional import counted
 from gcl_hard.functional.counted import Rule, counted_jsd
-from gcl_hard.graphs.batches import GraphBatch, GraphSet, epoch_batches, epoch_chunks
+from gcl_hard.graphs.batches import (
+    GraphBatch,
+    GraphSet,
+    checked_ids,
+    epoch_batches,
+    epoch_chunks,
+)
 from gcl_hard.graphs.colours import ColouredBatch, ColouredSet
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
-from gcl_hard.graphs.infograph import InfoGraph
+from gcl_hard.graphs.infograph import Head, InfoGraph
 from gcl_hard.graphs.members import Counts, add_rows, linear, relu_norm
 from gcl_hard.graphs.supervised import Supervised
 from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.sampling import NegativeSampler
 
 Tables = Mapping[str, Tensor]
 
 # Tensors alive at once in a step, counted on one: what the encoder keeps of a layer's colours, what
 # the heads keep of embeddings, and the loss of scores.
 PER_COLOUR, PER_EMBEDDING, TABLES = 8, 9, 10
+
+
+HEAD = ("block.0", "block.2", "block.4", "shortcut")
+
+LAYER = ("0.weight", "0.bias", "2.weight", "2.bias")
 
 
 class Population:
@@ -77,9 +89,14 @@ class Population:
             if given is not None and len(given) != len(models):
                 raise InputError(f"{what} has {len(given)} entries for {len(models)} models")
         self.models = list(models)
-        self.graphs = graphs if isinstance(graphs, GraphSet) else graphs.graphs
+        some = next(self.models[0].parameters())
+        self.device, self.dtype = some.device, some.dtype
+        self.graphs = graphs if isinstance(graphs, GraphSet) else graphs.graphs.to(self.device)
         self.batch_size, self.data_seed = batch_size, data_seed
-        self.held_out = list(held_out) if held_out is not None else [None] * len(models)
+        self.held_out = [
+            None if ids is None else checked_ids(ids, self.graphs.n_graphs, "held_out", least=0)
+            for ids in held_out or [None] * len(models)
+        ]
         self._features_of = features
         self.alone = next((why for model in models if (why := refusal(model)) is not None), None)
         if self.alone is None:
@@ -88,8 +105,6 @@ class Population:
     def _stack(self, graphs: GraphSet | ColouredSet) -> None:
         gin = self.models[0].encoder
         assert isinstance(gin, GIN)
-        some = next(gin.parameters())
-        self.device, self.dtype = some.device, some.dtype
         self.norms = [_settings(norm) for norm in gin.norms]
         self.readout = gin.readout
         for model in self.models:
@@ -107,6 +122,12 @@ class Population:
             )
         nodes = self.coloured.representatives
         own = self._features_of or [self.graphs.x]
+        for x in own:
+            if x.shape != (self.graphs.n_nodes, gin.in_dim):
+                raise InputError(
+                    f"node features must be {[self.graphs.n_nodes, gin.in_dim]}, nodes and what "
+                    f"this GIN takes, got {list(x.shape)}"
+                )
         self.features = torch.stack([x[nodes.to(x.device)] for x in own])
         self.features = self.features.to(self.device, self.dtype)
         self.kept: Tensor | None = None
@@ -124,7 +145,8 @@ class Population:
         self.seen = self.mask = None
         if self.kept is not None:
             self.seen = self.kept.any(0)
-            self.mask = None if torch.equal(self.kept.all(0), self.seen) else self.kept
+            same = torch.equal(self.kept.all(0), self.seen)
+            self.mask = None if same else self.kept.to(self.device)
 
     def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
         """Move every member's schedules to ``epoch`` (from 1) of its ``epochs``."""
@@ -136,11 +158,12 @@ class Population:
 
     def batches(self, epoch: int) -> Iterator[ColouredBatch]:
         """The batches of an epoch, of all graphs that some member trains on."""
+        family = None if self.seen is None else self.seen.numpy().tobytes()
         for chunk in epoch_chunks(
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch, kept=self.kept
         ):
             index = chunk if self.seen is None else chunk[self.seen[chunk]]
-            yield self.coloured.remembered(index, self.device, self.dtype)
+            yield self.coloured.remembered(index, self.device, self.dtype, family)
 
     def batches_of(self, member: int, epoch: int) -> Iterator[GraphBatch]:
         """The batches of one member trained by itself."""
@@ -185,9 +208,9 @@ class Population:
 
     def losses(self, parameters: Tables, buffers: Tables, batch: ColouredBatch) -> Tensor:
         """Loss of every member, float [P]; running statistics in ``buffers`` are moved on."""
-        kept = None if self.mask is None else self.mask[:, batch.graphs].to(self.device)
+        kept = None if self.mask is None else self.mask[:, batch.graphs]
         nodes, graphs = self._encode(parameters, buffers, batch, kept)
-        if not self.rules:
+        if isinstance(self.models[0], Supervised):
             logits = linear(graphs, parameters["classifier.weight"], parameters["classifier.bias"])
             return _cross_entropy(logits, batch.y, kept)
         nodes = _head(parameters, "node_head", nodes)
@@ -216,13 +239,11 @@ class Population:
             buffers[f"{norm}.running_var"].lerp_(variance * (total / (total - 1)), momentum)
             buffers[f"{norm}.num_batches_tracked"].add_(1)
             levels.append(x)
-        lower = [h[:, at] for h, at in zip(levels, batch.parents[1:], strict=False)]
+        # Not h[:, at]: the gradient of that adds in any order where several threads do it.
+        lower = [h.index_select(1, at) for h, at in zip(levels, batch.parents[1:], strict=False)]
         nodes = torch.cat([*lower, x], 2)
         graphs = add_rows(batch.readout, nodes)
         return nodes, graphs / batch.sizes[:, None] if self.readout == "mean" else graphs
-
-
-LAYER = ("0.weight", "0.bias", "2.weight", "2.bias")
 
 
 def refusal(model: GraphModel) -> str | None:
@@ -236,12 +257,30 @@ def refusal(model: GraphModel) -> str | None:
         >>> refusal(TwoView(GIN(7)))
         'TwoView has no member dimension'
     """
-    for part in (model, model.encoder):
-        if type(part) not in (InfoGraph, Supervised, GIN):
+    parts: list[tuple[object, type]] = [(model.encoder, GIN)]
+    if type(model) is InfoGraph:
+        parts += [(model.loss, ContrastiveLoss), (model.loss.sampler, NegativeSampler)]
+        parts += [(model.node_head, Head), (model.graph_head, Head)]
+    elif type(model) is Supervised:
+        parts += [(model.classifier, nn.Linear)]
+    else:
+        return f"{_named(model)} has no member dimension"
+    for part, ours in parts:
+        if type(part) is not ours:
             return f"{_named(part)} has no member dimension"
-    if not isinstance(model, InfoGraph):
-        return None
-    loss = model.loss
+    assert isinstance(model.encoder, GIN)
+    for norm in model.encoder.norms:
+        usual = isinstance(norm, nn.BatchNorm1d) and norm.affine and norm.track_running_stats
+        if not usual or norm.momentum is None:
+            return f"{norm} has no member dimension"
+    if any(float(conv.eps) for conv in model.encoder.convs):  # type: ignore[arg-type]
+        return "a GINConv with an eps has no member dimension"
+    if not all(parameter.requires_grad for parameter in model.parameters()):
+        return "a model with frozen parameters has no member dimension"
+    return None if not isinstance(model, InfoGraph) else _refused_loss(model.loss)
+
+
+def _refused_loss(loss: ContrastiveLoss) -> str | None:
     if loss.objective != "jsd" or loss.sampler.draws is not None:
         return "only JSD without draws has a member dimension"
     if loss.on_empty != "skip":
@@ -264,9 +303,6 @@ def _head(parameters: Tables, name: str, z: Tensor) -> Tensor:
     for layer in HEAD[:-1]:
         h = linear(h, *own[layer]).relu()
     return h + linear(z, *own[HEAD[-1]])
-
-
-HEAD = ("block.0", "block.2", "block.4", "shortcut")
 
 
 def _counts(batch: ColouredBatch, kept: Tensor | None) -> list[Counts]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import time
 import warnings
@@ -18,6 +19,9 @@ from gcl_hard.training.stacked import Adam, Stacked
 
 OnEpoch = Callable[[int, Sequence[int], Sequence[float]], None]
 """Called with the epoch, the members that trained in it and their mean losses."""
+
+
+PRECISIONS = {"32-true": torch.float32, "64-true": torch.float64}
 
 
 class Population(Protocol):
@@ -58,8 +62,9 @@ def train_population(
 ) -> list[list[float] | DivergenceError]:
     """Train all members in place.
 
-    A member whose loss is not finite stops with its error, and the others do not notice. Members
-    may differ in everything of :class:`Optimisation` but precision.
+    A member whose loss is not finite stops with its error and keeps the weights that it had before;
+    the others do not notice. Members may differ in everything of :class:`Optimisation` but
+    precision, which is that of their weights.
 
     Args:
         population: what to train; its models are on the device already.
@@ -92,18 +97,19 @@ def train_population(
         model.train()
     if population.alone is not None:
         return _one_by_one(population, each, names, on_epoch)
+    dtype = next(population.models[0].parameters()).dtype
     for one in each:
-        if one.precision not in ("32-true", "64-true") or one.accumulate != 1:
+        if PRECISIONS.get(one.precision) != dtype or one.accumulate != 1:
             raise InputError(
-                f"members of a population train in 32-true or 64-true without accumulation, got "
-                f"{one.precision} and accumulate {one.accumulate}"
+                f"members of a population train without accumulation in the precision that they "
+                f"are in, {dtype}, got {one.precision} and accumulate {one.accumulate}"
             )
     with memory_for(lambda: f"out of memory with {n} models side by side: train fewer at a time"):
-        return _SideBySide(population, each, names).train(on_epoch)
+        return _SideBySide(copy.copy(population), each, names).train(on_epoch)
 
 
 def seconds_per_step(population: Population, optimisation: Optimisation, steps: int = 3) -> float:
-    """Time of a step of all members; models are left as they are.
+    """Time of a step of all members, whose weights are left as they are.
 
     Args:
         population: that can be trained side by side.

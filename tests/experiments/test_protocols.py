@@ -12,9 +12,10 @@ import torch
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 
+from gcl_hard import evaluation
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
-from gcl_hard.experiments import graph_seeds, protocols, scoring
+from gcl_hard.experiments import graph_seeds, protocols
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.protocols import build, fit
@@ -195,7 +196,7 @@ def captured(
         return FoldScore(0.5, 1.0, len(fold.train), len(fold.test), 0.5)
 
     with monkeypatch.context() as patch:
-        patch.setattr(scoring, "svm_fold", svm_fold)
+        patch.setattr(evaluation, "svm_fold", svm_fold)
         run_seed(cell, graphs, seed)
     return calls
 
