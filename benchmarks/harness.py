@@ -21,6 +21,7 @@ from pairs import Table, timed
 from gcl_hard.experiments import machine
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.scorers import do
 from gcl_hard.experiments.work import Setting, Worker
 
 CELLS = Path(__file__).parent / "results" / "cells"
@@ -37,9 +38,9 @@ def overhead(cell: GraphCell, repeats: int, data_dir: Path | None) -> dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         setting = Setting(Path(folder), data_dir, "cpu", 1, 1, machine.versions())
         worker = Worker(setting)
-        worker.do(Job(cell, 10_000), ignored)  # imports, data
+        do(worker, Job(cell, 10_000), ignored)  # imports, data
         for seed in range(repeats):
-            whole, done = timed(lambda seed=seed: worker.do(Job(cell, seed), ignored))
+            whole, done = timed(lambda seed=seed: do(worker, Job(cell, seed), ignored))
             assert done.record is not None
             inside = done.record.seconds_train + done.record.seconds_eval
             seconds.append(whole)

@@ -181,3 +181,9 @@ def in_turn(
                     yield scored(worker, found, n_jobs)
         if elsewhere is not None:
             yield from elsewhere.rest()
+
+
+def do(worker: Worker, job: Job, on_epoch: OnEpoch) -> Done:
+    """Do one job in this process, unless another does or did."""
+    (done,) = in_turn([(job,)], worker, lambda _: on_epoch)
+    return done

@@ -84,13 +84,6 @@ class Worker:
         facts = self.data.facts(job.cell)
         return record if {**facts, **record.data} == facts else None
 
-    def do(self, job: Job, on_epoch: OnEpoch) -> Done:
-        """Run one job and save its record, unless another process does or did."""
-        from gcl_hard.experiments.scorers import in_turn
-
-        (done,) = in_turn([(job,)], self, lambda _: on_epoch)
-        return done
-
     def begin(self, pack: Pack, on_epochs: Sequence[OnEpoch]) -> Iterator[Done | Waiting]:
         """Claim and train the jobs of a pack.
 

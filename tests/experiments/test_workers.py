@@ -23,6 +23,7 @@ from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.records import save
 from gcl_hard.experiments.run import run
+from gcl_hard.experiments.scorers import do
 from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker, claim
 from gcl_hard.experiments.workers import in_processes
 
@@ -88,11 +89,11 @@ def test_what_another_process_is_doing_is_left_to_it(
 ) -> None:
     (job,) = jobs("--seeds=1")
     with held_elsewhere(tmp_path / job.file_name):
-        assert Worker(setting(tmp_path)).do(job, ignored) == Done(job)
-    first = Worker(setting(tmp_path)).do(job, ignored)
+        assert do(Worker(setting(tmp_path)), job, ignored) == Done(job)
+    first = do(Worker(setting(tmp_path)), job, ignored)
     assert first.record is not None
     monkeypatch.setattr(graph_seeds, "train_seeds", None)  # must not be called a second time
-    assert Worker(setting(tmp_path)).do(job, ignored) == first
+    assert do(Worker(setting(tmp_path)), job, ignored) == first
 
 
 def test_a_killed_writers_leftovers_go_with_the_next_claim(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_seeds_of_another_command_are_waited_for_and_then_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = jobs("--seeds=2")
-    record = Worker(setting(tmp_path / "other")).do(first, ignored).record
+    record = do(Worker(setting(tmp_path / "other")), first, ignored).record
     assert record is not None
     started: list[int] = []
     real = graph_seeds.train_seeds
@@ -210,7 +211,7 @@ def test_an_accident_in_a_job_is_told_with_its_trace(
 
     monkeypatch.setattr(graph_seeds, "train_seeds", broken)
     (job,) = jobs("--seeds=1")
-    done = Worker(setting(tmp_path)).do(job, ignored)
+    done = do(Worker(setting(tmp_path)), job, ignored)
     assert done.record is None
     assert done.failure is not None
     assert done.failure.startswith("MUTAG hscl β=1 paper, seed 0: ZeroDivisionError: by zero\n")
