@@ -13,7 +13,6 @@ from gcl_hard import ContrastiveLoss, Exponential, InputError, Linear, NegativeS
 from gcl_hard.functional import counted
 from gcl_hard.functional.counted import Classes, Pairs, Rule, counted_jsd, refusal
 from gcl_hard.functional.hardening import Hardening, MeanThreshold, Uniform
-from gcl_hard.functional.objectives import softplus
 
 HARDENINGS = [
     Uniform(), Exponential(0.0), Exponential(1.0), Exponential(10.0), Exponential(30.0),
@@ -390,35 +389,3 @@ def test_collapsed_scores_of_many_nodes_do_not_overflow(beta, times):
     rule = Rule(Exponential(beta), 0.5, True, False)
     once = it._replace(counts=torch.ones_like(it.counts))
     assert_all_close(value_and_gradient(it, [rule]), node_by_node(once, rule), 1e-5)
-
-
-GRID = torch.cat([torch.linspace(-80, 80, 400_001), torch.logspace(-30, 1, 1001), torch.zeros(1)])
-
-
-@pytest.mark.parametrize("path", ["plain", "no_grad", "graph"])
-def test_softplus_in_single_precision_keeps_its_digits(path):
-    expected = torch.log1p(GRID.double().neg().abs().neg().exp()) + GRID.double().clamp(min=0)
-    with torch.set_grad_enabled(path != "no_grad"):
-        got = softplus(GRID.clone().requires_grad_(path != "plain"))
-    assert got.requires_grad == (path == "graph")
-    assert ((got.detach().double() - expected).abs() / expected).max() < 5e-7
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_softplus_of_what_is_not_finite(in_graph, dtype):
-    x = torch.tensor([math.inf, -math.inf, math.nan, 0.0], dtype=dtype)
-    up, down, lost, zero = softplus(x.clone().requires_grad_(in_graph)).tolist()
-    assert (up, down) == (math.inf, 0.0)
-    assert math.isnan(lost)
-    assert abs(zero - math.log(2)) < 1e-7
-
-
-def test_softplus_leaves_its_argument_alone_and_has_its_gradient():
-    x = torch.linspace(-30, 30, 61)
-    before = x.clone()
-    softplus(x)
-    assert torch.equal(x, before)
-    x.requires_grad_()
-    (got,) = torch.autograd.grad(softplus(x).sum(), x)
-    torch.testing.assert_close(got, before.double().sigmoid().float(), rtol=1e-6, atol=0)

@@ -1,0 +1,75 @@
+"""Models and folds for the tests of populations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.functional.schedules import Linear
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, load
+from gcl_hard.graphs.batches import epoch_batches
+from gcl_hard.graphs.contrast import GraphModel
+
+METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("ucl", {}),
+    ("hscl", {"beta": 1.0, "detach_weights": False}),
+    ("scl", {}),
+    ("hucl", {"beta": 10.0, "detach_weights": False}),
+    ("dcl", {"class_prior": 0.1}),
+    ("hcl", {"beta": 2.0, "class_prior": 0.2, "detach_weights": True}),
+    ("hscl-tau", {"threshold": Linear(-0.5, 0.0)}),
+    ("hucl", {"beta": 60.0, "detach_weights": False}),  # weights in float64
+)
+STEPS = 50
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+def model(graphs: GraphSet, which: int, dtype: torch.dtype, **shape: Any) -> GraphModel:
+    torch.manual_seed(which)
+    gin = GIN(graphs.n_features, **({"dim": 8, "layers": 2} | shape))
+    name, options = METHODS[which % len(METHODS)]
+    return InfoGraph(gin, method=name, **options).to(dtype)
+
+
+def models(graphs: GraphSet, dtype: torch.dtype, **shape: Any) -> list[GraphModel]:
+    return [model(graphs, which, dtype, **shape) for which in range(len(METHODS))]
+
+
+def classifiers(graphs: GraphSet, dtype: torch.dtype) -> list[GraphModel]:
+    found: list[GraphModel] = []
+    for which in range(3):
+        torch.manual_seed(which)
+        found.append(Supervised(GIN(graphs.n_features, dim=8, layers=2), n_classes=2).to(dtype))
+    return found
+
+
+def folds(graphs: GraphSet, n: int) -> list[Tensor | None]:
+    """Of every member other graphs held out; of the last none."""
+    return [*(torch.arange(k, graphs.n_graphs, n) for k in range(n - 1)), None]
+
+
+def of_dtype(graphs: GraphSet, dtype: torch.dtype) -> GraphSet:
+    return replace(graphs, x=graphs.x.to(dtype))
+
+
+def stored(module: nn.Module) -> dict[str, Tensor]:
+    return {k: v.clone() for k, v in module.state_dict().items() if isinstance(v, Tensor)}
+
+
+def same_bits(one: nn.Module, other: nn.Module) -> bool:
+    first, second = stored(one), stored(other)
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+def batches_of(graphs: GraphSet, size: int, held_out: Tensor | None, epoch: int) -> Iterator[Any]:
+    for index in epoch_batches(graphs.n_graphs, size, seed=0, epoch=epoch, held_out=held_out):
+        yield graphs.batch(index)
