@@ -83,7 +83,7 @@ def _members(value: Any) -> Members:
     if value == "auto":
         return Members(0)
     if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
-        raise ValueError(MEMBERS)
+        raise ValueError(f"expected {MEMBERS}, got {value}")
     return Members(int(value))
 
 

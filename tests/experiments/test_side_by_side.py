@@ -266,7 +266,7 @@ def test_progress_of_a_pack_never_passes_its_end(
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "true", ""])
 def test_members_are_auto_or_a_number(value: str) -> None:
-    with pytest.raises(Exception, match="--members: auto or a whole number of at least 1"):
+    with pytest.raises(Exception, match="--members: expected auto or a whole number of at least 1, got"):
         parse_bench([f"--members={value}"])
 
 
