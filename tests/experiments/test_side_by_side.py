@@ -13,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from gcl_hard.errors import OutOfMemory
+from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import population_size, scorers, side_by_side
 from gcl_hard.experiments.graph_cell import GraphCell
@@ -266,12 +266,13 @@ def test_progress_of_a_pack_never_passes_its_end(
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "true", ""])
 def test_members_are_auto_or_a_number(value: str) -> None:
-    with pytest.raises(Exception, match="--members: expected auto or a whole number of at least 1, got"):
+    message = "--members: expected auto or a whole number of at least 1, got"
+    with pytest.raises(InputError, match=message):
         parse_bench([f"--members={value}"])
 
 
 def test_members_of_images_are_refused_in_words() -> None:
-    with pytest.raises(Exception, match="--members; it is of graphs"):
+    with pytest.raises(InputError, match="--members; it is of graphs"):
         parse_bench(["--dataset=digits", "--members=4"])
 
 
