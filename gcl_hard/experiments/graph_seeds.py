@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from gcl_hard.experiments.scoring import Scoring, score
 from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, Unscored
 from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
 from gcl_hard.graphs import GraphSet, Supervised
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -131,16 +133,18 @@ def _embed(
 def _unscored(seed: _Seed, labels: NDArray[np.int64]) -> Unscored:
     if seed.error is not None:
         return Unscored(seed.job, error=seed.error)
-    losses, scores, z = (
-        tuple(of[k] for k in sorted(of)) for of in (seed.losses, seed.scores, seed.embeddings)
-    )
-    cell = seed.cell
-    scored = SeedScore(scores, losses, seed.seconds_train, seed.seconds_eval)  # type: ignore[arg-type]
+    scores, losses = _in_order(seed.scores), _in_order(seed.losses)
+    scored = SeedScore(scores, losses, seed.seconds_train, seed.seconds_eval)
     if scores:
         return Unscored(seed.job, scored)
-    folds = None if seed.folds is None else tuple(seed.folds)
-    scoring = Scoring(z, labels, folds, seed.job.seed, cell.folds, cell.standardise)  # type: ignore[arg-type]
+    cell, folds = seed.cell, None if seed.folds is None else tuple(seed.folds)
+    z = _in_order(seed.embeddings)
+    scoring = Scoring(z, labels, folds, seed.job.seed, cell.folds, cell.standardise)
     return Unscored(seed.job, scored, scoring)
+
+
+def _in_order(of_folds: dict[int, T]) -> tuple[T, ...]:
+    return tuple(of_folds[k] for k in sorted(of_folds))
 
 
 def run_seed(

@@ -173,7 +173,6 @@ def _work(
     lines = sum(sorted(map(len, together))[-n:])
     with progress(console, costs, lines=lines) as bars:
         while pending:
-            together = packs(pending, n_processes=n, members=members, device=device)
             for done in _do(together, worker, n, bars.started):
                 if done.record is not None:
                     found[done.job] = done.record
@@ -189,6 +188,7 @@ def _work(
                 console.print(waits, style="dim", highlight=False)
             pending = _freed(elsewhere, worker)
             elsewhere = [job for job in elsewhere if job not in pending]
+            together = packs(pending, n_processes=n, members=members, device=device)
     return found, list(dict.fromkeys(failures))
 
 

@@ -232,7 +232,7 @@ class _Tables:
         self.admitted = admitted.to(self.dtype).expand(len(rules), -1, -1)
         weight = pairs.times if kept is None else pairs.times * kept[:, pairs.graph]
         self.weight = weight = weight.to(scores.dtype).expand(len(rules), -1)
-        # Of uniform weights no sum is as good as nothing but for the term that is taken away.
+        # Uniform weights need no product: a sum less its own term. Under η that may dwarf the rest.
         uniform = isinstance(self.rule.hardening, Uniform)
         self.plain = uniform and not self.rule.other_labels and kept is None
         self.prior = None

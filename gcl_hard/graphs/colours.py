@@ -131,7 +131,7 @@ class _Table(NamedTuple):
         at = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], sizes)
         return _Table(starts, self.column[at], self.times[at])
 
-    def within(self, columns: Integers, n_columns: int) -> _Table:
+    def within(self, columns: Integers) -> _Table:
         """Some columns, renumbered: ``columns`` is −1 for those that go."""
         new = columns[self.column]
         stay = new >= 0
@@ -208,18 +208,18 @@ class ColouredSet:
         ids = index.numpy()
         by_graph = self._by_graph.rows(ids)
         present, at = _renumbered(by_graph.column, self.n_colours[-1])
-        readout = by_graph.within(at, len(present))
+        readout = by_graph.within(at)
         place = np.full(self.graphs.n_graphs, -1)
         place[ids] = np.arange(len(ids))
-        by_colour = self._by_colour.rows(present).within(place, len(ids))
+        by_colour = self._by_colour.rows(present).within(place)
         n_last, own = len(present), np.arange(len(present))
         sums, parents = [], []
         for k in range(len(self._sums) - 1, -1, -1):
             mine = self._below[k][present]
             below, at_below = _renumbered(mine, self.n_colours[k])
             table, transposed = self._sums[k]
-            forward = table.rows(present).within(at_below, len(below)).csr(len(below))
-            backward = transposed.rows(below).within(at, len(present)).csr(len(present))
+            forward = table.rows(present).within(at_below).csr(len(below))
+            backward = transposed.rows(below).within(at).csr(len(present))
             sums.append(Sums(forward, backward))
             own = at_below[mine][own]
             parents.append(torch.from_numpy(own))

@@ -76,7 +76,7 @@ class Counts:
     def __init__(self, count: Tensor) -> None:
         self.row = count[:, None, :]
         self.total = count.sum(1)[:, None, None]
-        self.share = (count / count.sum(1, keepdim=True))[:, :, None]
+        self.share = count[:, :, None] / self.total
 
     def mean(self, x: Tensor) -> Tensor:
         """Mean over rows as often as they occur, float [P, N, d] to [P, 1, d]."""

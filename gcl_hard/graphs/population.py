@@ -33,9 +33,8 @@ Tables = Mapping[str, Tensor]
 # the heads keep of embeddings, and the loss of scores.
 PER_COLOUR, PER_EMBEDDING, TABLES = 8, 9, 10
 
-
+# Names of parameters: the layers of a head, its shortcut last, and what a GIN's layer has.
 HEAD = ("block.0", "block.2", "block.4", "shortcut")
-
 LAYER = ("0.weight", "0.bias", "2.weight", "2.bias")
 
 

@@ -65,6 +65,13 @@ def test_what_a_killed_scorer_had_is_scored_here(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))  # no claim is left
 
 
+def assert_second_of_three_fails(folder: Path, message: str) -> None:
+    todo = jobs(3)
+    done = {d.job: d for d in in_turn([tuple(todo)], worker(folder), lambda _: ignored)}
+    assert [done[job].record is None for job in todo] == [False, True, False]
+    assert message in str(done[todo[1]].failure)
+
+
 def test_an_accident_in_scoring_is_its_seeds_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,10 +83,7 @@ def test_an_accident_in_scoring_is_its_seeds_alone(
         return real(*arguments, seed=seed, **settings)
 
     monkeypatch.setattr(evaluation, "svm_cross_validation", broken)
-    todo = jobs(3)
-    done = {d.job: d for d in in_turn([tuple(todo)], worker(tmp_path), lambda _: ignored)}
-    assert [done[job].record is None for job in todo] == [False, True, False]
-    assert "seed 1: ZeroDivisionError: by zero" in str(done[todo[1]].failure)
+    assert_second_of_three_fails(tmp_path, "seed 1: ZeroDivisionError: by zero")
 
 
 def test_an_accident_in_a_pack_is_traced_to_its_job_and_the_others_are_done(
@@ -93,10 +97,7 @@ def test_an_accident_in_a_pack_is_traced_to_its_job_and_the_others_are_done(
         return real(self)
 
     monkeypatch.setattr(Encoder, "build", broken)
-    todo = jobs(3)
-    done = {d.job: d for d in in_turn([tuple(todo)], worker(tmp_path), lambda _: ignored)}
-    assert [done[job].record is None for job in todo] == [False, True, False]
-    assert "seed 1: ZeroDivisionError" in str(done[todo[1]].failure)
+    assert_second_of_three_fails(tmp_path, "seed 1: ZeroDivisionError: by zero")
 
 
 def test_ctrl_c_gives_all_claims_of_a_pack_back(
