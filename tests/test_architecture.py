@@ -41,6 +41,8 @@ OWNER = {
     "torchvision": "images",
     "kornia": "images",
     "optuna": "tuning",
+    "cmaes": "tuning",
+    "plotly": "tuning",
 }
 
 

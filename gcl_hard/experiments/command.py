@@ -35,11 +35,12 @@ def answer(work: Callable[[], int], *, on_stop: Callable[[], str]) -> int:
         return STOPPED
 
 
-def shown(arguments: Sequence[str]) -> str:
+def shown(arguments: Sequence[str], door: str = "bench") -> str:
     """The command that a page of results shows: it runs what is open, on anybody's machine.
 
     Args:
-        arguments: of ``python -m gcl_hard.bench``.
+        arguments: of the command.
+        door: its name.
 
     Returns:
         The command, without a machine's data folder and without what only concerns the caller.
@@ -48,7 +49,7 @@ def shown(arguments: Sequence[str]) -> str:
         >>> shown(["--table", "2", "--data-dir", "a/b", "--json=c.json", "--force"])
         'python -m gcl_hard.bench --table 2 --data-dir DIR'
     """
-    words, items = ["python", "-m", "gcl_hard.bench"], iter(arguments)
+    words, items = ["python", "-m", f"gcl_hard.{door}"], iter(arguments)
     for item in items:
         flag, given, _ = item.partition("=")
         if flag in ("--data-dir", "--json"):

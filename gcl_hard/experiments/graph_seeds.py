@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError
@@ -73,7 +72,11 @@ def train_seeds(
         own = cell.encoders == cell.folds
         seeds.append(_Seed(job, cell, folds if own else None, on_epoch, left=cell.encoders))
         for k, fold in enumerate(folds if own else folds[:1]):
-            encoders.append(_encoder(cell, graphs, job.seed, k, fold if own else None))
+            encoders.append(
+                Encoder.of_fold(cell, graphs, job.seed, k, fold)
+                if own
+                else Encoder(cell, graphs, job.seed)
+            )
             owner.append((number, k))
 
     def told(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
@@ -92,16 +95,6 @@ def train_seeds(
         seed.left -= 1
         if not seed.left:
             yield _unscored(seed, labels)
-
-
-def _encoder(cell: GraphCell, graphs: GraphSet, seed: int, k: int, fold: Fold | None) -> Encoder:
-    """An encoder of a seed; with a fold of its own it sees that fold's training graphs alone."""
-    if fold is None:
-        return Encoder(cell, graphs, seed)
-    train_ids = torch.from_numpy(fold.train)
-    hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
-    hidden[train_ids] = False
-    return Encoder(cell, graphs.standardised_on(train_ids), seed, k, hidden.nonzero().flatten())
 
 
 def _embed(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,10 @@ HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 NEIGHBOURS, TEMPERATURE = 200, 0.5  # of HCL's and H-SCL's code
 QUERIES, SHARE = 2_000, 0.1  # of the monitoring curve: at most so many images, and this share
 PIXELS_AT_A_TIME = 4096  # images
+
+
+See = Callable[[int, Callable[[], FoldScore]], None]
+"""Called after an epoch with what scores the encoder as it is then; may raise to end training."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,9 @@ def build(cell: ImageCell, data: ImageData, seed: int) -> Encoding:
     return encoding
 
 
-def run_seed(job: Job, data: ImageData, place: Place, on_epoch: OnEpoch) -> SeedScore:
+def run_seed(
+    job: Job, data: ImageData, place: Place, on_epoch: OnEpoch, see: See | None = None
+) -> SeedScore:
     """Train and score one seed of a cell.
 
     Args:
@@ -104,6 +111,7 @@ def run_seed(job: Job, data: ImageData, place: Place, on_epoch: OnEpoch) -> Seed
         data: the images, on the device to train on.
         place: where checkpoints and encoders are kept.
         on_epoch: progress.
+        see: whoever looks at the encoder while it trains.
 
     Returns:
         One score, what it cost, and the monitoring curve.
@@ -127,17 +135,8 @@ def run_seed(job: Job, data: ImageData, place: Place, on_epoch: OnEpoch) -> Seed
     encoding = build(cell, data, job.seed)
     fitted = _Fitted(Clock(), [], [])
     if not cell.is_floor:
-        fitted = _fit(job, data, encoding, place, on_epoch)
-    with memory_for(
-        lambda: f"out of memory in embedding ({job}): use precision bf16 or a smaller encoder"
-    ):
-        embeddings = [encoding.embed(part, cell) for part in (data.probe, data.test)]
-    if not all(np.isfinite(z).all() for z in embeddings):
-        raise DivergenceError(
-            f"embeddings are not finite after epoch {cell.epochs} ({job}); nothing of this run was "
-            f"saved. Lower lr or beta, raise temperature, or use precision fp32"
-        )
-    score = _probe(job, data, *embeddings)
+        fitted = _fit(job, data, encoding, place, on_epoch, see=see)
+    score = _scored(job, data, encoding)
     fitted.clock.evaluate()
     if place.running.save_encoder and not cell.is_floor:
         save_encoder(job, encoding, place)
@@ -147,6 +146,22 @@ def run_seed(job: Job, data: ImageData, place: Place, on_epoch: OnEpoch) -> Seed
     )  # fmt: skip
 
 
+def _scored(job: Job, data: ImageData, encoding: Encoding) -> FoldScore:
+    """The encoder as it is now, by the probe."""
+    cell = job.cell
+    assert isinstance(cell, ImageCell)
+    with memory_for(
+        lambda: f"out of memory in embedding ({job}): use precision bf16 or a smaller encoder"
+    ):
+        embeddings = [encoding.embed(part, cell) for part in (data.probe, data.test)]
+    if not all(np.isfinite(z).all() for z in embeddings):
+        raise DivergenceError(
+            f"embeddings are not finite after epoch {cell.epochs} ({job}); nothing of this run was "
+            f"saved. Lower lr or beta, raise temperature, or use precision fp32"
+        )
+    return _probe(job, data, *embeddings)
+
+
 @dataclass
 class _Fitted:
     clock: Clock
@@ -154,7 +169,15 @@ class _Fitted:
     curve: list[tuple[int, float]]
 
 
-def _fit(job: Job, data: ImageData, encoding: Encoding, place: Place, on_epoch: OnEpoch) -> _Fitted:
+def _fit(
+    job: Job,
+    data: ImageData,
+    encoding: Encoding,
+    place: Place,
+    on_epoch: OnEpoch,
+    *,
+    see: See | None,
+) -> _Fitted:
     """Train, from a checkpoint if there is one to go on from."""
     cell = job.cell
     assert isinstance(cell, ImageCell)
@@ -188,6 +211,8 @@ def _fit(job: Job, data: ImageData, encoding: Encoding, place: Place, on_epoch: 
         last_mean = mean
         clock.train()
         monitor.look(epoch, checkpoint.notes)
+        if see is not None:
+            see(epoch, partial(_scored, job, data, encoding))
         clock.evaluate()
         clock.hand_over(checkpoint.notes)
         on_epoch(0, epoch, mean)

@@ -1,21 +1,20 @@
-"""Command line and YAML for the doors: flags from the fields of a config, with nearest names."""
+"""Command line and YAML of ``python -m gcl_hard.bench``."""
 
 from __future__ import annotations
 
 import itertools
-from argparse import SUPPRESS, Action
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
+from jsonargparse import ArgumentParser
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell, defaults, flag
 from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
-from gcl_hard.experiments.mistakes import explain
+from gcl_hard.experiments.flags import Help, add_flags, add_settings, parse, settings_of
 from gcl_hard.experiments.place import Running
 from gcl_hard.experiments.running_flags import RUNNING, RUNNING_SWITCHES
 from gcl_hard.experiments.table import QUICK, TABLES
@@ -32,19 +31,6 @@ LISTED: dict[str, type] = {
     "epochs": Counts,
 }
 """Fields of a cell of which a command takes several, comma-separated; it runs all combinations."""
-
-
-class _Help(DefaultHelpFormatter):
-    """Help with defaults as one would write them, and without Python's names of types."""
-
-    def _get_help_string(self, action: Action) -> str:
-        text, default = action.help or "", action.default
-        if default is None or default == SUPPRESS or not action.option_strings:
-            return text
-        if isinstance(default, tuple):
-            default = ",".join(f"{item:g}" if isinstance(item, float) else str(item)
-                               for item in default)  # fmt: skip
-        return f"{text} (default: {str(default).lower() if isinstance(default, bool) else default})"
 
 
 @dataclass(frozen=True)
@@ -94,33 +80,15 @@ def bench_parser(backend: str = "graphs") -> ArgumentParser:
         description=DESCRIPTION[backend],
         epilog=EPILOG[backend],
         usage="python -m gcl_hard.bench [--dataset NAMES] [--method NAMES] [--beta NUMBERS] [...]",
-        formatter_class=_Help,
+        formatter_class=Help,
         allow_abbrev=False,
         exit_on_error=False,
     )
     parser.add_argument(
         "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
     )
-    hints = get_type_hints(cell, include_extras=True)
-    for field in fields(cell):
-        kind, text = hints[field.name].__origin__, hints[field.name].__metadata__[0]
-        default: Any = field.default
-        if field.name in LISTED:
-            kind = LISTED[field.name]
-            default = kind([] if default is None else [default])
-        elif field.name in TUPLES:
-            kind = TUPLES[field.name]
-            default = None if default is None else Numbers(default)
-        parser.add_argument(
-            f"--{field.name.replace('_', '-')}", type=kind, default=default, help=text,
-            **_metavar(field.name, kind),
-        )  # fmt: skip
-    for name, kind, default, text in (*OPTIONS, *RUNNING[backend]):
-        parser.add_argument(
-            f"--{name}", type=kind, default=default, help=text, **_metavar(name, kind)
-        )
-    for name, text in (*SWITCHES, *RUNNING_SWITCHES[backend]):
-        parser.add_argument(f"--{name}", action="store_true", help=text)
+    add_settings(parser, cell, LISTED)
+    add_flags(parser, (*OPTIONS, *RUNNING[backend]), (*SWITCHES, *RUNNING_SWITCHES[backend]))
     return parser
 
 
@@ -138,9 +106,6 @@ EPILOG = {
     "images": "Example: python -m gcl_hard.bench --dataset digits --encoder resnet18 --epochs 3. "
     "The settings of graphs: python -m gcl_hard.bench --help",
 }
-TUPLES: dict[str, Any] = {"augmentations": Words | None, "probe_lr": Numbers}
-"""Fields of a cell that are lists themselves."""
-
 OPTIONS: list[tuple[str, Any, Any, str]] = [
     (
         "table",
@@ -180,16 +145,14 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     backend = backend_for(arguments)
     cell = CELLS[backend]
     parser = bench_parser(backend)
-    values = _parse(parser, arguments)
+    values = parse(parser, arguments)
     table = TABLES.get(values["table"])
     preset = (table.values if table else {}) | (QUICK[backend] if values["quick"] else {})
     if preset:  # what was not given is the table's
         parser.set_defaults(preset)
-        values = _parse(parser, arguments)
+        values = parse(parser, arguments)
     listed = [name for name in LISTED if name in defaults(cell)]
-    shared = {name: values[name] for name in defaults(cell) if name not in listed}
-    for name in TUPLES.keys() & shared.keys():
-        shared[name] = None if shared[name] is None else tuple(shared[name])
+    shared = settings_of(values, [name for name in defaults(cell) if name not in listed])
     cells = []
     for combination in itertools.product(*(values[name] for name in listed)):
         one = dict(zip(listed, combination, strict=True))
@@ -213,37 +176,6 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     own = [f.name for f in fields(BenchOptions) if f.name not in ("cells", "running")]
     named = {name: values[name] for name in own}
     return BenchOptions(tuple(dict.fromkeys(cells)), running=running, **named)
-
-
-def _parse(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
-    try:
-        return dict(vars(parser.parse_args(_config_first(arguments))))
-    except ArgumentError as error:
-        raise InputError(explain(str(error), parser)) from error
-
-
-def _config_first(arguments: Sequence[str]) -> list[str]:
-    """``--config FILE`` before all else, so that flags win wherever they stand."""
-    first, rest, items = [], [], iter(arguments)
-    for item in items:
-        if item == "--config":
-            first += [item, *itertools.islice(items, 1)]
-        elif item.startswith("--config="):
-            first.append(item)
-        else:
-            rest.append("--print_config" if item == "--print-config" else item)
-    return first + rest
-
-
-def _metavar(name: str, kind: Any) -> dict[str, Any]:
-    if kind is bool:  # the parser shows what it may be
-        return {}
-    special = dict.fromkeys(("dataset", "method", "protocol", "augmentations"), "NAMES")
-    numbers = ("beta", "threshold_start", "threshold_end", "lr", "epochs", "probe_lr")
-    special |= dict.fromkeys(numbers, "NUMBERS")
-    special |= dict.fromkeys(("json", "report"), "FILE")
-    special |= dict.fromkeys(("data-dir", "output"), "DIR")
-    return {"metavar": special.get(name, name.upper().replace("-", "_").split("_")[-1])}
 
 
 __all__ = ["BenchOptions", "bench_parser", "parse_bench"]

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.seed_score import weights_from
-from gcl_hard.graphs import (
-    GIN,
-    GraphBatch,
-    GraphSet,
-    InfoGraph,
-    Supervised,
-    TwoView,
-    epoch_batches,
-)
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.contrast import GraphModel
-from gcl_hard.training.loop import train
+
+EncoderMaker = Callable[[int], nn.Module]
+"""Makes an encoder for graphs with so many node features; it has an ``out_dim``."""
 
 
 def build(
-    cell: GraphCell, n_features: int, seed: int, member: int = 0, *, n_classes: int = 2
+    cell: GraphCell,
+    n_features: int,
+    seed: int,
+    member: int = 0,
+    *,
+    n_classes: int = 2,
+    make: EncoderMaker | None = None,
 ) -> GraphModel:
     """The untrained model of a cell; the global random state is left as it was.
 
@@ -38,61 +38,27 @@ def build(
         seed: of the weights and the augmentations.
         member: which encoder of the seed (a fold of the inductive protocol).
         n_classes: C, for ``supervised``.
+        make: makes another encoder than the cell's GIN.
 
     Returns:
         The model.
     """
     with weights_from(seed, member) as views:
-        gin = GIN(n_features, cell.dim, cell.layers, readout=cell.readout)
+        encoder: nn.Module
+        if make is None:
+            encoder = GIN(n_features, cell.dim, cell.layers, readout=cell.readout)
+        else:
+            encoder = make(n_features)
         if cell.method == "supervised":
-            return Supervised(gin, n_classes)
+            return Supervised(encoder, n_classes)
         if cell.method == "untrained":
-            return InfoGraph(gin, method="ucl")
+            return InfoGraph(encoder, method="ucl")
         if cell.contrast == "local-global":
-            return InfoGraph(gin, loss=cell.loss())
+            return InfoGraph(encoder, loss=cell.loss())
         return TwoView(
-            gin, loss=cell.loss(), augmentations=cell.augmentations or (),
+            encoder, loss=cell.loss(), augmentations=cell.augmentations or (),
             strength=cell.strength or 0.0, seed=views,
         )  # fmt: skip
-
-
-def fit(
-    cell: GraphCell,
-    graphs: GraphSet,
-    seed: int,
-    *,
-    member: int = 0,
-    held_out: Tensor | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[GraphModel, list[float]]:
-    """Train one encoder of a cell by itself, node by node and not colour by colour.
-
-    What ``side_by_side`` trains is this up to rounding; what it cannot train is trained here.
-
-    Args:
-        cell: the settings.
-        graphs: the set, on the device to train on.
-        seed: of weights and augmentations; batch order comes from ``cell.data_seed``.
-        member: which encoder of the seed.
-        held_out: int64 ids of graphs that training must not see in any role.
-        on_epoch: called with epoch and mean loss.
-
-    Returns:
-        The model and its mean loss per epoch.
-    """
-    model = build(cell, graphs.n_features, seed, member, n_classes=graphs.n_classes)
-
-    def batches(epoch: int) -> Iterator[GraphBatch]:
-        for index in epoch_batches(
-            graphs.n_graphs, cell.batch_size, seed=cell.data_seed, epoch=epoch, held_out=held_out
-        ):
-            yield graphs.batch(index)
-
-    losses = train(
-        model, batches, cell.optimisation(), device=graphs.x.device, on_epoch=on_epoch,
-        setting=setting_of(cell, seed, None if held_out is None else member),
-    )  # fmt: skip
-    return model, losses
 
 
 def setting_of(cell: GraphCell, seed: int, fold: int | None = None) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
+from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.population_size import best_size, check_size
@@ -23,10 +24,12 @@ from gcl_hard.graphs.colours import coloured
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.population import refusal
-from gcl_hard.training.population import train_population
+from gcl_hard.training.population import Look, train_population
 
 OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
 """Called with the encoders that trained side by side, their epoch and their mean losses."""
+See = Callable[[int, Mapping[int, GraphModel]], Collection[int]]
+"""Called with an epoch and encoders that are looked at after it; gives those that leave."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class Encoder:
         seed: of the weights.
         fold: which encoder of the seed.
         held_out: int64 ids of graphs that it must not see, None if it may see all.
+        make: makes another encoder than the cell's GIN.
+        looks: epochs after which it is looked at.
     """
 
     cell: GraphCell
@@ -46,6 +51,27 @@ class Encoder:
     seed: int
     fold: int = 0
     held_out: Tensor | None = None
+    make: protocols.EncoderMaker | None = None
+    looks: Container[int] = ()
+
+    @classmethod
+    def of_fold(
+        cls,
+        cell: GraphCell,
+        graphs: GraphSet,
+        seed: int,
+        k: int,
+        fold: Fold,
+        *,
+        make: protocols.EncoderMaker | None = None,
+        looks: Container[int] = (),
+    ) -> Encoder:
+        """The k-th encoder of a seed, that sees a fold's training graphs alone."""
+        train_ids = torch.from_numpy(fold.train)
+        hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
+        hidden[train_ids] = False
+        seen = graphs.standardised_on(train_ids)
+        return cls(cell, seen, seed, k, hidden.nonzero().flatten(), make, looks)
 
     def __str__(self) -> str:
         fold = None if self.held_out is None else self.fold
@@ -55,7 +81,7 @@ class Encoder:
         """The untrained model."""
         model = protocols.build(
             self.cell, self.graphs.n_features, self.seed, self.fold,
-            n_classes=self.graphs.n_classes,
+            n_classes=self.graphs.n_classes, make=self.make,
         )  # fmt: skip
         return model.to(self.graphs.x.device)
 
@@ -93,6 +119,7 @@ def train_encoders(
     *,
     size: int | None = None,
     on_epoch: OnEpoch = lambda of, epoch, losses: None,
+    see: See = lambda epoch, models: (),
 ) -> Iterator[Result]:
     """Train encoders of one data set, as many side by side as pays.
 
@@ -104,9 +131,10 @@ def train_encoders(
         graphs: the set without any fold's scaling.
         size: members of a population, None to choose by memory and by timing a few steps.
         on_epoch: progress.
+        see: looks at models at their ``Encoder.looks``.
 
     Yields:
-        Results as they come: models need not be kept.
+        Results as they come: models need not be kept. What left has the weights it left with.
 
     Raises:
         OutOfMemory: if memory does not even suffice for one at a time, or for ``size``.
@@ -131,9 +159,8 @@ def train_encoders(
         part = waiting.pop()
         start = time.perf_counter()
         try:
-            trained = _train(
-                part, encoders, graphs, on_epoch, alone=refused[encoders[part[0]].cell]
-            )
+            alone = refused[encoders[part[0]].cell]
+            trained = _train(part, encoders, graphs, on_epoch, see, alone=alone)
         except OutOfMemory:
             if size is not None or len(part) == 1:
                 raise
@@ -196,26 +223,31 @@ def _train(
     encoders: Sequence[Encoder],
     graphs: GraphSet,
     on_epoch: OnEpoch,
+    see: See,
     *,
     alone: bool,
 ) -> list[Trained | DivergenceError]:
-    chosen = [encoders[n] for n in part]
-    if alone:
-        return [_alone(chosen[0], partial(on_epoch, part))]
     # Alike side by side: fewer calls of the optimiser and of the loss.
-    order = sorted(range(len(part)), key=lambda place: _likeness(chosen[place].cell))
-    population = population_of([chosen[place] for place in order], graphs)
+    numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
+    chosen = [encoders[number] for number in numbers]
+    population = _plain(chosen[0]) if alone else population_of(chosen, graphs)
     models = list(population.models)
+
+    def seen(epoch: int, looked: Mapping[int, nn.Module]) -> list[int]:
+        leaving = see(epoch, {numbers[m]: models[m] for m in looked})
+        return [m for m in looked if numbers[m] in leaving]
+
     losses = train_population(
-        population, [chosen[place].cell.optimisation() for place in order],
-        on_epoch=lambda epoch, of, means: on_epoch([part[order[m]] for m in of], epoch, means),
-        settings=[str(chosen[place]) for place in order],
+        population, [encoder.cell.optimisation() for encoder in chosen],
+        on_epoch=lambda epoch, of, means: on_epoch([numbers[m] for m in of], epoch, means),
+        settings=[str(encoder) for encoder in chosen],
+        look=Look([encoder.looks for encoder in chosen], seen),
     )  # fmt: skip
     found = {
-        place: one if isinstance(one, DivergenceError) else Trained(model, one[-1])
-        for place, model, one in zip(order, models, losses, strict=True)
+        number: one if isinstance(one, DivergenceError) else Trained(model, one[-1])
+        for number, model, one in zip(numbers, models, losses, strict=True)
     }
-    return [found[place] for place in range(len(part))]
+    return [found[number] for number in part]
 
 
 def _likeness(cell: GraphCell) -> tuple[object, ...]:
@@ -223,17 +255,13 @@ def _likeness(cell: GraphCell) -> tuple[object, ...]:
     return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
 
 
-def _alone(
-    encoder: Encoder, told: Callable[[int, Sequence[float]], None]
-) -> Trained | DivergenceError:
-    try:
-        model, losses = protocols.fit(
-            encoder.cell, encoder.graphs, encoder.seed, member=encoder.fold,
-            held_out=encoder.held_out, on_epoch=lambda epoch, loss: told(epoch, [loss]),
-        )  # fmt: skip
-    except DivergenceError as error:
-        return error
-    return Trained(model, losses[-1])
+def _plain(encoder: Encoder) -> Population:
+    """A population of one that cannot share its steps, on its own graphs."""
+    cell = encoder.cell
+    return Population(
+        [encoder.build()], encoder.graphs, batch_size=cell.batch_size, data_seed=cell.data_seed,
+        held_out=[encoder.held_out],
+    )  # fmt: skip
 
 
 def population_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Population:

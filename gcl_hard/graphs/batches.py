@@ -160,6 +160,35 @@ class GraphSet:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
         )
 
+    def take(self, index: Tensor) -> GraphSet:
+        """A set of some graphs alone, in the given order; nothing of the others is in it.
+
+        Node features stay as they are in this set (a one-hot degree keeps its columns).
+
+        Args:
+            index: as for :meth:`batch`.
+
+        Returns:
+            The smaller set, with the same classes.
+
+        Raises:
+            InputError: as :meth:`batch`.
+
+        Example:
+            >>> from gcl_hard.graphs.datasets import load
+            >>> load("MUTAG", download=False).take(torch.tensor([5, 0])).node_ptr
+            tensor([ 0, 28, 45])
+        """
+        chosen = self.batch(index)
+        ptrs = [
+            torch.cat([sizes.new_zeros(1), sizes[index.cpu()].cumsum(0)]) for sizes in self._sizes
+        ]
+        node_ptr, edge_ptr = (ptr.to(self.y.device) for ptr in ptrs)
+        return replace(
+            self, x=chosen.x, edge_index=chosen.edge_index, y=chosen.y, node_ptr=node_ptr,
+            edge_ptr=edge_ptr, edge_attr=chosen.edge_attr,
+        )  # fmt: skip
+
     def standardised_on(self, index: Tensor) -> GraphSet:
         """The set with degree scalars standardised over some graphs only (an inductive fold).
 

@@ -6,8 +6,8 @@ import copy
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,19 @@ OnEpoch = Callable[[int, Sequence[int], Sequence[float]], None]
 
 
 PRECISIONS = {"32-true": torch.float32, "64-true": torch.float64}
+
+
+class Look(NamedTuple):
+    """Members that are looked at while they train, and may go no further.
+
+    Attributes:
+        epochs: of each member, those after which it is looked at.
+        see: called with the epoch and, by member, models as they are then; gives the members
+            that leave.
+    """
+
+    epochs: Sequence[Container[int]]
+    see: Callable[[int, Mapping[int, nn.Module]], Collection[int]]
 
 
 class Population(Protocol):
@@ -59,6 +72,7 @@ def train_population(
     *,
     on_epoch: OnEpoch | None = None,
     settings: Sequence[str] = (),
+    look: Look | None = None,
 ) -> list[list[float] | DivergenceError]:
     """Train all members in place.
 
@@ -71,9 +85,10 @@ def train_population(
         optimisation: how, of all members or of each.
         on_epoch: called as an epoch ends.
         settings: what each member is, for the message when it diverges.
+        look: when members are looked at, and by whom.
 
     Returns:
-        Of each member its mean loss per epoch, nats, or why it stopped.
+        Of each member its mean loss per epoch that it trained, nats, or why it stopped.
 
     Raises:
         InputError: for another number of optimisations than of members, or a precision that
@@ -96,7 +111,7 @@ def train_population(
     for model in population.models:
         model.train()
     if population.alone is not None:
-        return _one_by_one(population, each, names, on_epoch)
+        return _one_by_one(population, each, names, on_epoch, look)
     dtype = next(population.models[0].parameters()).dtype
     for one in each:
         if PRECISIONS.get(one.precision) != dtype or one.accumulate != 1:
@@ -105,7 +120,7 @@ def train_population(
                 f"are in, {dtype}, got {one.precision} and accumulate {one.accumulate}"
             )
     with memory_for(lambda: f"out of memory with {n} models side by side: train fewer at a time"):
-        return _SideBySide(copy.copy(population), each, names).train(on_epoch)
+        return _SideBySide(copy.copy(population), each, names).train(on_epoch, look)
 
 
 def seconds_per_step(population: Population, optimisation: Optimisation, steps: int = 3) -> float:
@@ -144,12 +159,14 @@ class _SideBySide:
         self.stacked = Stacked(population.models)
         self.adam = Adam(self.stacked, [(o.lr, o.weight_decay) for o in optimisations])
 
-    def train(self, on_epoch: OnEpoch | None) -> list[list[float] | DivergenceError]:
+    def train(
+        self, on_epoch: OnEpoch | None, look: Look | None
+    ) -> list[list[float] | DivergenceError]:
         for epoch in range(1, max(o.epochs for o in self.optimisations) + 1):
             if not self.members:
                 break
             self._train_epoch(epoch)
-            self._end_epoch(epoch, on_epoch)
+            self._end_epoch(epoch, on_epoch, look)
         return self.results
 
     def begin(self, epoch: int) -> None:
@@ -171,24 +188,35 @@ class _SideBySide:
         found = [self.step(batch) for batch in self.population.batches(epoch)]
         self.losses = torch.stack(found).float().cpu()
 
-    def _end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> None:
-        means, staying, seen = [], [], []
+    def _end_epoch(self, epoch: int, on_epoch: OnEpoch | None, look: Look | None) -> None:
+        means: dict[int, float] = {}
+        looked: dict[int, nn.Module] = {}
         for row, member in enumerate(self.members):
-            result = self.results[member]
+            result, model = self.results[member], self.population.models[row]
             assert isinstance(result, list)
             try:
                 result.append(mean_loss(self.losses[:, row], epoch, self.names[member]))
             except DivergenceError as error:
                 self.results[member] = error
                 continue
-            means.append(result[-1])
-            seen.append(member)
-            if epoch < self.optimisations[member].epochs:
-                staying.append(row)
-            else:
-                self.stacked.write_back(row, self.population.models[row])
+            means[member] = result[-1]
+            if look is not None and epoch in look.epochs[member]:
+                looked[member] = model
+            if member in looked or epoch == self.optimisations[member].epochs:
+                self.stacked.write_back(row, model)
         if on_epoch is not None:
-            on_epoch(epoch, seen, means)
+            on_epoch(epoch, list(means), list(means.values()))
+        leaving = look.see(epoch, looked) if look is not None and looked else ()
+        self._keep([
+            row
+            for row, member in enumerate(self.members)
+            if member in means
+            and member not in leaving
+            and epoch < self.optimisations[member].epochs
+        ])  # fmt: skip
+
+    def _keep(self, staying: list[int]) -> None:
+        """Go on with some of the rows."""
         if len(staying) < len(self.members):
             self.members = [self.members[row] for row in staying]
             if staying:
@@ -196,11 +224,16 @@ class _SideBySide:
                 self.adam.keep(staying)
 
 
+class _Leaves(Exception):  # noqa: N818
+    """A member that was looked at goes no further."""
+
+
 def _one_by_one(
     population: Population,
     optimisations: list[Optimisation],
     names: list[str],
     on_epoch: OnEpoch | None,
+    look: Look | None,
 ) -> list[list[float] | DivergenceError]:
     if len(names) > 1:
         warnings.warn(
@@ -208,21 +241,30 @@ def _one_by_one(
         )
     results: list[list[float] | DivergenceError] = []
     for m, (model, optimisation) in enumerate(zip(population.models, optimisations, strict=True)):
+        losses: list[float] = []
 
-        def told(epoch: int, loss: float, m: int = m) -> None:
+        def told(
+            epoch: int, loss: float, m: int = m, losses: list[float] = losses,
+            model: nn.Module = model,
+        ) -> None:  # fmt: skip
+            losses.append(loss)
             if on_epoch is not None:
                 on_epoch(epoch, [m], [loss])
+            if look is not None and epoch in look.epochs[m] and m in look.see(epoch, {m: model}):
+                raise _Leaves
 
         def batches(epoch: int, m: int = m) -> Iterable[Any]:
             return population.batches_of(m, epoch)
 
         device = next(model.parameters()).device
         try:
-            results.append(
-                train(model, batches, optimisation, device=device, on_epoch=told, setting=names[m])
-            )
+            train(model, batches, optimisation, device=device, on_epoch=told, setting=names[m])
         except DivergenceError as error:
             results.append(error)
+            continue
+        except _Leaves:
+            pass
+        results.append(losses)
     return results
 
 

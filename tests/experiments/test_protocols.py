@@ -18,12 +18,13 @@ from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
 from gcl_hard.experiments import graph_seeds, protocols
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.protocols import build, fit
+from gcl_hard.experiments.protocols import build
 from gcl_hard.experiments.side_by_side import Encoder, Result, Trained
 from gcl_hard.graphs import GraphSet, Population, load
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.methods import METHODS
 from gcl_hard.training.population import train_population
+from tests.reference.one_by_one import fit
 
 CONTRASTS = ("local-global", "two-view")
 

@@ -1,0 +1,88 @@
+"""What is seen of a search while it goes on: trials, the best score, the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gcl_hard.tuning.search import Tally
+from gcl_hard.tuning.words import settings_in_words
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from rich.console import Console
+    from rich.progress import Progress
+
+
+class Board:
+    """A bar for each study, and a line whenever a better trial is found.
+
+    Args:
+        bars: to draw on.
+        console: to print on.
+        studies: in their order.
+        asked: trials of each.
+    """
+
+    def __init__(
+        self, bars: Progress, console: Console, studies: Sequence[Study], asked: int
+    ) -> None:
+        self._bars, self._console, self._studies, self._asked = bars, console, studies, asked
+        self._best: list[float | None] = []
+        self._tasks = []
+        for study in studies:
+            tally = Tally.of(study.get_trials(deepcopy=False))
+            self._best.append(tally.best)
+            self._tasks.append(
+                bars.add_task(self._text(study, tally), total=asked, completed=tally.finished)
+            )
+            if tally.finished:
+                console.print(
+                    f"{study.study_name}: {tally.finished} of {asked} trials were done before",
+                    style="dim", highlight=False,
+                )  # fmt: skip
+
+    def move(self, k: int, tally: Tally, under_way: float = 0.0) -> None:
+        """The k-th study has come so far.
+
+        Args:
+            k: which.
+            tally: trials that have ended.
+            under_way: how many trials' worth of work is done of those that run.
+        """
+        study, known = self._studies[k], self._best[k]
+        if tally.best is not None and (known is None or tally.best > known):
+            self._best[k] = tally.best
+            best = study.best_trial
+            self._console.print(
+                f"{study.study_name} trial {best.number}: {tally.best:.2f} % inside, the best of "
+                f"{tally.finished} ({settings_in_words(best.params)})",
+                highlight=False,
+            )
+        done = min(tally.finished + under_way, self._asked)
+        self._bars.update(self._tasks[k], completed=done, description=self._text(study, tally))
+
+    def _text(self, study: Study, tally: Tally) -> str:
+        best = "" if tally.best is None else f", best {tally.best:.1f} % inside"
+        failed = f", {tally.failures.total()} failed" if tally.failures else ""
+        return f"{study.study_name}: {tally.finished} of {self._asked} trials{best}{failed}"
+
+
+@contextmanager
+def board(console: Console, studies: Sequence[Study], asked: int) -> Iterator[Board]:
+    """A board on a console while a search goes on; arguments as of :class:`Board`."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"),
+        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=300) as bars:
+        yield Board(bars, console, studies, asked)

@@ -1,0 +1,273 @@
+"""Graphs to search in, and graphs that the best settings are scored on once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gcl_hard.errors import DivergenceError, GclHardError, OutOfMemory
+from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
+from gcl_hard.experiments import machine, protocols
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
+from gcl_hard.graphs import GraphSet
+from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.tuning.part import Candidate, Inner, Local, Maker, Score, Watch
+
+OUTER_SHARE = 0.3
+"""Of the graphs, held out of a search that is one study."""
+
+
+@dataclass(eq=False)
+class _Run:
+    """A candidate on its way through the inner folds."""
+
+    candidate: Candidate
+    cell: GraphCell
+    accuracies: list[float] = field(default_factory=list)
+    error: GclHardError | None = None
+    left: bool = False
+    seconds: float = 0.0
+
+    @property
+    def goes_on(self) -> bool:
+        return self.error is None and not self.left
+
+    def told(self, watch: Watch, step: int, accuracy: float) -> None:
+        self.left = not watch.report(self.candidate.number, step, accuracy)
+
+    def score(self) -> Score:
+        mean = float(np.mean(self.accuracies)) if self.goes_on else None
+        return Score(self.candidate.number, mean, self.error, self.seconds)
+
+
+class GraphPart:
+    """Graphs that a search may see, whole; methods as in ``Part``.
+
+    Args:
+        graphs: on the device to train on.
+        local: the machine.
+        make: makes an encoder of the user's own.
+        on_test_folds: whether scores are those of the protocol ``paper``: encoders see all
+            graphs, and accuracy is that of the test folds of its cross-validation.
+    """
+
+    def __init__(
+        self,
+        graphs: GraphSet,
+        local: Local,
+        *,
+        make: Maker | None = None,
+        on_test_folds: bool = False,
+    ) -> None:
+        self.graphs, self._local, self._make = graphs, local, make
+        self._on_test_folds = on_test_folds
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """int64 [G]."""
+        found: NDArray[np.int64] = self.graphs.y.cpu().numpy()
+        return found
+
+    def n_scored(self, inner: Inner) -> int:
+        """Graphs that an inner score is over."""
+        if self._on_test_folds:
+            return self.graphs.n_graphs
+        return sum(len(fold.test) for fold in inner.split(self.labels))
+
+    def scores(
+        self, candidates: Sequence[Candidate], inner: Inner, watch: Watch
+    ) -> Iterator[Score]:
+        """Train candidates side by side, fold after fold."""
+        runs = [_Run(one, cast("GraphCell", one.cell)) for one in candidates]
+        folds = [None] if self._on_test_folds else inner.split(self.labels)
+        for k, fold in enumerate(folds):
+            going = [run for run in runs if run.goes_on]
+            for group in self._groups(going):
+                self._train(group, inner, (k, len(folds)), fold, watch)
+            for run in going:
+                if inner.steps == "folds" and run.goes_on:
+                    run.told(watch, k, run.accuracies[-1])
+            yield from (run.score() for run in going if not run.goes_on)
+        yield from (run.score() for run in runs if run.goes_on)
+
+    def _groups(self, runs: Sequence[_Run]) -> list[list[_Run]]:
+        """Those together that can share their steps."""
+        groups: dict[object, list[_Run]] = {}
+        for run in runs:
+            shared = run.cell.together if self._make is None else None
+            groups.setdefault(run if shared is None else shared, []).append(run)
+        return list(groups.values())
+
+    def _train(
+        self,
+        group: list[_Run],
+        inner: Inner,
+        place: tuple[int, int],
+        fold: Fold | None,
+        watch: Watch,
+    ) -> None:
+        """Train one fold of candidates and score it."""
+        self._use_threads(group[0].cell)
+        k, n_folds = place
+        encoders = [
+            encoder_of(run.candidate, self.graphs, self._make, (inner.seed, k), fold,
+                       looks=inner.looks(run.cell.epochs))
+            for run in group
+        ]  # fmt: skip
+        trained: dict[_Run, GraphModel] = {}
+
+        def told(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
+            for run in (group[n] for n in of):
+                watch.progress(run.candidate.number, (k + epoch / run.cell.epochs) / n_folds)
+
+        def see(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
+            looked = {group[n]: model for n, model in models.items()}
+            for run, accuracy in self._score(looked, inner.seed, fold).items():
+                run.told(watch, epoch, accuracy)
+            return [n for n in models if not group[n].goes_on]
+
+        try:
+            for result in train_encoders(
+                encoders, self.graphs, size=self._local.members, on_epoch=told, see=see
+            ):
+                run = group[result.number]
+                run.seconds += result.seconds
+                if isinstance(result.trained, Trained):
+                    trained[run] = result.trained.model
+                else:
+                    run.error = run.error or result.trained
+        except OutOfMemory as error:
+            for run in group:
+                run.error = run.error or (None if run in trained else error)
+        done = {run: model for run, model in trained.items() if run.goes_on}
+        for run, accuracy in self._score(done, inner.seed, fold).items():
+            run.accuracies.append(accuracy)
+
+    def _score(
+        self, models: Mapping[_Run, GraphModel], seed: int, fold: Fold | None
+    ) -> dict[_Run, float]:
+        """Accuracies in percent; a model without finite embeddings has failed."""
+        embedded: dict[_Run, NDArray[np.float64]] = {}
+        for run, model in models.items():
+            try:
+                embedded[run] = protocols.embeddings(model, self.graphs, run.cell, seed)
+            except DivergenceError as error:
+                run.error = error
+        score = partial(accuracy_of, labels=self.labels, seed=seed, fold=fold)
+        with ThreadPoolExecutor(self._local.threads or self._local.cores) as pool:
+            cells = [run.cell for run in embedded]
+            return dict(zip(embedded, pool.map(score, embedded.values(), cells), strict=True))
+
+    def _use_threads(self, cell: GraphCell) -> None:
+        nodes = self.graphs.n_nodes / self.graphs.n_graphs
+        nodes *= min(cell.batch_size, self.graphs.n_graphs)
+        machine.use_threads(self._local.threads, nodes, cell.dim * cell.layers, self._local.cores)
+
+
+class GraphOuter:
+    """Graphs cut in two; methods as in ``Outer``.
+
+    Args:
+        graphs: the whole set, on the device to train on.
+        fold: the graphs to search in, and those to score on.
+        local: the machine.
+        make: makes an encoder of the user's own.
+    """
+
+    def __init__(
+        self, graphs: GraphSet, fold: Fold, local: Local, make: Maker | None = None
+    ) -> None:
+        self._graphs, self._fold, self._make = graphs, fold, make
+        self.part = GraphPart(graphs.take(torch.from_numpy(fold.train)), local, make=make)
+        self.n_test = len(fold.test)
+
+    def score(self, candidate: Candidate, seed: int) -> float:
+        """Train on all graphs of the part, C of the SVM chosen inside it; score on the others."""
+        graphs = self._graphs
+        encoder = encoder_of(candidate, graphs, self._make, (seed, 0), self._fold)
+        (result,) = train_encoders([encoder], graphs)
+        if isinstance(result.trained, DivergenceError):
+            raise result.trained
+        cell = encoder.cell
+        z = protocols.embeddings(result.trained.model, graphs, cell, seed)
+        return accuracy_of(z, cell, labels=graphs.y.cpu().numpy(), seed=seed, fold=self._fold)
+
+
+class GraphPaper:
+    """All graphs, for settings chosen on the test folds as the paper does; as in ``Outer``."""
+
+    def __init__(self, graphs: GraphSet, local: Local, make: Maker | None = None) -> None:
+        self.part = GraphPart(graphs, local, make=make, on_test_folds=True)
+        self.n_test = 0
+
+    def score(self, candidate: Candidate, seed: int) -> None:
+        """Nothing is left to score on."""
+
+
+def cut(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
+    """The outer parts of a search.
+
+    Args:
+        graphs: the whole set.
+        n_folds: 1 for a stratified hold-out of 30 %, else of a stratified cross-validation.
+        seed: of the split.
+
+    Raises:
+        InputError: for a class that is too small.
+    """
+    labels = graphs.y.cpu().numpy()
+    if n_folds == 1:
+        ids = np.arange(len(labels))
+        return [inner_holdout(ids, labels, seed=seed, fraction=OUTER_SHARE)]
+    return outer_folds(labels, seed=seed, n_folds=n_folds)
+
+
+def encoder_of(
+    candidate: Candidate,
+    graphs: GraphSet,
+    make: Maker | None,
+    seeds: tuple[int, int],
+    fold: Fold | None,
+    *,
+    looks: Sequence[int] = (),
+) -> Encoder:
+    """A candidate's encoder; with a fold it sees that fold's training graphs alone.
+
+    Args:
+        candidate: the settings.
+        graphs: with everything that the fold names.
+        make: makes an encoder of the user's own.
+        seeds: of the weights: a seed and a number beside it.
+        fold: what it is trained on, None for all graphs.
+        looks: epochs after which it is looked at.
+    """
+    cell, (seed, k) = cast("GraphCell", candidate.cell), seeds
+    own = None if make is None else partial(make, **candidate.encoder)
+    if fold is None:
+        return Encoder(cell, graphs, seed, k, make=own, looks=looks)
+    return Encoder.of_fold(cell, graphs, seed, k, fold, make=own, looks=looks)
+
+
+def accuracy_of(
+    z: NDArray[np.float64],
+    cell: GraphCell,
+    *,
+    labels: NDArray[np.int64],
+    seed: int,
+    fold: Fold | None,
+) -> float:
+    """Accuracy in percent of an SVM: on a fold's test part, or by the cell's cross-validation."""
+    if fold is None:
+        scored = svm_cross_validation(
+            z, labels, seed=seed, n_folds=cell.folds, standardise=cell.standardise
+        )
+        return 100 * scored.accuracy
+    return 100 * svm_fold(z, labels, fold, standardise=cell.standardise, seed=seed).accuracy

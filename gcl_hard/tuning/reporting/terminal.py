@@ -1,0 +1,50 @@
+"""What a search found, on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gcl_hard.tuning.reporting.numbers import chosen_on_test, numbers
+from gcl_hard.tuning.search import Tally
+from gcl_hard.tuning.words import settings_in_words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gcl_hard.tuning.outcome import Finding, Outcome
+
+
+def drawing(outcome: Outcome) -> RenderableType:
+    """The best settings and the numbers, each with what it means.
+
+    Args:
+        outcome: of a search.
+
+    Returns:
+        What a rich console prints.
+    """
+    from rich.console import Group
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for finding in outcome.findings:
+        table.add_row(finding.study.study_name, _found(finding))
+    for number in numbers(outcome):
+        table.add_row(f"{number.name} {number.value.split(' (')[0]}", number.meaning)
+    warning = chosen_on_test(outcome)
+    return Group(table, *([f"[bold yellow]{warning}[/]"] if warning else []))
+
+
+def _found(finding: Finding) -> str:
+    tally = Tally.of(finding.study.get_trials(deepcopy=False))
+    failed = "; ".join(f"{n} x {reason}" for reason, n in tally.failures.most_common())
+    counts = f"{tally.complete} complete, {tally.pruned} pruned"
+    counts += f", {tally.failures.total()} failed ({failed})" if failed else ""
+    outer = "" if finding.outer is None else f", {finding.outer:.1f} % outside"
+    best = settings_in_words(finding.best.params)
+    return (
+        f"trial {finding.best.number} of {counts}: {best}; "
+        f"{finding.inner:.1f} % inside{outer}"
+    )  # fmt: skip
