@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gcl_hard.tuning.reporting.words import settings
 from gcl_hard.tuning.search import Tally
-from gcl_hard.tuning.words import settings_in_words
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -23,12 +23,14 @@ class Board:
         console: to print on.
         studies: in their order.
         asked: trials of each.
+        where: trials are scored: "inside" the outer parts, or "on the test folds".
     """
 
     def __init__(
-        self, bars: Progress, console: Console, studies: Sequence[Study], asked: int
+        self, bars: Progress, console: Console, studies: Sequence[Study], asked: int, where: str
     ) -> None:
-        self._bars, self._console, self._studies, self._asked = bars, console, studies, asked
+        self._bars, self._console, self._studies = bars, console, studies
+        self._asked, self._where = asked, where
         self._best: list[float | None] = []
         self._tasks = []
         for study in studies:
@@ -55,22 +57,21 @@ class Board:
         if tally.best is not None and (known is None or tally.best > known):
             self._best[k] = tally.best
             best = study.best_trial
-            self._console.print(
-                f"{study.study_name} trial {best.number}: {tally.best:.2f} % inside, the best of "
-                f"{tally.finished} ({settings_in_words(best.params)})",
-                highlight=False,
-            )
+            found = f"{study.study_name} trial {best.number}: {tally.best:.2f} % {self._where}"
+            line = f"{found}, the best of {tally.finished} ({settings(best.params)})"
+            self._console.print(line, highlight=False)
         done = min(tally.finished + under_way, self._asked)
         self._bars.update(self._tasks[k], completed=done, description=self._text(study, tally))
 
     def _text(self, study: Study, tally: Tally) -> str:
-        best = "" if tally.best is None else f", best {tally.best:.1f} % inside"
+        best = "" if tally.best is None else f", best {tally.best:.1f} % {self._where}"
         failed = f", {tally.failures.total()} failed" if tally.failures else ""
-        return f"{study.study_name}: {tally.finished} of {self._asked} trials{best}{failed}"
+        count = f"{tally.finished} of {self._asked} trials, {tally.running} under way"
+        return f"{study.study_name}: {count}{best}{failed}"
 
 
 @contextmanager
-def board(console: Console, studies: Sequence[Study], asked: int) -> Iterator[Board]:
+def board(console: Console, studies: Sequence[Study], asked: int, where: str) -> Iterator[Board]:
     """A board on a console while a search goes on; arguments as of :class:`Board`."""
     from rich.progress import (
         BarColumn,
@@ -85,4 +86,4 @@ def board(console: Console, studies: Sequence[Study], asked: int) -> Iterator[Bo
         TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True, speed_estimate_period=300) as bars:
-        yield Board(bars, console, studies, asked)
+        yield Board(bars, console, studies, asked, where)

@@ -148,7 +148,7 @@ class TuneOptions:
         if self.base.alone.together is None or self.encoder is not None:
             return 1  # they train one by one: a crash loses one
         share = 8 if device == "cpu" else 4  # a sampler learns between batches
-        return max(1, min(self.trials // (share * self.workers), MOST.get(device, 1)))
+        return max(1, min(self.trials // share, MOST.get(device, 1)))
 
 
 SEARCH: list[tuple[str, Any, Any, str]] = [

@@ -84,12 +84,14 @@ class Local:
         cores: that this process may use.
         threads: of it, None to choose.
         members: encoders side by side, None to choose.
+        batch: trials that are asked for at once.
     """
 
     device: torch.device
     cores: int = 1
     threads: int | None = None
     members: int | None = None
+    batch: int = 1
 
 
 class Watch(Protocol):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optuna import Study
 
 from gcl_hard.experiments.records import check_writable, write_json
-from gcl_hard.tuning.board import Board, board
+from gcl_hard.tuning.board import board
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.outcome import Outcome, find
 from gcl_hard.tuning.search import Search, Tally
@@ -57,25 +59,27 @@ def run(options: TuneOptions, console: Console) -> tuple[Outcome, Path]:
 
 def _search(found: Setup, studies: list[Study], console: Console) -> None:
     options = found.options
-    with board(console, studies, options.trials) as shown:
+    where = "on the test folds" if found.cell.protocol == "paper" else "inside"
+    with board(console, studies, options.trials, where) as shown:
         if options.workers > 1:
             in_processes(options, studies, shown)
             return
         for k in range(len(studies)):
-            worker(found, studies, k, shown).run()
+            worker(found, studies, k, shown.move).run()
 
 
-def worker(found: Setup, studies: list[Study], k: int, shown: Board | None = None) -> Search:
-    """This process as a worker of the k-th study."""
+def worker(
+    found: Setup,
+    studies: Sequence[Study],
+    k: int,
+    moved: Callable[[int, Tally, float], None] = lambda k, tally, under_way: None,
+) -> Search:
+    """This process as a worker of the k-th study; ``moved`` is called with k and the progress."""
     options = found.options
-
-    def moved(tally: Tally, under_way: float) -> None:
-        if shown is not None:
-            shown.move(k, tally, under_way)
-
     return Search(
         studies[k], options.space, options.base, found.outers[k].part, options.inner,
-        options.trials, options.batch_on(found.local.device.type), moved,
+        options.trials, options.batch_on(found.local.device.type), options.workers,
+        partial(moved, k),
     )  # fmt: skip
 
 

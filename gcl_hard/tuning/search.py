@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections import Counter
@@ -95,6 +96,7 @@ class Search:
         inner: how trials are scored.
         trials: that the study shall have, complete or pruned, of all workers.
         batch: asked for at once.
+        peers: workers of this command; they share what is left in the end.
         on_move: progress.
     """
 
@@ -105,6 +107,7 @@ class Search:
     inner: Inner
     trials: int
     batch: int
+    peers: int = 1
     on_move: OnMove = _nothing
     _shares: dict[int, float] = field(default_factory=dict)
     _tally: Tally = field(default_factory=lambda: Tally.of([]))
@@ -122,7 +125,8 @@ class Search:
                 self.on_move(self._tally, sum(self._shares.values()))
                 if self._tally.over(self.trials):
                     return self._tally
-                n = min(self.batch, self.trials - self._tally.finished - self._tally.running)
+                left = self.trials - self._tally.finished - self._tally.running
+                n = min(self.batch, math.ceil(left / self.peers))
                 if n <= 0:
                     time.sleep(PAUSE)  # others are at the rest; should they die, it is ours
                     continue

@@ -107,7 +107,6 @@ class Setup:
             "outer": outer_in_words(options),
             "space": options.space_name,
             "dimensions": space_in_words(options),
-            "settings": self.cell.changed(),
             "device": machine.device_name(self.local.device),
             "n_inner_test": outer.part.n_scored(options.inner),
             "n_outer_test": outer.n_test or None,
@@ -127,13 +126,7 @@ def setup(options: TuneOptions, *, share: int = 1) -> Setup:
         InputError: if the data cannot be had or cut.
     """
     device = machine.choose_device(options.device)
-    threads = options.threads
-    local = Local(
-        device,
-        cores=max(1, machine.available_cores() // share),
-        threads=None if threads is None else max(1, threads // share),
-        members=1 if options.batch == 1 else None,
-    )
+    local = _local(options, device, share)
     cell = options.base.alone
     if options.graphs is None:
         name = backend_of(cell).canonical_name(cell.dataset)
@@ -146,6 +139,16 @@ def setup(options: TuneOptions, *, share: int = 1) -> Setup:
     for outer in outers:
         outer.part.n_scored(options.inner)  # refuses a class that is too small
     return Setup(options, local, digest, outers)
+
+
+def _local(options: TuneOptions, device: torch.device, share: int) -> Local:
+    return Local(
+        device,
+        cores=max(1, machine.available_cores() // share),
+        threads=None if options.threads is None else max(1, options.threads // share),
+        members=1 if options.batch == 1 else None,
+        batch=options.batch_on(device.type),
+    )
 
 
 def _data(options: TuneOptions, device: torch.device) -> tuple[Any, str]:

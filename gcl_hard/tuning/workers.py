@@ -8,8 +8,9 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import SpawnContext
+from multiprocessing.synchronize import Event
+from types import FrameType
 
 from optuna import Study
 
@@ -34,27 +35,48 @@ def in_processes(options: TuneOptions, studies: Sequence[Study], shown: Board) -
     Raises:
         GclHardError: if all workers ended before the studies had.
     """
+    if _show(options, studies, shown):
+        return
     context = multiprocessing.get_context("spawn")
-    hands = [
-        context.Process(target=_work, args=(options,), name=f"worker {k + 1}", daemon=True)
-        for k in range(options.workers)
-    ]
-    for hand in hands:
-        hand.start()
+    hands = [_Hand(context, options, f"worker {k + 1}") for k in range(options.workers)]
+    over = False
     try:
-        while not _show(options, studies, shown):
-            if not any(hand.is_alive() for hand in hands):
-                if _show(options, studies, shown):
-                    break
-                raise GclHardError(
-                    f"all {len(hands)} workers ended before the search ({_ends(hands)}); the same "
-                    f"command goes on with it"
-                )
+        while not over:
             time.sleep(LOOK)
+            working = any(hand.process.is_alive() for hand in hands)
+            over = _show(options, studies, shown)
+            if not over and not working:
+                how = _ends(hands) or "without an error"
+                raise GclHardError(
+                    f"all {len(hands)} workers ended before the search ({how}); the same command "
+                    f"goes on with it"
+                )
     finally:
-        _end(hands)
-    if any(hand.exitcode for hand in hands):
-        print(f"note: {_ends(hands)}; others did its trials again", file=sys.stderr)
+        dead = _ends(hands)
+        for hand in hands:
+            hand.end(at_once=not over)
+    if dead:
+        print(f"note: {dead}; others did its trials again", file=sys.stderr)
+
+
+class _Hand:
+    """A worker process."""
+
+    def __init__(self, context: SpawnContext, options: TuneOptions, name: str) -> None:
+        self._begun = context.Event()
+        self.process = context.Process(
+            target=_work, args=(options, self._begun), name=name, daemon=True
+        )
+        self.process.start()
+
+    def end(self, *, at_once: bool) -> None:
+        """Wait until it has ended, or has given its trials back."""
+        if not at_once and self._begun.is_set():
+            self.process.join(PATIENCE)
+        self.process.terminate()
+        self.process.join(PATIENCE)
+        self.process.kill()
+        self.process.join()
 
 
 def _show(options: TuneOptions, studies: Sequence[Study], shown: Board) -> bool:
@@ -67,39 +89,44 @@ def _show(options: TuneOptions, studies: Sequence[Study], shown: Board) -> bool:
     return over
 
 
-def _ends(hands: Sequence[SpawnProcess]) -> str:
+def _ends(hands: Sequence[_Hand]) -> str:
+    """Of those that did not end well, how."""
     said = []
     for hand in hands:
-        code = hand.exitcode
+        code = hand.process.exitcode
         if code:
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-            said.append(f"{hand.name} ended {how}")
-    return ", ".join(said) or "without an error"
+            said.append(f"{hand.process.name} ended {how}")
+    return ", ".join(said)
 
 
-def _end(hands: Sequence[SpawnProcess]) -> None:
-    """Wait for those that end by themselves, and end the others."""
-    until = time.monotonic() + PATIENCE
-    for hand in hands:
-        hand.join(max(0.0, until - time.monotonic()))
-        if hand.is_alive():
-            hand.terminate()
-            hand.join()
-
-
-def _work(options: TuneOptions) -> None:
-    """A worker process."""
+def _work(options: TuneOptions, begun: Event) -> None:
+    """A worker process; it ends with the one that began it."""
     from gcl_hard.tuning.run import worker
     from gcl_hard.tuning.setup import setup
 
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the first tells the others
+    signal.signal(signal.SIGTERM, _stop)
     try:
-        found = setup(replace(options, workers=options.workers), share=options.workers)
+        found = setup(options, share=options.workers)
         studies = found.join()
+        begun.set()
         for k in range(len(studies)):
-            worker(found, studies, k).run()
+            worker(found, studies, k, _orphan).run()
     except GclHardError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(STOPPED)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _orphan(k: int, tally: Tally, under_way: float) -> None:
+    """Nobody waits for a worker whose command was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 ACCURACY = "inner accuracy, %"
@@ -63,3 +64,13 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def settings(params: Mapping[str, Any]) -> str:
+    """A trial's settings in a line.
+
+    Example:
+        >>> settings({"beta": 2.0, "lr": 0.001})
+        'β 2, learning rate 0.001'
+    """
+    return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())

@@ -1,0 +1,161 @@
+"""Searches: batched against one by one, two workers against one, and what a trial costs besides.
+
+Run: python benchmarks/tuning.py [--data-dir DIR] [--device cpu] [--pairs 5] [--trials 32]
+     [--out results.csv] [--quick]
+
+Searched are β and the learning rate of hscl, at 50 epochs a trial. Settings are drawn at random by
+the number of a trial, so that contenders train the same ones. What is timed are
+
+- whole studies in this process, reading the data, storing in a new SQLite file, training and
+  scoring; imports are left out. *Batched* asks for as many trials at once as the command does, *one
+  by one* for one. *Scoring* is the share of a batched study that is spent in embeddings and SVMs;
+- whole commands, ``--workers 2 --threads 2`` against ``--workers 1 --threads 1``, each with the
+  batch that it chooses. *Command* has all in it: imports, the workers' start, and the best trial
+  scored on the outer part by one process. *Trials* has none of that: it is from the first one's
+  start to the last one's end, by the times in the storage, so start-up need not be subtracted;
+- trials whose scores take no time, sampled by TPE, stored in SQLite or a journal, without a pruner
+  or with five intermediate scores that the median pruner looks at; a study's seconds by its trials.
+
+On a CUDA device, the first of these only. Files are written to the folder of ``TMPDIR``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pairs import Table, Values, ratios
+from population import loaded
+from tuning_cases import EPOCHS, Case, Searched, overhead, whole_search, whole_study
+
+from gcl_hard.tuning.part import REPORTS
+from gcl_hard.tuning.samplers import STARTUP
+
+DATASETS = ("PTC_MR", "MUTAG")
+STORAGES = {"SQLite": ".db", "journal": ".journal"}
+BATCHES = (1, 8)
+TRIAL = 10.0
+"""Seconds of a trial that its overhead is compared with."""
+AIMS = {"cpu": 1.5, "cuda": 10.0}
+"""Batched against one by one."""
+BATCHED, ALONE = "batched", "one by one"
+RESULTS = Path(__file__).parent / "results"
+QUICK_TRIALS, QUICK_FEW = 16, 4
+"""The fewest of which the command asks for more than one at once on a CPU; where that is of no
+matter."""
+
+
+def check_same(one: Searched, other: Searched) -> None:
+    """Both trained the same."""
+    assert one.trials == other.trials, "the contenders' trials have other settings"
+
+
+def time_batches(table: Table, case: Case, pairs: int) -> float:
+    """Trials an hour, A B A B ...; returns the worst ratio."""
+    contenders = {ALONE: ("--batch=1",), BATCHED: ()}
+    for flags in contenders.values():
+        whole_study(replace(case, trials=2, epochs=1), *flags)  # imports, kernels
+    found: dict[str, list[Searched]] = {name: [] for name in contenders}
+    for _ in range(pairs):
+        for name, flags in contenders.items():
+            found[name].append(whole_study(case, *flags))
+        check_same(found[ALONE][-1], found[BATCHED][-1])
+    seconds = {name: [one.seconds for one in runs] for name, runs in found.items()}
+    rates = {n: [3600 * case.trials / each for each in s] for n, s in seconds.items()}
+    table.add(str(case), rates, unit="trials an hour")
+    compared = ratios(seconds, [(ALONE, BATCHED)])
+    table.add(str(case), compared)
+    (against_alone,) = compared.values()
+    batched = found[BATCHED]
+    table.add(str(case), {"trials at once": [float(one.batch) for one in batched]}, unit="trials")
+    shares = [100 * one.scoring / one.seconds for one in batched]
+    table.add(str(case), {f"scoring, {BATCHED}": shares}, unit="%")
+    return min(against_alone)
+
+
+def time_workers(table: Table, case: Case, pairs: int) -> float:
+    """Seconds of commands and of their trials, A B A B ...; returns the trials' worst ratio."""
+    contenders = {"one worker": 1, "two workers": 2}
+    seconds: Values = {}
+    for _ in range(pairs):
+        for name, workers in contenders.items():
+            command, trials = whole_search(case, workers)
+            seconds.setdefault(f"command, {name}", []).append(command)
+            seconds.setdefault(f"trials, {name}", []).append(trials)
+    table.add(str(case), seconds)
+    one, two = contenders
+    compared = ratios(seconds, [(f"{of}, {one}", f"{of}, {two}") for of in ("command", "trials")])
+    table.add(str(case), compared)
+    return min(compared[f"trials, {one} / trials, {two}"])
+
+
+def time_overhead(table: Table, case: Case, pairs: int) -> float:
+    """Milliseconds of a trial without work, A B A B ...; returns the largest share, percent."""
+    kinds = {"a trial": 0, f"a trial, {REPORTS} reports": REPORTS}
+    contenders = [(storage, n) for storage in STORAGES for n in BATCHES]
+    seconds: dict[tuple[str, int], Values] = {one: {k: [] for k in kinds} for one in contenders}
+    overhead(replace(case, trials=STARTUP + 2), ".journal", 8, REPORTS)  # TPE's imports come late
+    for _ in range(pairs):
+        for storage, n in contenders:
+            for kind, reports in kinds.items():
+                each = overhead(case, STORAGES[storage], n, reports)
+                seconds[storage, n][kind].append(each)
+    largest = 0.0
+    for (storage, n), values in seconds.items():
+        name = f"{storage}, batch {n}"
+        table.add(name, {kind: [1e3 * s for s in all_] for kind, all_ in values.items()}, unit="ms")
+        shares = {
+            f"{kind}, of {TRIAL:.0f} s": [100 * s / TRIAL for s in all_]
+            for kind, all_ in values.items()
+        }
+        table.add(name, shares, unit="%")
+        largest = max(largest, *(max(all_) for all_ in shares.values()))
+    return largest
+
+
+def markdown(table: Table) -> Iterator[str]:
+    """All rows."""
+    yield "| case | metric | median | min | max | unit |"
+    yield "|---" * 6 + "|"
+    for _, case, metric, median, low, high, unit, _ in table.rows:
+        figures = " | ".join(f"{float(value):.3g}" for value in (median, low, high))
+        yield f"| {case} | {metric} | {figures} | {unit} |"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-dir", help="folder with NAME.zip files (GCL_HARD_DATA)")
+    parser.add_argument("--device", choices=tuple(AIMS), default="cpu")
+    parser.add_argument("--pairs", type=int, default=5, help="interleaved runs of each (5)")
+    parser.add_argument("--trials", type=int, default=32, help="of a study (32)")
+    parser.add_argument("--out", type=Path, help="CSV file (results/tuning.csv; cuda: -gpu)")
+    parser.add_argument("--quick", action="store_true", help="MUTAG alone, tiny studies, 1 pair")
+    arguments = parser.parse_args(given)
+    device, out, pairs = arguments.device, arguments.out, arguments.pairs
+    names, trials, few, epochs = DATASETS, arguments.trials, arguments.trials, EPOCHS
+    if arguments.quick:
+        pairs, names, trials, few, epochs = 1, names[1:], QUICK_TRIALS, QUICK_FEW, 1
+    elif out is None:
+        out = RESULTS / ("tuning.csv" if device == "cpu" else "tuning-gpu.csv")
+    here = [graphs.name for graphs in loaded(names, arguments.data_dir)]
+    cases = [Case(name, trials, epochs, device, arguments.data_dir) for name in here]
+    table, said = Table("tuning"), []
+    for case in cases:
+        worst = time_batches(table, case, pairs)
+        said.append(f"{case}, batched: at least {worst:.2f}; the aim is {AIMS[device]}")
+        table.write(out)
+    for case in cases if device == "cpu" else ():
+        worst = time_workers(table, replace(case, trials=few), pairs)
+        said.append(f"{case}, two workers: at least {worst:.2f}; the aim is 1.6")
+        table.write(out)
+    for case in cases[-1:] if device == "cpu" else ():
+        most = time_overhead(table, replace(case, trials=few), pairs)
+        said.append(f"overhead: at most {most:.2f} % of a trial of {TRIAL:.0f} s; the aim is 2")
+        table.write(out)
+    print("", *markdown(table), "", *said, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
