@@ -1,0 +1,350 @@
+"""Expectations, claims and losses of a batch against the paper's sums, and what must follow."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+
+import pytest
+import torch
+from torch import Tensor
+
+from gcl_hard import (
+    ContrastiveLoss,
+    Custom,
+    Exponential,
+    InputError,
+    MeanThreshold,
+    NegativeSampler,
+    Threshold,
+)
+from gcl_hard.functional.claims import assumption_1, eq17_averages, lemma_1, undefined
+from gcl_hard.functional.comparison import Comparison, compare, joined
+from gcl_hard.functional.four_losses import losses
+from gcl_hard.functional.scores import Scores, local_global_scores, log_eta, two_view_scores
+from tests.reference import theory
+
+GAMMA = 0.5
+ETAS = {  # of t = s / γ, as the paper has them
+    "none": (None, lambda t: 1.0),
+    "exp-1": (Exponential(1.0), math.exp),
+    "exp-5": (Exponential(5.0), lambda t: math.exp(5 * t)),
+    "thresh--0.25": (Threshold(-0.25), lambda t: float(t >= -0.25 / GAMMA)),
+    "thresh-0.4": (Threshold(0.4), lambda t: float(t >= 0.4 / GAMMA)),
+    "custom": (Custom(lambda t: (1 + t.exp()).log()), lambda t: 1 + math.exp(t)),
+}
+INTEGRANDS = {"infonce": math.exp, "jsd": lambda t: math.log(1 + math.exp(t))}
+DISTRIBUTIONS = ("ucl", "scl", "hucl", "hscl", "hcol")
+
+
+class Case:
+    """A batch, its table and the paper's anchors; ``tight`` draws classes together."""
+
+    def __init__(self, objective: str, seed: int, tight: float) -> None:
+        g = torch.Generator().manual_seed(seed)
+        centres = torch.randn(4, 3, generator=g, dtype=torch.float64)
+
+        def near(y: Tensor) -> Tensor:
+            return torch.randn(len(y), 3, generator=g, dtype=torch.float64) + tight * centres[y]
+
+        if objective == "infonce":
+            self.y = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])  # a class of one item
+            self.inputs = (near(self.y), near(self.y), self.y)
+            self.scores = two_view_scores(*self.inputs, temperature=GAMMA)
+            lists = [x.tolist() for x in self.inputs]
+            self.anchors = list(theory.two_view_anchors(*lists, GAMMA))
+            self.to_hardening = 1.0
+        else:
+            self.y = torch.tensor([0, 0, 1, 1, 2, 0, 1, 0])  # a graph alone in its class
+            batch = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 6, 7, 7])
+            self.inputs = (near(self.y[batch]), near(self.y), batch, self.y)
+            self.scores = local_global_scores(*self.inputs)
+            self.anchors = list(theory.local_global_anchors(*(x.tolist() for x in self.inputs)))
+            m = max(abs(t) for x in self.anchors for _, t in x.others)
+            self.to_hardening = 1 / m / GAMMA
+
+    def compare(self, name: str) -> Comparison:
+        return compare(self.scores, log_eta(self.scores, ETAS[name][0]))
+
+    def expected(self, name: str) -> list[dict]:
+        h, eta = INTEGRANDS[self.scores.objective], ETAS[name][1]
+        return [theory.five(x, lambda t: eta(t * self.to_hardening), h) for x in self.anchors]
+
+
+CASES = {
+    objective: [Case(objective, seed, tight) for seed in range(3) for tight in (0.0, 0.5, 2.0)]
+    for objective in INTEGRANDS
+}
+each_objective = pytest.mark.parametrize("objective", CASES)
+each_eta = pytest.mark.parametrize("name", ETAS)
+
+
+@each_objective
+@each_eta
+def test_alphas_and_expectations_are_the_papers(objective, name):
+    without = 0
+    for case in CASES[objective]:
+        ours = case.compare(name)
+        for i, row in enumerate(case.expected(name)):
+            for which, (alpha, mean) in row.items():
+                log_alpha = getattr(ours.log_alpha, which)[i].item()
+                log_mean = getattr(ours.log_mean, which)[i].item()
+                if mean is None:
+                    assert log_alpha == -math.inf
+                    assert math.isnan(log_mean)
+                    without += 1
+                else:
+                    assert math.exp(log_alpha) == pytest.approx(alpha, rel=1e-10)
+                    assert math.exp(log_mean) == pytest.approx(mean, rel=1e-10)
+    assert without > 0
+
+
+@each_objective
+@each_eta
+def test_claims_and_averages_are_the_papers(objective, name):
+    for case in CASES[objective]:
+        ours, rows = case.compare(name), case.expected(name)
+        claim = assumption_1(ours)
+        sides = [(row["hcol"][1], row["hscl"][1]) for row in rows]
+        both = [(a, b) for a, b in sides if a is not None and b is not None]
+        assert claim.defined.tolist() == [a is not None and b is not None for a, b in sides]
+        assert [h for h, d in zip(claim.holds, claim.defined, strict=True) if d] == [
+            a >= b for a, b in both
+        ]
+        assert not (claim.holds & ~claim.defined).any()
+        if both:
+            assert claim.fraction == sum(a >= b for a, b in both) / len(both)
+            expected = [sum(side) / len(both) for side in zip(*both, strict=True)]
+            assert eq17_averages(ours) == pytest.approx(expected, rel=1e-10)
+
+
+@each_objective
+@each_eta
+def test_losses_are_the_papers_with_one_positive_and_one_m(objective, name):
+    for case in CASES[objective]:
+        four = losses(case.compare(name))
+        rows = case.expected(name)
+        for i, (x, row) in enumerate(zip(case.anchors, rows, strict=True)):
+            for which in DISTRIBUTIONS[:4]:
+                value = getattr(four, which)[i].item()
+                mean = row[which][1]
+                if mean is None:
+                    assert math.isnan(value)
+                else:
+                    assert value == pytest.approx(theory.psi(x, mean, objective), rel=1e-10)
+            assert four.common[i] == all(row[which][1] is not None for which in DISTRIBUTIONS[:4])
+        means = four.means()
+        assert list(means) == list(DISTRIBUTIONS[:4])
+        for which, value in means.items():
+            terms = getattr(four, which)[four.common].tolist()
+            expected = sum(terms) / len(terms) if terms else math.nan
+            assert value == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["none", "exp-1", "exp-5", "custom"])
+@each_objective
+def test_means_are_those_of_the_training_loss(objective, name):
+    hardening = ETAS[name][0]
+    options = {"objective": objective, "reduction": "anchors"}
+    for case in CASES[objective]:
+        means = losses(case.compare(name)).means()
+        for which, admit, tilt in (
+            ("ucl", "others", None), ("scl", "other_labels", None),
+            ("hucl", "others", hardening), ("hscl", "other_labels", hardening),
+        ):  # fmt: skip
+            loss = ContrastiveLoss(NegativeSampler(admit, tilt), **options)
+            of = loss if objective == "infonce" else loss.local_global
+            assert means[which] == pytest.approx(of(*case.inputs).item(), rel=1e-10)
+
+
+@each_objective
+@pytest.mark.parametrize("name", [*ETAS, "mean"])
+def test_lemma_1_holds_at_an_anchor_iff_assumption_1_does(objective, name):
+    seen = {True: 0, False: 0}
+    for case in CASES[objective]:
+        hardening = MeanThreshold() if name == "mean" else ETAS[name][0]
+        c = compare(case.scores, log_eta(case.scores, hardening))
+        assumption, lemma, why = assumption_1(c), lemma_1(c), undefined(c)
+        near = (c.log_mean.hcol - c.log_mean.hscl).abs() < 1e-9
+        sure = assumption.defined & ~near
+        assert torch.equal(assumption.holds[sure], lemma.holds[sure])
+        four = losses(c)
+        assert torch.equal((four.hucl >= four.hscl)[sure], assumption.holds[sure])
+        no_collision = lemma.defined & ~assumption.defined
+        torch.testing.assert_close(c.log_mean.hucl[no_collision], c.log_mean.hscl[no_collision])
+        assert lemma.holds[no_collision].all()
+        # Four kinds of anchor and no fifth.
+        kinds = torch.stack([assumption.defined, *why])
+        assert (kinds.sum(0) == 1).all()
+        for holds in assumption.holds[sure].tolist():
+            seen[holds] += 1
+    assert min(seen.values()) > 3
+
+
+@each_objective
+@each_eta
+def test_alphas_add_up_and_hardening_never_lowers_a_loss(objective, name):
+    checked = 0
+    for case in CASES[objective]:
+        c = case.compare(name)
+        parts = torch.logaddexp(c.log_alpha.hscl, c.log_alpha.hcol)
+        torch.testing.assert_close(c.log_alpha.hucl, parts, rtol=0, atol=1e-12)
+        assert (c.log_alpha.ucl == 0).all()
+        four = losses(c)
+        for hard, plain in ((four.hucl, four.ucl), (four.hscl, four.scl)):
+            compared = ~hard.isnan()
+            assert (hard >= plain - 1e-12)[compared].all()
+            checked += int(compared.sum())
+    assert checked > 30
+
+
+@each_objective
+def test_without_hardening_there_are_two_losses(objective):
+    for case in CASES[objective]:
+        four = losses(case.compare("none"))
+        for hard, plain in ((four.hucl, four.ucl), (four.hscl, four.scl)):
+            torch.testing.assert_close(hard, plain, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+@each_objective
+def test_what_is_no_candidate_is_never_looked_at(objective):
+    for case in CASES[objective][:3]:
+        eta = log_eta(case.scores, Exponential(2.0))
+        clean = compare(case.scores, eta)
+        for poison in (math.nan, 1e30, math.inf, -math.inf):
+            t = case.scores.t.masked_fill(~case.scores.others, poison)
+            dirty = compare(case.scores._replace(t=t), eta.masked_fill(~case.scores.others, poison))
+            for ours, theirs in zip(clean.log_mean, dirty.log_mean, strict=True):
+                assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+
+
+def test_a_nan_among_candidates_is_not_hidden():
+    scores = CASES["infonce"][0].scores
+    t = scores.t.clone()
+    t[0, 1] = math.nan  # an other of the first anchor, of its label
+    c = compare(scores._replace(t=t), torch.zeros_like(t))
+    assert c.log_mean.ucl.isnan().nonzero().tolist() == [[0]]
+    assert c.log_alpha.hcol[0] != -math.inf
+    assert assumption_1(c).defined[0]
+    assert not assumption_1(c).holds[0]
+    assert math.isnan(losses(c).means()["ucl"])
+
+
+def test_each_reason_why_nothing_is_claimed():
+    t = torch.tensor([[0.1, 0.2, 0.3]] * 5)
+    same = torch.tensor([[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 1], [1, 0, 0]]).bool()
+    eta = torch.zeros(5, 3)
+    eta[1, 0] = eta[2, 1:] = eta[4] = -math.inf
+    scores = Scores(t, torch.ones_like(same), same, t[:, 0], 0.5, 2.0, "infonce")
+    c = compare(scores, eta)
+    why = undefined(c)
+    assert why.alone.tolist() == [True, False, False, False, False]
+    assert why.spared.tolist() == [False, True, False, False, True]
+    assert why.unopposed.tolist() == [False, False, True, True, False]
+    assert not assumption_1(c).defined.any()
+    assert lemma_1(c).defined.tolist() == [True, True, False, False, False]
+
+
+def test_a_batch_of_one_class_defines_nothing():
+    z = CASES["infonce"][0].inputs[0]
+    scores = two_view_scores(z, z, torch.zeros(len(z), dtype=torch.int64))
+    c = compare(scores, log_eta(scores, Exponential(1.0)))
+    assert math.isnan(assumption_1(c).fraction)
+    assert undefined(c).unopposed.all()
+    assert all(math.isnan(side) for side in eq17_averages(c))
+    assert all(math.isnan(value) for value in losses(c).means().values())
+    assert not losses(c).ucl.isnan().any()
+
+
+def test_a_single_item_has_no_others():
+    c = compare(two_view_scores(torch.ones(1, 2), torch.ones(1, 2), torch.tensor([0])),
+                torch.zeros(2, 2))  # fmt: skip
+    assert all((log_alpha == -math.inf).all() for log_alpha in c.log_alpha)
+    assert all(log_mean.isnan().all() for log_mean in c.log_mean)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("beta", [0.0, 1.0, 100.0])
+def test_a_collapsed_encoder_satisfies_the_assumption_with_equality(dtype, beta):
+    z = torch.tensor([[0.1, -0.7, 0.3]], dtype=dtype).expand(40, 3)
+    y = torch.arange(40) % 3
+    for temperature in (0.01, 0.07, 0.5):
+        scores = two_view_scores(z, z, y, temperature=temperature)
+        c = compare(scores, log_eta(scores, Exponential(beta)))
+        assert assumption_1(c).fraction == lemma_1(c).fraction == 1.0
+        left, right = eq17_averages(c)
+        assert left == pytest.approx(right, rel=1e-12)
+
+
+@pytest.mark.parametrize("beta", [1, 30, 100])
+def test_concentrated_weights_keep_ten_digits(beta):
+    """γ = 0.01 and β = 100: weights span e^20000, summed here in decimals of 60 digits."""
+    gamma = 0.01
+    inputs = CASES["infonce"][1].inputs
+    scores = two_view_scores(*inputs, temperature=gamma)
+    ours = compare(scores, log_eta(scores, Exponential(beta)))
+    labels = inputs[2].repeat(2).tolist()
+    with localcontext() as context:
+        context.prec = 60
+        for i in range(0, len(labels), 4):
+            row = [
+                (labels[j], Decimal(scores.t[i, j].item()))
+                for j in scores.others[i].nonzero()[:, 0].tolist()
+            ]
+            x = theory.Anchor(labels[i], 0.0, row)
+            five = theory.five(x, lambda t: (beta * t).exp(), lambda t: t.exp())
+            for which, (alpha, mean) in five.items():
+                if mean is not None:
+                    log_mean, log_alpha = (getattr(logs, which)[i].item() for logs in ours[:2])
+                    assert log_mean == pytest.approx(float(mean.ln()), abs=1e-10)
+                    exact = float(Decimal(alpha).ln())
+                    assert log_alpha == pytest.approx(exact, rel=1e-13, abs=1e-10)
+
+
+@each_objective
+def test_rotations_and_permutations_change_nothing(objective):
+    rotation, _ = torch.linalg.qr(CASES["infonce"][0].inputs[0][:3])
+    for case in CASES[objective][::3]:
+        inputs = list(case.inputs)
+        inputs[:2] = [x @ rotation for x in inputs[:2]]
+        if objective == "infonce":
+            order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+            inputs = [x[order] for x in inputs]
+            order = torch.cat([order, order + 9])
+            scores = two_view_scores(*inputs, temperature=GAMMA)
+        else:
+            order = torch.randperm(15, generator=torch.Generator().manual_seed(1))
+            graphs = torch.tensor([3, 1, 6, 4, 7, 0, 2, 5])
+            nodes, pooled, batch, y = inputs
+            rank = graphs.argsort()
+            scores = local_global_scores(
+                nodes[order], pooled[graphs], rank[batch[order]], y[graphs]
+            )
+        moved = compare(scores, log_eta(scores, Exponential(2.0)))
+        still = compare(case.scores, log_eta(case.scores, Exponential(2.0)))
+        for ours, theirs in zip(moved.log_mean, still.log_mean, strict=True):
+            torch.testing.assert_close(ours, theirs[order], rtol=0, atol=1e-10, equal_nan=True)
+
+
+def test_batches_are_averaged_by_anchor():
+    parts = [case.compare("exp-1") for case in CASES["jsd"][:3]]
+    whole = joined(parts)
+    claims = [assumption_1(part) for part in parts]
+    assert assumption_1(whole).fraction == sum(int(c.holds.sum()) for c in claims) / sum(
+        int(c.defined.sum()) for c in claims
+    )
+    for name, ours in zip(whole.log_mean._fields, whole.log_mean, strict=True):
+        theirs = torch.cat([getattr(part.log_mean, name) for part in parts])
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+    four, each = losses(whole).means(), [losses(part) for part in parts]
+    hucl = torch.cat([loss.hucl[loss.common] for loss in each])
+    assert four["hucl"] == pytest.approx(hucl.mean().item(), rel=1e-12)
+
+
+def test_what_cannot_be_compared_is_named():
+    case, other = CASES["infonce"][0], CASES["jsd"][0]
+    with pytest.raises(InputError, match=r"log_eta must have the shape .*\[18, 18\], got \[18\]"):
+        compare(case.scores, torch.zeros(18))
+    for parts, got in (([], r"\[\]"), ([case, other], r"\['infonce', 'jsd'\]")):
+        with pytest.raises(InputError, match=f"one objective, got {got}"):
+            joined([part.compare("none") for part in parts])

@@ -1,0 +1,129 @@
+"""Tables of scores: two views and nodes against graphs, integrands, hardening."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from gcl_hard import Exponential, InputError, MeanThreshold, Threshold, losses
+from gcl_hard.functional.scores import (
+    Scores,
+    local_global_scores,
+    log_eta,
+    log_integrand,
+    two_view_scores,
+)
+from tests.reference.theory import local_global_anchors, two_view_anchors
+
+
+def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def graphs_of(seed: int = 0):
+    batch = torch.tensor([0, 0, 1, 2, 2, 2, 3])
+    return numbers(7, 4, seed=seed), numbers(4, 4, seed=seed + 9), batch, torch.tensor([0, 1, 0, 2])
+
+
+def assert_is(scores: Scores, anchors) -> None:
+    anchors = list(anchors)
+    assert len(scores.t) == len(anchors)
+    for i, x in enumerate(anchors):
+        assert scores.t_pos[i].item() == pytest.approx(x.g_pos, rel=1e-12, abs=1e-12)
+        row = scores.others[i]
+        assert scores.t[i, row].tolist() == pytest.approx([g for _, g in x.others], abs=1e-12)
+        assert scores.same[i, row].tolist() == [y == x.y for y, _ in x.others]
+
+
+def test_two_views_are_the_papers_g():
+    z1, z2, y = numbers(5, 3), numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
+    scores = two_view_scores(z1, z2, y, temperature=0.3)
+    assert_is(scores, two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), 0.3))
+    assert (scores.objective, scores.temperature) == ("infonce", 0.3)
+    assert (scores.t / scores.scale).abs().max() <= 1 + 1e-12
+
+
+def test_nodes_against_graphs_are_dot_products():
+    nodes, graphs, batch, y = graphs_of()
+    scores = local_global_scores(nodes, graphs, batch, y)
+    rows = [x.tolist() for x in (nodes, graphs, batch, y)]
+    anchors = list(local_global_anchors(*rows))
+    assert_is(scores, anchors)
+    assert scores.scale.item() == pytest.approx(max(abs(g) for x in anchors for _, g in x.others))
+    assert (scores.objective, scores.temperature) == ("jsd", losses.JSD_TEMPERATURE)
+
+
+def test_float32_is_worked_on_in_float64():
+    z1, z2 = numbers(4, 3, dtype=torch.float32), numbers(4, 3, seed=1, dtype=torch.float32)
+    y = torch.tensor([0, 0, 1, 1])
+    single, double = (two_view_scores(a, b, y) for a, b in ((z1, z2), (z1.double(), z2.double())))
+    assert single.t.dtype == torch.float64
+    assert torch.equal(single.t, double.t)
+
+
+def test_no_gradient_flows():
+    z = numbers(3, 2).requires_grad_()
+    assert not two_view_scores(z, z, torch.tensor([0, 1, 2])).t.requires_grad
+    assert not local_global_scores(z, z, torch.arange(3), torch.arange(3)).t.requires_grad
+
+
+def table(t: list[float], objective) -> Scores:
+    row = torch.tensor([t], dtype=torch.float64)
+    true = torch.ones_like(row, dtype=torch.bool)
+    return Scores(row, true, ~true, torch.zeros(1), 0.5, 2.0, objective)
+
+
+def test_log_integrand_keeps_its_digits_wherever_softplus_underflows():
+    t = [-3000.0, -800.0, -41.0, -39.0, -5.0, 0.0, 5.0, 60.0, 5000.0]
+    assert torch.equal(log_integrand(table(t, "infonce")), table(t, "infonce").t)
+    ours = log_integrand(table(t, "jsd"))[0].tolist()
+    expected = [*t[:2], *(math.log(math.log1p(math.exp(x))) for x in t[2:-1]), math.log(5000)]
+    assert ours == pytest.approx(expected, rel=1e-14)
+
+
+def test_hardening_sees_similarities_of_others_only():
+    scores = table([-1.0, 0.5, 2.0], "infonce")
+    assert log_eta(scores)[0].tolist() == [0, 0, 0]
+    assert log_eta(scores, Exponential(3.0))[0].tolist() == [-3, 1.5, 6]
+    assert log_eta(scores, Threshold(0.25))[0].tolist() == [-math.inf, 0, 0]
+    # mean of e^t: 3.14 without the last, 2.9 with it
+    assert log_eta(scores, MeanThreshold())[0].tolist() == [-math.inf, -math.inf, 0]
+    poisoned = scores._replace(
+        t=torch.tensor([[-1.0, 0.5, math.nan]]), others=torch.tensor([[True, True, False]])
+    )
+    assert log_eta(poisoned, MeanThreshold())[0, :2].tolist() == [-math.inf, 0]
+
+
+def test_mean_threshold_under_jsd_averages_softplus():
+    # softplus of (-9, 0, 1) has mean 0.669 < softplus(0) = 0.693; e^t has mean 1.24 > e^0
+    t = [-9.0, 0.0, 1.0]
+    assert log_eta(table(t, "jsd"), MeanThreshold())[0].tolist() == [-math.inf, 0, 0]
+    assert log_eta(table(t, "infonce"), MeanThreshold())[0].tolist() == [-math.inf, -math.inf, 0]
+
+
+Z, Y = torch.ones(2, 3), torch.tensor([0, 1])
+BATCH = torch.tensor([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: two_view_scores(Z, Z[:1], Y), r"z1 and z2 must be two views.*\[2, 3\] and \[1"),
+        (lambda: two_view_scores(Z[0], Z[0], Y), r"z1 must be \[n, d\]"),
+        (lambda: two_view_scores(Z, Z / 0, Y), "z2 must be finite, got 6"),
+        (lambda: two_view_scores(Z.long(), Z.long(), Y), "z1 must be floating point"),
+        (lambda: two_view_scores(Z, Z, Y, temperature=0.0), "temperature.*got 0.0"),
+        (lambda: two_view_scores(Z, Z, Y, temperature=math.nan), "temperature.*got nan"),
+        (lambda: two_view_scores(Z, Z, -Y), "labels must be at least 0"),
+        (lambda: two_view_scores(Z, Z, Y[:1]), r"labels must have shape \[2\]"),
+        (lambda: local_global_scores(Z, Z[:, :2], BATCH, Y), r"\[2, 3\] and \[2, 2\]"),
+        (lambda: local_global_scores(Z, Z, BATCH[:1], Y), r"each of 2 nodes, got \[1\]"),
+        (lambda: local_global_scores(Z * math.inf, Z, BATCH, Y), "nodes must be finite"),
+        (lambda: local_global_scores(Z, Z[:0], BATCH, Y[:0]), "graphs must be"),
+    ],
+)
+def test_what_makes_no_table_is_named(build, says):
+    with pytest.raises(InputError, match=says):
+        build()
