@@ -4,9 +4,9 @@
 # DIR holds CIFAR10.npz or cifar-10-batches-py, and NAME.zip files of the TUDataset collection.
 # Tests marked gpu; the images' step, memory and loss; ResNet-50 on all of CIFAR10 with ucl, hucl,
 # scl and hscl for the same number of epochs, in bf16. Begun again, it goes on where it stopped.
-# Then populations: seconds a step and memory by their size, and Table II from end to end, 5 sets x
-# 8 cells x 10 seeds under either protocol, into new folders in OUT (DIR if not given): a table that
-# is there already would only be shown, so it is not timed again.
+# Then populations: seconds a step and memory by their size; a search, batched and one by one; and
+# Table II from end to end, 5 sets x 8 cells x 10 seeds under either protocol, into new folders in
+# OUT (DIR if not given): a table that is there already would only be shown, so it is not timed again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 data="${1:?the folder with the data}"
@@ -23,6 +23,8 @@ python="${PYTHON:-.venv/bin/python}"
   --output benchmarks/results/cells --report docs/results-cifar10.md
 "$python" benchmarks/population.py --device cuda --data-dir "$data" \
   --out benchmarks/results/population-gpu.csv
+"$python" benchmarks/tuning.py --device cuda --trials 256 --data-dir "$data" \
+  --out benchmarks/results/tuning-gpu.csv
 
 TIMEFORMAT="%0R s"
 for protocol in paper inductive; do

@@ -215,6 +215,33 @@ TABLES = {
             ("P = 256 / P = 1", "step, P = 256 / step, P = 1", ratio),
         ],
     ),
+    "tuning-batch": (
+        "tuning*",
+        [
+            ("one by one", "one by one", plain),
+            ("batched", "batched", plain),
+            ("one by one / batched", "one by one / batched", ratio),
+            ("trials at once", "trials at once", plain),
+            ("scoring, % of batched", "scoring, batched", plain),
+        ],
+    ),
+    "tuning-workers": (
+        "tuning",
+        [
+            ("trials, one worker, s", "trials, one worker", plain),
+            ("trials, two workers, s", "trials, two workers", plain),
+            ("one / two", "trials, one worker / trials, two workers", ratio),
+            ("whole commands, one / two", "command, one worker / command, two workers", ratio),
+        ],
+    ),
+    "tuning-overhead": (
+        "tuning",
+        [
+            ("a trial, ms", "a trial", plain),
+            ("a trial, 5 reports, ms", "a trial, 5 reports", plain),
+            ("a trial, 5 reports, % of 10 s", "a trial, 5 reports, of 10 s", plain),
+        ],
+    ),
 }
 
 

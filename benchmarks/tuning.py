@@ -1,6 +1,6 @@
 """Searches: batched against one by one, two workers against one, and what a trial costs besides.
 
-Run: python benchmarks/tuning.py [--data-dir DIR] [--device cpu] [--pairs 5] [--trials 32]
+Run: python benchmarks/tuning.py [--data-dir DIR] [--device cpu] [--pairs 5] [--trials 64]
      [--out results.csv] [--quick]
 
 Searched are β and the learning rate of hscl, at 50 epochs a trial. Settings are drawn at random by
@@ -129,7 +129,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--data-dir", help="folder with NAME.zip files (GCL_HARD_DATA)")
     parser.add_argument("--device", choices=tuple(AIMS), default="cpu")
     parser.add_argument("--pairs", type=int, default=5, help="interleaved runs of each (5)")
-    parser.add_argument("--trials", type=int, default=32, help="of a study (32)")
+    parser.add_argument("--trials", type=int, default=64, help="of a study (64)")
     parser.add_argument("--out", type=Path, help="CSV file (results/tuning.csv; cuda: -gpu)")
     parser.add_argument("--quick", action="store_true", help="MUTAG alone, tiny studies, 1 pair")
     arguments = parser.parse_args(given)

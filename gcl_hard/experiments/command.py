@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import warnings
@@ -9,6 +10,8 @@ from collections.abc import Callable, Sequence
 
 from gcl_hard.errors import GclHardError
 
+SECRET = re.compile(r"(://[^:/@]*:)[^@/]*@")
+"""A password in a URL."""
 STOPPED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
@@ -43,7 +46,7 @@ def shown(arguments: Sequence[str], door: str = "bench") -> str:
         door: its name.
 
     Returns:
-        The command, without a machine's data folder and without what only concerns the caller.
+        The command, without a machine's data folder, passwords, and what only concerns the caller.
 
     Example:
         >>> shown(["--table", "2", "--data-dir", "a/b", "--json=c.json", "--force"])
@@ -58,4 +61,4 @@ def shown(arguments: Sequence[str], door: str = "bench") -> str:
             words += ["--data-dir", "DIR"] * (flag == "--data-dir")
         elif flag not in ("--report-only", "--force"):
             words.append(item)
-    return shlex.join(words)
+    return shlex.join(SECRET.sub(r"\1***@", word) for word in words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.seed_score import OnEpoch
@@ -63,14 +63,12 @@ def _numbers(first: int, last: int) -> str:
     return f"encoder {first}" if first == last else f"encoders {first}-{last}"
 
 
-@contextmanager
-def progress(console: Console, costs: dict[Job, float], lines: int) -> Iterator[Bars]:
-    """Bars on a console while work goes on.
+def columned(console: Console, **options: Any) -> Progress:
+    """Bars with what they are of, the share done, the time passed and the time left.
 
     Args:
         console: where.
-        costs: of every job to do, in one unit of work.
-        lines: jobs that run at a time.
+        **options: of rich's ``Progress``.
     """
     from rich.progress import (
         BarColumn,
@@ -84,5 +82,17 @@ def progress(console: Console, costs: dict[Job, float], lines: int) -> Iterator[
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"),
         TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
     )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bars:
+    return Progress(*columns, console=console, transient=True, **options)
+
+
+@contextmanager
+def progress(console: Console, costs: dict[Job, float], lines: int) -> Iterator[Bars]:
+    """Bars on a console while work goes on.
+
+    Args:
+        console: where.
+        costs: of every job to do, in one unit of work.
+        lines: jobs that run at a time.
+    """
+    with columned(console) as bars:
         yield Bars(bars, costs, lines)

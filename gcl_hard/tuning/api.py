@@ -12,7 +12,7 @@ from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning import files
-from gcl_hard.tuning.options import OWN, TuneOptions
+from gcl_hard.tuning.options import OWN, TuneOptions, check_given
 from gcl_hard.tuning.outcome import Outcome
 from gcl_hard.tuning.part import Maker
 from gcl_hard.tuning.samplers import PrunerName, SamplerName
@@ -24,7 +24,7 @@ def study(
     method: str = "hscl",
     *,
     space: str | Path | Mapping[str, Any] | None = None,
-    encoder: Maker | None = None,
+    encoder: Maker | str | None = None,
     trials: int = 64,
     sampler: SamplerName = "tpe",
     pruner: PrunerName = "none",
@@ -60,7 +60,8 @@ def study(
             those shipped; None for the one of the method. Names ``encoder.NAME`` go to your
             encoder.
         encoder: makes your own: called as ``encoder(n_features, **searched)`` it returns a module
-            ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``.
+            ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``. Of
+            images the name of a network, ``"resnet50"`` or ``"resnet18"``.
         trials: of each study, ≥ 1.
         sampler: ``"tpe"``, ``"cmaes"`` or ``"random"``.
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds).
@@ -108,6 +109,8 @@ def study(
 
     graphs = dataset if isinstance(dataset, GraphSet) else None
     name = graphs.name if graphs is not None else str(dataset)
+    if isinstance(encoder, str):
+        settings, encoder = {**settings, "encoder": encoder}, None
     backend = "graphs" if graphs is not None else backend_for(_named(name, data_dir))
     kind = CELLS[backend]
     for key in settings:
@@ -119,8 +122,10 @@ def study(
     else:
         called = str(space or files.usual(base.alone))
         chosen = files.read(called)
+    fitted = chosen.fitted(base, encoder=encoder is not None)
+    check_given(settings, fitted, base)
     options = TuneOptions(
-        base, chosen.fitted(base, encoder=encoder is not None), called,
+        base, fitted, called,
         trials=trials, sampler=sampler, pruner=pruner, inner_folds=inner_folds,
         outer_folds=outer_folds, batch=batch, workers=workers, seed=seed, storage=storage,
         study_name=study_name, output=Path(output),

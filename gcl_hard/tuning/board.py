@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gcl_hard.experiments.progress import columned
 from gcl_hard.tuning.reporting.words import settings
-from gcl_hard.tuning.search import Tally
+from gcl_hard.tuning.tally import Tally, best_of
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -56,7 +57,8 @@ class Board:
         study, known = self._studies[k], self._best[k]
         if tally.best is not None and (known is None or tally.best > known):
             self._best[k] = tally.best
-            best = study.best_trial
+            best = best_of(study.get_trials(deepcopy=False))
+            assert best is not None
             found = f"{study.study_name} trial {best.number}: {tally.best:.2f} % {self._where}"
             line = f"{found}, the best of {tally.finished} ({settings(best.params)})"
             self._console.print(line, highlight=False)
@@ -73,17 +75,5 @@ class Board:
 @contextmanager
 def board(console: Console, studies: Sequence[Study], asked: int, where: str) -> Iterator[Board]:
     """A board on a console while a search goes on; arguments as of :class:`Board`."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"),
-        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=300) as bars:
+    with columned(console, speed_estimate_period=300) as bars:
         yield Board(bars, console, studies, asked, where)

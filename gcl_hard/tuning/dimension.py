@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ from gcl_hard.errors import InputError, unknown
 Distribution = FloatDistribution | IntDistribution | CategoricalDistribution
 TYPES = ("float", "int", "categorical")
 RANGE = ("type", "low", "high", "log", "step", "when")
+EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+TINY = 1e-8
+"""Of a step: what rounding leaves."""
 CHOICE = ("type", "choices", "when")
 
 
@@ -69,24 +73,33 @@ class Dimension:
             return cls(name, _choices(name, given.get("choices")), methods)
         return cls(name, _range(name, given, whole=kind == "int"), methods)
 
-    def held(self, value: Any) -> Any:
+    def held(self, value: Any, *, given: bool = True) -> Any:
         """A value as it is drawn from here.
+
+        Args:
+            value: of a grid.
+            given: whether the grid states it; else it is the command's.
 
         Raises:
             InputError: if it cannot be.
         """
-        distribution = self.distribution
-        if isinstance(distribution, CategoricalDistribution):
-            inside = value in distribution.choices
+        of = self.distribution
+        if isinstance(of, CategoricalDistribution):
+            inside = value in of.choices
         else:
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            inside = number and distribution.low <= value <= distribution.high
+            inside = isinstance(value, int | float) and not isinstance(value, bool)
+            inside = inside and of.low <= value <= of.high
+            if inside and of.step is not None:
+                steps = (value - of.low) / of.step
+                inside = abs(steps - round(steps)) < TINY
             if inside:
-                value = type(distribution.low)(value)
+                value = type(of.low)(value)
         if not inside:
+            whose = "of the grid" if given else "of the command, which the grid keeps,"
+            space = (" to " if self.numeric else ", ").join(map(str, self.ends))
             raise InputError(
-                f"{self.name} {value} of the grid is not in the search space, which has "
-                f"{' to '.join(map(str, self.ends))}: widen it, or leave the grid out"
+                f"{self.name} {value} {whose} is not in the search space, which has {space}: "
+                f"widen it, or leave the grid out"
             )
         return value
 
@@ -109,7 +122,10 @@ def _methods(name: str, when: Any) -> tuple[str, ...]:
     if not isinstance(when, Mapping) or set(when) != {"method"}:
         raise InputError(f"{name}: when is {{method: [names]}}, got {when!r}")
     given = when["method"]
-    return tuple(str(one) for one in (given if isinstance(given, list | tuple) else [given]))
+    listed = given if isinstance(given, list | tuple) else [given]
+    if not listed:
+        raise InputError(f"{name}: when names no method; leave it out where all have {name}")
+    return tuple(str(one) for one in listed)
 
 
 def _choices(name: str, choices: Any) -> CategoricalDistribution:
@@ -117,7 +133,17 @@ def _choices(name: str, choices: Any) -> CategoricalDistribution:
         raise InputError(f"{name}: choices must be a list of at least one value, got {choices!r}")
     if not all(one is None or isinstance(one, bool | int | float | str) for one in choices):
         raise InputError(f"{name}: choices are numbers, words, true, false or null, got {choices}")
-    return CategoricalDistribution(tuple(choices))
+    return CategoricalDistribution(tuple(map(as_number, choices)))
+
+
+def as_number(value: Any) -> Any:
+    """A value; what YAML 1.1 takes for a word though it is a number (1e-4) as a number.
+
+    Example:
+        >>> as_number("1e-4"), as_number("sum"), as_number(3)
+        (0.0001, 'sum', 3)
+    """
+    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
 def _range(
@@ -138,6 +164,12 @@ def _range(
         step = _number(name, "step", step, whole=whole)
         if log or step <= 0:
             raise InputError(f"{name}: step is above 0 and not on a log scale, got {step:g}")
+        steps = (high - low) / step
+        if abs(steps - round(steps)) > TINY:
+            raise InputError(
+                f"{name}: step {step:g} does not lead from low {low:g} to high {high:g}; the last "
+                f"one would be at {low + math.floor(steps) * step:g}"
+            )
     if whole:
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
     return FloatDistribution(float(low), float(high), log=log, step=step)

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcl_hard.errors import DivergenceError, GclHardError, OutOfMemory
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
+from gcl_hard.evaluation.nested import inner_folds
 from gcl_hard.experiments import machine, protocols
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
@@ -32,9 +33,8 @@ class _Run:
     candidate: Candidate
     cell: GraphCell
     accuracies: list[float] = field(default_factory=list)
-    error: GclHardError | None = None
+    error: Exception | None = None
     left: bool = False
-    seconds: float = 0.0
 
     @property
     def goes_on(self) -> bool:
@@ -45,7 +45,7 @@ class _Run:
 
     def score(self) -> Score:
         mean = float(np.mean(self.accuracies)) if self.goes_on else None
-        return Score(self.candidate.number, mean, self.error, self.seconds)
+        return Score(self.candidate.number, mean, self.error)
 
 
 class GraphPart:
@@ -77,10 +77,13 @@ class GraphPart:
         return found
 
     def n_scored(self, inner: Inner) -> int:
-        """Graphs that an inner score is over."""
+        """Graphs that an inner score is over; refuses a class too small to choose C inside."""
         if self._on_test_folds:
             return self.graphs.n_graphs
-        return sum(len(fold.test) for fold in inner.split(self.labels))
+        folds = inner.split(self.labels)
+        for fold in folds:
+            inner_folds(self.labels[fold.train], n_inner=5, seed=inner.seed)
+        return sum(len(fold.test) for fold in folds)
 
     def scores(
         self, candidates: Sequence[Candidate], inner: Inner, watch: Watch
@@ -89,14 +92,14 @@ class GraphPart:
         runs = [_Run(one, cast("GraphCell", one.cell)) for one in candidates]
         folds = [None] if self._on_test_folds else inner.split(self.labels)
         for k, fold in enumerate(folds):
-            going = [run for run in runs if run.goes_on]
-            for group in self._groups(going):
+            last = k == len(folds) - 1
+            for group in self._groups([run for run in runs if run.goes_on]):
                 self._train(group, inner, (k, len(folds)), fold, watch)
-            for run in going:
-                if inner.steps == "folds" and run.goes_on:
-                    run.told(watch, k, run.accuracies[-1])
-            yield from (run.score() for run in going if not run.goes_on)
-        yield from (run.score() for run in runs if run.goes_on)
+                for run in group:
+                    if inner.steps == "folds" and run.goes_on:
+                        run.told(watch, k, run.accuracies[-1])
+                    if last or not run.goes_on:
+                        yield run.score()
 
     def _groups(self, runs: Sequence[_Run]) -> list[list[_Run]]:
         """Those together that can share their steps."""
@@ -122,6 +125,7 @@ class GraphPart:
                        looks=inner.looks(run.cell.epochs))
             for run in group
         ]  # fmt: skip
+        seen = encoders[0].graphs  # scaled by the fold's training graphs alone
         trained: dict[_Run, GraphModel] = {}
 
         def told(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
@@ -130,7 +134,7 @@ class GraphPart:
 
         def see(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
             looked = {group[n]: model for n, model in models.items()}
-            for run, accuracy in self._score(looked, inner.seed, fold).items():
+            for run, accuracy in self._score(looked, seen, inner.seed, fold).items():
                 run.told(watch, epoch, accuracy)
             return [n for n in models if not group[n].goes_on]
 
@@ -139,26 +143,28 @@ class GraphPart:
                 encoders, self.graphs, size=self._local.members, on_epoch=told, see=see
             ):
                 run = group[result.number]
-                run.seconds += result.seconds
                 if isinstance(result.trained, Trained):
                     trained[run] = result.trained.model
                 else:
                     run.error = run.error or result.trained
-        except OutOfMemory as error:
+        except Exception as error:
+            # Anything may come of an encoder of the user's own; of ours, what settings can cause.
+            if self._make is None and not isinstance(error, OutOfMemory | InputError):
+                raise
             for run in group:
                 run.error = run.error or (None if run in trained else error)
         done = {run: model for run, model in trained.items() if run.goes_on}
-        for run, accuracy in self._score(done, inner.seed, fold).items():
+        for run, accuracy in self._score(done, seen, inner.seed, fold).items():
             run.accuracies.append(accuracy)
 
     def _score(
-        self, models: Mapping[_Run, GraphModel], seed: int, fold: Fold | None
+        self, models: Mapping[_Run, GraphModel], graphs: GraphSet, seed: int, fold: Fold | None
     ) -> dict[_Run, float]:
         """Accuracies in percent; a model without finite embeddings has failed."""
         embedded: dict[_Run, NDArray[np.float64]] = {}
         for run, model in models.items():
             try:
-                embedded[run] = protocols.embeddings(model, self.graphs, run.cell, seed)
+                embedded[run] = protocols.embeddings(model, graphs, run.cell, seed)
             except DivergenceError as error:
                 run.error = error
         score = partial(accuracy_of, labels=self.labels, seed=seed, fold=fold)
@@ -213,14 +219,9 @@ class GraphPaper:
 
 
 def use_threads(local: Local, graphs: GraphSet, cell: GraphCell) -> None:
-    """As many as pay; the same for all trials, however many are left for a batch.
-
-    Rounding differs with the number of threads. Side by side, a second one pays from fewer nodes
-    on: 8 trials of MUTAG or PTC_MR keep two busy.
-    """
+    """As many as pay for one trial: the same whatever is beside it, so that its score is too."""
     nodes = graphs.n_nodes / graphs.n_graphs * min(cell.batch_size, graphs.n_graphs)
-    work = nodes * (1.5 * local.batch if local.batch > 1 else 1)
-    machine.use_threads(local.threads, work, cell.dim * cell.layers, local.cores)
+    machine.use_threads(local.threads, nodes, cell.dim * cell.layers, local.cores)
 
 
 def cut(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
-from gcl_hard.evaluation import FoldScore
+from gcl_hard.evaluation import FoldScore, inner_holdout
 from gcl_hard.experiments import machine
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.image_data import ImageData
@@ -36,20 +36,20 @@ class ImagePart:
     Args:
         data: the images; their test images are let go of.
         local: the machine.
-        seed: of the hold-outs.
-        folds: hold-outs, each drawn anew.
+        inner: seed and number of hold-outs, each drawn anew.
     """
 
     def __init__(self, data: ImageData, local: Local, inner: Inner) -> None:
         self._local = local
-        self._folds = [
-            data.held_out(inner.seed if k == 0 else seed_for(inner.seed, k) % 2**32)
-            for k in range(inner.folds)
-        ]
+        seeds = [inner.seed, *(seed_for(inner.seed, k) % 2**32 for k in range(1, inner.folds))]
+        self._folds = [data.held_out(seed) for seed in seeds]
+        labels = data.probe.labels.cpu().numpy()
+        held = [inner_holdout(np.arange(len(labels)), labels, seed=seed).test for seed in seeds]
+        self._n_held = len(np.unique(np.concatenate(held)))
 
     def n_scored(self, inner: Inner) -> int:
-        """Images that an inner score is over."""
-        return sum(len(fold.test) for fold in self._folds)
+        """Images that an inner score is over; those of several hold-outs once."""
+        return self._n_held
 
     def scores(
         self, candidates: Sequence[Candidate], inner: Inner, watch: Watch

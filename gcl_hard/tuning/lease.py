@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,22 +21,29 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-LEASE, AGAIN, FAILURE, GRID = "lease", "again", "failure", "grid"
+LEASE, AGAIN, FAILURE, GRID, DEATHS = "lease", "again", "failure", "grid", "deaths"
 """Attributes of a trial: who has it; the trial that it repeats; why it failed; whether it is of
-the grid."""
+the grid; how many workers have died at its settings."""
+FIXED = "fixed_params"
+"""Optuna's attribute of a trial that was enqueued: its settings."""
+LIVES = 2
+"""Workers that settings may cost."""
 GRACE = 5.0
-"""Seconds between telling a trial FAIL and enqueuing its settings, at most."""
+"""Seconds after which a trial that was told FAIL and not enqueued again has been forgotten."""
 SECONDS = 60.0
-"""A lease not renewed for so long is over; clocks of machines may differ by less than that."""
+"""A lease not renewed for so long is over."""
 RENEWED = 15.0
 """Seconds between two renewals."""
 
 
 def host() -> str:
-    """The machine, and what sees the same processes on it (a container has its own)."""
+    """What sees the same processes: a machine since it was started, or a container on it."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):  # names of machines are used twice
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip())
     with contextlib.suppress(OSError):
-        return f"{socket.gethostname()}/{Path('/proc/self/ns/pid').readlink()}"
-    return socket.gethostname()
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return "/".join(parts)
 
 
 def born(pid: int) -> str:
@@ -57,21 +64,46 @@ def alive(pid: int, since: str) -> bool:
     return born(pid) == since
 
 
-def expired(trial: FrozenTrial, now: float, seconds: float = SECONDS) -> bool:
-    """Whether the worker of a running trial is dead.
+class Watchman:
+    """Knows dead workers by their trials, with a clock of its own: those of machines may differ.
+
+    A worker of this machine is dead when its process is gone; any other when its lease has not
+    been renewed for a minute of this process's looking on.
 
     Args:
-        trial: that is running.
-        now: seconds since 1970.
-        seconds: that a lease lasts.
+        clock: seconds.
     """
-    lease: dict[str, Any] | None = trial.user_attrs.get(LEASE)
-    if lease is None:  # asked for a moment ago, or its worker died in that moment
-        start = trial.datetime_start
-        return start is not None and now - start.timestamp() > seconds
-    if lease["host"] == host() and not alive(lease["pid"], lease["born"]):
-        return True
-    return now - float(lease["time"]) > seconds
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[int, tuple[object, float]] = {}
+
+    def dead(self, trials: Iterable[FrozenTrial]) -> set[int]:
+        """Numbers of running trials whose worker is dead."""
+        running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+        return {trial.number for trial in running if self._is_dead(trial)}
+
+    def orphaned(self, trials: Iterable[FrozenTrial]) -> set[int]:
+        """Numbers of trials that were told FAIL by somebody who died before enqueuing them."""
+        numbers = returning(list(trials))
+        return {number for number in numbers if self._unchanged(number, "failed", GRACE)}
+
+    def _is_dead(self, trial: FrozenTrial) -> bool:
+        lease: dict[str, Any] | None = trial.user_attrs.get(LEASE)
+        if lease is None:  # asked for a moment ago, or its worker died in that moment
+            return self._unchanged(trial.number, None, SECONDS)
+        if lease["host"] == host() and not alive(lease["pid"], lease["born"]):
+            return True
+        return self._unchanged(trial.number, (lease["worker"], lease["time"]), SECONDS)
+
+    def _unchanged(self, number: int, sign: object, seconds: float) -> bool:
+        """Whether a trial has shown the same for so long."""
+        now = self._clock()
+        known, since = self._seen.setdefault(number, (sign, now))
+        if known != sign:
+            self._seen[number] = sign, now
+            return False
+        return now - since > seconds
 
 
 class Lease:
@@ -114,9 +146,9 @@ class Lease:
 
     def take(self, trial: Trial) -> None:
         """Hold a trial."""
-        self._write(trial)
         with self._lock:
-            self._held[trial.number] = trial
+            self._held[trial.number] = trial  # first: who is stopped in between gives it back
+        self._write(trial)
 
     def drop(self, trial: Trial) -> None:
         """Hold it no longer."""
@@ -135,51 +167,73 @@ class Lease:
                     self._write(trial)
 
 
-def take_over(study: optuna.Study, trials: Iterable[FrozenTrial]) -> int:
-    """Tell trials of dead workers FAIL and enqueue their settings again.
+def returning(trials: Sequence[FrozenTrial]) -> set[int]:
+    """Numbers of trials that were told FAIL without a reason, and are not enqueued again yet."""
+    again = {trial.user_attrs.get(AGAIN) for trial in trials}
+    failed = [trial for trial in trials if trial.state == TrialState.FAIL and _settings(trial)]
+    return {t.number for t in failed if FAILURE not in t.user_attrs} - again
+
+
+def _settings(trial: FrozenTrial) -> dict[str, Any]:
+    """Of a trial, also those that its worker did not come to draw."""
+    return {**trial.system_attrs.get(FIXED, {}), **trial.params}
+
+
+def take_over(study: optuna.Study, trials: Iterable[FrozenTrial], watchman: Watchman) -> int:
+    """Tell trials of dead workers FAIL and enqueue their settings again, once.
+
+    Settings that were at work twice when a worker died are not tried a third time: what fills a
+    machine's memory would kill one worker after the other.
 
     Args:
         study: of the trials.
         trials: all of them.
+        watchman: of this process.
 
     Returns:
         How many were enqueued.
     """
     listed = list(trials)
     again = {trial.user_attrs.get(AGAIN) for trial in listed}
-    now, open_ones = time.time(), list[FrozenTrial]()
+    dead, orphaned = watchman.dead(listed), watchman.orphaned(listed)
+    n = 0
     for trial in listed:
-        if trial.state == TrialState.RUNNING and expired(trial, now):
-            with contextlib.suppress(ValueError, UpdateFinishedTrialError):  # another was faster
+        if trial.number not in dead | orphaned:
+            continue
+        with told_by_another():
+            if trial.number in dead:
+                deaths = trial.user_attrs.get(DEATHS, 0) + 1
+                if deaths >= LIVES:
+                    handle = Trial(study, trial._trial_id)
+                    handle.set_user_attr(FAILURE, f"its worker died, {LIVES} times")
                 study.tell(trial.number, state=TrialState.FAIL)
-                open_ones.append(trial)
-        elif orphaned(trial, now):
-            open_ones.append(trial)
-    missing = [trial for trial in open_ones if trial.number not in again]
-    for trial in missing:
-        params = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-        enqueue_again(study, trial.number, params, grid=bool(trial.user_attrs.get(GRID)))
-    return len(missing)
+                if deaths < LIVES and trial.number not in again:
+                    n += enqueue_again(study, trial, deaths=deaths)
+            else:
+                n += enqueue_again(study, trial)
+    return n
 
 
-def orphaned(trial: FrozenTrial, now: float) -> bool:
-    """Whether whoever told it FAIL died before it could be enqueued again."""
-    end = trial.datetime_complete
-    if trial.state != TrialState.FAIL or FAILURE in trial.user_attrs or end is None:
-        return False
-    return now - end.timestamp() > GRACE
+def told_by_another() -> contextlib.suppress:
+    """Whoever is slower finds a trial told already."""
+    return contextlib.suppress(ValueError, UpdateFinishedTrialError)
 
 
-def enqueue_again(
-    study: optuna.Study, number: int, params: dict[str, Any], *, grid: bool = False
-) -> None:
+def enqueue_again(study: optuna.Study, trial: FrozenTrial, deaths: int | None = None) -> bool:
     """Enqueue the settings of a trial that its worker did not end.
 
     Args:
         study: of the trial.
-        number: its own.
-        params: its settings; none if it died before they were drawn.
-        grid: whether it is of the grid.
+        trial: as it is stored.
+        deaths: of workers at these settings; as many as before if None.
+
+    Returns:
+        Whether it has any: its worker may have died before they were drawn.
     """
+    params = _settings(trial)
     if params:
-        study.enqueue_trial(params, user_attrs={AGAIN: number} | ({GRID: True} if grid else {}))
+        kept = {key: trial.user_attrs[key] for key in (GRID, DEATHS) if key in trial.user_attrs}
+        if deaths is not None:
+            kept[DEATHS] = deaths
+        study.enqueue_trial(params, user_attrs={AGAIN: trial.number, **kept})
+    return bool(params)

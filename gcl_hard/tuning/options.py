@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from jsonargparse import ArgumentParser
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.cell import defaults, flag
 from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
@@ -17,6 +17,7 @@ from gcl_hard.experiments.flags import Help, add_flags, add_settings, parse, set
 from gcl_hard.experiments.population_limits import MOST
 from gcl_hard.experiments.values import Members
 from gcl_hard.tuning import files
+from gcl_hard.tuning.own_encoder import check_encoder
 from gcl_hard.tuning.part import Inner
 from gcl_hard.tuning.samplers import STEPS, WILCOXON_FOLDS, PrunerName, SamplerName
 from gcl_hard.tuning.space import Base, Space
@@ -77,12 +78,21 @@ class TuneOptions:
     encoder: Maker | None = None
 
     def __post_init__(self) -> None:
-        for name in ("trials", "inner_folds", "outer_folds", "workers", "threads", "batch"):
+        for name in ("trials", "inner_folds", "outer_folds", "workers", "threads", "batch", "seed"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            if value is None and name in ("threads", "batch"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"{flag(name)} must be a whole number, got {value!r}")
+            if value < 1 and name != "seed":
                 raise InputError(f"{flag(name)} must be at least 1, got {value}")
         if not 0 <= self.seed < 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
+        for name, known in (("sampler", get_args(SamplerName)), ("pruner", get_args(PrunerName))):
+            if getattr(self, name) not in known:
+                raise unknown(name, str(getattr(self, name)), known)
+        if self.encoder is not None:
+            check_encoder(self)
         if self.report is not None and self.report.suffix != ".md":
             raise InputError(f"report is a page of Markdown, NAME.md, got {self.report}")
         self._check_sampler()
@@ -100,10 +110,9 @@ class TuneOptions:
     def _check_pruner(self) -> None:
         names = [dimension.name for dimension in self.space.dimensions]
         steps = STEPS[self.pruner]
-        least, most = WILCOXON_FOLDS
-        if steps == "folds" and not least <= self.inner_folds <= most:
+        if steps == "folds" and self.inner_folds != WILCOXON_FOLDS:
             raise InputError(
-                f"pruner wilcoxon compares inner folds: give --inner-folds {least} to {most}, "
+                f"pruner wilcoxon compares inner folds: give --inner-folds {WILCOXON_FOLDS}, "
                 f"got {self.inner_folds}"
             )
         if steps == "epochs" and self.inner_folds > 1:
@@ -119,8 +128,6 @@ class TuneOptions:
 
     def _check_protocol(self) -> None:
         cell = self.base.alone
-        if cell.is_floor:
-            raise InputError(f"{cell.method} has nothing to search: it is a floor")
         if cell.backend == "images" and self.outer_folds > 1:
             raise InputError("images have an official test split, which is the one outer part: "
                              "leave --outer-folds out")  # fmt: skip
@@ -129,8 +136,6 @@ class TuneOptions:
                 "protocol paper chooses on the test folds and has neither inner nor outer folds: "
                 "leave them out, or use --protocol inductive"
             )
-        if cell.protocol == "paper" and STEPS[self.pruner] == "folds":
-            raise InputError("pruner wilcoxon needs inner folds, which protocol paper has not")
 
     @property
     def inner(self) -> Inner:
@@ -221,21 +226,45 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     backend = backend_for(arguments)
     kind = CELLS[backend]
     parser = tune_parser(backend)
-    values = parse(parser, arguments)
+    try:
+        values = parse(parser, arguments)
+    except InputError as error:
+        raise _explained(error) from error
     base = Base(kind, settings_of(values, defaults(kind)))
     name = values["space"] or files.usual(base.alone)
     space = files.read(name).fitted(base)
-    _check_given(parse(parser, arguments, defaults=False), space)
+    check_given(parse(parser, arguments, defaults=False), space, base)
     own = [n.replace("-", "_") for n, *_ in (*SEARCH, *SWITCHES) if n not in ("space", "batch")]
     return TuneOptions(
         base, space, name, batch=int(values["batch"]) or None, **{n: values[n] for n in own}
     )
 
 
-def _check_given(given: dict[str, Any], space: Space) -> None:
-    """What is searched is not given, unless a grid has it."""
+def _explained(error: InputError) -> InputError:
+    """Files that belong to another flag or door."""
+    said = str(error)
+    if said.startswith("--space"):
+        return InputError("a file with a search space goes to --space FILE, not to --config")
+    if "expected" in said and "got [" in said:
+        return InputError(
+            f"{said}; a search takes one value of each setting (a file of lists is for "
+            f"python -m gcl_hard.bench)"
+        )
+    return error
+
+
+def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
+    """What is searched is given only where a grid takes it.
+
+    Args:
+        given: settings by name.
+        space: what is searched.
+        base: the rest.
+
+    Raises:
+        InputError: for a setting that would be given for nothing.
+    """
     for dimension in space.dimensions:
-        if given.get(dimension.name) is not None and space.grid is None:
-            raise InputError(
-                f"{flag(dimension.name)} is searched, and given too: leave one of them out"
-            )
+        name = dimension.name
+        if given.get(name) is not None and name not in space.left_to(base):
+            raise InputError(f"{flag(name)} is searched, and given too: leave one of them out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial
 
-from gcl_hard.errors import GclHardError
+from gcl_hard.errors import DivergenceError, GclHardError, OutOfMemory
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.tuning.part import Outer
-from gcl_hard.tuning.search import Tally
 from gcl_hard.tuning.space import Base
+from gcl_hard.tuning.tally import Tally, best_of
 
 OUTER = "outer"
 """Attribute of a study: outer scores that were read, by the number of the trial."""
+
+
+NOT_YET = "the search is not over"
 
 
 class AllFailed(GclHardError):  # noqa: N818
@@ -32,8 +36,9 @@ class Finding:
         best: its best trial.
         cell: that trial's settings, whole.
         inner: its inner score, percent.
-        outer: accuracy of its settings on the outer test part, percent; None where none is left
-            (protocol ``paper``).
+        outer: accuracy of its settings on the outer test part, percent, or None.
+        why: there is no outer score; None where there is one, and under the protocol ``paper``,
+            which leaves no outer part.
         looks: how many trials have been scored on the outer test part: more than one if trials
             were added after a look.
     """
@@ -43,6 +48,7 @@ class Finding:
     cell: Cell
     inner: float
     outer: float | None
+    why: str | None
     looks: int
 
     @property
@@ -52,10 +58,13 @@ class Finding:
 
     @property
     def seconds(self) -> float:
-        """From the first trial's start to the last one's end."""
-        starts = [t.datetime_start for t in self.study.trials if t.datetime_start]
-        ends = [t.datetime_complete for t in self.study.trials if t.datetime_complete]
-        return (max(ends) - min(starts)).total_seconds() if starts and ends else 0.0
+        """In which some trial was at work: nights between two sittings are left out."""
+        total, until = 0.0, -math.inf
+        spans = [(t.datetime_start, t.datetime_complete) for t in self.study.trials]
+        for start, end in sorted((s.timestamp(), e.timestamp()) for s, e in spans if s and e):
+            total += max(0.0, end - max(start, until))
+            until = max(until, end)
+        return total
 
 
 @dataclass(frozen=True)
@@ -79,9 +88,14 @@ class Outcome:
 
     @property
     def outer(self) -> float | None:
-        """Mean outer score, percent; None under the protocol ``paper``."""
+        """Mean outer score, percent; None unless all outer parts have one."""
         scores = [finding.outer for finding in self.findings if finding.outer is not None]
-        return statistics.fmean(scores) if scores else None
+        return statistics.fmean(scores) if len(scores) == len(self.findings) else None
+
+    @property
+    def why(self) -> str | None:
+        """There is no outer score: the first reason."""
+        return next((finding.why for finding in self.findings if finding.why), None)
 
     @property
     def optimism(self) -> float | None:
@@ -99,38 +113,46 @@ class Outcome:
         return max(self.findings, key=lambda finding: finding.inner).cell
 
 
-def find(study: optuna.Study, base: Base, outer: Outer, seed: int) -> Finding:
-    """Score the best trial of a study on its outer part, unless that has been done.
+def find(study: optuna.Study, base: Base, outer: Outer, seed: int, *, look: bool) -> Finding:
+    """The best trial of a study, scored on its outer part if that may be looked at.
+
+    A trial is scored there once: another call, or another machine, reads what was found.
 
     Args:
-        study: at its end.
+        study: of accuracies.
         base: the settings that are not searched.
         outer: the data.
         seed: of the encoder.
+        look: whether the study is at its end.
 
     Returns:
         The finding.
 
     Raises:
         AllFailed: if no trial has a score.
-        DivergenceError: if the best settings diverge on the whole part.
     """
-    tally = Tally.of(study.get_trials(deepcopy=False))
-    if not tally.complete:
+    trials = study.get_trials(deepcopy=False)
+    tally = Tally.of(trials)
+    best = best_of(trials)
+    if best is None or best.value is None:
         counted = "; ".join(f"{n} x {reason}" for reason, n in tally.failures.most_common())
         raise AllFailed(
             f"no trial of {study.study_name} has a score ({tally.pruned} pruned, "
-            f"{tally.failures.total()} failed: {counted or 'none'}); narrow the search space"
+            f"{tally.failures.total()} failed: {counted or 'none'}); narrow the search space, and "
+            f"give the new search another --study-name"
         )
-    best = study.best_trial
     candidate = base.candidate(best.number, best.params)
-    seen: dict[str, float | None] = dict(study.user_attrs.get(OUTER, {}))
+    seen: dict[str, float | str | None] = dict(study.user_attrs.get(OUTER, {}))
     key = str(best.number)
-    if key not in seen:
-        seen[key] = outer.score(candidate, seed)
+    if key not in seen and look:
+        try:
+            seen[key] = outer.score(candidate, seed)
+        except (DivergenceError, OutOfMemory) as error:
+            seen[key] = f"on the whole part its settings failed: {error}"
         study.set_user_attr(OUTER, seen)
-    assert best.value is not None
-    return Finding(study, best, candidate.cell, best.value, seen[key], len(seen))
+    score = seen.get(key, NOT_YET)
+    found, why = (None, score) if isinstance(score, str) else (score, None)
+    return Finding(study, best, candidate.cell, best.value, found, why, len(seen))
 
 
 __all__ = ["AllFailed", "Finding", "Outcome", "find"]

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import GclHardError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.cell import Cell
 
@@ -77,21 +76,21 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Local:
-    """What of the machine a search may use; none of it changes a score.
+    """What of the machine a search may use.
+
+    A score depends on the number of threads as far as rounding goes, and on nothing else here.
 
     Attributes:
         device: to train on.
         cores: that this process may use.
         threads: of it, None to choose.
         members: encoders side by side, None to choose.
-        batch: trials that are asked for at once.
     """
 
     device: torch.device
     cores: int = 1
     threads: int | None = None
     members: int | None = None
-    batch: int = 1
 
 
 class Watch(Protocol):
@@ -104,17 +103,6 @@ class Watch(Protocol):
         """An intermediate score, percent; returns whether the candidate goes on."""
 
 
-class Quiet:
-    """Nobody."""
-
-    def progress(self, number: int, share: float) -> None:
-        """Nothing."""
-
-    def report(self, number: int, step: int, score: float) -> bool:
-        """Goes on."""
-        return True
-
-
 @dataclass(frozen=True)
 class Score:
     """What came of a candidate.
@@ -123,13 +111,11 @@ class Score:
         number: which.
         accuracy: percent; None where it left or failed.
         error: why it failed.
-        seconds: its share of the time.
     """
 
     number: int
     accuracy: float | None
-    error: GclHardError | None = None
-    seconds: float = 0.0
+    error: Exception | None = None
 
 
 class Part(Protocol):

@@ -14,9 +14,10 @@ from gcl_hard.experiments.records import check_writable, write_json
 from gcl_hard.tuning.board import board
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.outcome import Outcome, find
-from gcl_hard.tuning.search import Search, Tally
+from gcl_hard.tuning.search import Search
 from gcl_hard.tuning.setup import Setup, setup
 from gcl_hard.tuning.storage import reachable
+from gcl_hard.tuning.tally import Tally
 from gcl_hard.tuning.workers import in_processes
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def run(options: TuneOptions, console: Console) -> tuple[Outcome, Path]:
             _search(found, studies, console)
         findings = []
         for study, outer in zip(studies, found.outers, strict=True):
-            findings.append(find(study, found.options.base, outer, options.seed))
+            trials = study.get_trials(deepcopy=False)
+            over = Tally.of(trials).over(options.trials) and not options.report_only
+            base, seed = found.options.base, options.seed
+            findings.append(find(study, base, outer, seed, look=over))
     outcome = Outcome(tuple(findings), options.trials, found.facts())
     path = options.output / f"{found.stem}_search.json"
     write_json(as_json(outcome), path)
@@ -95,6 +99,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "config": asdict(finding.cell),
             "inner": finding.inner,
             "outer": finding.outer,
+            "why_no_outer": finding.why,
             "optimism": finding.optimism,
             "looks": finding.looks,
             "complete": tally.complete,

@@ -31,8 +31,9 @@ STEPS: dict[str, Steps] = {
     "none": "none", "median": "epochs", "hyperband": "epochs", "wilcoxon": "folds",
 }  # fmt: skip
 """After what each pruner looks at a trial."""
-WILCOXON_FOLDS = (3, 5)
-"""Fewer tell nothing; more are more intermediate scores than a trial stores."""
+WILCOXON_FOLDS = 5
+"""Of fewer the test could stop a trial after the last alone; more are more scores in between than
+a trial stores."""
 STARTUP = 10
 """Trials that a sampler draws at random, and a pruner lets pass, before it has seen enough."""
 

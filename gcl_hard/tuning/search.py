@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from optuna import Study
@@ -14,66 +13,23 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
-from gcl_hard.tuning.lease import FAILURE, GRID, Lease, enqueue_again, expired, take_over
+from gcl_hard.tuning.lease import (
+    DEATHS,
+    FAILURE,
+    FIXED,
+    Lease,
+    Watchman,
+    enqueue_again,
+    take_over,
+    told_by_another,
+)
 from gcl_hard.tuning.part import Inner, Part, Score
 from gcl_hard.tuning.space import Base, Space
+from gcl_hard.tuning.tally import SURPLUS, Tally
 
-SURPLUS = "surplus"
-"""Why a trial was given up that another worker had asked for at the same time."""
+COUNTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+MOST_LETTERS = 500  # of a reason
 PAUSE = 0.5  # seconds between two looks at what other workers do
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How far a study is.
-
-    Attributes:
-        complete: trials with a score.
-        pruned: trials that left.
-        running: trials of living workers.
-        failures: reasons of those that failed, counted.
-        best: highest score, percent; None without one.
-    """
-
-    complete: int
-    pruned: int
-    running: int
-    failures: Counter[str]
-    best: float | None
-
-    @classmethod
-    def of(cls, trials: Iterable[FrozenTrial]) -> Tally:
-        """Count trials.
-
-        Example:
-            >>> Tally.of([]).finished
-            0
-        """
-        states: Counter[TrialState] = Counter()
-        failures: Counter[str] = Counter()
-        best, now = None, time.time()
-        for trial in trials:
-            if trial.state == TrialState.RUNNING and expired(trial, now):
-                continue
-            states[trial.state] += 1
-            reason = trial.user_attrs.get(FAILURE, SURPLUS)
-            if trial.state == TrialState.FAIL and reason != SURPLUS:
-                failures[reason] += 1
-            if trial.state == TrialState.COMPLETE and trial.value is not None:
-                best = trial.value if best is None else max(best, trial.value)
-        return cls(
-            states[TrialState.COMPLETE], states[TrialState.PRUNED], states[TrialState.RUNNING],
-            failures, best,
-        )  # fmt: skip
-
-    @property
-    def finished(self) -> int:
-        """Trials that count."""
-        return self.complete + self.pruned
-
-    def over(self, asked: int) -> bool:
-        """Whether a study that was asked for so many trials is at its end."""
-        return self.finished >= asked or self.failures.total() >= asked
 
 
 OnMove = Callable[[Tally, float], None]
@@ -111,6 +67,7 @@ class Search:
     on_move: OnMove = _nothing
     _shares: dict[int, float] = field(default_factory=dict)
     _tally: Tally = field(default_factory=lambda: Tally.of([]))
+    _watchman: Watchman = field(default_factory=Watchman)
 
     def run(self) -> Tally:
         """Work until the study has its trials, whoever ends them.
@@ -120,8 +77,9 @@ class Search:
         """
         with Lease() as lease:
             while True:
-                take_over(self.study, self._all())
-                self._tally = Tally.of(self._all())
+                take_over(self.study, self._all(), self._watchman)
+                trials = self._all()
+                self._tally = Tally.of(trials, self._watchman.dead(trials))
                 self.on_move(self._tally, sum(self._shares.values()))
                 if self._tally.over(self.trials):
                     return self._tally
@@ -144,22 +102,27 @@ class Search:
         asked = []
         for _ in range(n):
             trial = self.study.ask()
-            lease.take(trial)
-            self.space.draw(trial, self.base)
+            try:
+                lease.take(trial)
+                self.space.draw(trial, self.base)
+            except UpdateFinishedTrialError:  # this process slept, and it is another's by now
+                lease.drop(trial)
+                continue
             asked.append(trial)
-        listed, now = self._all(), time.time()
+            if trial.user_attrs.get(DEATHS):
+                break  # alone with settings that have cost a worker
+        listed = self._all()
+        dead = self._watchman.dead(listed)
+        counted = [t.number for t in listed if t.state in COUNTED and t.number not in dead]
         kept = []
         for trial in asked:
-            before = [t for t in listed if t.number < trial.number]
-            counted = sum(
-                t.state in (TrialState.COMPLETE, TrialState.PRUNED)
-                or (t.state == TrialState.RUNNING and not expired(t, now))
-                for t in before
-            )
-            if counted < self.trials:
+            if sum(number < trial.number for number in counted) < self.trials:
                 kept.append(trial)
-            else:
-                self._fail(trial, SURPLUS, lease)
+                continue
+            self._fail(trial, SURPLUS, lease)
+            stored = listed[trial.number]
+            if FIXED in stored.system_attrs:  # for when more trials are asked for
+                enqueue_again(self.study, stored)
         return kept
 
     def _work(self, asked: list[Trial], lease: Lease) -> None:
@@ -180,23 +143,27 @@ class Search:
         if score.error is not None:
             self._fail(trial, _reason(score.error), lease)
             return
-        lease.drop(trial)
         state = TrialState.PRUNED if score.accuracy is None else TrialState.COMPLETE
-        # A worker that slept longer than its lease finds its trials told FAIL by another.
-        self.study.tell(trial, score.accuracy, state=state, skip_if_finished=True)
+        with told_by_another():
+            self.study.tell(trial, score.accuracy, state=state)
+        lease.drop(trial)
 
     def _fail(self, trial: Trial, reason: str, lease: Lease) -> None:
+        with told_by_another():
+            trial.set_user_attr(FAILURE, reason)
+            self.study.tell(trial, state=TrialState.FAIL)
         lease.drop(trial)
-        trial.set_user_attr(FAILURE, reason)
-        self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
 
     def _give_back(self, lease: Lease) -> None:
         """Whoever goes on with the study does not wait for the leases to end."""
+        held = {trial.number for trial in lease.trials}
         for trial in lease.trials:
             lease.drop(trial)
-            self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
-            grid = bool(trial.user_attrs.get(GRID))
-            enqueue_again(self.study, trial.number, trial.params, grid=grid)
+        for stored in self._all():
+            if stored.number in held and stored.state == TrialState.RUNNING:
+                with told_by_another():
+                    self.study.tell(stored.number, state=TrialState.FAIL)
+                    enqueue_again(self.study, stored)
 
     def moved(self, number: int, share: float) -> None:
         """A part of a trial's work is done."""
@@ -226,8 +193,11 @@ class _Reporting:
             return False
 
 
-def _reason(error: GclHardError) -> str:
+def _reason(error: Exception) -> str:
     """In few words, so that reasons can be counted."""
     if isinstance(error, DivergenceError):
         return "diverged"
-    return "out of memory" if isinstance(error, OutOfMemory) else str(error)
+    if isinstance(error, OutOfMemory):
+        return "out of memory"
+    kind = "" if isinstance(error, GclHardError) else f"{type(error).__name__}: "
+    return f"{kind}{' '.join(str(error).split())}"[:MOST_LETTERS]

@@ -18,6 +18,7 @@ from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.place import Running
 from gcl_hard.tuning import samplers
 from gcl_hard.tuning.options import TuneOptions
+from gcl_hard.tuning.own_encoder import check_output
 from gcl_hard.tuning.part import Local, Outer
 from gcl_hard.tuning.storage import About, Home, url_of
 
@@ -52,7 +53,8 @@ class Setup:
     def stem(self) -> str:
         """Of the names of studies and files."""
         cell = self.cell
-        return self.options.study_name or f"{cell.dataset}_{self.methods}_{cell.protocol}"
+        stem = self.options.study_name or f"{cell.dataset}_{self.methods}_{cell.protocol}"
+        return stem.replace("/", "-").replace("\\", "-")
 
     @property
     def names(self) -> list[str]:
@@ -95,7 +97,7 @@ class Setup:
         return About(
             dataset=cell.dataset, method=self.methods, protocol=cell.protocol, settings=settings,
             space=space_in_words(options), digest=self.digest, inner=inner_in_words(options),
-            outer=f"{k + 1} of {outer_in_words(options)}", sampler=options.sampler,
+            outer=f"part {k + 1}, {outer_in_words(options)}", sampler=options.sampler,
             pruner=options.pruner, seed=options.seed,
             encoder=None if make is None else getattr(make, "__name__", type(make).__name__),
         )  # fmt: skip
@@ -107,6 +109,9 @@ class Setup:
             "outer": outer_in_words(options),
             "space": options.space_name,
             "dimensions": space_in_words(options),
+            "grid": "the paper's grid" if options.space.grid == "paper" else "the grid",
+            "encoder_own": options.encoder is not None,
+            "graphs_own": options.graphs is not None,
             "device": machine.device_name(self.local.device),
             "n_inner_test": outer.part.n_scored(options.inner),
             "n_outer_test": outer.n_test or None,
@@ -135,6 +140,8 @@ def setup(options: TuneOptions, *, share: int = 1) -> Setup:
     settings: Mapping[str, Any] = {**options.base.settings, "dataset": name}
     options = replace(options, base=replace(options.base, settings=settings))
     data, digest = _data(options, device)
+    if options.encoder is not None:
+        check_output(options, data.to("cpu"))
     outers = _outers(options, data, local)
     for outer in outers:
         outer.part.n_scored(options.inner)  # refuses a class that is too small
@@ -147,7 +154,6 @@ def _local(options: TuneOptions, device: torch.device, share: int) -> Local:
         cores=max(1, machine.available_cores() // share),
         threads=None if options.threads is None else max(1, options.threads // share),
         members=1 if options.batch == 1 else None,
-        batch=options.batch_on(device.type),
     )
 
 
@@ -156,12 +162,13 @@ def _data(options: TuneOptions, device: torch.device) -> tuple[Any, str]:
     if options.graphs is not None:
         from gcl_hard.experiments.graph_backend import facts
 
-        return options.graphs.to(device), facts(options.graphs)["digest"]
-    sets = Data(options.data_dir, device, machine.source_digest(), Running())
-    data = sets.of(cell)
-    if cell.backend == "images":
-        backend_of(cell).check(cell, data, inner=True, device=device)
-    return data, sets.facts(cell)["digest"]
+        data, digest = options.graphs.to(device), facts(options.graphs)["digest"]
+    else:
+        sets = Data(options.data_dir, device, machine.source_digest(), Running())
+        data, digest = sets.of(cell), sets.facts(cell)["digest"]
+    if cell.backend == "images" or cell.protocol == "paper":
+        backend_of(cell).check(cell, data, inner=cell.backend == "images", device=device)
+    return data, digest
 
 
 def _outers(options: TuneOptions, data: Any, local: Local) -> tuple[Outer, ...]:

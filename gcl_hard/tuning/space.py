@@ -6,14 +6,15 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.cell import Cell, flag
 from gcl_hard.methods import METHODS
-from gcl_hard.tuning.dimension import Dimension
+from gcl_hard.tuning.dimension import Dimension, as_number
 from gcl_hard.tuning.part import Candidate
 
 if TYPE_CHECKING:
@@ -54,8 +55,15 @@ class Base:
 
     @cached_property
     def alone(self) -> Cell:
-        """The cell of these settings."""
-        return self.kind(**self.settings)
+        """The cell of these settings.
+
+        Raises:
+            InputError: if it is none, or a floor.
+        """
+        cell = self.kind(**self.settings)
+        if cell.is_floor:
+            raise InputError(f"{cell.method} has nothing to search: it is a floor")
+        return cell
 
     @property
     def names(self) -> list[str]:
@@ -109,7 +117,8 @@ class Space:
         """
         if not isinstance(given, Mapping):
             raise InputError(f"a search space is a mapping of settings, got {given!r}")
-        if "space" not in given and "grid" not in given:
+        typed = all(isinstance(what, Mapping) and "type" in what for what in given.values())
+        if given and typed and "space" not in given:
             given = {"space": given}
         for key in given:
             if key not in KEYS:
@@ -122,7 +131,7 @@ class Space:
             )
         found = [Dimension.of(str(name), what) for name, what in stated.items()]
         found.sort(key=lambda dimension: dimension.name != "method")
-        return cls(tuple(found), _grid(given.get("grid")))
+        return cls(tuple(found), _grid(given.get("grid"), [d.name for d in found]))
 
     def fitted(self, base: Base, *, encoder: bool = False) -> Space:
         """The part that a method has, checked against what is not searched.
@@ -188,14 +197,31 @@ class Space:
         for method in self.methods(base):
             cell = base.cell({"method": method})
             here = [d for d in self.of_method(method) if not d.name.startswith(ENCODER)]
-            stated = paper_grid(cell) if isinstance(self.grid, str) else self.grid
+            stated = self._stated(cell)
             grid = {d.name: stated[d.name] for d in here if d.name in stated}
             for combination in itertools.product(*grid.values()) if grid else ():
                 values = dict(zip(grid, combination, strict=True)) | {"method": method}
-                found.append(
-                    {d.name: d.held(values.get(d.name, getattr(cell, d.name))) for d in here}
-                )
+                found.append({
+                    d.name: d.held(values.get(d.name, getattr(cell, d.name)), given=d.name in grid)
+                    for d in here
+                })  # fmt: skip
         return found
+
+    @property
+    def of_encoder(self) -> dict[str, Dimension]:
+        """Settings of the user's own encoder, by its names."""
+        own = [d for d in self.dimensions if d.name.startswith(ENCODER)]
+        return {dimension.name.removeprefix(ENCODER): dimension for dimension in own}
+
+    def left_to(self, base: Base) -> set[str]:
+        """Settings that are searched and that a grid leaves to the base."""
+        cells = [base.cell({"method": method}) for method in self.methods(base)]
+        grids = [self._stated(cell) for cell in cells]
+        named = {name for grid in grids for name in grid}
+        return {d.name for d in self.dimensions} - named if named else set()
+
+    def _stated(self, cell: Cell) -> Mapping[str, tuple[Any, ...]]:
+        return paper_grid(cell) if isinstance(self.grid, str) else self.grid or {}
 
     @property
     def numeric(self) -> bool:
@@ -217,14 +243,17 @@ def paper_grid(cell: Cell) -> dict[str, tuple[float, ...]]:
     return dict(THRESHOLDS) if hardening == "threshold" else {}
 
 
-def _grid(given: Any) -> Mapping[str, tuple[Any, ...]] | str | None:
+def _grid(given: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str | None:
     if given is None or given == "paper":
         return given  # type: ignore[no-any-return]
     if not isinstance(given, Mapping) or not all(
         isinstance(values, list | tuple) and values for values in given.values()
     ):
         raise InputError(f"grid is paper, or names with lists of values, got {given!r}")
-    return {str(name): tuple(values) for name, values in given.items()}
+    for name in given:
+        if name not in names:
+            raise unknown("setting of the grid", str(name), names)
+    return {str(name): tuple(map(as_number, values)) for name, values in given.items()}
 
 
 def _check_name(dimension: Dimension, base: Base, *, encoder: bool) -> None:
@@ -241,9 +270,39 @@ def _check_name(dimension: Dimension, base: Base, *, encoder: bool) -> None:
         raise InputError(
             f"{name} cannot be searched: scores of different {name} are not comparable"
         )
+    else:
+        _check_kind(dimension, get_type_hints(base.kind)[name])
     for method in dimension.methods or (dimension.ends if name == "method" else ()):
         if method not in METHODS:
-            raise unknown(f"method of {name}" if dimension.methods else "method", method, METHODS)
+            what = f"method of {name}" if dimension.methods else "method"
+            raise unknown(what, str(method), METHODS)
+
+
+def _check_kind(dimension: Dimension, hint: Any) -> None:
+    """A setting is searched as what it is: a number, a whole one, or a choice of its values."""
+    name, kinds = dimension.name, get_args(hint) or (hint,)
+    if tuple in {get_origin(kind) or kind for kind in kinds}:
+        raise InputError(f"{name} is a list, which cannot be searched")
+    whole, real = int in kinds, float in kinds
+    if dimension.numeric:
+        wanted = "int" if whole else "float" if real else "categorical"
+        if isinstance(dimension.distribution, IntDistribution) != whole or wanted == "categorical":
+            raise InputError(f"{name} is searched with type: {wanted}")
+        return
+    for value in dimension.ends:
+        number_fits = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = (
+            (value is None and NoneType in kinds)
+            or (isinstance(value, bool) and bool in kinds)
+            or (number_fits and (real or (whole and isinstance(value, int))))
+            or (isinstance(value, str) and not (whole or real or bool in kinds))
+        )
+        if not fits:
+            wanted = "a whole number" if whole else "a number" if real else "true or false"
+            raise InputError(
+                f"{name}: {value!r} is no value of it, which is "
+                f"{'a word' if not (whole or real or bool in kinds) else wanted}"
+            )
 
 
 def _check_ends(dimension: Dimension, base: Base, method: str) -> None:

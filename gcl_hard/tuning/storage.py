@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.exceptions import DuplicatedStudyError, StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.study import StudyDirection
 
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.tuning.lease import GRID
@@ -91,8 +92,11 @@ def url_of(given: str | None, folder: Path, name: str) -> str:
     if given.startswith("journal:"):
         return given
     if "://" in given:
-        if given.startswith("postgresql://"):  # psycopg 3 whatever SQLAlchemy's default is
-            return given.replace("postgresql://", "postgresql+psycopg://", 1)
+        scheme, _, rest = given.partition("://")
+        if scheme in ("postgresql", "postgres"):  # psycopg 3 whatever SQLAlchemy's default is
+            return f"postgresql+psycopg://{rest}"
+        if scheme == "sqlite" and not rest.strip("/"):
+            raise InputError("storage sqlite:// is in memory and keeps nothing: give a file")
         return given
     if given.endswith(JOURNAL):
         return f"journal:{given}"
@@ -109,13 +113,20 @@ def shown(url: str) -> str:
     if "://" not in url:
         return url
     from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
 
-    return make_url(url).render_as_string(hide_password=True)
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except (ArgumentError, ValueError):
+        return f"{url.partition('://')[0]}://…"
 
 
 @contextlib.contextmanager
 def reachable(url: str) -> Iterator[None]:
     """Turn what a storage raises into a message that names it.
+
+    Args:
+        url: of the storage.
 
     Raises:
         InputError: if it cannot be reached, is locked for too long, or is no study storage.
@@ -125,24 +136,22 @@ def reachable(url: str) -> Iterator[None]:
 
     try:
         yield
-    except ModuleNotFoundError as error:
-        if "psycopg" in str(error):
-            raise MissingExtraError(
-                'PostgreSQL needs psycopg: pip install "gcl-hard[postgres]"'
-            ) from error
-        raise InputError(f"storage {shown(url)} needs a driver: {error}") from error
-    except (SQLAlchemyError, StorageInternalError, OSError) as error:
+    except (SQLAlchemyError, StorageInternalError) as error:
         reason = _reason(error)
         if "locked" in reason:
             raise InputError(
                 f"storage {shown(url)} has been locked by another program for more than "
-                f"{LOCK_SECONDS} s: close it and give the same command again, or use a storage "
-                f"that is not a file on a shared disk (--storage NAME.journal or a database URL)"
+                f"{LOCK_SECONDS} s: close it and give the same command again; on a shared disk use "
+                f"a journal (--storage NAME.journal) or a database"
             ) from error
-        raise InputError(
-            f"storage {shown(url)} cannot be used: {reason}; --storage takes a file (NAME.db, "
-            f"NAME.journal) or a database URL, and its folder must be there and writable"
-        ) from error
+        raise _unusable(url, reason) from error
+
+
+def _unusable(url: str, reason: str) -> InputError:
+    return InputError(
+        f"storage {shown(url)} cannot be used: {reason}; --storage takes a file (NAME.db, "
+        f"NAME.journal) or a database URL, and its folder must be there and writable"
+    )
 
 
 def _reason(error: BaseException) -> str:
@@ -163,28 +172,76 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
         InputError: see :func:`reachable`.
         MissingExtraError: likewise.
     """
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
-
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the board says what it would
     with reachable(url), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        if url.startswith("journal:"):
-            from optuna.storages.journal import JournalFileBackend
-
-            path = Path(url.removeprefix("journal:"))
-            _prepare(path, create=create)
-            return JournalStorage(JournalFileBackend(str(path)))
-        options: dict[str, Any] = {}
-        if url.startswith("sqlite"):
-            _prepare(Path(url.partition("///")[2]), create=create)
-            options = {"connect_args": {"timeout": LOCK_SECONDS}}
         try:
-            return optuna.storages.get_storage(RDBStorage(url, engine_kwargs=options))
-        except (ArgumentError, NoSuchModuleError, ValueError) as error:
-            raise InputError(
-                f"storage {url!r} is no URL of a database ({error}); examples: results/a.db, "
-                f"shared/a.journal, postgresql://user@host/name"
-            ) from error
+            return _journal(url, create) if url.startswith("journal:") else _database(url, create)
+        except ImportError as error:
+            if "psycopg" in url:
+                raise MissingExtraError(
+                    'PostgreSQL needs psycopg: pip install "gcl-hard[postgres]"'
+                ) from error
+            raise InputError(f"storage {shown(url)} needs a driver: {_reason(error)}") from error
+        except InputError:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: of another Optuna
+            raise _unusable(url, _reason(error)) from error
+
+
+def _journal(url: str, create: bool) -> BaseStorage:
+    from optuna.storages.journal import JournalFileBackend
+
+    path = Path(url.removeprefix("journal:"))
+    _prepare(path, create=create)
+    if path.exists():
+        with path.open("rb") as file:
+            first = file.readline()
+        try:
+            known = not first or "op_code" in json.loads(first)
+        except (ValueError, TypeError):
+            known = False
+        if not known:
+            raise InputError(f"{path} is no journal of Optuna: give --storage another name")
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
+def _database(url: str, create: bool) -> BaseStorage:
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    options: dict[str, Any] = {}
+    if url.startswith("sqlite"):
+        _prepare(Path(url.partition("///")[2]), create=create)
+        options = {"connect_args": {"timeout": LOCK_SECONDS}}
+    try:
+        storage = RDBStorage(url, engine_kwargs=options)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise InputError(
+            f"storage {shown(url)} is no URL of a database; examples: results/a.db, "
+            f"shared/a.journal, postgresql://user@host/name"
+        ) from error
+    if url.startswith("sqlite"):
+        _one_at_a_time(storage)
+    return optuna.storages.get_storage(storage)
+
+
+def _one_at_a_time(storage: RDBStorage) -> None:
+    """Lock SQLite when a transaction begins, not when it writes.
+
+    It has no rows to lock (SELECT … FOR UPDATE), by which Optuna keeps two workers from taking the
+    same trial out of the queue.
+    """
+    from sqlalchemy import event
+
+    @event.listens_for(storage.engine, "connect")
+    def _(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # or Python begins transactions of its own
+
+    @event.listens_for(storage.engine, "begin")
+    def _(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    storage.engine.dispose()  # connections from before
 
 
 def _prepare(path: Path, *, create: bool) -> None:
@@ -279,16 +336,22 @@ class Home:
             time.sleep(0.1)
         return True
 
+    def _foreign(self) -> InputError:
+        return InputError(
+            f"study {self.name!r} in {shown(self.url)} is not of gcl_hard: give another "
+            f"--study-name or --storage"
+        )
+
     def _check(self, study: Study, about: About) -> None:
+        if study.direction != StudyDirection.MAXIMIZE:
+            raise self._foreign()
         for _ in range(20):  # whoever made it may be about to say what it is of
+            trials = study.get_trials(deepcopy=False)  # before the attribute, which is set first
             stored = study.user_attrs.get(ABOUT)
             if stored is not None:
                 break
-            if study.get_trials(deepcopy=False):
-                raise InputError(
-                    f"study {self.name!r} in {shown(self.url)} is not of gcl_hard: give another "
-                    f"--study-name or --storage"
-                )
+            if trials:
+                raise self._foreign()
             time.sleep(0.1)
         else:
             return

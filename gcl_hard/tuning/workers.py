@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.context import SpawnContext
 from multiprocessing.synchronize import Event
 from types import FrameType
@@ -18,9 +20,12 @@ from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.command import STOPPED
 from gcl_hard.tuning.board import Board
 from gcl_hard.tuning.options import TuneOptions
-from gcl_hard.tuning.search import Tally
+from gcl_hard.tuning.tally import Tally
 
 LOOK = 1.0  # seconds between two looks at the studies
+UNGUARDED = (
+    '; in a script, several workers need what calls the search under if __name__ == "__main__"'
+)
 PATIENCE = 10.0  # seconds that a process has to give its trials back
 
 
@@ -43,39 +48,58 @@ def in_processes(options: TuneOptions, studies: Sequence[Study], shown: Board) -
     try:
         while not over:
             time.sleep(LOOK)
-            working = any(hand.process.is_alive() for hand in hands)
+            living = [hand for hand in hands if hand.process.is_alive()]  # asks all: reaps the dead
             over = _show(options, studies, shown)
-            if not over and not working:
+            if not over and not living:
                 how = _ends(hands) or "without an error"
+                script = "" if any(hand.begun.is_set() for hand in hands) else UNGUARDED
                 raise GclHardError(
                     f"all {len(hands)} workers ended before the search ({how}); the same command "
-                    f"goes on with it"
+                    f"goes on with it{script}"
                 )
     finally:
         dead = _ends(hands)
         for hand in hands:
-            hand.end(at_once=not over)
+            if not over or not hand.begun.is_set():
+                hand.process.terminate()
+        for hand in hands:
+            hand.end()
     if dead:
-        print(f"note: {dead}; others did its trials again", file=sys.stderr)
+        print(f"note: {dead}; what it was at was done by others", file=sys.stderr)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes begun inside do not hear Ctrl-C, not even before their first line."""
+    if threading.current_thread() is not threading.main_thread():  # which alone may say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Hand:
     """A worker process."""
 
     def __init__(self, context: SpawnContext, options: TuneOptions, name: str) -> None:
-        self._begun = context.Event()
+        self.begun = context.Event()
         self.process = context.Process(
-            target=_work, args=(options, self._begun), name=name, daemon=True
+            target=_work, args=(options, self.begun), name=name, daemon=True
         )
-        self.process.start()
+        # Ctrl-C reaches all processes of a terminal: this one tells the others.
+        with _deaf():
+            self.process.start()
 
-    def end(self, *, at_once: bool) -> None:
+    def end(self) -> None:
         """Wait until it has ended, or has given its trials back."""
-        if not at_once and self._begun.is_set():
+        for more in (self.process.terminate, self.process.kill):
             self.process.join(PATIENCE)
-        self.process.terminate()
-        self.process.join(PATIENCE)
-        self.process.kill()
+            if not self.process.is_alive():
+                return
+            more()
         self.process.join()
 
 
@@ -106,7 +130,7 @@ def _work(options: TuneOptions, begun: Event) -> None:
     from gcl_hard.tuning.setup import setup
 
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all: the first tells the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
     try:
         found = setup(options, share=options.workers)

@@ -50,7 +50,9 @@ STAR: dict[str, Any] = {
 }
 
 
-def write_figures(study: Study, stem: Path, *, title: str, step: str = "epoch") -> list[Path]:
+def write_figures(
+    study: Study, stem: Path, *, title: str, step: str = "epoch", grid: str = "the paper's grid"
+) -> list[Path]:
     """Draw what can be drawn of a study.
 
     Args:
@@ -59,6 +61,7 @@ def write_figures(study: Study, stem: Path, *, title: str, step: str = "epoch") 
             ``a/b-contour.png`` and ``a/b-intermediate.png``.
         title: what was searched, above every figure.
         step: what intermediate scores are after, ``epoch`` or ``fold``.
+        grid: what the settings that were tried first are called.
 
     Returns:
         The files; a figure that the trials do not give is left out.
@@ -70,10 +73,10 @@ def write_figures(study: Study, stem: Path, *, title: str, step: str = "epoch") 
     if not complete(told):
         return []
     draw: dict[str, Callable[[Study], Figure | None]] = {
-        "history": _history,
+        "history": partial(_history, grid=grid),
         "importances": _importances,
-        "slices": _slices,
-        "contour": _contour,
+        "slices": partial(_slices, grid=grid),
+        "contour": partial(_contour, grid=grid),
         "intermediate": partial(_intermediate, step=step),
     }
     with _drawing():
@@ -106,7 +109,7 @@ def _drawing() -> Iterator[None]:
         plt.switch_backend(backend)
 
 
-def _history(study: Study) -> Figure:
+def _history(study: Study, grid: str) -> Figure:
     axes = drawn.plot_optimization_history(study, target_name=ACCURACY)
     figure = _figure(axes, height=4.0)
     points, line = axes.collections[0], axes.lines[0]
@@ -115,7 +118,7 @@ def _history(study: Study) -> Figure:
     axes.set_xlabel("trial")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.set_xlim(-0.8, len(study.trials) - 0.2)
-    marks = _mark(axes, study, lambda trial: (trial.number, trial.value))
+    marks = _mark(axes, study, lambda trial: (trial.number, trial.value), grid)
     _legend(figure, [points, line, *marks])
     figure.suptitle("the trials in their order")
     return figure
@@ -137,7 +140,7 @@ def _importances(study: Study) -> Figure | None:
     return figure
 
 
-def _slices(study: Study) -> Figure | None:
+def _slices(study: Study, grid: str) -> Figure | None:
     if not any(trial.params for trial in complete(study)):
         return None
     panels = list(np.ravel(drawn.plot_slice(study, target_name=ACCURACY)))  # type: ignore[arg-type]
@@ -153,7 +156,7 @@ def _slices(study: Study) -> Figure | None:
         panel.tick_params(labelleft=column == 0)
         name = panel.get_xlabel()
         panel.collections[0].set_clim(0, max(1, len(study.trials) - 1))
-        marks = _mark(panel, study, partial(_on_slice, name)) or marks
+        marks = _mark(panel, study, partial(_on_slice, name), grid) or marks
         panel.set(xlabel=name, ylabel=ACCURACY if column == 0 else "")
         _scale(panel, study, name, "x")
     ticks = MaxNLocator(integer=True, steps=[1, 2, 5, 10])
@@ -171,7 +174,7 @@ def _on_slice(name: str, trial: FrozenTrial) -> tuple[Any, Any] | None:
     return (repr(trial.params[name]) if words else trial.params[name]), trial.value
 
 
-def _contour(study: Study) -> Figure | None:
+def _contour(study: Study, grid: str) -> Figure | None:
     pair = plane(study)
     if pair is None:
         return None
@@ -180,7 +183,7 @@ def _contour(study: Study) -> Figure | None:
     contour.colorbar.remove()
     figure = _figure(axes, height=5.0)
     x, y = axes.get_xlabel(), axes.get_ylabel()
-    marks = _mark(axes, study, partial(_on_plane, x, y))
+    marks = _mark(axes, study, partial(_on_plane, x, y), grid)
     _scale(axes, study, x, "x")
     _scale(axes, study, y, "y")
     axes.grid(visible=False)
@@ -253,12 +256,12 @@ def _plain(axes: Axes) -> None:
 
 
 def _mark(
-    axes: Axes, study: Study, at: Callable[[FrozenTrial], tuple[Any, Any] | None]
+    axes: Axes, study: Study, at: Callable[[FrozenTrial], tuple[Any, Any] | None], grid: str
 ) -> list[PathCollection]:
-    """A ring around trials of the paper's grid and a star on the best one, where they are there."""
+    """A ring around trials of the grid and a star on the best one, where they are there."""
     trials, best = complete(study), study.best_trial.number
     kinds = (
-        ("the paper's grid", RING, [trial for trial in trials if trial.user_attrs.get(GRID)]),
+        (grid, RING, [trial for trial in trials if trial.user_attrs.get(GRID)]),
         ("the best trial", STAR, [trial for trial in trials if trial.number == best]),
     )
     marks = []

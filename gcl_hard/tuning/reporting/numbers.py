@@ -82,6 +82,8 @@ def numbers(outcome: Outcome) -> list[Number]:
     found = [_inner(outcome)]
     if outcome.outer is not None and outcome.optimism is not None:
         found += [_outer(outcome, outcome.outer), _optimism(outcome, outcome.optimism)]
+    elif outcome.why is not None:
+        found.append(Number("Outer score", "none yet", f"There is none: {outcome.why}."))
     return found
 
 
@@ -91,7 +93,7 @@ def _inner(outcome: Outcome) -> Number:
     n = outcome.facts.get("n_inner_test")
     where = outcome.facts.get("inner")
     on = f"the same {n} {items(outcome)}" if n else f"the same {items(outcome)}"
-    on += f" ({where})" if where else ""
+    on += f" ({where}{', of its study' if several else ''})" if where else ""
     mean = f"The mean over {len(tried)} studies of the best" if several else "The best"
     total = " and ".join(dict.fromkeys(count(k, "trial") for k in tried))
     luck = (
@@ -99,9 +101,10 @@ def _inner(outcome: Outcome) -> Number:
         if max(tried) == 1
         else " The best of several is also the luckiest, so the score is optimistic."
     )
+    paper = chosen_on_test(outcome) is not None
     return Number(
-        "Inner score",
-        _with_error(outcome.inner, inner_error(outcome), "of one trial"),
+        "Score on the test folds" if paper else "Inner score",
+        _with_error(outcome.inner, inner_error(outcome), "" if several else "of one trial"),
         f"{mean} of {total} with a score, each scored on {on}.{luck}",
     )
 
@@ -109,9 +112,10 @@ def _inner(outcome: Outcome) -> Number:
 def _outer(outcome: Outcome, outer: float) -> Number:
     n = outcome.facts.get("n_outer_test")
     where = outcome.facts.get("outer")
-    on = f"{n} {items(outcome)}" if n else items(outcome)
-    on += " that no trial has seen" + (f" ({where})" if where else "")
     several = len(outcome.findings) > 1
+    on = f"{n} {items(outcome)}" if n else items(outcome)
+    on += f" that no trial{' of its study' if several else ''} has seen"
+    on += f" ({where})" if where else ""
     first = "The mean over studies: the" if several else "The"
     looks = max(finding.looks for finding in outcome.findings)
     again = (
@@ -145,9 +149,16 @@ def _with_error(accuracy: float, error: float | None, of: str) -> str:
 
 
 def inner_error(outcome: Outcome, finding: Finding | None = None) -> float | None:
-    """The standard error of one inner score, points; None where nobody says over how many."""
+    """The standard error of one inner score, points; of the mean over studies without a finding.
+
+    None where nobody says over how many items.
+    """
     n = outcome.facts.get("n_inner_test")
-    return standard_error((finding or outcome).inner, n) if n else None
+    if not n:
+        return None
+    if finding is not None:
+        return standard_error(finding.inner, n)
+    return standard_error(outcome.inner, n * len(outcome.findings))
 
 
 def outer_error(outcome: Outcome) -> float | None:
@@ -161,8 +172,13 @@ def outer_error(outcome: Outcome) -> float | None:
     return standard_error(outcome.outer, n * len(outcome.findings))
 
 
+def grid_of(outcome: Outcome) -> str:
+    """What the settings that were tried first are called: the paper's, or the user's own."""
+    return str(outcome.facts.get("grid") or "the grid")
+
+
 def against_grid(outcome: Outcome, finding: Finding) -> str | None:
-    """The best of the paper's grid against the best of the other trials, as sentences.
+    """The best of the grid against the best of the other trials, as sentences.
 
     Returns:
         None where no trial is of the grid.
@@ -172,13 +188,14 @@ def against_grid(outcome: Outcome, finding: Finding) -> str | None:
     scored = [(t.value, bool(t.user_attrs.get(GRID))) for t in complete(finding.study)]
     ours = [score for score, of_grid in scored if score is not None and not of_grid]
     theirs = [score for score, of_grid in scored if score is not None and of_grid]
+    grid = grid_of(outcome)
     if not theirs:
-        return "No trial of the paper's grid has a score."
+        return f"No trial of {grid} has a score."
     if not ours:
-        return f"Only the paper's grid has scores; its best is {percent(max(theirs))}."
+        return f"Only {grid} has scores; its best is {percent(max(theirs))}."
     gap = max(ours) - max(theirs)
     said = (
-        f"The best of the {count(len(theirs), 'trial')} of the paper's grid has "
+        f"The best of the {count(len(theirs), 'trial')} of {grid} has "
         f"{percent(max(theirs))}, the best of the {len(ours)} others {percent(max(ours))}: "
         f"{points(gap)} points"
     )

@@ -16,6 +16,7 @@ from gcl_hard.tuning.reporting.best import best_yaml
 from gcl_hard.tuning.reporting.numbers import (
     against_grid,
     chosen_on_test,
+    grid_of,
     inner_error,
     numbers,
     step_of,
@@ -67,7 +68,11 @@ def write(outcome: Outcome, path: Path, *, command: str) -> list[Path]:
     title = _title(outcome)
     figures, configs = [], {}
     for finding, stem in zip(outcome.findings, _stems(outcome, path), strict=True):
-        figures.append(write_figures(finding.study, stem, title=title, step=step_of(outcome)))
+        figures.append(
+            write_figures(
+                finding.study, stem, title=title, step=step_of(outcome), grid=grid_of(outcome)
+            )
+        )
         config = stem.with_name(f"{stem.name}-best.yaml")
         configs[config] = best_yaml(finding.cell, _head(outcome, finding, config, command))
     texts = {
@@ -146,18 +151,23 @@ def _study(
     outcome: Outcome, finding: Finding, stem: Path, figures: Sequence[Path], level: str
 ) -> list[str]:
     config = stem.with_name(f"{stem.name}-best.yaml")
+    own = _not_in_config(outcome, finding)
     parts = [
         f"{level} The best settings",
         f"{_text(chosen(finding.best))}. With all other settings in "
-        f"[{config.name}]({config.name}), which can be run as it is:",
-        f"```bash\n{_launch(config)}\n```",
-        _of_encoder(finding),
+        f"[{config.name}]({config.name}){'.' if own else ', which can be run as it is:'}",
+        own or f"```bash\n{_launch(config)}\n```",
         "The best trials:",
         _table(best_trials(finding.study, finding.best)),
     ]
     grid = paper_grid(finding.study, finding.best, inner_error(outcome, finding))
     if grid:
-        parts += [f"{level} The paper's grid", against_grid(outcome, finding) or "", _table(grid)]
+        name = grid_of(outcome)
+        parts += [
+            f"{level} {name[0].upper()}{name[1:]}",
+            against_grid(outcome, finding) or "",
+            _table(grid),
+        ]
     parts += [f"{level} Trials", _table(states(finding.study))]
     for figure in figures:
         alt = ALT[figure.stem.removeprefix(f"{stem.name}-")]
@@ -187,7 +197,7 @@ def _trials(outcome: Outcome) -> str:
     asked = count(outcome.asked, "trial")
     each = f" in each of {len(done)} studies" if len(done) > 1 else ""
     if min(done) >= outcome.asked:
-        return f"{asked}{each}, complete or pruned, in {took}, by this command:"
+        return f"{asked}{each}, complete or pruned, {took} of work, by this command:"
     there = ", ".join(map(str, done))
     return f"{there} of {asked}{each} are complete or pruned. This command goes on:"
 
@@ -224,16 +234,22 @@ def _head(outcome: Outcome, finding: Finding, config: Path, command: str) -> str
         f"  {command}",
         f"Inner score {percent(finding.inner)}{outer}.",
     ]
-    return "\n".join([*lines, *filter(None, [chosen_on_test(outcome), _of_encoder(finding)])])
+    return "\n".join(
+        [*lines, *filter(None, [chosen_on_test(outcome), _not_in_config(outcome, finding)])]
+    )
 
 
-def _of_encoder(finding: Finding) -> str:
-    """What the config cannot hold."""
-    own = {k: v for k, v in finding.best.params.items() if k.startswith("encoder.")}
-    if not own:
-        return ""
-    given = ", ".join(f"{name.removeprefix('encoder.')}={v!r}" for name, v in own.items())
-    return f"Settings of the encoder itself, which no config has: {given}."
+def _not_in_config(outcome: Outcome, finding: Finding) -> str:
+    """What the config cannot hold, so that the command does not run it."""
+    facts = outcome.facts
+    said = []
+    if facts.get("graphs_own"):
+        said.append(f"the graphs of {facts['dataset']}, which are your own")
+    if facts.get("encoder_own"):
+        own = {k: v for k, v in finding.best.params.items() if k.startswith("encoder.")}
+        given = ", ".join(f"{name.removeprefix('encoder.')}={v!r}" for name, v in own.items())
+        said.append(f"your own encoder {facts.get('encoder')}({given})")
+    return f"Not in it, as no config has them: {' and '.join(said)}." if said else ""
 
 
 def _facts(facts: Mapping[str, object]) -> str:
@@ -250,7 +266,7 @@ def _fact(fact: object) -> str:
     return value(fact)
 
 
-ELSEWHERE = ("dimensions",)  # in a table of its own
+ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own")  # in places of their own
 FACTS = {
     "dataset": "data set",
     "inner": "inner score on",

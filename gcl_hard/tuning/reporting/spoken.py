@@ -35,7 +35,7 @@ def quiet() -> Iterator[None]:
 def spoken(study: Study) -> Study:
     """A copy in memory whose settings are called as people call them.
 
-    Of the attributes of its trials only that of the paper's grid is kept: the others are about
+    Of the attributes of its trials only that of the grid is kept: the others are about
     workers.
 
     Args:

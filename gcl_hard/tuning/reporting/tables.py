@@ -1,4 +1,4 @@
-"""Tables of a study: what was searched, the best trials, the paper's grid, states of trials."""
+"""Tables of a study: what was searched, the best trials, the grid, states of trials."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def best_trials(study: Study, best: FrozenTrial) -> Table:
 
 
 def paper_grid(study: Study, best: FrozenTrial, error: float | None) -> Table | None:
-    """The paper's grid, and the best trial of all beside it.
+    """The grid, and the best trial of all beside it.
 
     Args:
         study: the search.
@@ -117,6 +117,9 @@ def paper_grid(study: Study, best: FrozenTrial, error: float | None) -> Table | 
         row = [first, *_settings(trial, names)]
         if trial.value is None or trial.state.name != "COMPLETE":
             rows.append([*row, STATES[trial.state.name], "–", "–"])
+            continue
+        if trial.number == best.number:
+            rows.append([*row, f"{trial.value:.1f}", "–", "–"])
             continue
         gap = best.value - trial.value
         rows.append(

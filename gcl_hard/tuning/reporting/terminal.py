@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gcl_hard.tuning.reporting.numbers import chosen_on_test, numbers
 from gcl_hard.tuning.reporting.words import settings
-from gcl_hard.tuning.search import Tally
+from gcl_hard.tuning.tally import Tally
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,8 +42,8 @@ def _found(finding: Finding) -> str:
     failed = "; ".join(f"{n} x {reason}" for reason, n in tally.failures.most_common())
     counts = f"{tally.complete} complete, {tally.pruned} pruned"
     counts += f", {tally.failures.total()} failed ({failed})" if failed else ""
-    scores = f"{finding.inner:.1f} % on the test folds"
-    if finding.outer is not None:
-        scores = f"{finding.inner:.1f} % inside, {finding.outer:.1f} % outside"
+    where = "on the test folds" if finding.cell.protocol == "paper" else "inside"
+    scores = f"{finding.inner:.1f} % {where}"
+    scores += "" if finding.outer is None else f", {finding.outer:.1f} % outside"
     best = settings(finding.best.params)
     return f"trial {finding.best.number} of {counts}: {best}; {scores}"
