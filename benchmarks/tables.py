@@ -220,7 +220,9 @@ TABLES = {
         [
             ("one by one", "one by one", plain),
             ("batched", "batched", plain),
+            ("batched, two threads", "batched, two threads", plain),
             ("one by one / batched", "one by one / batched", ratio),
+            ("one by one / two threads", "one by one / batched, two threads", ratio),
             ("trials at once", "trials at once", plain),
             ("scoring, % of batched", "scoring, batched", plain),
         ],

@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.report is not None:
             command = shown(given, door="tune")
             written += map(str, write(outcome, options.report, command=command))
-        console.print(f"results: {', '.join(written)}", highlight=False, soft_wrap=True)
+        line = f"results: {', '.join(written)}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
         return 0
 
     return answer(work, on_stop=lambda: STOPPED)

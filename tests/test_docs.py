@@ -8,6 +8,7 @@ import importlib.util
 import io
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +16,14 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.options import parse_bench
+from gcl_hard.tuning.options import parse_tune
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md")])
-DOOR = "python -m gcl_hard.bench"
+DOORS: dict[str, Callable[[list[str]], object]] = {
+    "python -m gcl_hard.bench": parse_bench,
+    "python -m gcl_hard.tune": parse_tune,
+}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUESTIONS = (
     "Which epoch is this?",
@@ -53,15 +58,14 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
-def commands() -> list[tuple[str, str]]:
-    """Every line of a console block that calls the door: page and arguments."""
+def commands() -> list[tuple[str, str, str]]:
+    """Every line of a console block that calls a door: page, door and arguments."""
     found = []
     for page in PAGES:
         shown = [b.code for b in blocks(page) if b.language in {"console", "bash", "sh", "shell"}]
         for line in "".join(shown).replace("\\\n", " ").splitlines():
             call = line.removeprefix("$ ").partition("#")[0].strip()
-            if DOOR in call:
-                found.append((page.name, call.partition(DOOR)[2]))
+            found += [(page.name, door, call.partition(door)[2]) for door in DOORS if door in call]
     return found
 
 
@@ -96,10 +100,12 @@ def test_output_in_the_docs_stands_right_under_what_prints_it() -> None:
     assert sum(block.output is not None for block in shown) >= 10
 
 
-@pytest.mark.parametrize(("page", "arguments"), commands())
-def test_shown_commands_parse(page: str, arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "door", "arguments"), commands())
+def test_shown_commands_parse(
+    page: str, door: str, arguments: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)  # where configs/ is
-    assert parse_bench(shlex.split(arguments)).cells
+    assert DOORS[door](shlex.split(arguments))
 
 
 def test_there_are_commands_and_a_wrong_flag_would_fail() -> None:
@@ -117,11 +123,11 @@ def test_each_question_is_answered_at_the_head_of_one_page(question: str) -> Non
 
 def test_every_public_name_stands_in_the_api_page() -> None:
     import gcl_hard
-    from gcl_hard import evaluation, graphs, images
+    from gcl_hard import evaluation, graphs, images, tuning
 
     shown = set(re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
     constants = {"C_GRID", "K_GRID", "check_labels"}
-    for module in (gcl_hard, graphs, images, evaluation):
+    for module in (gcl_hard, graphs, images, evaluation, tuning):
         names = {f"{module.__name__}.{name}" for name in set(module.__all__) - constants}
         assert names <= shown, sorted(names - shown)
 

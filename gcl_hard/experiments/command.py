@@ -10,8 +10,11 @@ from collections.abc import Callable, Sequence
 
 from gcl_hard.errors import GclHardError
 
-SECRET = re.compile(r"(://[^:/@]*:)[^@/]*@")
-"""A password in a URL."""
+SECRETS = (
+    (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),
+)
+"""Passwords in a URL, and what is left of them."""
 STOPPED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
@@ -61,4 +64,16 @@ def shown(arguments: Sequence[str], door: str = "bench") -> str:
             words += ["--data-dir", "DIR"] * (flag == "--data-dir")
         elif flag not in ("--report-only", "--force"):
             words.append(item)
-    return shlex.join(SECRET.sub(r"\1***@", word) for word in words)
+    return shlex.join(map(without_password, words))
+
+
+def without_password(text: str) -> str:
+    """A URL, or any text that may be one, as it may be shown.
+
+    Example:
+        >>> without_password("postgresql://me:secret@host/db")
+        'postgresql://me:***@host/db'
+    """
+    for pattern, left in SECRETS:
+        text = pattern.sub(left, text)
+    return text

@@ -61,7 +61,7 @@ class Board:
             assert best is not None
             found = f"{study.study_name} trial {best.number}: {tally.best:.2f} % {self._where}"
             line = f"{found}, the best of {tally.finished} ({settings(best.params)})"
-            self._console.print(line, highlight=False)
+            self._console.print(line, highlight=False, markup=False)
         done = min(tally.finished + under_way, self._asked)
         self._bars.update(self._tasks[k], completed=done, description=self._text(study, tally))
 

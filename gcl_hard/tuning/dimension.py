@@ -85,7 +85,8 @@ class Dimension:
         """
         of = self.distribution
         if isinstance(of, CategoricalDistribution):
-            inside = value in of.choices
+            equal = [one for one in of.choices if one == value and _kind(one) == _kind(value)]
+            inside, value = bool(equal), equal[0] if equal else value
         else:
             inside = isinstance(value, int | float) and not isinstance(value, bool)
             inside = inside and of.low <= value <= of.high
@@ -114,6 +115,11 @@ class Dimension:
         if isinstance(self.distribution, CategoricalDistribution):
             return self.distribution.choices
         return self.distribution.low, self.distribution.high
+
+
+def _kind(value: Any) -> type:
+    """2 and 2.0 are one number; true and 1 are not."""
+    return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
 
 
 def _methods(name: str, when: Any) -> tuple[str, ...]:

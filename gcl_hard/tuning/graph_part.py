@@ -20,7 +20,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
 from gcl_hard.graphs.contrast import GraphModel
-from gcl_hard.tuning.part import Candidate, Inner, Local, Maker, Score, Watch
+from gcl_hard.tuning.part import Candidate, Inner, Local, Maker, OwnError, Score, Watch
 
 OUTER_SHARE = 0.3
 """Of the graphs, held out of a search that is one study."""
@@ -199,7 +199,12 @@ class GraphOuter:
         # The part by itself, as in the trials: an epoch has as many steps as theirs.
         encoder = encoder_of(candidate, part, self._make, (seed, 0), None)
         use_threads(self._local, part, encoder.cell)
-        (result,) = train_encoders([encoder], part)
+        try:
+            (result,) = train_encoders([encoder], part)
+        except Exception as error:
+            if self._make is None:
+                raise
+            raise OwnError(f"{type(error).__name__}: {error}") from error
         if isinstance(result.trained, DivergenceError):
             raise result.trained
         z = protocols.embeddings(result.trained.model, graphs, encoder.cell, seed)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.errors import DivergenceError, GclHardError, OutOfMemory
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.tuning.part import Outer
+from gcl_hard.tuning.part import Outer, OwnError
 from gcl_hard.tuning.space import Base
 from gcl_hard.tuning.tally import Tally, best_of
 
@@ -20,7 +20,7 @@ OUTER = "outer"
 """Attribute of a study: outer scores that were read, by the number of the trial."""
 
 
-NOT_YET = "the search is not over"
+NOT_YET = "the search is not over, or only its report was asked for"
 
 
 class AllFailed(GclHardError):  # noqa: N818
@@ -58,9 +58,10 @@ class Finding:
 
     @property
     def seconds(self) -> float:
-        """In which some trial was at work: nights between two sittings are left out."""
+        """In which some trial was at work that came to its end; nights are left out."""
         total, until = 0.0, -math.inf
-        spans = [(t.datetime_start, t.datetime_complete) for t in self.study.trials]
+        ended = [t for t in self.study.trials if t.state != TrialState.FAIL]
+        spans = [(t.datetime_start, t.datetime_complete) for t in ended]
         for start, end in sorted((s.timestamp(), e.timestamp()) for s, e in spans if s and e):
             total += max(0.0, end - max(start, until))
             until = max(until, end)
@@ -147,7 +148,7 @@ def find(study: optuna.Study, base: Base, outer: Outer, seed: int, *, look: bool
     if key not in seen and look:
         try:
             seen[key] = outer.score(candidate, seed)
-        except (DivergenceError, OutOfMemory) as error:
+        except (DivergenceError, OutOfMemory, OwnError) as error:
             seen[key] = f"on the whole part its settings failed: {error}"
         study.set_user_attr(OUTER, seen)
     score = seen.get(key, NOT_YET)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.cell import defaults
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -38,11 +39,14 @@ def check_encoder(options: TuneOptions) -> None:
             f"encoder is called as encoder(n_features, **searched) for every trial, so give the "
             f"class or a function, got {make!r}"[:300]
         )
-    for dimension in options.space.dimensions:
-        if dimension.name in OURS:
+    usual = defaults(options.base.kind)
+    named = [dimension.name for dimension in options.space.dimensions]
+    named += [name for name, value in options.base.settings.items() if value != usual.get(name)]
+    for name in OURS:
+        if name in named:
             raise InputError(
-                f"{dimension.name} is a setting of the GIN, which your encoder takes the place "
-                f"of: search encoder.NAME"
+                f"{name} is a setting of the GIN, which your encoder takes the place of: give "
+                f"yours a setting of its own, and search it as encoder.NAME"
             )
     _check_arguments(make, options)
     if options.workers > 1:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from gcl_hard.errors import GclHardError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.cell import Cell
 
@@ -91,6 +92,10 @@ class Local:
     cores: int = 1
     threads: int | None = None
     members: int | None = None
+
+
+class OwnError(GclHardError):
+    """Something in the user's own encoder went wrong."""
 
 
 class Watch(Protocol):

@@ -99,7 +99,7 @@ class Search:
 
     def _ask(self, n: int, lease: Lease) -> list[Trial]:
         """Trials with their settings; none that would be more than the study shall have."""
-        asked = []
+        asked: list[Trial] = []
         for _ in range(n):
             trial = self.study.ask()
             try:
@@ -108,9 +108,13 @@ class Search:
             except UpdateFinishedTrialError:  # this process slept, and it is another's by now
                 lease.drop(trial)
                 continue
+            alone = DEATHS in trial.user_attrs  # its settings have cost a worker
+            if alone and asked:
+                self._return(trial, lease)
+                break
             asked.append(trial)
-            if trial.user_attrs.get(DEATHS):
-                break  # alone with settings that have cost a worker
+            if alone:
+                break
         listed = self._all()
         dead = self._watchman.dead(listed)
         counted = [t.number for t in listed if t.state in COUNTED and t.number not in dead]
@@ -152,6 +156,13 @@ class Search:
         with told_by_another():
             trial.set_user_attr(FAILURE, reason)
             self.study.tell(trial, state=TrialState.FAIL)
+        lease.drop(trial)
+
+    def _return(self, trial: Trial, lease: Lease) -> None:
+        """Put a trial back into the queue."""
+        with told_by_another():
+            self.study.tell(trial, state=TrialState.FAIL)
+            enqueue_again(self.study, self._all()[trial.number])
         lease.drop(trial)
 
     def _give_back(self, lease: Lease) -> None:

@@ -17,10 +17,11 @@ from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.place import Running
 from gcl_hard.tuning import samplers
+from gcl_hard.tuning.home import About, Home
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.own_encoder import check_output
 from gcl_hard.tuning.part import Local, Outer
-from gcl_hard.tuning.storage import About, Home, url_of
+from gcl_hard.tuning.storage import url_of
 
 
 @dataclass(frozen=True)

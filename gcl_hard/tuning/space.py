@@ -198,6 +198,8 @@ class Space:
             cell = base.cell({"method": method})
             here = [d for d in self.of_method(method) if not d.name.startswith(ENCODER)]
             stated = self._stated(cell)
+            if method not in stated.get("method", [method]):
+                continue
             grid = {d.name: stated[d.name] for d in here if d.name in stated}
             for combination in itertools.product(*grid.values()) if grid else ():
                 values = dict(zip(grid, combination, strict=True)) | {"method": method}
@@ -218,7 +220,7 @@ class Space:
         cells = [base.cell({"method": method}) for method in self.methods(base)]
         grids = [self._stated(cell) for cell in cells]
         named = {name for grid in grids for name in grid}
-        return {d.name for d in self.dimensions} - named if named else set()
+        return {d.name for d in self.dimensions} - named - {"method"} if named else set()
 
     def _stated(self, cell: Cell) -> Mapping[str, tuple[Any, ...]]:
         return paper_grid(cell) if isinstance(self.grid, str) else self.grid or {}
@@ -281,7 +283,7 @@ def _check_name(dimension: Dimension, base: Base, *, encoder: bool) -> None:
 def _check_kind(dimension: Dimension, hint: Any) -> None:
     """A setting is searched as what it is: a number, a whole one, or a choice of its values."""
     name, kinds = dimension.name, get_args(hint) or (hint,)
-    if tuple in {get_origin(kind) or kind for kind in kinds}:
+    if tuple in {get_origin(kind) or kind for kind in (hint, *kinds)}:
         raise InputError(f"{name} is a list, which cannot be searched")
     whole, real = int in kinds, float in kinds
     if dimension.numeric:
@@ -312,6 +314,9 @@ def _check_ends(dimension: Dimension, base: Base, method: str) -> None:
         return
     for value in dimension.ends:
         if not _has(base, method, name, value):
+            if value is None:
+                usual = getattr(base.cell({"method": method}), name)
+                raise InputError(f"{name}: null stands for what is usual, {usual} here: name that")
             have = [m for m in METHODS if _has(base, m, name, value, strict=False)]
             only = f"; write when: {{method: [{', '.join(have)}]}}" if have else ""
             raise InputError(f"{method} has no {flag(name)} to be searched{only}")

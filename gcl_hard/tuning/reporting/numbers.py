@@ -104,7 +104,7 @@ def _inner(outcome: Outcome) -> Number:
     paper = chosen_on_test(outcome) is not None
     return Number(
         "Score on the test folds" if paper else "Inner score",
-        _with_error(outcome.inner, inner_error(outcome), "" if several else "of one trial"),
+        _with_error(outcome.inner, inner_error(outcome), "of one trial"),
         f"{mean} of {total} with a score, each scored on {on}.{luck}",
     )
 
@@ -149,16 +149,14 @@ def _with_error(accuracy: float, error: float | None, of: str) -> str:
 
 
 def inner_error(outcome: Outcome, finding: Finding | None = None) -> float | None:
-    """The standard error of one inner score, points; of the mean over studies without a finding.
+    """The standard error of one inner score, points; None where nobody says over how many items.
 
-    None where nobody says over how many items.
+    The mean over studies has at most that: their inner parts may have items in common.
     """
     n = outcome.facts.get("n_inner_test")
     if not n:
         return None
-    if finding is not None:
-        return standard_error(finding.inner, n)
-    return standard_error(outcome.inner, n * len(outcome.findings))
+    return standard_error((finding or outcome).inner, n)
 
 
 def outer_error(outcome: Outcome) -> float | None:

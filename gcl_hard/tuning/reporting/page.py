@@ -31,6 +31,7 @@ from gcl_hard.tuning.reporting.tables import (
     states,
 )
 from gcl_hard.tuning.reporting.words import duration, percent, value
+from gcl_hard.tuning.tally import Tally
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.outcome import Finding, Outcome
@@ -199,7 +200,9 @@ def _trials(outcome: Outcome) -> str:
     if min(done) >= outcome.asked:
         return f"{asked}{each}, complete or pruned, {took} of work, by this command:"
     there = ", ".join(map(str, done))
-    return f"{there} of {asked}{each} are complete or pruned. This command goes on:"
+    over = all(Tally.of(f.study.get_trials()).over(outcome.asked) for f in outcome.findings)
+    goes_on = "The others failed. The command:" if over else "This command goes on:"
+    return f"{there} of {asked}{each} are complete or pruned. {goes_on}"
 
 
 def _studies(outcome: Outcome) -> str:
@@ -227,9 +230,10 @@ def _launch(config: Path) -> str:
 def _head(outcome: Outcome, finding: Finding, config: Path, command: str) -> str:
     n = count(len(complete(finding.study)), "trial")
     outer = "" if finding.outer is None else f", outer score {percent(finding.outer)}"
+    own = _not_in_config(outcome, finding)
     lines = [
-        f"The best of {n} of a search, {_title(outcome)}:",
-        f"  {_launch(config)}",
+        f"The best of {n} of a search, {_title(outcome)}{'.' if own else ':'}",
+        *([] if own else [f"  {_launch(config)}"]),
         f"Searched: {chosen(finding.best)}; everything else as this command has it:",
         f"  {command}",
         f"Inner score {percent(finding.inner)}{outer}.",

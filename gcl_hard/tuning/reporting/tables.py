@@ -19,6 +19,7 @@ from gcl_hard.experiments.reporting.words import points
 from gcl_hard.tuning.lease import FAILURE, GRID
 from gcl_hard.tuning.reporting.spoken import complete
 from gcl_hard.tuning.reporting.words import ACCURACY, setting, value
+from gcl_hard.tuning.tally import SURPLUS
 
 LOST = "worker ended, tried again"
 BEST = 5  # trials of a table
@@ -99,7 +100,7 @@ def paper_grid(study: Study, best: FrozenTrial, error: float | None) -> Table | 
         The table; None where no trial is of the grid.
     """
     trials = study.get_trials(deepcopy=False)
-    grid = [t for t in trials if t.user_attrs.get(GRID) and _reason(t) != LOST]
+    grid = [t for t in trials if t.user_attrs.get(GRID) and _reason(t) not in (LOST, SURPLUS)]
     if not grid or best.value is None:
         return None
     shown = grid if best.number in {trial.number for trial in grid} else [*grid, best]
@@ -129,8 +130,8 @@ def paper_grid(study: Study, best: FrozenTrial, error: float | None) -> Table | 
 
 
 def states(study: Study) -> Table:
-    """How many trials ended how, and why they failed."""
-    trials = study.get_trials(deepcopy=False)
+    """How many trials ended how, and why they failed; not those that were never begun."""
+    trials = [t for t in study.get_trials(deepcopy=False) if _reason(t) != SURPLUS]
     counts = Counter(trial.state.name for trial in trials)
     reasons = Counter(reason for trial in trials if (reason := _reason(trial)))
     why = ", ".join(f"{reason}: {n}" for reason, n in reasons.most_common())
@@ -144,7 +145,9 @@ def states(study: Study) -> Table:
 
 def _reason(trial: FrozenTrial) -> str | None:
     """Why it failed; None if it did not."""
-    return str(trial.user_attrs.get(FAILURE, LOST)) if trial.state.name == "FAIL" else None
+    if trial.state.name != "FAIL":
+        return None
+    return str(trial.user_attrs.get(FAILURE, LOST))
 
 
 def chosen(best: FrozenTrial) -> str:

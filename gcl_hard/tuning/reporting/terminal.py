@@ -25,16 +25,17 @@ def drawing(outcome: Outcome) -> RenderableType:
     """
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     table = Table.grid(padding=(0, 2), pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for finding in outcome.findings:
-        table.add_row(finding.study.study_name, _found(finding))
-    for number in numbers(outcome):
-        table.add_row(f"{number.name} {number.value.split(' (')[0]}", number.meaning)
+    rows = [(finding.study.study_name, _found(finding)) for finding in outcome.findings]
+    rows += [(f"{n.name} {n.value.split(' (')[0]}", n.meaning) for n in numbers(outcome)]
+    for row in rows:
+        table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
     warning = chosen_on_test(outcome)
-    return Group(table, *([f"[bold yellow]{warning}[/]"] if warning else []))
+    return Group(table, *([Text(warning, style="bold yellow")] if warning else []))
 
 
 def _found(finding: Finding) -> str:

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import csv
+import importlib
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from gcl_hard import tune
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.tuning.options import TuneOptions, parse_tune
+from gcl_hard.tuning.part import Candidate, Inner
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def bare_names() -> Iterator[None]:
+    """The scripts import their neighbours by their bare names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield
+
+
+@pytest.fixture(scope="module")
+def script(bare_names: None) -> ModuleType:
+    return importlib.import_module("tuning")
+
+
+@pytest.fixture(scope="module")
+def cases(bare_names: None) -> ModuleType:
+    return importlib.import_module("tuning_cases")
+
+
+def test_quick_run_writes_all_rows(
+    script: ModuleType,
+    cases: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[TuneOptions] = []
+    kept = tmp_path / "kept.json"
+
+    def command(arguments: list[str]) -> None:
+        """In this process: others, and workers, take seconds to start."""
+        options = parse_tune(arguments)
+        asked.append(options)
+        if options.workers == 1:
+            assert tune.main(arguments) == 0
+            (written,) = options.output.glob("*.json")
+            shutil.copy(written, kept)
+        else:
+            shutil.copy(kept, options.output / "as_alone_search.json")
+
+    monkeypatch.setattr(cases, "command", command)
+    out = tmp_path / "tuning.csv"
+    script.main(["--quick", f"--out={out}"])
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert ",".join(rows[0]) == "benchmark,case,metric,median,min,max,unit,pairs"
+    found = {(row["case"], row["metric"]): row for row in rows}
+    expected = {
+        ("MUTAG hscl", "one by one"): "trials an hour",
+        ("MUTAG hscl", "batched"): "trials an hour",
+        ("MUTAG hscl", "batched, two threads"): "trials an hour",
+        ("MUTAG hscl", "one by one / batched"): "x",
+        ("MUTAG hscl", "one by one / batched, two threads"): "x",
+        ("MUTAG hscl", "trials at once"): "trials",
+        ("MUTAG hscl", "scoring, batched"): "%",
+    }
+    for of in ("command", "trials"):
+        one, two = f"{of}, one worker", f"{of}, two workers"
+        expected |= {("MUTAG hscl", name): "s" for name in (one, two)}
+        expected["MUTAG hscl", f"{one} / {two}"] = "x"
+    for storage in ("SQLite", "journal"):
+        for batch in (1, 8):
+            for kind in ("a trial", "a trial, 5 reports"):
+                expected[f"{storage}, batch {batch}", kind] = "ms"
+                expected[f"{storage}, batch {batch}", f"{kind}, of 10 s"] = "%"
+    assert {key: row["unit"] for key, row in found.items()} == expected
+    assert all(float(row["median"]) > 0 and row["pairs"] == "1" for row in rows)
+    assert float(found["MUTAG hscl", "trials at once"]["median"]) == 2
+    assert float(found["MUTAG hscl", "scoring, batched"]["median"]) < 100
+    share = found["SQLite, batch 8", "a trial, of 10 s"]  # 1 ms is 0.01 % of it
+    of_trial = found["SQLite, batch 8", "a trial"]
+    assert float(share["median"]) == pytest.approx(float(of_trial["median"]) / 100, rel=1e-4)
+    for (case, metric), row in found.items():
+        slow, slash, fast = metric.partition(" / ")
+        if slash:
+            ratio = float(found[case, slow]["median"]) / float(found[case, fast]["median"])
+            if slow == "one by one":  # trials an hour, not seconds
+                ratio = 1 / ratio
+            assert float(row["median"]) == pytest.approx(ratio, rel=1e-4)
+    assert [(one.workers, one.threads, one.trials) for one in asked] == [(1, 1, 4), (2, 2, 4)]
+    assert asked[0].output != asked[1].output
+    printed = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("| MUTAG hscl | one by one / batched | ") for line in printed) == 1
+
+
+def test_both_contenders_train_the_same_settings_to_the_same_scores(
+    script: ModuleType, cases: ModuleType
+) -> None:
+    case = cases.Case("MUTAG", trials=5, epochs=1)
+    # Rounding differs with the number of threads, and that with the batch.
+    one, more = (cases.whole_study(case, "--threads=1", f"--batch={n}") for n in (1, 4))
+    assert (one.batch, more.batch) == (1, 4)
+    assert len(one.trials) == 5
+    assert one.scores == more.scores
+    script.check_same(one, more)
+    with pytest.raises(AssertionError, match="other settings"):
+        script.check_same(one, replace(more, trials=more.trials | {4: one.trials[3]}))
+
+
+def test_scoring_is_clocked_and_what_it_found_is_handed_on(cases: ModuleType) -> None:
+    def score(*given: object) -> tuple[object, ...]:
+        time.sleep(0.02)
+        return given
+
+    part, spent = SimpleNamespace(_score=score), []
+    cases.clock_scoring(part, spent)
+    assert part._score({}, 3, None) == ({}, 3, None)
+    assert part._score({}, 4, None) == ({}, 4, None)
+    assert len(spent) == 2
+    assert all(0.02 <= seconds < 1 for seconds in spent)
+
+
+class Told:
+    """Counts, and wants every trial to leave."""
+
+    def __init__(self) -> None:
+        self.shares: list[float] = []
+        self.steps: list[int] = []
+
+    def progress(self, number: int, share: float) -> None:
+        self.shares.append(share)
+
+    def report(self, number: int, step: int, score: float) -> bool:
+        self.steps.append(step)
+        return False
+
+
+@pytest.mark.parametrize(("reports", "steps"), [(0, []), (5, [10, 20, 30, 40, 50])])
+def test_trials_without_work_report_as_often_whatever_the_pruner_says(
+    cases: ModuleType, reports: int, steps: list[int]
+) -> None:
+    told = Told()
+    candidates = [Candidate(n, GraphCell(lr=lr)) for n, lr in ((7, 0.1), (9, 0.01))]
+    scores = list(cases.NoWork(50, reports).scores(candidates, Inner(), told))
+    assert [score.number for score in scores] == [7, 9]
+    assert scores[0].accuracy != scores[1].accuracy
+    assert told.steps == [step for step in steps for _ in candidates]
+    assert len(told.shares) == 100
+    assert max(told.shares) == 1
+
+
+def test_a_search_that_lost_a_trial_is_no_timing(
+    cases: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loses(arguments: list[str]) -> None:
+        (output,) = (flag.partition("=")[2] for flag in arguments if flag.startswith("--output"))
+        found = '{"studies": [{"complete": 2, "pruned": 1, "seconds": 1.0}]}'
+        (Path(output) / "a_search.json").write_text(found, encoding="utf-8")
+
+    monkeypatch.setattr(cases, "command", loses)
+    assert cases.whole_search(cases.Case("MUTAG", trials=3), 2)[1] == 1.0
+    with pytest.raises(AssertionError, match="2 workers ended 3 of 4"):
+        cases.whole_search(cases.Case("MUTAG", trials=4), 2)

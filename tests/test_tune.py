@@ -1,0 +1,400 @@
+"""``python -m gcl_hard.tune``: exit statuses, what is printed, and what is left on disk."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import torch
+import yaml
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from gcl_hard import tune
+from gcl_hard.errors import OutOfMemory
+from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
+from gcl_hard.experiments import image_protocol
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.graphs import load, sources
+from gcl_hard.tuning import graph_part
+from gcl_hard.tuning.graph_part import GraphOuter
+from gcl_hard.tuning.image_part import ImageOuter
+from gcl_hard.tuning.part import Candidate, Local
+from tests.experiments.tiny_images import Tiny
+
+TINY = ["--epochs=1", "--layers=1", "--dim=4", "--device=cpu", "--threads=1"]
+DIGITS = [
+    "--dataset=digits", "--encoder=resnet18", "--subset=60", "--epochs=1", "--batch-size=30",
+    "--probe-epochs=3", "--device=cpu", "--threads=1",
+]  # fmt: skip
+
+
+class Command:
+    """The command in this process, with tiny settings and a folder of its own.
+
+    Studies are in a file that is quickly made, unless a test is about the usual database.
+    """
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.output = folder / "results"
+        self.looks: list[int] = []
+        self.database = False
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def __call__(self, *arguments: str, tiny: list[str] = TINY) -> int:
+        """Run it; what it printed is in ``out`` and ``err``, each in one line."""
+        stored = [] if self.database else [f"--storage={self.output / 'study.journal'}"]
+        if any(argument.startswith("--storage") for argument in arguments):
+            stored = []
+        status = tune.main([*tiny, f"--output={self.output}", *stored, *arguments])
+        self.out, self.err = (" ".join(text.split()) for text in self._capsys.readouterr())
+        assert "Traceback" not in self.out + self.err
+        return status
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What the one result file holds."""
+        (path,) = self.output.glob("*_search.json")
+        assert self.out.endswith(f"results: {path}")
+        found = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(found, dict)
+        return found
+
+    def study(self, name: str, file: str | None = None) -> optuna.Study:
+        if not self.database:
+            journal = JournalFileBackend(str(self.output / "study.journal"))
+            return optuna.load_study(study_name=name, storage=JournalStorage(journal))
+        path = self.output / (file or f"{name}.db")
+        return optuna.load_study(study_name=name, storage=f"sqlite:///{path}")
+
+    def refuses(self, *arguments: str, tiny: list[str] = TINY) -> str:
+        """The message; nothing is left, and nothing was scored."""
+        before = sorted(self.output.rglob("*"))
+        assert self(*arguments, tiny=tiny) == 2
+        assert self.err.startswith("error: ")
+        assert sorted(self.output.rglob("*")) == before
+        return self.err
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Command]:
+    """The command, offline; the trials that are scored on outer parts are noted."""
+    monkeypatch.delenv("GCL_HARD_DATA", raising=False)
+    monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sources, "SITE", "http://127.0.0.1:9")
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+    found = Command(tmp_path, capsys)
+    for kind in (GraphOuter, ImageOuter):
+
+        def noted(outer: Any, candidate: Candidate, seed: int, real: Any = kind.score) -> float:
+            found.looks.append(candidate.number)
+            score: float = real(outer, candidate, seed)
+            return score
+
+        monkeypatch.setattr(kind, "score", noted)
+    yield found
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+
+
+def numbers(shown: str) -> tuple[float, ...]:
+    """The three numbers that are printed."""
+    found = re.search(
+        r"Inner score (\d+\.\d) %.*Outer score (\d+\.\d) %.*Optimism ([+−-]?\d+\.\d) points", shown
+    )
+    assert found, shown
+    return tuple(float(number.replace("−", "-")) for number in found.groups())
+
+
+# What works
+
+
+def test_a_search_prints_three_numbers_and_writes_what_it_found(command: Command) -> None:
+    command.database = True
+    assert command("--trials=4", "--batch=2", "--seed=3") == 0
+    assert command.err == ""
+    result = command.result
+    inner, outer, optimism = (result[name] for name in ("inner", "outer", "optimism"))
+    assert numbers(command.out) == tuple(round(x, 1) for x in (inner, outer, optimism))
+    assert optimism == pytest.approx(inner - outer)
+    assert result["trials"] == 4
+    (found,) = result["studies"]
+    assert (found["complete"], found["pruned"], found["failures"], found["looks"]) == (4, 0, {}, 1)
+    study = command.study("MUTAG_hscl_inductive")
+    assert found["trial"] == study.best_trial.number == command.looks[0]
+    assert found["params"] == study.best_params
+    assert (found["inner"], inner) == (study.best_value, study.best_value)
+    assert {trial.params["beta"] for trial in study.trials[:3]} == {1.0, 2.0, 10.0}  # the paper's
+    assert {trial.params["lr"] for trial in study.trials[:3]} == {0.01}
+    facts = result["facts"]
+    assert (facts["dataset"], facts["method"], facts["protocol"]) == ("MUTAG", "hscl", "inductive")
+    assert (facts["n_inner_test"], facts["n_outer_test"]) == (27, 57)  # 20 % of 131, 30 % of 188
+    assert facts["settings"] == {"epochs": 1, "layers": 1, "dim": 4}
+    assert f"trial {found['trial']}" in command.out
+
+
+def test_what_it_saves_is_a_cell_that_scores_the_same_outside(command: Command) -> None:
+    assert command("--trials=2", "--seed=1") == 0
+    result = command.result
+    stored = result["studies"][0]["config"]
+    cell = GraphCell(**stored)
+    graphs = load("MUTAG", download=False)
+    ids, labels = torch.arange(188).numpy(), graphs.y.numpy()
+    fold = inner_holdout(ids, labels, seed=1, fraction=0.3)
+    outer = GraphOuter(graphs, fold, Local(torch.device("cpu"), threads=1))
+    assert outer.score(Candidate(0, cell), 1) == result["outer"]
+
+
+def test_the_same_command_again_scores_nothing(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command("--trials=2") == 0
+    first, looks = command.result, list(command.looks)
+    assert len(looks) == 1
+    monkeypatch.setattr(graph_part, "train_encoders", None)  # nothing is trained
+    for more in ((), ("--report-only",)):
+        assert command("--trials=2", *more) == 0
+        again = command.result
+        assert command.looks == looks
+        assert {**again, "facts": first["facts"]} == first
+        assert numbers(command.out)[0] == round(first["inner"], 1)
+    assert "2 of 2 trials were done before" in command.out or "--report-only" in more
+
+
+def test_more_trials_go_on_with_the_study(command: Command) -> None:
+    assert command("--trials=2", "--space=beta", "--sampler=random") == 0
+    before = command.study("MUTAG_hscl_inductive").trials
+    assert command("--trials=5", "--space=beta", "--sampler=random") == 0
+    assert "2 of 5 trials were done before" in command.out
+    after = command.study("MUTAG_hscl_inductive").trials
+    assert [trial.value for trial in after[:2]] == [trial.value for trial in before[:2]]
+    assert sum(trial.state == optuna.trial.TrialState.COMPLETE for trial in after) == 5
+    assert len({tuple(trial.params.items()) for trial in after}) == 5
+    best = command.result["studies"][0]
+    assert best["looks"] == len({*command.looks}) == len(command.looks)
+    assert best["trial"] == command.looks[-1]
+
+
+def test_outer_folds_are_studies_of_their_own_and_the_score_is_their_mean(
+    command: Command,
+) -> None:
+    command.database = True
+    assert command("--trials=2", "--outer-folds=2", "--method=ucl") == 0
+    result = command.result
+    names = [f"MUTAG_ucl_inductive_outer{k}of2" for k in (1, 2)]
+    assert [one["study"] for one in result["studies"]] == names
+    for number in ("inner", "outer", "optimism"):
+        mean = sum(one[number] for one in result["studies"]) / 2
+        assert result[number] == pytest.approx(mean)
+    for name in names:
+        study = command.study(name, "MUTAG_ucl_inductive.db")
+        assert len(study.trials) == 2
+        assert study.user_attrs["gcl_hard"]["outer"] == f"part {names.index(name) + 1}, 2 folds"
+    assert len(command.looks) == 2
+    assert numbers(command.out) == tuple(
+        round(result[number], 1) for number in ("inner", "outer", "optimism")
+    )
+
+
+def test_outer_parts_are_disjoint_folds_of_all_graphs(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folds: list[Fold] = []
+    real = GraphOuter.__init__
+
+    def init(outer: GraphOuter, graphs: Any, fold: Fold, *rest: Any) -> None:
+        folds.append(fold)
+        real(outer, graphs, fold, *rest)
+
+    monkeypatch.setattr(GraphOuter, "__init__", init)
+    assert command("--trials=1", "--outer-folds=2", "--method=ucl", "--seed=4") == 0
+    labels = load("MUTAG", download=False).y.numpy()
+    expected = outer_folds(labels, seed=4, n_folds=2)
+    assert [fold.test.tolist() for fold in folds] == [fold.test.tolist() for fold in expected]
+
+
+def test_the_papers_protocol_is_called_what_it_is(command: Command) -> None:
+    assert command("--trials=2", "--protocol=paper", "--folds=3") == 0
+    assert "Settings were chosen on the test folds, as the paper does" in command.out
+    assert "no estimate for new graphs; there is no outer score" in command.out
+    assert "Outer score" not in command.out
+    assert "Optimism" not in command.out
+    result = command.result
+    assert (result["outer"], result["optimism"]) == (None, None)
+    assert result["facts"]["n_inner_test"] == 188
+    assert command.looks == []
+
+
+@pytest.mark.parametrize(
+    ("pruner", "more"),
+    [("median", ["--epochs=3"]), ("hyperband", ["--epochs=3"]), ("wilcoxon", ["--inner-folds=5"])],
+)
+def test_every_pruner_works(command: Command, pruner: str, more: list[str]) -> None:
+    assert command("--trials=3", f"--pruner={pruner}", "--batch=2", *more) == 0
+    (found,) = command.result["studies"]
+    assert found["complete"] + found["pruned"] == 3
+    for trial in command.study("MUTAG_hscl_inductive").trials:
+        steps = [0, 1, 2, 3, 4] if pruner == "wilcoxon" else [1, 2]
+        assert [*trial.intermediate_values] == steps[: len(trial.intermediate_values)]
+        if trial.state == optuna.trial.TrialState.COMPLETE:
+            assert len(trial.intermediate_values) == len(steps)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
+def test_every_sampler_works_without_a_grid(command: Command, sampler: str) -> None:
+    space = command.output.parent / "space.yaml"
+    dimensions = {
+        "lr": {"type": "float", "low": "1e-4", "high": 0.1, "log": True},
+        "beta": {"type": "float", "low": 0.5, "high": 5.0},
+    }
+    space.write_text(yaml.safe_dump({"space": dimensions}), encoding="utf-8")
+    assert command("--trials=4", f"--sampler={sampler}", f"--space={space}", "--batch=2") == 0
+    trials = command.study("MUTAG_hscl_inductive").trials
+    assert len({tuple(trial.params.items()) for trial in trials}) == 4
+
+
+def test_digits_are_searched_too(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_protocol, "resnet", lambda name, stem: Tiny())
+    assert command("--trials=2", tiny=DIGITS) == 0
+    result = command.result
+    assert numbers(command.out)[1] == round(result["outer"], 1)
+    facts = result["facts"]
+    assert (facts["dataset"], facts["protocol"]) == ("digits", "split")
+    assert facts["n_inner_test"] == 12
+    assert facts["outer"] == "the official test images"
+    done = command.study("digits_hscl_split").get_trials(states=[optuna.trial.TrialState.COMPLETE])
+    assert [trial.params["beta"] for trial in done] == [0.1, 0.5]  # the paper's first two of five
+    assert len(command.looks) == 1
+
+
+# What does not
+
+
+def test_without_any_score_it_counts_the_reasons(command: Command, tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text("space: {lr: {type: float, low: 1.0e+29, high: 1.0e+30}}", encoding="utf-8")
+    assert command("--trials=3", f"--space={space}", "--epochs=3") == 1
+    assert command.err == (
+        "error: no trial of MUTAG_hscl_inductive has a score (0 pruned, 3 failed: 3 x diverged); "
+        "narrow the search space, and give the new search another --study-name"
+    )
+    assert not list(command.output.glob("*.json"))
+    assert command.looks == []
+    assert command("--trials=3", f"--space={space}", "--epochs=3") == 1  # it is over
+    assert len(command.study("MUTAG_hscl_inductive").trials) == 3
+
+
+def test_several_reasons_are_counted_apart(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = graph_part.train_encoders
+    groups = iter(range(100))
+
+    def train(*arguments: Any, **settings: Any) -> Iterator[Any]:
+        if next(groups) == 1:
+            raise OutOfMemory("train fewer")
+        yield from real(*arguments, **settings)
+
+    monkeypatch.setattr(graph_part, "train_encoders", train)
+    space = tmp_path / "space.yaml"
+    space.write_text("space: {lr: {type: float, low: 1.0e+29, high: 1.0e+30}}", encoding="utf-8")
+    assert command("--trials=3", "--batch=1", f"--space={space}", "--epochs=3") == 1
+    assert "(0 pruned, 3 failed: 2 x diverged; 1 x out of memory)" in command.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--trials=0"], "trials must be at least 1, got 0"),
+        (["--space=betta"], "unknown search space 'betta'; did you mean beta"),
+        (["--space=gone.yaml"], "no search space in gone.yaml: there is no such file"),
+        (["--trails=3"], "unknown flag --trails; did you mean --trials"),
+        (["--method=hslc"], "unknown method 'hslc'; did you mean hscl"),
+        (["--method=majority"], "majority has nothing to search: it is a floor"),
+        (["--dataset=MUTGA"], "unknown dataset 'MUTGA'; did you mean MUTAG?"),
+        (["--pruner=wilcoxon"], "pruner wilcoxon compares inner folds: give --inner-folds"),
+        (["--protocol=paper", "--outer-folds=2"], "protocol paper chooses on the test folds"),
+        (["--storage=mysql+nothing://x/y"], "is no URL of a database"),
+        (["--storage=/dev/null/study.db"], "storage sqlite:////dev/null/study.db cannot be used"),
+        (["--report-only"], "the command without --report-only"),
+        (["--inner-folds=64"], "fewer than the 64 folds"),
+        (["--outer-folds=64"], "fewer than the 64 folds"),
+    ],
+)
+def test_bad_input_is_one_message_and_status_2(
+    command: Command, arguments: list[str], says: str
+) -> None:
+    command.output.mkdir()
+    assert says in command.refuses(*arguments)
+    assert command.looks == []
+
+
+def test_a_storage_of_another_study_says_of_which(command: Command) -> None:
+    assert command("--trials=1", "--method=ucl", "--study-name=mine") == 0
+    message = command.refuses("--trials=1", "--method=hscl", "--study-name=mine")
+    assert "is of MUTAG ucl, inductive" in message
+    assert "method ucl there, hscl here" in message
+    message = command.refuses("--trials=1", "--method=ucl", "--study-name=mine", "--epochs=2")
+    assert "epochs 1 there, 2 here" in message
+    message = command.refuses("--trials=1", "--method=ucl", "--study-name=mine", "--seed=1")
+    assert "seed 0 there, 1 here" in message
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = graph_part.train_encoders
+    groups = iter(range(100))
+
+    def train(*arguments: Any, **settings: Any) -> Iterator[Any]:
+        if next(groups) == 2:
+            raise KeyboardInterrupt
+        yield from real(*arguments, **settings)
+
+    monkeypatch.setattr(graph_part, "train_encoders", train)
+    command.database = True
+    assert command("--trials=6", "--batch=2") == 130
+    assert command.err == tune.STOPPED
+    assert command.looks == []
+    assert command("--trials=6", "--batch=2") == 0
+    assert command.looks == [command.result["studies"][0]["trial"]]
+    (found,) = command.result["studies"]
+    assert (found["complete"], found["failures"]) == (6, {})
+    states = [trial.state.name for trial in command.study("MUTAG_hscl_inductive").trials]
+    assert sorted(states) == ["COMPLETE"] * 6 + ["FAIL"] * 2
+
+
+def test_a_report_alone_of_a_search_that_was_stopped_looks_at_nothing(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More trials may come; what is looked at before the end may steer them."""
+    real, groups = graph_part.train_encoders, iter(range(100))
+
+    def train(*arguments: Any, **settings: Any) -> Iterator[Any]:
+        if next(groups) == 1:
+            raise KeyboardInterrupt
+        yield from real(*arguments, **settings)
+
+    monkeypatch.setattr(graph_part, "train_encoders", train)
+    assert command("--trials=4", "--batch=2") == 130
+    command("--trials=4", "--report-only")
+    assert command.looks == []
+
+
+def test_a_missing_file_of_the_training_is_not_blamed_on_the_storage(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError("weights.pt")
+
+    monkeypatch.setattr(graph_part, "train_encoders", train)
+    with pytest.raises(FileNotFoundError, match=r"weights.pt"):
+        command("--trials=1")

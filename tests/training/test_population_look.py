@@ -1,0 +1,201 @@
+"""Members that are looked at while they train, and may leave: no bit of another one notices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Population
+from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.training.loop import Optimisation, train
+from gcl_hard.training.population import Look, train_population
+from tests.training.populations import batches_of, model, mutag, same_bits, stored
+
+__all__ = ["mutag"]
+
+EPOCHS = 4
+HOW = Optimisation(epochs=EPOCHS, lr=0.01)
+STACKED = (0, 1, 3, 5)  # of populations.METHODS: those without a schedule over the epochs
+ALONE = ("beta 500", "an encoder of one's own")
+
+Bits = dict[str, Tensor]
+
+
+class MyEncoder(nn.Module):
+    """Not a GIN, and with a buffer that training moves."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.out_dim = 6
+        self.linear, self.norm = nn.Linear(n_features, 6), nn.BatchNorm1d(6)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        nodes = self.norm(self.linear(x)).relu()
+        graphs = nodes.new_zeros(int(batch.max()) + 1, 6).index_add(0, batch, nodes)
+        return nodes, graphs
+
+
+def members(graphs: GraphSet, kind: str) -> list[GraphModel]:
+    """Untrained models, the same ones at every call."""
+    if kind == "side by side":
+        return [model(graphs, which, torch.float32) for which in STACKED]
+    found: list[GraphModel] = []
+    for which in range(3):
+        torch.manual_seed(which)
+        if kind == "beta 500":
+            gin = GIN(graphs.n_features, dim=8, layers=2)
+            found.append(InfoGraph(gin, method="hscl", beta=500.0 + which))
+        else:
+            found.append(InfoGraph(MyEncoder(graphs.n_features), method="hscl", beta=1.0 + which))
+    return found
+
+
+class Watch:
+    """Who looks, at what it saw: losses and copies of weights."""
+
+    def __init__(self, graphs: GraphSet, leaving: Mapping[int, int] = {}) -> None:
+        self.graphs, self.leaving = graphs, leaving
+        self.seen: dict[tuple[int, int], Bits] = {}
+        self.order: list[tuple[int, list[int]]] = []
+        self.told: list[tuple[int, list[int]]] = []
+
+    def see(self, epoch: int, models: Mapping[int, nn.Module]) -> Collection[int]:
+        self.order.append((epoch, sorted(models)))
+        for member, one in models.items():
+            self.seen[epoch, member] = stored(one)
+            assert isinstance(one, InfoGraph)
+            one.embed(self.graphs.all())  # what a search does: it may change nothing
+        return [member for member in models if self.leaving.get(member) == epoch]
+
+    def on_epoch(self, epoch: int, of: Sequence[int], losses: Sequence[float]) -> None:
+        self.told.append((epoch, list(of)))
+
+
+def together(
+    graphs: GraphSet,
+    kind: str,
+    looks: Sequence[Collection[int]],
+    watch: Watch,
+    hows: Sequence[Optimisation] | Optimisation = HOW,
+) -> tuple[list[GraphModel], list[Any]]:
+    found = members(graphs, kind)
+    population = Population(found, graphs, batch_size=64)
+    if kind == "side by side":
+        assert population.alone is None
+        results = train_population(
+            population, hows, on_epoch=watch.on_epoch, look=Look(looks, watch.see)
+        )
+    else:
+        assert population.alone is not None
+        with pytest.warns(UserWarning, match="3 models are trained one by one"):
+            results = train_population(
+                population, hows, on_epoch=watch.on_epoch, look=Look(looks, watch.see)
+            )
+    return found, results
+
+
+def by_itself(graphs: GraphSet, kind: str, member: int, epochs: int) -> tuple[GraphModel, Any]:
+    """A member trained for so many epochs, with nobody beside it and nobody looking."""
+    how = Optimisation(epochs=epochs, lr=0.01)
+    one = members(graphs, kind)[member]
+    if kind == "side by side":
+        (losses,) = train_population(Population([one], graphs, batch_size=64), how)
+    else:
+        losses = train(one, lambda epoch: batches_of(graphs, 64, None, epoch), how)
+    return one, losses
+
+
+KINDS = pytest.mark.parametrize("kind", ["side by side", *ALONE])
+
+
+@KINDS
+@pytest.mark.parametrize("leaving", [{0: 3, 1: 1, 2: 3}])
+def test_who_leaves_has_the_bits_of_shorter_training_and_nobody_else_notices(
+    mutag: GraphSet, kind: str, leaving: dict[int, int]
+) -> None:
+    watch = Watch(mutag, leaving)
+    n = len(members(mutag, kind))
+    found, results = together(mutag, kind, [range(1, EPOCHS)] * n, watch)
+    for member in range(n):
+        epochs = leaving.get(member, EPOCHS)
+        alone, losses = by_itself(mutag, kind, member, epochs)
+        assert results[member] == losses
+        assert len(losses) == epochs
+        assert same_bits(found[member], alone)
+    trained = {(epoch, member) for epoch, of in watch.told for member in of}
+    assert trained == {(e, m) for m in range(n) for e in range(1, leaving.get(m, EPOCHS) + 1)}
+
+
+@KINDS
+def test_what_is_seen_is_each_model_as_it_is_after_that_epoch(mutag: GraphSet, kind: str) -> None:
+    watch = Watch(mutag)
+    n = len(members(mutag, kind))
+    looks = [[1, 3], [3], [], [2, EPOCHS]][:n]
+    together(mutag, kind, looks, watch)
+    due = {(epoch, member) for member, epochs in enumerate(looks) for epoch in epochs}
+    assert set(watch.seen) == due
+    for (epoch, member), bits in watch.seen.items():
+        alone = stored(by_itself(mutag, kind, member, epoch)[0])
+        assert bits.keys() == alone.keys()
+        assert all(torch.equal(bits[name], alone[name]) for name in bits), (epoch, member)
+    if kind == "side by side":
+        assert watch.order == [(1, [0]), (2, [3]), (3, [0, 1]), (EPOCHS, [3])]
+
+
+@KINDS
+def test_looking_changes_no_bit(mutag: GraphSet, kind: str) -> None:
+    n = len(members(mutag, kind))
+    looked, with_look = together(mutag, kind, [range(EPOCHS + 1)] * n, Watch(mutag))
+    unseen, without = together(mutag, kind, [()] * n, Watch(mutag))
+    assert with_look == without
+    assert all(map(same_bits, looked, unseen))
+
+
+@KINDS
+def test_when_all_have_left_training_ends(mutag: GraphSet, kind: str) -> None:
+    watch = Watch(mutag, dict.fromkeys(range(4), 2))
+    n = len(members(mutag, kind))
+    _, results = together(mutag, kind, [(2,)] * n, watch)
+    assert [len(losses) for losses in results] == [2] * n
+    assert max(epoch for epoch, _ in watch.told) == 2
+
+
+def test_leaving_at_ones_last_epoch_is_no_different_from_ending(mutag: GraphSet) -> None:
+    hows = [Optimisation(epochs=epochs, lr=0.01) for epochs in (2, 4, 3, 4)]
+    watch = Watch(mutag, {0: 2, 1: 4})
+    found, results = together(mutag, "side by side", [(2,), (4,), (), ()], watch, hows)
+    for member, how in enumerate(hows):
+        alone, losses = by_itself(mutag, "side by side", member, how.epochs)
+        assert results[member] == losses
+        assert same_bits(found[member], alone)
+
+
+def test_members_with_other_epochs_leave_by_their_own_numbers(mutag: GraphSet) -> None:
+    """Rows move up as members end and leave; the numbers that a look gives do not."""
+    hows = [Optimisation(epochs=epochs, lr=0.01) for epochs in (1, 4, 4, 4)]
+    watch = Watch(mutag, {1: 2, 3: 3})
+    found, results = together(mutag, "side by side", [(), (2,), (2, 3), (2, 3)], watch, hows)
+    assert watch.order == [(2, [1, 2, 3]), (3, [2, 3])]
+    for member, epochs in enumerate((1, 2, 4, 3)):
+        alone, losses = by_itself(mutag, "side by side", member, epochs)
+        assert results[member] == losses
+        assert same_bits(found[member], alone)
+
+
+def test_who_diverged_is_not_looked_at(mutag: GraphSet) -> None:
+    found = members(mutag, "side by side")
+    torch.nn.init.constant_(found[1].encoder.norms[0].weight, torch.nan)  # type: ignore
+    watch = Watch(mutag, {2: 1})
+    results = train_population(
+        Population(found, mutag, batch_size=64), HOW, look=Look([(1,)] * 4, watch.see)
+    )
+    assert watch.order == [(1, [0, 2, 3])]
+    assert isinstance(results[1], Exception)
+    for member, epochs in ((0, EPOCHS), (2, 1), (3, EPOCHS)):
+        alone, losses = by_itself(mutag, "side by side", member, epochs)
+        assert results[member] == losses
+        assert same_bits(found[member], alone)

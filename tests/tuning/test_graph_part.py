@@ -1,0 +1,205 @@
+"""Scores of graphs: who is beside whom, what is reported in between, and what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
+from gcl_hard.graphs import GraphSet
+from gcl_hard.tuning import graph_part
+from gcl_hard.tuning.graph_part import cut
+from gcl_hard.tuning.part import Inner, Steps
+from tests.tuning.graph_parts import Notes, accuracies, candidates, part_of, scores, small
+
+VARIED = (
+    small(beta=10.0), small(method="ucl", lr=0.001), small(layers=1), small(dim=4, lr=0.1),
+    small(layers=1, beta=500.0),
+)  # fmt: skip
+
+
+# Neighbours
+
+
+def test_a_score_does_not_depend_on_what_is_beside_it(fewer: GraphSet) -> None:
+    inner = Inner(seed=3)
+    alone = [accuracies(part_of(fewer), [cell], inner)[0] for cell in VARIED]
+    assert len(set(alone)) > 1
+    for members in (1, None):
+        assert accuracies(part_of(fewer, members), VARIED, inner) == alone
+    assert accuracies(part_of(fewer, 2), VARIED[::-1], inner) == alone[::-1]
+
+
+def test_those_of_one_shape_are_trained_side_by_side(
+    fewer: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    real = graph_part.train_encoders
+
+    def train(encoders: Sequence[Any], *arguments: Any, **settings: Any) -> Iterator[Any]:
+        asked.append(len(encoders))
+        return real(encoders, *arguments, **settings)
+
+    monkeypatch.setattr(graph_part, "train_encoders", train)
+    cells = [small(beta=1.0), small(beta=2.0, lr=0.1), small(layers=1), small(method="ucl")]
+    cells.append(small(contrast="two-view"))
+    accuracies(part_of(fewer, members=None), cells, Inner())
+    assert sorted(asked) == [1, 1, 3]
+
+
+# Intermediate scores
+
+
+def test_by_folds_each_fold_is_reported_once_and_the_score_is_their_mean(fewer: GraphSet) -> None:
+    notes, cells = Notes(), VARIED[:3]
+    found = accuracies(part_of(fewer, 2), cells, Inner(folds=2, steps="folds"), notes)
+    numbers = [one.number for one in candidates(*cells)]
+    assert sorted(notes.steps) == [(number, k) for number in numbers for k in range(2)]
+    for number, accuracy in zip(numbers, found, strict=True):
+        of_folds = [notes.reported[number, k] for k in range(2)]
+        assert accuracy == pytest.approx(np.mean(of_folds), abs=1e-9)
+    assert accuracies(part_of(fewer), cells, Inner(folds=2)) == found
+
+
+@pytest.mark.parametrize("epochs", [1, 3, 7])
+def test_by_epochs_reports_come_when_they_are_due_four_at_most(
+    fewer: GraphSet, epochs: int
+) -> None:
+    notes, cells = Notes(), [small(epochs=epochs), small(epochs=epochs, method="scl")]
+    inner = Inner(steps="epochs", seed=1)
+    found = accuracies(part_of(fewer, 2), cells, inner, notes)
+    due = {round(epochs * fifth / 5) for fifth in (1, 2, 3, 4)} - {0, epochs}
+    assert sorted(notes.steps) == [(n, epoch) for n in (3, 10) for epoch in sorted(due)]
+    assert accuracies(part_of(fewer), cells, Inner(seed=1)) == found  # looking changes nothing
+
+
+def test_a_report_is_the_score_of_training_that_ended_there(fewer: GraphSet) -> None:
+    notes, inner = Notes(), Inner(steps="epochs")
+    accuracies(part_of(fewer, 2), [small(epochs=7), small(epochs=7, beta=10.0)], inner, notes)
+    assert len(notes.steps) == 8
+    for epoch in sorted({epoch for _, epoch in notes.steps}):
+        cells = [small(epochs=epoch), small(epochs=epoch, beta=10.0)]
+        shorter = accuracies(part_of(fewer), cells, Inner())
+        assert [notes.reported[3, epoch], notes.reported[10, epoch]] == shorter
+
+
+@pytest.mark.parametrize(
+    ("folds", "steps", "step"), [(1, "epochs", 2), (2, "folds", 0), (2, "folds", 1)]
+)
+def test_who_leaves_has_no_score_and_the_others_keep_theirs(
+    fewer: GraphSet, folds: int, steps: Steps, step: int
+) -> None:
+    cells = [small(epochs=5, beta=beta) for beta in (1.0, 2.0, 10.0)]
+    inner, notes = Inner(folds=folds, steps=steps), Notes({10: step})
+    found = scores(part_of(fewer, 3), cells, inner, notes)
+    assert found[10].accuracy is None
+    assert found[10].error is None
+    assert max(at for number, at in notes.steps if number == 10) == step
+    everyone = accuracies(part_of(fewer, 3), cells, Inner(folds=folds))
+    assert [found[3].accuracy, found[17].accuracy] == [everyone[0], everyone[2]]
+
+
+def test_progress_rises_to_the_whole_over_folds_and_epochs(fewer: GraphSet) -> None:
+    notes = Notes()
+    accuracies(part_of(fewer, 1), VARIED[:2], Inner(folds=2), notes)
+    for shares in notes.shares.values():
+        assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+# What fails
+
+
+@pytest.mark.parametrize("steps", ["none", "epochs"])
+@pytest.mark.parametrize("members", [1, 3])
+def test_who_diverges_fails_alone(fewer: GraphSet, steps: Steps, members: int) -> None:
+    cells = [small(epochs=5, lr=lr) for lr in (0.01, 1e30, 0.001)]
+    found = scores(part_of(fewer, members), cells, Inner(steps=steps), Notes())
+    assert isinstance(found[10].error, DivergenceError)
+    assert found[10].accuracy is None
+    sane = accuracies(part_of(fewer), [cells[0], cells[2]], Inner())
+    assert [found[3].accuracy, found[17].accuracy] == sane
+
+
+class Nothing(nn.Module):
+    """Trains well, but embeds nothing finite in evaluation."""
+
+    out_dim = 4
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n_features, 4)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        nodes = self.linear(x) * (1.0 if self.training else torch.nan)
+        return nodes, nodes.new_zeros(int(batch.max()) + 1, 4).index_add(0, batch, nodes)
+
+
+@pytest.mark.parametrize("steps", ["none", "epochs", "folds"])
+def test_embeddings_that_are_not_finite_are_a_failure(fewer: GraphSet, steps: Steps) -> None:
+    inner = Inner(folds=2 if steps == "folds" else 1, steps=steps)
+    notes = Notes()
+    (score,) = scores(part_of(fewer, make=Nothing), [small()], inner, notes).values()
+    assert isinstance(score.error, DivergenceError)
+    assert "embeddings are not finite" in str(score.error)
+    assert notes.steps == []
+
+
+def test_out_of_memory_fails_the_group_that_it_is_in(
+    fewer: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = graph_part.train_encoders
+
+    def train(encoders: Sequence[Any], *arguments: Any, **settings: Any) -> Iterator[Any]:
+        results = real(encoders, *arguments, **settings)
+        if encoders[0].cell.dim == 4:
+            yield next(results)  # one has ended before
+            raise OutOfMemory("train fewer at a time")
+        yield from results
+
+    monkeypatch.setattr(graph_part, "train_encoders", train)
+    cells = [small(), small(dim=4, beta=2.0), small(dim=4, beta=3.0), small(layers=1)]
+    found = scores(part_of(fewer, 1), cells, Inner())
+    assert isinstance(found[17].error, OutOfMemory)
+    monkeypatch.undo()
+    sane = accuracies(part_of(fewer, 1), cells, Inner())
+    assert [found[n].accuracy for n in (3, 10, 17, 24)] == [sane[0], sane[1], None, sane[3]]
+
+
+def test_after_running_out_of_memory_halves_are_scored_as_ever(
+    fewer: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A candidate that left before stays out; the others are reported again, with equal scores."""
+    from gcl_hard.experiments import side_by_side
+
+    cells = [small(epochs=5, beta=beta) for beta in (1.0, 2.0, 10.0)]
+    sane = accuracies(part_of(fewer), cells, Inner())
+    monkeypatch.setattr(side_by_side, "best_size", lambda n, make: n)
+    real, tried = side_by_side.train_population, list[int]()
+
+    def train(population: Any, *arguments: Any, look: Any, **settings: Any) -> Any:
+        n = len(population.models)
+        tried.append(n)
+        results = real(population, *arguments, look=look, **settings)
+        if n == 3:
+            raise OutOfMemory("with 3")
+        return results
+
+    monkeypatch.setattr(side_by_side, "train_population", train)
+    notes = Notes({10: 2})
+    found = scores(part_of(fewer, None), cells, Inner(steps="epochs"), notes)
+    assert tried[0] == 3
+    assert sum(tried[1:]) == 3
+    assert [found[n].accuracy for n in (3, 10, 17)] == [sane[0], None, sane[2]]
+    assert max(step for number, step in notes.steps if number == 10) == 2
+
+
+def test_a_class_too_small_for_the_folds_is_refused_before_training(fewer: GraphSet) -> None:
+    with pytest.raises(InputError, match="fewer than the 64 folds"):
+        part_of(fewer).n_scored(Inner(folds=64))
+    with pytest.raises(InputError, match="fewer than the 64 folds"):
+        cut(fewer, 64, seed=0)

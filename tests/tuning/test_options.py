@@ -1,0 +1,310 @@
+"""What a search may be asked for, and what is said about the rest."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.command import shown
+from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.tuning.options import TuneOptions, parse_tune, tune_parser
+from gcl_hard.tuning.part import Inner
+from gcl_hard.tuning.space import Base, Space
+from tests.tuning import options as written
+from tests.tuning.options import LR, refusal
+
+space_of = written.space_of  # here pytest finds the fixture
+FLAGS = [
+    "--dataset", "--method", "--protocol", "--beta", "--lr", "--epochs", "--layers", "--space",
+    "--trials", "--sampler", "--pruner", "--inner-folds", "--outer-folds", "--batch", "--workers",
+    "--seed", "--storage", "--study-name", "--output", "--report", "--report-only", "--device",
+    "--data-dir", "--threads", "--config", "--help",
+]  # fmt: skip
+EPOCHS = "epochs: {type: int, low: 1, high: 50}"
+
+
+class Mine(nn.Module):
+    """An encoder of one's own, as far as options are concerned."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+
+
+# Defaults
+
+
+def test_no_arguments_search_beta_and_lr_of_hscl() -> None:
+    options = parse_tune([])
+    assert options.base.alone == GraphCell(method="hscl", protocol="inductive")
+    assert [d.name for d in options.space.dimensions] == ["beta", "lr"]
+    assert (options.space_name, options.trials, options.seed) == ("beta", 64, 0)
+    assert (options.sampler, options.pruner) == ("tpe", "none")
+    assert (options.inner_folds, options.outer_folds, options.workers) == (1, 1, 1)
+    assert (options.batch, options.threads, options.storage, options.report) == (None,) * 4
+    assert (options.output, options.device, options.report_only) == (Path("results"), "auto", False)
+
+
+def test_every_promised_flag_is_there() -> None:
+    for backend in ("graphs", "images"):
+        actions = tune_parser(backend)._actions
+        known = {option for action in actions for option in action.option_strings}
+        assert {*FLAGS} - known == ({"--layers"} if backend == "images" else set())
+
+
+def test_graphs_are_searched_inductively_unless_the_paper_is_asked_for() -> None:
+    assert parse_tune(["--dataset=PTC"]).base.alone.protocol == "inductive"
+    assert parse_tune(["--protocol=paper"]).base.alone.protocol == "paper"
+    images = parse_tune(["--dataset=digits"])
+    assert images.base.alone == ImageCell(method="hscl", dataset="digits")
+
+
+def test_hscl_tau_searches_its_thresholds() -> None:
+    options = parse_tune(["--method=hscl-tau"])
+    names = [d.name for d in options.space.dimensions]
+    assert (options.space_name, names) == (
+        "tau-schedule", ["threshold_start", "threshold_end", "lr"],
+    )  # fmt: skip
+
+
+def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
+    given = (
+        "--dataset=PTC --method=HUCL --trials=7 --sampler=random --pruner=wilcoxon --inner-folds=5 "
+        "--outer-folds=3 --batch=5 --workers=2 --seed=9 --storage=a.db --study-name=mine "
+        "--output=out --report=page.md --report-only --device=cpu --threads=3 --epochs=11"
+    )
+    options = parse_tune([*given.split(), f"--data-dir={tmp_path}"])
+    assert (options.trials, options.sampler, options.pruner) == (7, "random", "wilcoxon")
+    assert (options.inner_folds, options.outer_folds, options.batch) == (5, 3, 5)
+    assert (options.workers, options.seed, options.storage) == (2, 9, "a.db")
+    assert (options.study_name, options.output) == ("mine", Path("out"))
+    assert (options.report, options.report_only) == (Path("page.md"), True)
+    assert (options.device, options.data_dir, options.threads) == ("cpu", tmp_path, 3)
+    cell = GraphCell(dataset="PTC", method="hucl", protocol="inductive", epochs=11)
+    assert options.base.alone == cell
+    assert options.inner == Inner(folds=5, steps="folds", seed=9)
+
+
+def test_a_file_of_settings_yields_to_flags(tmp_path: Path) -> None:
+    path = tmp_path / "search.yaml"
+    path.write_text("dataset: PTC\nmethod: hucl\ntrials: 5\nbatch: auto\n", encoding="utf-8")
+    options = parse_tune(["--trials=6", f"--config={path}"])
+    assert (options.trials, options.batch) == (6, None)
+    assert (options.base.alone.dataset, options.base.alone.method) == ("PTC", "hucl")
+
+
+@pytest.mark.parametrize(
+    ("pruner", "folds", "steps"),
+    [("none", 1, "none"), ("none", 5, "none"), ("median", 1, "epochs"),
+     ("hyperband", 1, "epochs"), ("wilcoxon", 5, "folds")],
+)  # fmt: skip
+def test_a_pruner_decides_what_a_step_is(pruner: str, folds: int, steps: str) -> None:
+    options = parse_tune([f"--pruner={pruner}", f"--inner-folds={folds}"])
+    assert options.inner.steps == steps
+
+
+# Trials at once
+
+
+@pytest.mark.parametrize(
+    ("arguments", "on_cpu", "on_cuda"),
+    [
+        ([], 8, 16),  # 64 trials: the sampler learns 8 times on a CPU, 4 times on a GPU
+        (["--trials=512"], 16, 128),  # as many as train side by side on a CPU
+        (["--trials=4000"], 16, 256),  # … and on a GPU
+        (["--workers=2"], 8, 16),
+        (["--trials=3"], 1, 1),
+        (["--batch=5"], 5, 5),
+        (["--batch=5", "--dataset=digits"], 5, 5),
+        (["--dataset=digits"], 1, 1),  # images train one by one
+        (["--contrast=two-view"], 1, 1),
+    ],
+)
+def test_how_many_are_asked_for_at_once(arguments: list[str], on_cpu: int, on_cuda: int) -> None:
+    options = parse_tune(arguments)
+    assert (options.batch_on("cpu"), options.batch_on("cuda")) == (on_cpu, on_cuda)
+
+
+def test_encoders_of_one_s_own_are_asked_for_one_by_one() -> None:
+    base = Base(GraphCell, {"method": "hscl", "protocol": "inductive"})
+    lr = {"lr": {"type": "float", "low": 0.001, "high": 0.1}}
+    space = Space.of(lr).fitted(base)
+    assert TuneOptions(base, space, "given", encoder=Mine).batch_on("cpu") == 1
+    assert TuneOptions(base, space, "given", encoder=Mine, batch=5).batch_on("cpu") == 5
+    assert TuneOptions(base, space, "given").batch_on("cpu") == 8
+
+
+# Numbers and words
+
+
+@pytest.mark.parametrize(
+    "flag", ["--trials", "--workers", "--inner-folds", "--outer-folds", "--threads"]
+)
+@pytest.mark.parametrize("value", [0, -3])
+def test_nothing_is_done_zero_times(flag: str, value: int) -> None:
+    assert refusal(f"{flag}={value}") == f"{flag[2:]} must be at least 1, got {value}"
+
+
+def test_a_batch_is_auto_or_counted() -> None:
+    for value in ("0", "-1", "many"):
+        said = refusal("--batch", value)
+        assert said == f"--batch: expected auto or a whole number of at least 1, got {value}"
+    base = Base(GraphCell, {"method": "hscl"})
+    with pytest.raises(InputError, match="batch must be at least 1, got 0"):
+        TuneOptions(base, Space(()), "given", batch=0)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_seeds_are_those_of_numpy(seed: int) -> None:
+    assert refusal(f"--seed={seed}").endswith(f"from 0 to 2**32 - 1, got {seed}")
+    assert parse_tune([f"--seed={2**32 - 1}"]).seed == 2**32 - 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--trails=3", "unknown flag --trails; did you mean --trials"),
+        ("--inner-fold=3", "unknown flag --inner-fold; did you mean --inner-folds"),
+        ("--sampler=cma", "unknown sampler 'cma'; did you mean cmaes?"),
+        ("--pruner=medain", "unknown pruner 'medain'; did you mean median?"),
+        ("--method=hslc", "unknown method 'hslc'; did you mean hscl"),
+        ("--space=bta", "unknown search space 'bta'; did you mean beta"),
+        ("--trials=many", "--trials: expected a whole number, got many"),
+        ("--crop=0.5", "unknown flag --crop; it is of images"),
+        ("--dataset=digits --layers=2", "unknown flag --layers; it is of graphs"),
+        ("--report=page.html", "report is a page of Markdown, NAME.md, got page.html"),
+    ],
+)
+def test_mistakes_get_the_nearest(arguments: str, said: str) -> None:
+    assert said in refusal(*arguments.split())
+
+
+# What does not go together
+
+
+def test_median_and_hyperband_look_at_epochs_of_one_hold_out() -> None:
+    for pruner in ("median", "hyperband"):
+        said = refusal(f"--pruner={pruner}", "--inner-folds=3")
+        assert f"pruner {pruner} looks at epochs of one inner hold-out" in said
+        assert "--inner-folds 1, or --pruner wilcoxon" in said
+
+
+@pytest.mark.parametrize("folds", [1, 2, 4, 6])
+def test_wilcoxon_wants_five_folds(folds: int) -> None:
+    said = refusal("--pruner=wilcoxon", f"--inner-folds={folds}")
+    assert said.endswith(f"compares inner folds: give --inner-folds 5, got {folds}")
+
+
+def test_trials_of_other_lengths_are_not_compared_epoch_by_epoch(space_of: Any) -> None:
+    space = f"--space={space_of(EPOCHS, LR)}"
+    for pruner in ("median", "hyperband"):
+        said = refusal(space, f"--pruner={pruner}")
+        assert f"pruner {pruner} compares trials epoch by epoch, and epochs are searched" in said
+    for allowed in (["--pruner=none"], ["--pruner=wilcoxon", "--inner-folds=5"]):
+        assert parse_tune([space, *allowed]).pruner in ("none", "wilcoxon")
+
+
+def test_cmaes_searches_numbers_only(space_of: Any) -> None:
+    said = refusal("--sampler=cmaes", "--space=full")
+    assert "cmaes searches numbers only, and lr_schedule, weight_decay, dim, readout is" in said
+    assert "--sampler tpe" in said
+    assert parse_tune(["--sampler=cmaes", f"--space={space_of(EPOCHS, LR)}"]).sampler == "cmaes"
+
+
+def test_images_have_one_outer_part() -> None:
+    said = refusal("--dataset=digits", "--outer-folds=3")
+    assert "official test split, which is the one outer part: leave --outer-folds out" in said
+    assert parse_tune(["--dataset=digits", "--inner-folds=3"]).inner_folds == 3
+
+
+@pytest.mark.parametrize("folds", ["--outer-folds=3", "--inner-folds=3"])
+def test_the_paper_has_no_folds_to_search_in(folds: str) -> None:
+    said = refusal("--protocol=paper", folds)
+    assert "protocol paper chooses on the test folds" in said
+    assert "--protocol inductive" in said
+
+
+def test_the_paper_has_nothing_for_wilcoxon() -> None:
+    assert "protocol paper" in refusal("--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5")
+    assert parse_tune(["--protocol=paper", "--pruner=median"]).pruner == "median"
+
+
+@pytest.mark.parametrize("floor", [*FLOORS, "pixels"])
+def test_a_command_for_a_floor_is_refused(floor: str) -> None:
+    dataset = "MUTAG" if floor in FLOORS else "digits"
+    said = refusal(f"--dataset={dataset}", f"--method={floor}")
+    assert f"{floor} has nothing to search: it is a floor" in said
+
+
+# From Python, where no parser has looked
+
+
+def options(**given: Any) -> TuneOptions:
+    base = Base(GraphCell, {"method": "hscl", "protocol": "inductive"})
+    lr = {"lr": {"type": "float", "low": 0.001, "high": 0.1}}
+    return TuneOptions(base, Space.of(lr).fitted(base), "given", **given)
+
+
+@pytest.mark.parametrize(
+    "name", ["trials", "inner_folds", "outer_folds", "workers", "threads", "batch", "seed"]
+)
+@pytest.mark.parametrize("value", [2.0, True, "3", float("nan")])
+def test_numbers_are_whole(name: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        options(**{name: value})
+    assert str(caught.value) == f"{name.replace('_', '-')} must be a whole number, got {value!r}"
+
+
+@pytest.mark.parametrize("name", ["trials", "workers"])
+def test_numbers_are_given(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} must be a whole number, got None"):
+        options(**{name: None})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sampler": "tpa"}, "unknown sampler 'tpa'; did you mean tpe"),
+        ({"pruner": None}, "unknown pruner 'None'; did you mean none"),
+        ({"pruner": "medain"}, "unknown pruner 'medain'; did you mean median?"),
+    ],
+)
+def test_names_are_known(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        options(**given)
+    assert said in str(caught.value)
+
+
+# The command as pages show it
+
+
+@pytest.mark.parametrize("form", ["--storage={}", "--storage {}"])
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("postgresql://me:secret@host:5432/db", "postgresql://me:***@host:5432/db"),
+        ("postgresql+psycopg://me:secret@host/db", "postgresql+psycopg://me:***@host/db"),
+        ("mysql://:secret@host/db", "mysql://:***@host/db"),
+        ("postgresql://me:sec:ret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me@host:5432/db", "postgresql://me@host:5432/db"),
+        ("sqlite:////folder/a.db", "sqlite:////folder/a.db"),
+    ],
+)
+def test_no_password_is_shown(form: str, url: str, seen: str) -> None:
+    given = ["--dataset=PTC", *form.format(url).split()]
+    command = shlex.split(shown(given, door="tune"))
+    assert command == [
+        "python", "-m", "gcl_hard.tune", "--dataset=PTC", *form.format(seen).split(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:not/secret@host/db", "postgresql://me@host/db?password=secret"]
+)
+def test_no_password_of_another_form_is_shown(url: str) -> None:
+    assert "secret" not in shown([f"--storage={url}"], door="tune")

@@ -1,0 +1,247 @@
+"""Samplers that never repeat a trial, and pruners with what a step is for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import optuna
+import pytest
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.storages import InMemoryStorage
+from optuna.trial import Trial, TrialState
+
+from gcl_hard.tuning.part import REPORTS, Inner
+from gcl_hard.tuning.samplers import (
+    STARTUP,
+    STEPS,
+    WILCOXON_FOLDS,
+    PrunerName,
+    SamplerName,
+    pruner,
+    sampler,
+)
+
+SAMPLERS = get_args(SamplerName)
+BEST = (0.003, 4.0)
+EPOCHS = 50
+
+
+def draw(trial: Trial) -> tuple[float, float]:
+    return (
+        trial.suggest_float("lr", 1e-4, 0.1, log=True),
+        trial.suggest_float("beta", 0.1, 20, log=True),
+    )
+
+
+def score(values: tuple[float, float]) -> float:
+    """A hill in the space."""
+    steps = ((mine - best) / best for mine, best in zip(values, BEST, strict=True))
+    return 100 - sum(min(abs(step), 10.0) for step in steps)
+
+
+def study(by: BaseSampler, storage: Any = None, name: str = "study") -> optuna.Study:
+    return optuna.create_study(
+        storage=storage, study_name=name, direction="maximize", sampler=by, load_if_exists=True
+    )
+
+
+def go_on(with_study: optuna.Study, n: int, at_once: int = 1) -> None:
+    """Ask and tell, as a worker does."""
+    for _ in range(0, n, at_once):
+        asked = [with_study.ask() for _ in range(at_once)]
+        for trial, values in [(trial, draw(trial)) for trial in asked]:
+            with_study.tell(trial, score(values))
+
+
+def drawn(of: optuna.Study) -> list[tuple[float, float]]:
+    return [(trial.params["lr"], trial.params["beta"]) for trial in of.trials]
+
+
+# Samplers
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_one_seed_gives_one_study(name: SamplerName) -> None:
+    first, second, other = (study(sampler(name, seed)) for seed in (3, 3, 4))
+    for one in (first, second, other):
+        go_on(one, 25)
+    assert drawn(first) == drawn(second)
+    assert not {*drawn(first)} & {*drawn(other)}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("stopped", [1, 7, 15])
+def test_a_study_that_is_gone_on_with_is_the_undisturbed_one(
+    name: SamplerName, stopped: int
+) -> None:
+    undisturbed = study(sampler(name, 0))
+    go_on(undisturbed, 25)
+    storage = InMemoryStorage()
+    go_on(study(sampler(name, 0), storage), stopped)
+    after = study(sampler(name, 0), storage)
+    go_on(after, 25 - stopped)
+    assert drawn(after) == drawn(undisturbed)
+    assert len({*drawn(after)}) == 25
+
+
+def two_workers(make: Callable[[], BaseSampler]) -> list[tuple[float, float]]:
+    """What two processes draw that share a study: each has a sampler of its own, one seed."""
+    storage = InMemoryStorage()
+    workers = [study(make(), storage) for _ in range(2)]
+    for _ in range(15):
+        asked = [(worker, worker.ask()) for worker in workers]
+        for worker, trial in asked:
+            worker.tell(trial, score(draw(trial)))
+    return drawn(workers[0])
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_workers_of_one_study_never_draw_the_same(name: SamplerName) -> None:
+    assert len({*two_workers(lambda: sampler(name, 0))}) == 30
+    assert len({*two_workers(lambda: RandomSampler(0))}) == 15  # what would happen otherwise
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_four_are_asked_for_at_once(name: SamplerName) -> None:
+    found = study(sampler(name, 0))
+    found.enqueue_trial({"lr": 0.01, "beta": 1.0})
+    go_on(found, 48, at_once=4)
+    assert len({*drawn(found)}) == 48
+    assert found.trials[0].params == {"lr": 0.01, "beta": 1.0}
+    assert all(1e-4 <= lr <= 0.1 and 0.1 <= beta <= 20 for lr, beta in drawn(found))
+
+
+@pytest.mark.parametrize("name", ["tpe", "cmaes"])
+def test_samplers_learn_from_what_they_are_told(name: SamplerName) -> None:
+    def late(by: SamplerName, seed: int) -> float:
+        found = study(sampler(by, seed))
+        go_on(found, 60)
+        values = sorted(trial.value or 0.0 for trial in found.trials[30:])
+        return values[len(values) // 2]
+
+    assert all(late(name, seed) > late("random", seed) for seed in range(3))
+
+
+def test_conditional_and_worded_settings_are_drawn() -> None:
+    found = study(sampler("tpe", 0))
+    for _ in range(20):
+        trial = found.ask()
+        method = trial.suggest_categorical("method", ("ucl", "hscl"))
+        value = trial.suggest_float("beta", 0.1, 20) if method == "hscl" else 0.5
+        found.tell(trial, value)
+    with_beta = [trial for trial in found.trials if "beta" in trial.params]
+    assert 0 < len(with_beta) < 20
+    assert len({trial.params["beta"] for trial in with_beta}) == len(with_beta)
+
+
+# Pruners
+
+
+def run(by: PrunerName, inner: Inner, scores: Callable[[int], list[float]], n: int) -> optuna.Study:
+    """Trials one after the other; ``scores(number)`` are what each would report."""
+    found = optuna.create_study(
+        direction="maximize", study_name="pruned", pruner=pruner(by, inner, EPOCHS),
+        sampler=RandomSampler(0),
+    )  # fmt: skip
+    steps = range(inner.folds) if inner.steps == "folds" else (*inner.looks(EPOCHS), EPOCHS)
+    for _ in range(n):
+        trial = found.ask()
+        reported = list(zip(steps, scores(trial.number), strict=True))
+        for step, value in reported[: len(reported) - (inner.steps != "folds")]:
+            trial.report(value, step)
+            if trial.should_prune():
+                found.tell(trial, state=TrialState.PRUNED)
+                break
+        else:
+            found.tell(trial, reported[-1][1])
+    return found
+
+
+def pruned_at(of: optuna.Study) -> dict[int, int | None]:
+    """Steps after which trials left."""
+    return {t.number: t.last_step for t in of.trials if t.state == TrialState.PRUNED}
+
+
+def looked(by: PrunerName, folds: int = 1) -> Inner:
+    return Inner(folds, STEPS[by])
+
+
+def test_every_pruner_has_its_step() -> None:
+    assert set(STEPS) == {*get_args(PrunerName)}
+    assert looked("median").looks(EPOCHS) == looked("hyperband").looks(EPOCHS) == (10, 20, 30, 40)
+    assert looked("none").looks(EPOCHS) == looked("wilcoxon", 5).looks(EPOCHS) == ()
+
+
+def test_none_lets_everything_pass() -> None:
+    inner = Inner(1, "epochs")
+    assert pruned_at(run("none", inner, lambda n: [90.0 - n] * 5, 30)) == {}
+
+
+def test_median_begins_after_a_few_trials_and_drops_the_lower_half() -> None:
+    # Trial n scores 50 + n, then 60.5 and 40 come: the median of ten is 54.5.
+    late = {STARTUP: 40.0, STARTUP + 1: 54.0, STARTUP + 2: 60.5}
+    found = run("median", looked("median"), lambda n: [late.get(n, 50.0 + n)] * 5, STARTUP + 3)
+    assert pruned_at(found) == {STARTUP: 10, STARTUP + 1: 10}
+
+
+def test_median_spares_a_trial_that_gets_better_in_time() -> None:
+    def scores(n: int) -> list[float]:
+        return [60.0, 62.0, 64.0, 66.0, 68.0] if n < STARTUP else [61.0, 63.0, 10.0, 10.0, 10.0]
+
+    assert pruned_at(run("median", looked("median"), scores, STARTUP + 1)) == {STARTUP: 30}
+
+
+def test_hyperband_drops_the_worse_at_its_looks() -> None:
+    worth = [(37 * n) % 60 for n in range(60)]
+    found = run("hyperband", looked("hyperband"), lambda n: [30.0 + worth[n]] * 5, 60)
+    left = pruned_at(found)
+    assert 10 <= len(left) < 60
+    assert {*left.values()} <= {10, 20, 30, 40}
+    assert 10 in left.values()
+    kept = [worth[n] for n in range(60) if n not in left]
+    assert max(worth) in kept
+    assert sum(kept) / len(kept) > sum(worth[n] for n in left) / len(left)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 500])
+@pytest.mark.parametrize("by", ["median", "hyperband"])
+def test_short_and_long_trials_can_be_looked_at(by: PrunerName, epochs: int) -> None:
+    inner = looked(by)
+    found = optuna.create_study(direction="maximize", pruner=pruner(by, inner, epochs))
+    for _ in range(3):
+        trial = found.ask()
+        for look in inner.looks(epochs):
+            trial.report(50.0, look)
+            trial.should_prune()
+        found.tell(trial, 50.0)
+    assert len(found.trials) == 3
+
+
+def hopeless(folds: int) -> dict[int, int | None]:
+    """When a trial leaves that is far worse than the first one in every fold."""
+
+    def scores(n: int) -> list[float]:
+        return [(90.0 if n == 0 else 10.0) + 1.5 * (n + 1) * k for k in range(folds)]
+
+    return pruned_at(run("wilcoxon", looked("wilcoxon", folds), scores, 2))
+
+
+def test_wilcoxon_drops_a_hopeless_trial_before_its_last_fold() -> None:
+    assert hopeless(5) == {1: 3}
+
+
+@pytest.mark.parametrize("folds", [2, 3, 4])
+def test_fewer_folds_would_spare_none(folds: int) -> None:
+    assert {*hopeless(folds).values()} <= {folds - 1}
+
+
+def test_wilcoxon_has_the_fewest_folds_that_spare_one() -> None:
+    assert WILCOXON_FOLDS == 5 <= REPORTS  # see the two tests above
+
+
+def test_wilcoxon_keeps_a_trial_that_is_as_good() -> None:
+    def scores(n: int) -> list[float]:
+        return [70.0 + 3.0 * k + (-1) ** (k + n) for k in range(5)]
+
+    assert pruned_at(run("wilcoxon", looked("wilcoxon", 5), scores, 4)) == {}
