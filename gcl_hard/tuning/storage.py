@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")
+TRIES, PAUSE = 5, 0.3
+"""How often, and after how many seconds, tables are made again that another process has begun."""
 LOCK_SECONDS = 60
 """How long SQLite waits for another process."""
 
@@ -153,7 +156,7 @@ def _database(url: str, create: bool) -> BaseStorage:
         _prepare(Path(url.partition("///")[2].partition("?")[0]), create=create)
         options = {"connect_args": {"timeout": LOCK_SECONDS}}
     try:
-        storage = RDBStorage(url, engine_kwargs=options)
+        storage = _made(url, options)
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError(
             f"storage {shown(url)} is no URL of a database; examples: results/a.db, "
@@ -162,6 +165,20 @@ def _database(url: str, create: bool) -> BaseStorage:
     if url.startswith("sqlite"):
         _one_at_a_time(storage)
     return optuna.storages.get_storage(storage)
+
+
+def _made(url: str, options: dict[str, Any]) -> RDBStorage:
+    """The storage, its tables made if there are none; others may be making them."""
+    from sqlalchemy.exc import DBAPIError
+
+    for _ in range(TRIES - 1):
+        try:
+            return RDBStorage(url, engine_kwargs=options)
+        except DBAPIError as error:
+            if not any(words in str(error) for words in ("UNIQUE", "unique", "already exists")):
+                raise
+            time.sleep(PAUSE)
+    return RDBStorage(url, engine_kwargs=options)
 
 
 def _one_at_a_time(storage: RDBStorage) -> None:

@@ -133,7 +133,8 @@ def page(outcome: Outcome, path: Path, *, command: str, figures: Sequence[Sequen
         f"> **No estimate.** {note}" if note else "",
         "\n".join(f"- **{n.name}: {n.value}.** {n.meaning}" for n in numbers(outcome)),
         _studies(outcome),
-        f"[Interactive figures]({path.with_suffix('.html').name}), in one page that works offline.",
+        f"The same figures to move in are in `{path.with_suffix('.html').name}`, beside this page; "
+        f"it works offline.",
         "## What was searched",
         _table(space([finding.study for finding in outcome.findings])),
         "Everything else was as the command has it.",
