@@ -13,8 +13,8 @@ NAMES = {
     "beta": BETA,
     "temperature": TEMPERATURE,
     "class_prior": "class prior τ⁺",
-    "threshold_start": "threshold, first epoch",
-    "threshold_end": "threshold, last epoch",
+    "threshold_start": "threshold in the first epoch",
+    "threshold_end": "threshold in the last epoch",
     "lr": "learning rate",
     "dim": "width of a layer",
 }
