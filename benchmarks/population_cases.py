@@ -6,7 +6,7 @@ of a population on a CPU hold out the same graphs, as many as the command puts t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +17,8 @@ from gcl_hard.experiments.graph_cell import GraphCell, Protocol
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.packs import packs
 from gcl_hard.experiments.side_by_side import Encoder, population_of
-from gcl_hard.graphs import GraphSet, Population
+from gcl_hard.graphs import GraphBatch, GraphSet, Population, epoch_batches
+from gcl_hard.training.loop import train
 
 DATASETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
 ON_CUDA = ("MUTAG", "IMDB-MULTI")
@@ -99,6 +100,12 @@ def first(cell: GraphCell, graphs: GraphSet, n: int) -> Population:
 def train_plainly(cell: GraphCell, graphs: GraphSet, on_epoch: Callable[..., None]) -> None:
     """One encoder, node by node."""
     [one] = encoders(cell, graphs, 1)
-    protocols.fit(
-        cell, one.graphs, one.seed, member=one.fold, held_out=one.held_out, on_epoch=on_epoch
-    )
+
+    def batches(epoch: int) -> Iterator[GraphBatch]:
+        for index in epoch_batches(
+            one.graphs.n_graphs, cell.batch_size, seed=cell.data_seed, epoch=epoch,
+            held_out=one.held_out,
+        ):  # fmt: skip
+            yield one.graphs.batch(index)
+
+    train(one.build(), batches, cell.optimisation(), device=graphs.x.device, on_epoch=on_epoch)
