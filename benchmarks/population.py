@@ -6,9 +6,9 @@ Run: python benchmarks/population.py [--data-dir DIR] [--device cpu] [--pairs 5]
 On a CPU every process has one thread. *Plain* is ``training.loop.train``, one model after the
 other, node by node; the others train populations, with the size named or the one that the command
 chooses. In *two processes* both train at once, and their rates are added up from epochs in which
-both were training. What is timed are epochs, the first of every run left out: imports, set-up, and the
-choice of a size are not in it. Coloured batches are made within: every population is the first on
-its set, though others would find them ready (what they save has a row of its own).
+both were training. What is timed are epochs, the first of every run left out: imports, set-up, and
+the choice of a size are not in it. Coloured batches are made within: every population is the first
+on its set, though others would find them ready (what they save has a row of its own).
 
 On a CUDA device: seconds a step by the number of members, and the device's own peaks of memory.
 
