@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-import torch
-
-from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.graph_cell import GraphCell, Protocol
 from gcl_hard.experiments.jobs import Job
@@ -78,18 +75,13 @@ def encoders(cell: GraphCell, graphs: GraphSet, n: int) -> list[Encoder]:
     labels = graphs.y.cpu().numpy()
     if graphs.x.device.type == "cpu":
         fold = protocols.folds_of(cell, labels, seed=0)[0]
-        return [_encoder(cell, graphs, seed, 0, fold) for seed in range(n)]
+        return [Encoder.of_fold(cell, graphs, seed, 0, fold) for seed in range(n)]
     found: list[Encoder] = []
     while len(found) < n:
         seed = len(found) // FOLDS
         folds = protocols.folds_of(cell, labels, seed)
-        found += [_encoder(cell, graphs, seed, k, fold) for k, fold in enumerate(folds)]
+        found += [Encoder.of_fold(cell, graphs, seed, k, fold) for k, fold in enumerate(folds)]
     return found[:n]
-
-
-def _encoder(cell: GraphCell, graphs: GraphSet, seed: int, k: int, fold: Fold) -> Encoder:
-    own = graphs.standardised_on(torch.from_numpy(fold.train))
-    return Encoder(cell, own, seed, k, torch.from_numpy(fold.test))
 
 
 def first(cell: GraphCell, graphs: GraphSet, n: int) -> Population:

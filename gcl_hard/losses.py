@@ -12,6 +12,7 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional import masked, objectives, pairs
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional.fused import jsd_negatives
+from gcl_hard.functional.shapes import check_local_global
 from gcl_hard.sampling import NegativeSampler
 
 Objective = Literal["infonce", "jsd"]
@@ -210,15 +211,7 @@ class ContrastiveLoss(nn.Module):
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and what it averaged over."""
-        if nodes.dim() != 2 or graphs.dim() != 2 or nodes.shape[1] != graphs.shape[1]:
-            raise InputError(
-                f"nodes and graphs must be [N, d] and [G, d], got {list(nodes.shape)} and "
-                f"{list(graphs.shape)}"
-            )
-        if batch.shape != nodes.shape[:1]:
-            raise InputError(
-                f"batch must name the graph of each of {len(nodes)} nodes, got {list(batch.shape)}"
-            )
+        check_local_global(nodes, graphs, batch)
         with torch.autocast(nodes.device.type, enabled=False):
             nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
             same = None

@@ -11,6 +11,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.functional import objectives, pairs
 from gcl_hard.functional.classes import embeddings, unit
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
+from gcl_hard.functional.shapes import check_local_global
 
 Objective = Literal["infonce", "jsd"]
 
@@ -116,15 +117,7 @@ def local_global_scores(
         ([[3.0, -2.0]], [3.0], 2.0)
     """
     nodes, graphs = embeddings(nodes, "nodes"), embeddings(graphs, "graphs")
-    if nodes.shape[1] != graphs.shape[1]:
-        raise InputError(
-            f"nodes and graphs must be [N, d] and [G, d], got {list(nodes.shape)} and "
-            f"{list(graphs.shape)}"
-        )
-    if batch.shape != nodes.shape[:1]:
-        raise InputError(
-            f"batch must name the graph of each of {len(nodes)} nodes, got {list(batch.shape)}"
-        )
+    check_local_global(nodes, graphs, batch)
     labels = pairs.check_labels(labels, len(graphs), "a comparison of losses")
     t = nodes @ graphs.T
     others = pairs.local_global_others(batch, len(graphs))

@@ -264,7 +264,7 @@ def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
     Raises:
         InputError: for a setting that would be given for nothing.
     """
-    for dimension in space.dimensions:
-        name = dimension.name
-        if given.get(name) is not None and name not in space.left_to(base):
+    left = space.left_to(base)
+    for name in (dimension.name for dimension in space.dimensions):
+        if given.get(name) is not None and name not in left:
             raise InputError(f"{flag(name)} is searched, and given too: leave one of them out")

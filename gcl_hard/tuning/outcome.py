@@ -75,7 +75,7 @@ class Outcome:
     Attributes:
         findings: of each outer part.
         asked: trials of each study.
-        facts: what was searched, and how: see :func:`gcl_hard.tuning.run.facts`.
+        facts: what was searched, and how: see ``Setup.facts``.
     """
 
     findings: tuple[Finding, ...]

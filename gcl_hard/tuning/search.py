@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from optuna import Study
@@ -91,7 +91,7 @@ class Search:
                 try:
                     self._work(self._ask(n, lease), lease)
                 except BaseException:
-                    self._give_back(lease)
+                    self._give_back(lease.trials, lease)
                     raise
 
     def _all(self) -> list[FrozenTrial]:
@@ -110,7 +110,7 @@ class Search:
                 continue
             alone = DEATHS in trial.user_attrs  # its settings have cost a worker
             if alone and asked:
-                self._return(trial, lease)
+                self._give_back([trial], lease)
                 break
             asked.append(trial)
             if alone:
@@ -158,20 +158,13 @@ class Search:
             self.study.tell(trial, state=TrialState.FAIL)
         lease.drop(trial)
 
-    def _return(self, trial: Trial, lease: Lease) -> None:
-        """Put a trial back into the queue."""
-        with told_by_another():
-            self.study.tell(trial, state=TrialState.FAIL)
-            enqueue_again(self.study, self._all()[trial.number])
-        lease.drop(trial)
-
-    def _give_back(self, lease: Lease) -> None:
-        """Whoever goes on with the study does not wait for the leases to end."""
-        held = {trial.number for trial in lease.trials}
-        for trial in lease.trials:
+    def _give_back(self, trials: Sequence[Trial], lease: Lease) -> None:
+        """Into the queue again: who goes on with them does not wait for the leases to end."""
+        numbers = {trial.number for trial in trials}
+        for trial in trials:
             lease.drop(trial)
         for stored in self._all():
-            if stored.number in held and stored.state == TrialState.RUNNING:
+            if stored.number in numbers and stored.state == TrialState.RUNNING:
                 with told_by_another():
                     self.study.tell(stored.number, state=TrialState.FAIL)
                     enqueue_again(self.study, stored)

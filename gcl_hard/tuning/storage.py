@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -16,9 +16,6 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.experiments.command import without_password as shown
-
-if TYPE_CHECKING:
-    pass
 
 MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")

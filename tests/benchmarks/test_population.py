@@ -3,8 +3,7 @@ from __future__ import annotations
 import importlib
 import threading
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -15,16 +14,6 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.population_limits import MOST
 from gcl_hard.experiments.protocols import folds_of
 from gcl_hard.graphs import GraphSet, load
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def bare_names() -> Iterator[None]:
-    """The scripts import their neighbours by their bare names."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield
 
 
 @pytest.fixture(scope="module")

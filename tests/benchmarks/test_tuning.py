@@ -4,7 +4,6 @@ import csv
 import importlib
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,16 +14,6 @@ from gcl_hard import tune
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.tuning.options import TuneOptions, parse_tune
 from gcl_hard.tuning.part import Candidate, Inner
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def bare_names() -> Iterator[None]:
-    """The scripts import their neighbours by their bare names."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield
 
 
 @pytest.fixture(scope="module")
