@@ -236,6 +236,14 @@ TABLES = {
             ("whole commands, one / two", "command, one worker / command, two workers", ratio),
         ],
     ),
+    "diagnostics": (
+        "diagnostics",
+        [
+            ("a look, ms", "a look", seconds_as_ms),
+            ("looks, % of training", "looks", spread),
+            ("training with / without", "with / without", ratio),
+        ],
+    ),
     "tuning-overhead": (
         "tuning",
         [

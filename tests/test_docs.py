@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.figures.options import parse_figures
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.tuning.options import parse_tune
 
@@ -23,6 +24,7 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md")])
 DOORS: dict[str, Callable[[list[str]], object]] = {
     "python -m gcl_hard.bench": parse_bench,
     "python -m gcl_hard.tune": parse_tune,
+    "python -m gcl_hard.figures": parse_figures,
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUESTIONS = (

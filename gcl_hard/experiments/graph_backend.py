@@ -72,8 +72,10 @@ class GraphBackend:
         nodes = data.n_nodes / data.n_graphs * min(cell.batch_size, data.n_graphs)
         machine.use_threads(place.threads, nodes, cell.dim * cell.layers, place.cores)
         if cell.encoders:
-            size = place.running.members
-            yield from graph_seeds.train_seeds(jobs, data, on_epochs, size=size)
+            yield from graph_seeds.train_seeds(
+                jobs, data, on_epochs,
+                size=place.running.members, diagnostics=place.running.diagnostics,
+            )  # fmt: skip
             return
         n_jobs = place.threads or place.cores
         for job in jobs:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar, cast
 
 import numpy as np
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import Fold, FoldScore
 from gcl_hard.experiments import floors
+from gcl_hard.experiments.diagnostics.graphs import graph_sampler
+from gcl_hard.experiments.diagnostics.settings import looked_at
+from gcl_hard.experiments.diagnostics.watch import Watch
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.protocols import build, embeddings, folds_of
@@ -20,6 +24,7 @@ from gcl_hard.experiments.scoring import Scoring, score
 from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, Unscored
 from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
 from gcl_hard.graphs import GraphSet, Supervised
+from gcl_hard.graphs.contrast import GraphContrast, GraphModel
 
 T = TypeVar("T")
 
@@ -39,6 +44,7 @@ class _Seed:
     error: DivergenceError | None = None
     seconds_train: float = 0.0
     seconds_eval: float = 0.0
+    watch: Watch[GraphModel] | None = None
 
 
 def train_seeds(
@@ -47,6 +53,7 @@ def train_seeds(
     on_epochs: Sequence[OnEpoch],
     *,
     size: int | None = None,
+    diagnostics: int = 0,
 ) -> Iterator[Unscored]:
     """Train the encoders of several seeds side by side.
 
@@ -55,6 +62,7 @@ def train_seeds(
         graphs: the set, on the device to train on.
         on_epochs: progress of each.
         size: members of a population, None to choose.
+        diagnostics: epochs between two looks at each seed's first encoder, 0 for none.
 
     Yields:
         Seeds as their last encoder ends, with embeddings to score; where one diverged the error.
@@ -70,14 +78,21 @@ def train_seeds(
         cell = cast("GraphCell", job.cell)
         folds = folds_of(cell, labels, job.seed, inner=job.inner)
         own = cell.encoders == cell.folds
-        seeds.append(_Seed(job, cell, folds if own else None, on_epoch, left=cell.encoders))
+        seed = _Seed(job, cell, folds if own else None, on_epoch, left=cell.encoders)
+        seeds.append(seed)
         for k, fold in enumerate(folds if own else folds[:1]):
-            encoders.append(
-                Encoder.of_fold(cell, graphs, job.seed, k, fold)
+            watched = k == 0 and not job.inner and not cell.is_floor
+            looks = looked_at(diagnostics, cell.epochs) if watched else ()
+            encoder = (
+                Encoder.of_fold(cell, graphs, job.seed, k, fold, looks=looks)
                 if own
-                else Encoder(cell, graphs, job.seed)
+                else Encoder(cell, graphs, job.seed, looks=looks)
             )
+            encoders.append(encoder)
             owner.append((number, k))
+            if looks:
+                make = partial(graph_sampler, cell, encoder.graphs, encoder.held_out)
+                seed.watch = Watch(cell.epochs, make)
 
     def told(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
         beside: dict[int, list[float]] = {}
@@ -88,7 +103,15 @@ def train_seeds(
             done = seed.cell.encoders - seed.left
             seed.on_epoch(done, epoch, sum(means) / len(means), len(means))
 
-    for result in train_encoders(encoders, graphs, size=size, on_epoch=told):
+    def see(epoch: int, models: Mapping[int, GraphModel]) -> tuple[int, ...]:
+        for number, model in models.items():
+            watch = seeds[owner[number][0]].watch
+            assert watch is not None
+            assert isinstance(model, GraphContrast)
+            watch.look(epoch, model, model.loss.sampler.current)
+        return ()
+
+    for result in train_encoders(encoders, graphs, size=size, on_epoch=told, see=see):
         number, k = owner[result.number]
         seed = seeds[number]
         _embed(seed, k, encoders[result.number], result, labels)
@@ -127,7 +150,8 @@ def _unscored(seed: _Seed, labels: NDArray[np.int64]) -> Unscored:
     if seed.error is not None:
         return Unscored(seed.job, error=seed.error)
     scores, losses = _in_order(seed.scores), _in_order(seed.losses)
-    scored = SeedScore(scores, losses, seed.seconds_train, seed.seconds_eval)
+    seen = None if seed.watch is None else seed.watch.seen
+    scored = SeedScore(scores, losses, seed.seconds_train, seed.seconds_eval, seen=seen)
     if scores:
         return Unscored(seed.job, scored)
     cell, folds = seed.cell, None if seed.folds is None else tuple(seed.folds)

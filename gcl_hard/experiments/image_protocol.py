@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
+from gcl_hard.experiments.diagnostics.images import KeptWatch
+from gcl_hard.experiments.diagnostics.watch import Seen
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.jobs import Job
@@ -142,7 +144,7 @@ def run_seed(
         save_encoder(job, encoding, place)
     return SeedScore(
         (score,), tuple(fitted.losses[-1:]), fitted.clock.seconds_train, fitted.clock.seconds_eval,
-        tuple((int(epoch), accuracy) for epoch, accuracy in fitted.curve),
+        tuple((int(epoch), accuracy) for epoch, accuracy in fitted.curve), fitted.seen,
     )  # fmt: skip
 
 
@@ -167,6 +169,7 @@ class _Fitted:
     clock: Clock
     losses: list[float]
     curve: list[tuple[int, float]]
+    seen: Seen | None = None
 
 
 def _fit(
@@ -183,6 +186,8 @@ def _fit(
     assert isinstance(cell, ImageCell)
     running, device = place.running, data.test.images.device
     run = {**asdict(cell), "seed": job.seed, "inner": job.inner, "data": place.digest}
+    if running.diagnostics:  # or looks would be missing
+        run["diagnostics"] = running.diagnostics
     checkpoint = Checkpoint(
         place.checkpoint, run, resume=running.resume, every=60 * running.checkpoint_minutes
     )
@@ -196,6 +201,10 @@ def _fit(
         device=device,
     )  # fmt: skip
     monitor = _Monitor(job, data, encoding, running.monitor_every)
+    watch = None
+    if running.diagnostics and not job.inner:
+        watch = KeptWatch(cell, encoding.model, data.probe, views=encoding.views,
+                          precision=HALF[cell.precision], every=running.diagnostics)  # fmt: skip
     clock, last_mean = Clock(), math.nan
     n_steps = len(data.pretrain) // cell.batch_size
 
@@ -211,6 +220,10 @@ def _fit(
         last_mean = mean
         clock.train()
         monitor.look(epoch, checkpoint.notes)
+        clock.evaluate()
+        if watch is not None:
+            watch.look(epoch, checkpoint.notes)
+            clock.pause()
         if see is not None:
             see(epoch, partial(_scored, job, data, encoding))
         clock.evaluate()
@@ -223,7 +236,9 @@ def _fit(
     )  # fmt: skip
     clock.train()
     clock.hand_over(checkpoint.notes)
-    return _Fitted(Clock(*checkpoint.notes["seconds"]), losses, checkpoint.notes.get("curve", []))
+    notes = checkpoint.notes
+    return _Fitted(Clock(*notes["seconds"]), losses, notes.get("curve", []),
+                   None if watch is None else watch.seen(notes))  # fmt: skip
 
 
 class _Monitor:

@@ -166,7 +166,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
     given = {f.name: values[f.name] for f in fields(Running) if f.name in values}
     running = Running(**given | {"members": int(given.get("members", 0)) or None})
-    for name in ("workers", "monitor_every", "checkpoint_minutes"):
+    for name in ("workers", "monitor_every", "checkpoint_minutes", "diagnostics"):
         if not 0 <= getattr(running, name) < float("inf"):
             raise InputError(f"{flag(name)} must be at least 0, got {getattr(running, name)}")
     if running.workers and values["jobs"] != 1:

@@ -19,6 +19,7 @@ class Running:
         checkpoint_minutes: least time between two checkpoints; 0 is one after every step.
         save_encoder: whether the trained encoder is kept beside the record.
         members: encoders trained side by side, None to choose.
+        diagnostics: epochs between two looks at a seed's first encoder, 0 for none.
     """
 
     resume: bool = False
@@ -27,6 +28,7 @@ class Running:
     checkpoint_minutes: float = 10.0
     save_encoder: bool = False
     members: int | None = None
+    diagnostics: int = 0
 
 
 DEFAULT_RUNNING = Running()

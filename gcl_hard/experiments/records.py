@@ -12,8 +12,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cells import from_dict
+from gcl_hard.experiments.diagnostics.sample import Points
+from gcl_hard.experiments.diagnostics.settings import looked_at
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.places import written_whole
 
@@ -41,6 +45,9 @@ class Record:
             are chosen, and not of the test folds.
         curve: monitoring of images: epochs and accuracies in percent of nearest neighbours among
             training images. No number of a table comes from it.
+        diagnostics: looks at the seed's first encoder while it trained, in the order of their
+            epochs (docs: theory).
+        seconds_diagnostics: that these took, in neither of the other times.
     """
 
     config: dict[str, Any]
@@ -56,6 +63,8 @@ class Record:
     finished: str
     inner: bool = False
     curve: list[list[float]] = field(default_factory=list)
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    seconds_diagnostics: float = 0.0
 
     @property
     def job(self) -> Job:
@@ -63,9 +72,28 @@ class Record:
         return Job(from_dict(self.config), self.seed, self.inner)
 
 
+def points_of(path: Path) -> Path:
+    """Where the points of the last look lie, by the file of a record."""
+    return path.with_suffix(".npz")
+
+
 def save(record: Record, path: Path) -> None:
     """Write a record; whoever reads at the same time sees the old file or the whole new one."""
-    write_json({"schema_version": SCHEMA_VERSION, **asdict(record)}, path)
+    content = {"schema_version": SCHEMA_VERSION, **asdict(record)}
+    looks = ",\n".join(f"  {_json(look, None)}" for look in content.pop("diagnostics"))
+    text = _json(content | {"diagnostics": []}, 1)
+    if looks:  # a line each: two hundred of them stay readable
+        text = text.replace('"diagnostics": []', f'"diagnostics": [\n{looks}\n ]')
+    _write(text, path)
+
+
+def save_points(points: Points | None, path: Path) -> None:
+    """Write the points of the last look beside a record; without any, none are left there."""
+    if points is None:
+        points_of(path).unlink(missing_ok=True)
+        return
+    with written_whole(points_of(path)) as file:
+        np.savez_compressed(file, allow_pickle=False, **points)
 
 
 def load(path: Path, job: Job) -> Record | None:
@@ -86,10 +114,24 @@ def load(path: Path, job: Job) -> Record | None:
         whole = all(isinstance(a, (int, float)) and 0 <= a <= 100 for a in record.fold_accuracies)
         whole = whole and len(record.fold_accuracies) == job.cell.n_scores
         whole = whole and isinstance(record.finished, str) and isinstance(record.data, dict)
+        whole = whole and all("epoch" in look and "settings" in look for look in record.diagnostics)
         ours = whole and record.job == job
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return record if ours else None
+
+
+def lacks(record: Record, every: int) -> bool:
+    """Whether a record has not all looks that are asked for.
+
+    Args:
+        record: of a seed; floors and inner hold-outs are not looked at.
+        every: epochs between looks, 0 for none.
+    """
+    cell = record.job.cell
+    if not every or record.inner or cell.is_floor:
+        return False
+    return not {look["epoch"] for look in record.diagnostics} >= {*looked_at(every, cell.epochs)}
 
 
 def fault(path: Path) -> str:
@@ -126,9 +168,16 @@ def write_json(content: dict[str, Any], path: Path) -> None:
     Raises:
         InputError: if the place cannot be written to; names it.
     """
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    _write(_json(content, 1), path)
+
+
+def _json(content: Any, indent: int | None) -> str:
+    return json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _write(text: str, path: Path) -> None:
     with written_whole(path) as file:
-        file.write(text.encode())
+        file.write(f"{text}\n".encode())
 
 
 def check_writable(folder: Path) -> None:

@@ -145,7 +145,18 @@ class CellResult:
             "device": first.device,
             "seconds_train": math.fsum(r.seconds_train for r in self.records),
             "seconds_eval": math.fsum(r.seconds_eval for r in self.records),
+            **self._while_training(),
         }
+
+    def _while_training(self) -> dict[str, Any]:
+        """Curves and diagnostics of each seed, where there are any."""
+        found: dict[str, Any] = {}
+        if any(r.curve for r in self.records):
+            found["curves"] = [r.curve for r in self.records]
+        if any(r.diagnostics for r in self.records):
+            found["diagnostics"] = [r.diagnostics for r in self.records]
+            found["seconds_diagnostics"] = math.fsum(r.seconds_diagnostics for r in self.records)
+        return found
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,10 @@ def _finished(
         if record is not None:
             found[job] = record
         elif path.exists():
-            faults.append(f"{path.name} {records.fault(path)}")
+            known, every = records.load(path, job), options.running.diagnostics
+            lacking = known is not None and records.lacks(known, every)
+            why = f"lacks diagnostics every {every} epochs" if lacking else records.fault(path)
+            faults.append(f"{path.name} {why}")
     if faults and not options.force:
         shown = "; ".join(faults[:3]) + ("; …" if len(faults) > 3 else "")
         what = "left out" if options.report_only else "run again"

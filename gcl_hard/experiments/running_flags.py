@@ -7,10 +7,15 @@ from typing import Any
 from gcl_hard.experiments.place import DEFAULT_RUNNING as USUAL
 from gcl_hard.experiments.values import Members
 
+DIAGNOSTICS = (
+    "diagnostics", int, USUAL.diagnostics,
+    "measure what the theory says every N epochs (docs: theory); 0: never",
+)  # fmt: skip
 RUNNING: dict[str, list[tuple[str, Any, Any, str]]] = {
     "graphs": [
         ("members", Members, Members(0),
          "encoders trained side by side; auto: by memory and a few timed steps"),
+        DIAGNOSTICS,
     ],
     "images": [
         ("workers", int, USUAL.workers,
@@ -19,6 +24,7 @@ RUNNING: dict[str, list[tuple[str, Any, Any, str]]] = {
          "epochs between points of the monitoring curve; 0: no curve"),
         ("checkpoint-minutes", float, USUAL.checkpoint_minutes,
          "between checkpoints of a seed; 0: after every step"),
+        DIAGNOSTICS,
     ],
 }  # fmt: skip
 """Fields of ``Running``."""

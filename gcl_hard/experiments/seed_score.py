@@ -16,6 +16,7 @@ from gcl_hard.experiments.jobs import Job
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore
+    from gcl_hard.experiments.diagnostics.watch import Seen
     from gcl_hard.experiments.scoring import Scoring
 
 
@@ -43,6 +44,7 @@ class SeedScore:
         seconds_train: time in training, all encoders together.
         seconds_eval: time in embedding and scoring.
         curve: monitoring: epoch and accuracy in percent.
+        seen: what was measured while it trained, or None; in none of the times.
     """
 
     folds: tuple[FoldScore, ...]
@@ -50,6 +52,7 @@ class SeedScore:
     seconds_train: float
     seconds_eval: float
     curve: tuple[tuple[int, float], ...] = ()
+    seen: Seen | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +112,10 @@ class Clock:
     def train(self) -> None:
         """What has passed was training."""
         self.seconds_train += self._lap()
+
+    def pause(self) -> None:
+        """What has passed is in neither account."""
+        self._lap()
 
     def evaluate(self) -> None:
         """What has passed was scoring."""

@@ -81,6 +81,8 @@ class Worker:
         record = records.load(self.setting.output / job.file_name, job)
         if record is None or record.finished < self.setting.since:
             return None
+        if records.lacks(record, self.setting.running.diagnostics):
+            return None
         facts = self.data.facts(job.cell)
         return record if {**facts, **record.data} == facts else None
 
@@ -160,8 +162,9 @@ class Worker:
             assert unscored.score is not None
             score = unscored.finished(folds, seconds) if folds else unscored.score
             try:
-                record = self._record(job, score)
-                records.save(record, self.setting.output / job.file_name)
+                record, path = self._record(job, score), self.setting.output / job.file_name
+                records.save_points(score.seen.points if score.seen else None, path)
+                records.save(record, path)
             except GclHardError as error:
                 return Done(job, failure=str(error))
             self._checkpoint(job).unlink(missing_ok=True)
@@ -195,6 +198,8 @@ class Worker:
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             inner=job.inner,
             curve=[list(point) for point in score.curve],
+            diagnostics=[] if score.seen is None else list(score.seen.looks),
+            seconds_diagnostics=0.0 if score.seen is None else score.seen.seconds,
         )
 
 

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional import masked
-from gcl_hard.functional.negatives import log_expectation, log_negative_distribution
 from gcl_hard.functional.scores import Objective, Scores, log_integrand
+
+TINY = 1e-200
+"""A sum of products below has lost digits."""
 
 
 class PerDistribution(NamedTuple):
@@ -44,6 +45,7 @@ class Comparison(NamedTuple):
     Attributes:
         log_mean: log E_q[h], NaN where q has no support.
         log_alpha: log α, −inf there.
+        effective: 1/Σq², how many negatives there are in effect, NaN there.
         t_pos: float64 [A], t⁺.
         n_others: int64 [A], M of every loss.
         n_same: int64 [A], others that carry the anchor's label.
@@ -52,6 +54,7 @@ class Comparison(NamedTuple):
 
     log_mean: PerDistribution
     log_alpha: PerDistribution
+    effective: PerDistribution
     t_pos: Tensor
     n_others: Tensor
     n_same: Tensor
@@ -86,39 +89,119 @@ def compare(scores: Scores, log_eta: Tensor) -> Comparison:
         >>> compare(scores, torch.zeros(6, 6)).log_alpha.hcol.exp()
         tensor([0.5000, 0.5000, 0.0000, 0.5000, 0.5000, 0.0000], dtype=torch.float64)
     """
-    if log_eta.shape != scores.t.shape:
-        raise InputError(
-            f"log_eta must have the shape of the scores, {list(scores.t.shape)}, got "
-            f"{list(log_eta.shape)}"
-        )
-    others, same = scores.others, scores.same
-    log_h, log_eta = log_integrand(scores).detach(), log_eta.detach().double()
-    log_n = others.sum(1).clamp(min=1).double().log()
+    return compare_each(scores, [log_eta])[0]
 
-    def plain(admitted: Tensor) -> tuple[Tensor, Tensor]:
-        log_count = admitted.sum(1).double().log()
-        log_mean = masked.logsumexp(log_h, admitted)[:, 0] - log_count
-        return log_mean.where(log_count > -math.inf, math.nan), log_count - log_n
 
-    def hardened(admitted: Tensor) -> tuple[Tensor, Tensor]:
-        log_q, empty = log_negative_distribution(log_eta, admitted)
-        log_mean = log_expectation(log_q, log_h).masked_fill(empty, math.nan)
-        # log Σ η = log η − log q at every candidate, and so at the hardest.
-        hardest = log_eta.masked_fill(~admitted, -math.inf).amax(1)
-        return log_mean, hardest - log_q.amax(1) - log_n
+def compare_each(scores: Scores, log_etas: Iterable[Tensor]) -> list[Comparison]:
+    """The same for several hardenings of one table; what does not depend on them is made once.
 
-    found = (
-        plain(others),
-        plain(others & ~same),
-        hardened(others),
-        hardened(others & ~same),
-        hardened(others & same),
-    )
-    log_mean, log_alpha = zip(*found, strict=True)
-    return Comparison(
-        PerDistribution(*log_mean), PerDistribution(*log_alpha), scores.t_pos.detach().double(),
-        others.sum(1), (others & same).sum(1), scores.objective,
-    )  # fmt: skip
+    Args:
+        scores: as :func:`compare` takes it.
+        log_etas: each as :func:`compare` takes it.
+
+    Returns:
+        A :class:`Comparison` of each.
+
+    Raises:
+        InputError: for a ``log_eta`` of another shape.
+
+    Example:
+        >>> from gcl_hard.functional.scores import two_view_scores
+        >>> scores = two_view_scores(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))
+        >>> len(compare_each(scores, [torch.zeros(4, 4), scores.t]))
+        2
+    """
+    parts = _Parts.of(scores)
+    log_h = log_integrand(scores).detach()
+    t_pos = scores.t_pos.detach().double()
+    n_others, n_same, n_other = (of.sum(1) for of in (parts.either, parts.same, parts.other))
+    log_n = n_others.clamp(min=1).double().log()
+    h = _powers(log_h, parts)
+    same, other = (sums.log() + top for sums, top in zip(parts.sums(h.of), h.tops, strict=True))
+    ucl, scl = torch.logaddexp(same, other), other
+    counts = n_others.double().log(), n_other.double().log()
+    plain = [_Sums(of_h, n, n) for of_h, n in zip((ucl, scl), counts, strict=True)]
+    found = []
+    for log_eta in log_etas:
+        if log_eta.shape != scores.t.shape:
+            raise InputError(
+                f"log_eta must have the shape of the scores, {list(scores.t.shape)}, got "
+                f"{list(log_eta.shape)}"
+            )
+        five = *plain, *_hardened(log_eta.detach().double(), log_h, h, parts)
+        found.append(Comparison(
+            PerDistribution(*(sums.eta_h - sums.eta for sums in five)),
+            PerDistribution(*(sums.eta - log_n for sums in five)),
+            PerDistribution(*((2 * sums.eta - sums.eta_eta).exp() for sums in five)),
+            t_pos, n_others, n_same, scores.objective,
+        ))  # fmt: skip
+    return found
+
+
+class _Parts(NamedTuple):
+    """The others of each anchor, of its label and of another, bool [A, K].
+
+    And these two as 0 and 1, float64 [A, K] each.
+    """
+
+    either: Tensor
+    same: Tensor
+    other: Tensor
+    is_same: Tensor
+    is_other: Tensor
+
+    @classmethod
+    def of(cls, scores: Scores) -> _Parts:
+        same, other = scores.others & scores.same, scores.others & ~scores.same
+        return cls(scores.others, same, other, same.double(), other.double())
+
+    def sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each row, over either part."""
+        return (values * self.is_same).sum(1), (values * self.is_other).sum(1)
+
+
+class _Powers(NamedTuple):
+    """e to some logs, each below the largest of its part, float64 [A, K]; 0 outside the parts."""
+
+    of: Tensor
+    tops: tuple[Tensor, Tensor]  # of either part [A]; 0 where it has none
+
+
+class _Sums(NamedTuple):
+    """Logs of Σ η h, Σ η and Σ η² over some candidates of each anchor, float64 [A] each."""
+
+    eta_h: Tensor
+    eta: Tensor
+    eta_eta: Tensor
+
+
+def _hardened(log_eta: Tensor, log_h: Tensor, h: _Powers, parts: _Parts) -> list[_Sums]:
+    """Of H-UCL, H-SCL and Hcol."""
+    eta = _powers(log_eta, parts)
+    of_eta = parts.sums(eta.of)
+    products = h.of * eta.of
+    of_products, tops = parts.sums(products), [a + b for a, b in zip(h.tops, eta.tops, strict=True)]
+    if any(
+        bool(((product < TINY) & (sums > 0)).any())
+        for product, sums in zip(of_products, of_eta, strict=True)
+    ):  # a hardening that falls where h rises: both may be 0 where the product is not
+        both = _powers(log_eta + log_h, parts)
+        of_products, tops = parts.sums(both.of), list(both.tops)
+    eta_h = [sums.log() + top for sums, top in zip(of_products, tops, strict=True)]
+    once = [sums.log() + top for sums, top in zip(of_eta, eta.tops, strict=True)]
+    squares = parts.sums(eta.of.square())
+    twice = [sums.log() + 2 * top for sums, top in zip(squares, eta.tops, strict=True)]
+    united = [torch.logaddexp(*of_both) for of_both in (eta_h, once, twice)]
+    each = [_Sums(*of_part) for of_part in zip(eta_h, once, twice, strict=True)]
+    return [_Sums(*united), each[1], each[0]]
+
+
+def _powers(values: Tensor, parts: _Parts) -> _Powers:
+    tops = [torch.where(of, values, -math.inf).amax(1) for of in (parts.same, parts.other)]
+    of_same, of_other = (torch.where(top == -math.inf, 0.0, top) for top in tops)
+    below = torch.where(parts.either, values, -math.inf) - of_other[:, None]
+    below.addcmul_(parts.is_same, (of_other - of_same)[:, None])
+    return _Powers(below.exp_(), (of_same, of_other))
 
 
 def joined(parts: Sequence[Comparison]) -> Comparison:
@@ -152,6 +235,7 @@ def joined(parts: Sequence[Comparison]) -> Comparison:
     return Comparison(
         cat_each(part.log_mean for part in parts),
         cat_each(part.log_alpha for part in parts),
+        cat_each(part.effective for part in parts),
         cat(part.t_pos for part in parts),
         cat(part.n_others for part in parts),
         cat(part.n_same for part in parts),

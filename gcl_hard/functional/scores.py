@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import torch
@@ -39,19 +40,29 @@ class Scores(NamedTuple):
     objective: Objective
 
 
-def two_view_scores(z1: Tensor, z2: Tensor, labels: Tensor, *, temperature: float = 0.5) -> Scores:
-    r"""Every embedding of two views against every other, for InfoNCE.
+def two_view_scores(
+    z1: Tensor,
+    z2: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float = 0.5,
+    objective: Objective = "infonce",
+) -> Scores:
+    r"""Every embedding of two views against every other.
 
     .. math:: t_{ij} = \cos(z_i, z_j) / \gamma
 
-    The positive is the anchor's other view. Make ``z2`` from another random item of the class for
-    the setting in which the paper compares its losses (augmentation and labels).
+    for InfoNCE; for JSD t is the dot product, and s = t / m with the m of
+    :func:`local_global_scores`. The positive is the anchor's other view. Make ``z2`` from another
+    random item of the class for the setting in which the paper compares its losses (augmentation
+    and labels).
 
     Args:
         z1: float [B, d], finite; rows need not be normalised. Worked on in float64.
         z2: float [B, d].
         labels: int [B], ≥ 0.
-        temperature: γ > 0.
+        temperature: γ > 0; with JSD only a hardening sees s by it.
+        objective: ``"infonce"`` or ``"jsd"``.
 
     Returns:
         :class:`Scores` of 2B anchors and 2B candidates, ``z1`` first.
@@ -73,39 +84,48 @@ def two_view_scores(z1: Tensor, z2: Tensor, labels: Tensor, *, temperature: floa
             f"z1 and z2 must be two views of the same items, [B, d] each, got {list(z1.shape)} "
             f"and {list(z2.shape)}"
         )
-    if not 0 < temperature < float("inf"):
-        raise InputError(f"temperature must be a finite number above 0, got {temperature}")
+    _check_temperature(temperature)
     n = len(z1)
-    z = unit(torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")]))
+    z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
     labels = pairs.check_labels(labels, n, "a comparison of losses").repeat(2)
-    t = z @ z.T / temperature
+    others = pairs.two_view_others(n, z.device)
+    t, scale = _logits(z, z, others, temperature, objective)
     t_pos = t.diagonal(n).repeat(2)
-    others = pairs.two_view_others(n, t.device)
     same = pairs.same_label(labels, labels)
-    return Scores(t, others, same, t_pos, temperature, 1 / temperature, "infonce")
+    return Scores(t, others, same, t_pos, temperature, scale, objective)
 
 
 def local_global_scores(
-    nodes: Tensor, graphs: Tensor, batch: Tensor, labels: Tensor, *, temperature: float = 0.5
+    nodes: Tensor,
+    graphs: Tensor,
+    batch: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float = 0.5,
+    objective: Objective = "jsd",
 ) -> Scores:
-    r"""Nodes against graphs, for JSD; a node's positive is its own graph.
+    r"""Nodes against graphs; a node's positive is its own graph.
 
     .. math:: t_{ij} = \text{nodes}_i \cdot \text{graphs}_j, \qquad
               s = t / m, \quad m = \max_{\text{others}} |t|
 
+    for JSD; for InfoNCE t is the cosine by γ.
+
     Args:
-        nodes: float [N, d], finite, the anchors. Worked on in float64.
+        nodes: float [N, d], finite, the anchors: all nodes of the graphs, or some of them. Worked
+            on in float64.
         graphs: float [G, d], the candidates.
         batch: int64 [N], graph of each node, 0 … G − 1.
         labels: int [G], ≥ 0, of the graphs.
-        temperature: γ at which a hardening sees s.
+        temperature: γ > 0; with JSD only a hardening sees s by it.
+        objective: ``"jsd"`` or ``"infonce"``.
 
     Returns:
         :class:`Scores` of N anchors and G candidates.
 
     Raises:
-        InputError: for shapes that do not fit, values that are not finite, or labels that are no
-            integers ≥ 0.
+        InputError: for shapes that do not fit, values that are not finite, labels that are no
+            integers ≥ 0, or γ ≤ 0.
 
     Source:
         InfoGraph's scores, scaled as :func:`~gcl_hard.functional.objectives.jsd_scale` says.
@@ -118,12 +138,13 @@ def local_global_scores(
     """
     nodes, graphs = embeddings(nodes, "nodes"), embeddings(graphs, "graphs")
     check_local_global(nodes, graphs, batch)
+    _check_temperature(temperature)
     labels = pairs.check_labels(labels, len(graphs), "a comparison of losses")
-    t = nodes @ graphs.T
     others = pairs.local_global_others(batch, len(graphs))
+    t, scale = _logits(nodes, graphs, others, temperature, objective)
     t_pos = t.gather(1, batch[:, None])[:, 0]
     same = pairs.same_label(labels[batch], labels)
-    return Scores(t, others, same, t_pos, temperature, objectives.jsd_scale(t, others), "jsd")
+    return Scores(t, others, same, t_pos, temperature, scale, objective)
 
 
 def log_integrand(scores: Scores) -> Tensor:
@@ -167,6 +188,41 @@ def log_eta(scores: Scores, hardening: Hardening | None = None) -> Tensor:
         >>> log_eta(scores, Exponential(3.0))[0]
         tensor([0., 0., 0., 6.], dtype=torch.float64)
     """
+    return log_etas(scores, [hardening])[0]
+
+
+def log_etas(scores: Scores, hardenings: Iterable[Hardening | None]) -> list[Tensor]:
+    """The same of several hardenings.
+
+    Args:
+        scores: the table.
+        hardenings: each as :func:`log_eta` takes it.
+
+    Returns:
+        float64 [A, K] of each.
+
+    Example:
+        >>> from gcl_hard import Exponential
+        >>> z = torch.eye(2)
+        >>> scores = two_view_scores(z, z, torch.tensor([0, 1]))
+        >>> len(log_etas(scores, [None, Exponential(1.0)]))
+        2
+    """
     similarity = torch.where(scores.others, scores.t.double(), 0.0) / scores.scale
     rows = Rows(similarity, scores.temperature, log_integrand(scores), scores.others)
-    return as_hardening(hardening).log_eta(rows)
+    return [as_hardening(hardening).log_eta(rows) for hardening in hardenings]
+
+
+def _check_temperature(temperature: float) -> None:
+    if not 0 < temperature < float("inf"):
+        raise InputError(f"temperature must be a finite number above 0, got {temperature}")
+
+
+def _logits(
+    anchors: Tensor, candidates: Tensor, others: Tensor, temperature: float, objective: Objective
+) -> tuple[Tensor, float | Tensor]:
+    """The table t, and what turns it into similarities."""
+    if objective == "infonce":
+        return unit(anchors) @ unit(candidates).T / temperature, 1 / temperature
+    t = anchors @ candidates.T
+    return t, objectives.jsd_scale(t, others)

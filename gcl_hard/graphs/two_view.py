@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from gcl_hard.functional.generators import Generators
@@ -73,16 +74,17 @@ class TwoView(GraphContrast):
     def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
         batch = GraphBatch.of(graphs)
-        first, second = self._view(batch), self._view(batch)
+        generator = self._generators.on(batch.x.device)
+        first, second = self.view(batch, generator), self.view(batch, generator)
         if self.one_forward:
-            z1, z2 = self._project(first.followed_by(second)).chunk(2)
+            z1, z2 = self.project(first.followed_by(second)).chunk(2)
         else:
-            z1, z2 = self._project(first), self._project(second)
+            z1, z2 = self.project(first), self.project(second)
         loss: Tensor = self.loss(z1, z2, batch.y)
         return loss
 
-    def _view(self, graphs: GraphBatch) -> GraphBatch:
-        generator = self._generators.on(graphs.x.device)
+    def view(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
+        """A random augmentation of every graph; the generator lies on their device."""
         for name in self.augmentations:
             augment = AUGMENTATIONS[name]
             graphs = augment(graphs, self.strength, generator=generator)
@@ -96,7 +98,8 @@ class TwoView(GraphContrast):
         """Restore what :meth:`get_extra_state` returned."""
         self._generators.restore(state)
 
-    def _project(self, graphs: GraphBatch) -> Tensor:
+    def project(self, graphs: Graphs) -> Tensor:
+        """What the loss sees of graphs: float [G, out_dim], in the mode that the model is in."""
         _, z = encode(self.encoder, graphs, self.out_dim)
         projected: Tensor = self.projection(z)
         return projected

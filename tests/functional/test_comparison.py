@@ -19,8 +19,10 @@ from gcl_hard import (
     Threshold,
 )
 from gcl_hard.functional.claims import assumption_1, eq17_averages, lemma_1, undefined
-from gcl_hard.functional.comparison import Comparison, compare, joined
+from gcl_hard.functional.comparison import Comparison, compare, compare_each, joined
 from gcl_hard.functional.four_losses import losses
+from gcl_hard.functional.geometry import effective_negatives
+from gcl_hard.functional.negatives import log_negative_distribution
 from gcl_hard.functional.scores import Scores, local_global_scores, log_eta, two_view_scores
 from tests.reference import theory
 
@@ -326,6 +328,52 @@ def test_rotations_and_permutations_change_nothing(objective):
             torch.testing.assert_close(ours, theirs[order], rtol=0, atol=1e-10, equal_nan=True)
 
 
+@each_objective
+@each_eta
+def test_effective_numbers_are_those_of_the_distributions(objective, name):
+    without = 0
+    for case in CASES[objective]:
+        scores, ours = case.scores, case.compare(name).effective
+        eta, same = log_eta(scores, ETAS[name][0]), scores.same
+        for which, tilt, admitted in (
+            ("ucl", 0 * scores.t, scores.others), ("scl", 0 * scores.t, scores.others & ~same),
+            ("hucl", eta, scores.others), ("hscl", eta, scores.others & ~same),
+            ("hcol", eta, scores.others & same),
+        ):  # fmt: skip
+            log_q, empty = log_negative_distribution(tilt, admitted)
+            expected = effective_negatives(log_q).masked_fill(empty, math.nan)
+            of = getattr(ours, which)
+            torch.testing.assert_close(of, expected, rtol=1e-11, atol=0, equal_nan=True)
+            without += int(empty.sum())
+    assert without > 0
+
+
+@each_objective
+def test_several_hardenings_are_each_as_by_itself(objective):
+    hardenings = [None, Exponential(3.0), Threshold(0.1), MeanThreshold(), Exponential(0.0)]
+    for case in CASES[objective]:
+        etas = [log_eta(case.scores, hardening) for hardening in hardenings]
+        for ours, eta in zip(compare_each(case.scores, iter(etas)), etas, strict=True):
+            alone = compare(case.scores, eta)
+            for five, of_alone in zip(ours[:3], alone[:3], strict=True):
+                for one, other in zip(five, of_alone, strict=True):
+                    torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def test_parts_of_a_row_that_lie_far_apart_keep_their_digits():
+    # Others at ±t in turn: one part's weights are e^(−2000 β) of the other's, or none.
+    t = torch.tensor([[1000.0, 999.0, -1000.0, -999.5]] * 3, dtype=torch.float64)
+    same = torch.tensor([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0]]).bool()
+    scores = Scores(t, torch.ones_like(same), same, t[:, 0], 1e-3, 1e3, "infonce")
+    c = compare(scores, log_eta(scores, Exponential(3.0)))
+    top, low = (math.log((1 + math.exp(-4 * d)) / (1 + math.exp(-3 * d))) for d in (1, 0.5))
+    hscl, hcol = c.log_mean.hscl.tolist(), c.log_mean.hcol.tolist()
+    assert hcol[:2] == pytest.approx([1000 + top, -999.5 + low], abs=1e-10)
+    assert hscl[:2] == pytest.approx([-999.5 + low, 1000 + top], abs=1e-10)
+    assert c.log_mean.hucl[:2].tolist() == pytest.approx([1000 + top] * 2, abs=1e-10)
+    assert (hcol[2], hscl[2]) == pytest.approx((1000, 999), abs=1e-10)
+
+
 def test_batches_are_averaged_by_anchor():
     parts = [case.compare("exp-1") for case in CASES["jsd"][:3]]
     whole = joined(parts)
@@ -336,6 +384,8 @@ def test_batches_are_averaged_by_anchor():
     for name, ours in zip(whole.log_mean._fields, whole.log_mean, strict=True):
         theirs = torch.cat([getattr(part.log_mean, name) for part in parts])
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+    n_hucl = torch.cat([part.effective.hucl for part in parts])
+    torch.testing.assert_close(whole.effective.hucl, n_hucl, rtol=0, atol=0, equal_nan=True)
     four, each = losses(whole).means(), [losses(part) for part in parts]
     hucl = torch.cat([loss.hucl[loss.common] for loss in each])
     assert four["hucl"] == pytest.approx(hucl.mean().item(), rel=1e-12)

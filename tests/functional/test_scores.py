@@ -7,11 +7,22 @@ import math
 import pytest
 import torch
 
-from gcl_hard import Exponential, InputError, MeanThreshold, Threshold, losses
+from gcl_hard import (
+    ContrastiveLoss,
+    Exponential,
+    InputError,
+    MeanThreshold,
+    NegativeSampler,
+    Threshold,
+    losses,
+)
+from gcl_hard.functional.comparison import compare
+from gcl_hard.functional.four_losses import losses as four_losses
 from gcl_hard.functional.scores import (
     Scores,
     local_global_scores,
     log_eta,
+    log_etas,
     log_integrand,
     two_view_scores,
 )
@@ -55,6 +66,51 @@ def test_nodes_against_graphs_are_dot_products():
     assert (scores.objective, scores.temperature) == ("jsd", losses.JSD_TEMPERATURE)
 
 
+def test_two_views_under_jsd_are_dot_products():
+    z1, z2, y = numbers(5, 3), 3 * numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
+    scores = two_view_scores(z1, z2, y, objective="jsd")
+    anchors = list(two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), None))
+    assert_is(scores, anchors)
+    assert scores.scale.item() == pytest.approx(max(abs(g) for x in anchors for _, g in x.others))
+    assert (scores.objective, scores.temperature) == ("jsd", losses.JSD_TEMPERATURE)
+
+
+def test_nodes_against_graphs_under_infonce_are_cosines():
+    nodes, graphs, batch, y = graphs_of()
+    scores = local_global_scores(nodes, graphs, batch, y, temperature=0.3, objective="infonce")
+    rows = [x.tolist() for x in (nodes, graphs, batch, y)]
+    assert_is(scores, local_global_anchors(*rows, 0.3))
+    assert (scores.objective, scores.temperature) == ("infonce", 0.3)
+    assert scores.scale == 1 / 0.3
+
+
+@pytest.mark.parametrize("hardening", [Exponential(2.0), Threshold(-0.1), MeanThreshold()])
+@pytest.mark.parametrize("contrast", ["two-view", "local-global"])
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+def test_tables_give_the_training_losses(objective, contrast, hardening):
+    z1, z2, y = numbers(6, 3), numbers(6, 3, seed=1), torch.tensor([0, 1, 0, 1, 2, 0])
+    build, inputs = two_view_scores, (z1, z2, y)
+    if contrast == "local-global":
+        build, inputs = local_global_scores, graphs_of()
+    scores = build(*inputs, temperature=0.5, objective=objective)
+    four = four_losses(compare(scores, log_eta(scores, hardening)))
+    options = {"objective": objective, "reduction": "anchors"}
+    for which, admit in (("hucl", "others"), ("hscl", "other_labels")):
+        loss = ContrastiveLoss(NegativeSampler(admit, hardening), **options)
+        value = (loss if contrast == "two-view" else loss.local_global)(*inputs)
+        terms = getattr(four, which)
+        assert terms[~terms.isnan()].mean().item() == pytest.approx(value.item(), rel=1e-10)
+
+
+def test_a_part_of_the_nodes_has_their_rows():
+    nodes, graphs, batch, y = graphs_of()
+    some = torch.tensor([5, 1, 3])
+    whole = local_global_scores(nodes, graphs, batch, y, objective="infonce")
+    part = local_global_scores(nodes[some], graphs, batch[some], y, objective="infonce")
+    for ours, theirs in zip(part[:4], whole[:4], strict=True):
+        torch.testing.assert_close(ours, theirs[some], rtol=0, atol=1e-15)
+
+
 def test_float32_is_worked_on_in_float64():
     z1, z2 = numbers(4, 3, dtype=torch.float32), numbers(4, 3, seed=1, dtype=torch.float32)
     y = torch.tensor([0, 0, 1, 1])
@@ -66,7 +122,10 @@ def test_float32_is_worked_on_in_float64():
 def test_no_gradient_flows():
     z = numbers(3, 2).requires_grad_()
     assert not two_view_scores(z, z, torch.tensor([0, 1, 2])).t.requires_grad
-    assert not local_global_scores(z, z, torch.arange(3), torch.arange(3)).t.requires_grad
+    for objective in ("jsd", "infonce"):
+        y = torch.arange(3)
+        assert not two_view_scores(z, z, y, objective=objective).t.requires_grad
+        assert not local_global_scores(z, z, y, y, objective=objective).t.requires_grad
 
 
 def table(t: list[float], objective) -> Scores:
@@ -96,6 +155,17 @@ def test_hardening_sees_similarities_of_others_only():
     assert log_eta(poisoned, MeanThreshold())[0, :2].tolist() == [-math.inf, 0]
 
 
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+def test_several_hardenings_are_each_by_itself(objective):
+    scores = table([-1.0, 0.5, 2.0], objective)
+    hardenings = [None, Exponential(3.0), lambda t: 2 * t, Threshold(0.25), MeanThreshold()]
+    found = log_etas(scores, iter(hardenings))
+    assert found[2][0].tolist() == [-2, 1, 4]  # of t = s / γ: here the table's
+    for ours, hardening in zip(found, hardenings, strict=True):
+        assert torch.equal(ours, log_eta(scores, hardening))
+    assert log_etas(scores, []) == []
+
+
 def test_mean_threshold_under_jsd_averages_softplus():
     # softplus of (-9, 0, 1) has mean 0.669 < softplus(0) = 0.693; e^t has mean 1.24 > e^0
     t = [-9.0, 0.0, 1.0]
@@ -122,6 +192,8 @@ BATCH = torch.tensor([0, 1])
         (lambda: local_global_scores(Z, Z, BATCH[:1], Y), r"each of 2 nodes, got \[1\]"),
         (lambda: local_global_scores(Z * math.inf, Z, BATCH, Y), "nodes must be finite"),
         (lambda: local_global_scores(Z, Z[:0], BATCH, Y[:0]), "graphs must be"),
+        (lambda: local_global_scores(Z, Z, BATCH, Y, temperature=-1.0), "temperature.*got -1.0"),
+        (lambda: two_view_scores(Z, Z, Y, objective="jsd", temperature=0.0), "temperature.*0.0"),
     ],
 )
 def test_what_makes_no_table_is_named(build, says):

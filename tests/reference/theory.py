@@ -17,16 +17,21 @@ class Anchor(NamedTuple):
     others: list[tuple[int, float]]  # (y(x⁻), g(x, x⁻)) of what q_UCL is uniform over
 
 
-def two_view_anchors(z1, z2, y, gamma: float) -> Iterator[Anchor]:
+def similarity(u, v, gamma: float | None) -> float:
+    """Cosine by γ; None for the dot product of JSD."""
+    return dot(u, v) if gamma is None else dot(unit(u), unit(v)) / gamma
+
+
+def two_view_anchors(z1, z2, y, gamma: float | None) -> Iterator[Anchor]:
     for i, (own,), _, others, z in rows_of_two_views(z1, z2, y, "others", "view"):
-        g = [dot(unit(z[i]), unit(v)) / gamma for v in z]
+        g = [similarity(z[i], v, gamma) for v in z]
         labels = [*y, *y]
         yield Anchor(labels[i], g[own], [(labels[j], g[j]) for j in others])
 
 
-def local_global_anchors(nodes, graphs, batch, y) -> Iterator[Anchor]:
+def local_global_anchors(nodes, graphs, batch, y, gamma: float | None = None) -> Iterator[Anchor]:
     for v, own in zip(nodes, batch, strict=True):
-        g = [dot(v, u) for u in graphs]
+        g = [similarity(v, u, gamma) for u in graphs]
         yield Anchor(y[own], g[own], [(y[j], g[j]) for j in range(len(graphs)) if j != own])
 
 
@@ -52,3 +57,68 @@ def psi(x: Anchor, mean: float, objective: str) -> float:
     if objective == "infonce":
         return math.log(1 + len(x.others) * math.exp(-x.g_pos) * mean)
     return math.log(1 + math.exp(-x.g_pos)) + mean - 2 * math.log(2)
+
+
+def taken(x: Anchor, eta: Function) -> list[tuple[int, float]]:
+    """Label of each other, and its q; empty where η is 0 on all of them."""
+    rho = [eta(g) for _, g in x.others]
+    return [(y, r / sum(rho)) for (y, _), r in zip(x.others, rho, strict=True)] if any(rho) else []
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def diagnosis(batches: list[list[Anchor]], eta: Function, objective: str, gamma: float) -> dict:
+    """What Fig. 4 and 5 show of η(t), t = s / γ, and whom it takes; NaN where no anchor has it."""
+    found: dict[str, list[Any]] = {name: [] for name in (
+        "holds", "lemma", "left", "right", "ucl", "scl", "hucl", "hscl",
+        "n_hucl", "n_hscl", "own", "alone", "spared", "unopposed",
+    )}  # fmt: skip
+    for anchors in batches:
+        m = max((abs(g) for x in anchors for _, g in x.others), default=1.0)
+        to_t = 1.0 if objective == "infonce" else 1 / m / gamma
+        for x in anchors:
+            _add(found, x, lambda g, to_t=to_t: eta(g * to_t), objective)
+    counts = {name: sum(found[name]) for name in ("alone", "spared", "unopposed")}
+    return counts | {
+        "assumption_1": mean(found["holds"]),
+        "lemma_1": mean(found["lemma"]),
+        "defined": len(found["holds"]),
+        "losses": {name: mean(found[name]) for name in ("ucl", "scl", "hucl", "hscl")},
+        "common": len(found["hscl"]),
+        "collisions": mean(found["left"]),
+        "negatives": mean(found["right"]),
+        "effective_hucl": mean(found["n_hucl"]),
+        "effective_hscl": mean(found["n_hscl"]),
+        "same_label_weight": mean(found["own"]),
+    }
+
+
+def _add(found: dict[str, list[Any]], x: Anchor, eta: Function, objective: str) -> None:
+    row = five(x, eta, math.exp if objective == "infonce" else lambda g: math.log(1 + math.exp(g)))
+    e = {name: expected for name, (_, expected) in row.items()}
+    losses = {
+        name: psi(x, e[name], objective)
+        for name in ("ucl", "scl", "hucl", "hscl")
+        if e[name] is not None
+    }
+    if e["hcol"] is not None and e["hscl"] is not None:
+        found["holds"].append(e["hcol"] >= e["hscl"])
+        found["lemma"].append(losses["hucl"] >= losses["hscl"])
+        found["left"].append(e["hcol"])
+        found["right"].append(e["hscl"])
+    if len(losses) == 4:
+        for name, loss in losses.items():
+            found[name].append(loss)
+    for name, of in (("n_hucl", x), ("n_hscl", x._replace(
+        others=[(y, g) for y, g in x.others if y != x.y]
+    ))):  # fmt: skip
+        if q := taken(of, eta):
+            found[name].append(1 / sum(weight**2 for _, weight in q))
+    if q := taken(x, eta):
+        found["own"].append(sum(weight for y, weight in q if y == x.y))
+    alone = all(y != x.y for y, _ in x.others)
+    found["alone"].append(alone)
+    found["spared"].append(not alone and e["hcol"] is None)
+    found["unopposed"].append(e["hcol"] is not None and e["hscl"] is None)

@@ -1,0 +1,109 @@
+"""What a look at a graph encoder sees: a batch of its training graphs, always the same."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gcl_hard.experiments.diagnostics.sample import Batch, Sample, finite
+from gcl_hard.experiments.diagnostics.watch import Sampler
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
+from gcl_hard.graphs.batches import GraphBatch
+from gcl_hard.graphs.contrast import GraphModel, encode
+from gcl_hard.images.batches import ClassPairs
+from gcl_hard.models import evaluating
+from gcl_hard.seeds import seed_for, seeded
+
+ANCHORS = 256
+"""Nodes of a look: more would cost more than a twentieth of training on all but large sets."""
+SALT = 7
+"""Apart from the draws of the batch order, which has the same seed."""
+
+
+def graph_sampler(
+    cell: GraphCell, graphs: GraphSet, held_out: Tensor | None
+) -> Sampler[GraphModel]:
+    """Look at a batch drawn from the graphs that an encoder is trained on.
+
+    Args:
+        cell: of the encoder; its ``data_seed`` decides what is drawn, so that all methods and seeds
+            are looked at by the same graphs, as far as they train on the same.
+        graphs: the set as the encoder sees it.
+        held_out: int64 ids of graphs that it does not see.
+
+    Returns:
+        What makes a :class:`Sample` of a model.
+    """
+    draws = seeded(cell.data_seed, SALT)
+    kept = torch.ones(graphs.n_graphs, dtype=torch.bool)
+    if held_out is not None:
+        kept[held_out] = False
+    trained = kept.nonzero().flatten()
+    index = trained[torch.randperm(len(trained), generator=draws)[: cell.batch_size]]
+    if cell.contrast == "local-global":
+        return _local_global(cell, graphs, index, draws)
+    return _two_view(cell, graphs, trained, index, draws)
+
+
+def _local_global(
+    cell: GraphCell, graphs: GraphSet, index: Tensor, draws: torch.Generator
+) -> Sampler[GraphModel]:
+    batch = graphs.batch(index)
+    rows = torch.randperm(len(batch.batch), generator=draws)[:ANCHORS].to(batch.batch.device)
+    owner = batch.batch[rows]
+
+    def sample(model: GraphModel) -> Sample | None:
+        assert isinstance(model, InfoGraph)
+        with evaluating(model):
+            nodes, z = encode(model.encoder, batch, model.out_dim)
+            nodes, heads = model.node_head(nodes[rows]), model.graph_head(z)
+        if not finite(nodes, heads, z):
+            return None
+        one = Batch.local_global(
+            nodes, heads, owner, batch.y,
+            temperature=model.loss.temperature, objective=model.loss.objective,
+        )  # fmt: skip
+        return Sample([one], _as_scored(z, cell), batch.y)
+
+    return sample
+
+
+def _two_view(
+    cell: GraphCell, graphs: GraphSet, trained: Tensor, index: Tensor, draws: torch.Generator
+) -> Sampler[GraphModel]:
+    """Views of each graph, and of another of its class: positives by augmentation and label."""
+    places = torch.full((graphs.n_graphs,), -1)
+    places[trained] = torch.arange(len(trained))
+    partners = trained[ClassPairs(graphs.y.cpu()[trained]).draw(places[index], draws)]
+    batch, others = graphs.batch(index), graphs.batch(partners)
+    device = batch.x.device
+    generator = torch.Generator(device).manual_seed(seed_for(cell.data_seed, SALT, 1))
+    views: list[GraphBatch] = []
+
+    def sample(model: GraphModel) -> Sample | None:
+        assert isinstance(model, TwoView)
+        if not views:
+            views.extend(model.view(plain, generator) for plain in (batch, others))
+        with evaluating(model):
+            z1, z2 = (model.project(view) for view in views)
+        z = model.embed(batch)
+        if not finite(z1, z2, z):
+            return None
+        one = Batch.two_view(
+            z1, z2, batch.y,
+            temperature=model.loss.temperature, objective=model.loss.objective,
+        )  # fmt: skip
+        return Sample([one], _as_scored(z, cell), batch.y)
+
+    return sample
+
+
+def _as_scored(z: Tensor, cell: GraphCell) -> Tensor:
+    """Embeddings as the SVM sees them; columns that do not vary are 0."""
+    z = z.detach().double()
+    if not cell.standardise:
+        return z
+    centred = z - z.mean(0)
+    deviation = centred.square().mean(0).sqrt()
+    return centred / torch.where(deviation > 0, deviation, 1.0)

@@ -1,0 +1,87 @@
+"""Accuracies over seeds, and the lines that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.figures import epochs
+from gcl_hard.experiments.figures.runs import Run, by_cell
+from gcl_hard.experiments.reporting.figures.drawing import COLOURS
+from gcl_hard.methods import METHODS
+
+
+class Spread(NamedTuple):
+    """Accuracies of some seeds.
+
+    Attributes:
+        mean: over them, percent.
+        std: sample standard deviation, points; None of one seed.
+        seeds: how many.
+    """
+
+    mean: float
+    std: float | None
+    seeds: int
+
+
+Lines = dict[Cell, dict[float, Spread]]
+"""Of each line, its points; the cell says all but where on the axis they lie."""
+
+
+def along(runs: Sequence[Run], setting: str, at: float) -> Lines:
+    """Accuracies of cells that differ in one setting only.
+
+    Args:
+        runs: any.
+        setting: the one.
+        at: a value of it, which stands for all in the cells returned.
+
+    Returns:
+        By cell, its accuracies by the setting, ascending.
+    """
+    found: dict[Cell, dict[float, list[Run]]] = {}
+    for cell, own in by_cell(runs).items():
+        same: dict[str, Any] = {setting: at}
+        line = found.setdefault(replace(cell, **same), {})
+        line[getattr(cell, setting)] = own
+    return {cell: {x: spread(line[x]) for x in sorted(line)} for cell, line in found.items()}
+
+
+def spread(runs: Sequence[Run]) -> Spread:
+    """Mean and standard deviation over seeds of the mean over folds."""
+    return spread_of([fmean(run.accuracies) for run in runs])
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    """Mean and standard deviation of a number of each seed.
+
+    Example:
+        >>> spread_of([80.0, 82.0, 84.0])
+        Spread(mean=82.0, std=2.0, seeds=3)
+    """
+    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def styles(called: Mapping[Cell, str]) -> dict[Cell, dict[str, Any]]:
+    """Of each line: a colour of its method, and dashes and a marker of its own."""
+    return {
+        cell: {
+            "color": COLOURS[cell.method], "label": label,
+            "linestyle": epochs.STYLES[index % len(epochs.STYLES)],
+            "marker": epochs.MARKERS[index % len(epochs.MARKERS)],
+        }
+        for index, (cell, label) in enumerate(called.items())
+    }  # fmt: skip
+
+
+def seen(runs: Sequence[Run]) -> str:
+    """Of which lines the encoders have seen labels of test samples, in words."""
+    cells = by_cell(runs)
+    if runs[0].cell.protocol != "paper" or not any(cell.reads_labels for cell in cells):
+        return ""
+    readers = [name for name in METHODS if any(c.method == name and c.reads_labels for c in cells)]
+    return f" Protocol paper: encoders of {' and '.join(readers)} have seen the test labels."

@@ -1,0 +1,155 @@
+"""The H-SCL paper's Fig. 5: four losses on one encoder, epoch by epoch."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FormatStrFormatter, SymmetricalLogLocator
+
+from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.figures import epochs
+from gcl_hard.experiments.figures.naming import labels, settings, subject
+from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured
+from gcl_hard.experiments.figures.written import Drawn, title
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.reporting.figures.drawing import COLOURS, TEXT
+
+LOSSES = {"ucl": "UCL", "hucl": "H-UCL", "scl": "SCL", "hscl": "H-SCL"}
+USUAL = ("hscl", "hucl")
+"""Methods whose training is shown: the paper's, and that of its published script."""
+
+WIDE = 24
+"""Letters of a row's name in a line."""
+SPAN = 10
+"""From where a row's axis is logarithmic: the highest mean over the lowest last one, in nats."""
+
+
+def draw(runs: Sequence[Run], *, every: bool = False) -> Drawn:
+    """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: a column a setting.
+
+    A row is the method that the encoder was trained with; lines are means over seeds, with bands
+    from the lowest to the highest.
+
+    Args:
+        runs: of one data set, protocol, contrast and objective.
+        every: whether all methods have a row, and not hscl and hucl alone where they are there.
+
+    Returns:
+        The figure; its rows hold every seed, epoch and setting.
+
+    Raises:
+        InputError: if a run has no looks.
+
+    Source: H-SCL paper, section V-B and Fig. 5.
+    """
+    usual = [run for method in USUAL for run in runs if run.cell.method == method]
+    runs = usual if usual and not every else runs
+    looked(runs)
+    cells, shown = by_cell(runs), epochs.SETTINGS
+    figure, grid = epochs.panels(len(cells), len(shown), height=2.0, sharey="row")
+    looks, cut = _looks(), list[str]()
+    for line, (cell, own) in zip(grid, cells.items(), strict=True):
+        means = []
+        for panel, name in zip(line, shown, strict=True):
+            for index, (loss, look) in enumerate(looks.items()):
+                values = epochs.series(own, name, "losses", loss)
+                means.append([mean for mean in values.mean if not math.isnan(mean)])
+                epochs.plot(panel, values, look, place=index / len(looks))
+        top = epochs.top(means)
+        wide = _is_wide([[min(mean, top) for mean in one] for one in means])
+        if wide:
+            _logarithmic(line[0])
+        if math.isfinite(top):
+            line[0].set_ylim(top=top)
+            cut.append(f"{labels(cells)[cell]}, up to {max(map(max, means)):.2g}")
+        words = textwrap.fill(labels(cells)[cell], WIDE)
+        scale = ", logarithmic" * wide
+        line[0].set_ylabel(f"trained with\n{words}\nloss, nats{scale}", fontsize=TEXT)
+    for panel, words in zip(grid[0], shown.values(), strict=True):
+        panel.set_title(words, fontsize=TEXT)
+    epochs.key(figure, list(looks.values()))
+    title(figure, f"Four losses of one encoder. {subject(runs)}, {epochs.anchors(runs)}")
+    return Drawn(figure, _rows(cells), _note(cells) + epochs.beyond(cut))
+
+
+def _is_wide(means: Sequence[Sequence[float]]) -> bool:
+    """Whether a linear axis would hide where lines end: they begin at many times as much."""
+    highest = max((max(line) for line in means if line), default=0.0)
+    last = min((line[-1] for line in means if line), default=0.0)
+    return highest > SPAN * max(last, 1.0)
+
+
+def _logarithmic(panel: Axes) -> None:
+    """From 1 nat on; below, where a JSD loss may be negative, it is linear."""
+    panel.set_yscale("symlog", linthresh=1.0)
+    panel.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1, subs=[1, 2, 5]))
+    panel.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+
+
+def _looks() -> dict[str, dict[str, Any]]:
+    return {
+        name: {"color": COLOURS[name], "label": words, "linestyle": style, "marker": marker}
+        for (name, words), style, marker in zip(
+            LOSSES.items(), (":", "--", "-.", "-"), epochs.MARKERS, strict=False
+        )
+    }
+
+
+def _holds(found: Mapping[str, Any]) -> bool | None:
+    """Whether the mean H-SCL loss is at most the mean H-UCL loss; None if there is neither."""
+    losses = found["losses"]
+    if losses["hscl"] is None or losses["hucl"] is None:
+        return None
+    return bool(losses["hscl"] <= losses["hucl"])
+
+
+def _rows(cells: Mapping[Cell, Sequence[Run]]) -> list[dict[str, object]]:
+    trained_with, rows = settings(cells), []
+    for cell, runs in cells.items():
+        for run in runs:
+            for look in run.looks:
+                for name in epochs.SETTINGS:
+                    found = measured(look, name)
+                    rows.append({
+                        "dataset": cell.dataset, "method": cell.method,
+                        "trained_with": trained_with[cell], "seed": run.seed,
+                        "epoch": look["epoch"], "panel": name,
+                        **{loss: found["losses"][loss] for loss in LOSSES},
+                        "common": found["common"], "anchors": look["anchors"],
+                        "hscl_at_most_hucl": _holds(found),
+                    })  # fmt: skip
+    return rows
+
+
+def _note(cells: Mapping[Cell, Sequence[Run]]) -> str:
+    runs = [run for own in cells.values() for run in own]
+    last = [run.looks[-1] for run in runs]
+    common = epochs.between([measured(x, n)["common"] for x in last for n in epochs.SETTINGS])
+    total = epochs.between([look["anchors"] for look in last])
+    said = [_held(label, cells[cell]) for cell, label in labels(cells).items()]
+    cell = runs[0].cell
+    nodes = isinstance(cell, GraphCell) and cell.contrast == "local-global"
+    positives = "positive, the node's own graph" if nodes else "positives, by view and label"
+    return (
+        "Means over the anchors that have all four losses "
+        f"({common} of {total} at the last look), with the same {positives}, and the same M for "
+        f"all four. {epochs.seen(runs)}{epochs.lines(cells)}"
+        f"H-SCL ≤ H-UCL, of epochs × seeds: {'; '.join(said)}."
+    )
+
+
+def _held(label: str, runs: Sequence[Run]) -> str:
+    """At how many looks Lemma 1's means are in order, by setting where settings differ."""
+    counts = {}
+    for name in epochs.SETTINGS:
+        found = [_holds(measured(look, name)) for run in runs for look in run.looks]
+        defined = [held for held in found if held is not None]
+        counts[name] = f"{sum(defined)} of {len(defined)}"
+    if len(set(counts.values())) == 1:
+        return f"trained with {label} {counts.popitem()[1]} in each panel"
+    each = ", ".join(f"{count} ({name.replace('beta', 'β')})" for name, count in counts.items())
+    return f"trained with {label} {each}"

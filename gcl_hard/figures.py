@@ -1,0 +1,36 @@
+"""``python -m gcl_hard.figures``: from results to a figure of the papers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from gcl_hard.experiments.command import answer
+from gcl_hard.experiments.figures import make
+from gcl_hard.experiments.figures.options import parse_figures
+
+STOPPED = "stopped; every file that was written is whole"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, draw, print.
+
+    Args:
+        arguments: of the command line; ``sys.argv`` if None.
+
+    Returns:
+        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+
+    def work() -> int:
+        files, note = make(parse_figures(given))
+        print(note)
+        print(f"figure: {', '.join(map(str, files))}")
+        return 0
+
+    return answer(work, on_stop=lambda: STOPPED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

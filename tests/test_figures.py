@@ -1,0 +1,163 @@
+"""``python -m gcl_hard.figures``: exit statuses, what is printed, and what is written."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from gcl_hard import figures
+from gcl_hard.experiments.figures.options import FIGURES
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
+from tests.experiments.figures import made
+
+EPOCHS = (1, 2, 3)
+
+
+class Command:
+    """The command in this process, writing to a folder of its own."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.results, self.output = folder / "results", folder / "figures"
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def __call__(self, *arguments: str) -> int:
+        status = figures.main([*arguments, "-o", str(self.output)])
+        self.out, self.err = self._capsys.readouterr()
+        assert "Traceback" not in self.out + self.err
+        return status
+
+    def refuses(self, *arguments: str) -> str:
+        """The message, which is one line; nothing is written."""
+        assert self(*arguments) == 2
+        assert self.err.startswith("error: ")
+        assert self.err.count("\n") == 1
+        assert (self.out, self.output.exists()) == ("", False)
+        return self.err.strip()
+
+    @property
+    def written(self) -> set[str]:
+        return {path.name for path in self.output.iterdir()}
+
+    def rows(self, name: str) -> list[dict[str, str]]:
+        with (self.output / name).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path, capsys)
+
+
+def test_a_figure_is_written_with_its_data(command: Command) -> None:
+    for method in ("ucl", "hucl", "hscl"):
+        made.save(command.results, GraphCell(method=method), epochs=EPOCHS)
+    assert command("fig5", str(command.results)) == 0
+    stem = "fig5-MUTAG-jsd"
+    assert command.written == {f"{stem}.png", f"{stem}.svg", f"{stem}.csv"}
+    height, width, _ = imread(command.output / f"{stem}.png").shape
+    assert 1300 < width < 1500
+    assert 600 < height < 1000
+    assert ET.parse(command.output / f"{stem}.svg").getroot().tag.endswith("svg")
+    rows = command.rows(f"{stem}.csv")
+    assert len(rows) == 2 * len(EPOCHS) * 4
+    for row in rows:
+        losses = made.look(int(row["epoch"]))["settings"][row["panel"]]["losses"]
+        assert {name: float(row[name]) for name in losses} == losses
+    note, files = command.out.strip().split("\n")
+    assert note.endswith(".")
+    paths = [str(command.output / f"{stem}.{suffix}") for suffix in ("png", "svg", "csv")]
+    assert files == f"figure: {', '.join(paths)}"
+
+
+def test_only_chooses_and_name_names(command: Command) -> None:
+    for method in ("ucl", "hucl", "hscl", "wl"):
+        made.save(command.results, GraphCell(method=method, protocol="inductive"), epochs=EPOCHS)
+    made.save(command.results, GraphCell(protocol="inductive"), 1, inner=True)
+    made.save(command.results, ImageCell(), epochs=EPOCHS)
+    only = ["--only", "dataset=mutag", "--only=method=ucl,hscl"]
+    assert command("fig5", str(command.results), *only, "--name", "a.b") == 0
+    assert command.written == {"a.b.png", "a.b.svg", "a.b.csv"}
+    found = {(row["method"], row["seed"]) for row in command.rows("a.b.csv")}
+    assert found == {("hscl", "0"), ("ucl", "0")}
+
+
+def test_the_same_results_give_the_same_bytes_without_data_set_or_backend(command: Command) -> None:
+    """Here and in a process of its own, where what is imported is seen."""
+    cell = GraphCell(dataset="PROTEINS", contrast="two-view")  # not in the package
+    paths = [str(made.save(command.results, cell, seed, epochs=EPOCHS)) for seed in (0, 1)]
+    place = command.output.with_name("other")
+    door = ["-X", "importtime", "-m", "gcl_hard.figures"]
+    done = subprocess.run(
+        [sys.executable, *door, "fig4", *paths, "-o", str(place)], capture_output=True, text=True,
+        check=False, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    log = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    loaded = {line.rpartition("|")[2].strip().split(".")[0] for line in log}
+    assert "matplotlib" in loaded
+    assert loaded & {"torch_geometric", "torchvision", "kornia", "optuna", "sklearn"} == set()
+    assert command("fig4", *reversed(paths)) == 0
+    assert command.written == {f"fig4-PROTEINS-two-view.{x}" for x in ("png", "svg", "csv")}
+    for path in command.output.iterdir():
+        assert path.read_bytes() == (place / path.name).read_bytes()
+
+
+def test_results_without_diagnostics_say_what_gives_them(command: Command) -> None:
+    made.save(command.results, GraphCell())
+    said = "error: no result has diagnostics: run the same command again with --diagnostics 1"
+    for figure in ("fig4", "fig5"):
+        assert command.refuses(figure, str(command.results)) == said
+    made.save(command.results, GraphCell(), 1, epochs=EPOCHS)
+    assert "MUTAG hscl β=1 paper, seed 0 has no diagnostics" in command.refuses(
+        "fig4", str(command.results)
+    )
+
+
+@pytest.mark.parametrize("figure", sorted(FIGURES))
+def test_data_sets_are_not_mixed(figure: str, command: Command) -> None:
+    for name in ("MUTAG", "PTC_MR"):
+        made.save(command.results, GraphCell(dataset=name), epochs=EPOCHS)
+    said = command.refuses(figure, str(command.results))
+    assert "several data sets (MUTAG, PTC_MR)" in said
+    assert said.endswith("choose it, as --only dataset=MUTAG")
+
+
+def test_places_that_give_nothing_are_named(command: Command) -> None:
+    results = command.results
+    assert f"{results} does not exist" in command.refuses("fig4", str(results))
+    results.mkdir()
+    assert f"{results} has no record" in command.refuses("fig4", str(results))
+    broken = results / "broken_seed0.json"
+    broken.write_text("{", encoding="utf-8")
+    assert f"{broken} is half-written or damaged" in command.refuses("fig4", str(results))
+    broken.write_text(json.dumps(made.stored(GraphCell()) | {"schema_version": 2}))
+    assert "upgrade gcl_hard" in command.refuses("fig4", str(broken))
+
+
+def test_a_wrong_command_is_one_message(command: Command) -> None:
+    assert "did you mean fig4" in command.refuses("fgi4", "a")
+    assert "unknown flag '--onyl'" in command.refuses("fig4", "a", "--onyl", "b")
+
+
+def test_a_place_that_cannot_be_written_to_is_named(command: Command) -> None:
+    made.save(command.results, GraphCell(), epochs=EPOCHS)
+    command.output.write_text("a file", encoding="utf-8")
+    assert command("fig4", str(command.results)) == 2
+    assert command.err.startswith(f"error: cannot write {command.output / 'fig4-MUTAG-jsd.png'}: ")
+
+
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        figures.main(["--help"])
+    assert stopped.value.code == 0
+    assert "python -m gcl_hard.figures fig4 results -o figures" in capsys.readouterr().out
