@@ -186,8 +186,9 @@ def _fit(
     assert isinstance(cell, ImageCell)
     running, device = place.running, data.test.images.device
     run = {**asdict(cell), "seed": job.seed, "inner": job.inner, "data": place.digest}
-    if running.diagnostics:  # or looks would be missing
-        run["diagnostics"] = running.diagnostics
+    every = 0 if job.inner else running.diagnostics
+    if every:  # or looks would be missing
+        run["diagnostics"] = every
     checkpoint = Checkpoint(
         place.checkpoint, run, resume=running.resume, every=60 * running.checkpoint_minutes
     )
@@ -202,9 +203,9 @@ def _fit(
     )  # fmt: skip
     monitor = _Monitor(job, data, encoding, running.monitor_every)
     watch = None
-    if running.diagnostics and not job.inner:
+    if every:
         watch = KeptWatch(cell, encoding.model, data.probe, views=encoding.views,
-                          precision=HALF[cell.precision], every=running.diagnostics)  # fmt: skip
+                          precision=HALF[cell.precision], every=every)  # fmt: skip
     clock, last_mean = Clock(), math.nan
     n_steps = len(data.pretrain) // cell.batch_size
 

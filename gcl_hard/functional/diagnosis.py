@@ -32,6 +32,8 @@ class Diagnosis(NamedTuple):
         effective_hucl: mean number of negatives that H-UCL takes in effect, 1/Σq².
         effective_hscl: the same of H-SCL.
         same_label_weight: mean weight that H-UCL puts on the anchor's own label.
+        others: mean number of others, of which ``effective_hucl`` is a part.
+        other_labels: mean number of others of another label, of which ``effective_hscl`` is one.
     """
 
     assumption_1: float
@@ -47,6 +49,8 @@ class Diagnosis(NamedTuple):
     effective_hucl: float
     effective_hscl: float
     same_label_weight: float
+    others: float
+    other_labels: float
 
 
 def diagnose(
@@ -106,6 +110,8 @@ def _told(comparison: Comparison) -> Diagnosis:
         effective_hscl=_mean(effective.hscl, hscl),
         # α_Hcol / α_H-UCL, since α_H-UCL = α_H-SCL + α_Hcol
         same_label_weight=_mean((alpha.hcol - alpha.hucl).exp(), hucl),
+        others=comparison.n_others.double().mean().item(),
+        other_labels=(comparison.n_others - comparison.n_same).double().mean().item(),
     )
 
 

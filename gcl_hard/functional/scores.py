@@ -103,6 +103,7 @@ def local_global_scores(
     *,
     temperature: float = 0.5,
     objective: Objective = "jsd",
+    scale: float | Tensor | None = None,
 ) -> Scores:
     r"""Nodes against graphs; a node's positive is its own graph.
 
@@ -119,6 +120,8 @@ def local_global_scores(
         labels: int [G], ≥ 0, of the graphs.
         temperature: γ > 0; with JSD only a hardening sees s by it.
         objective: ``"jsd"`` or ``"infonce"``.
+        scale: m, where the anchors are some of the nodes that a loss sees; None for that of the
+            anchors. InfoNCE has no use for it.
 
     Returns:
         :class:`Scores` of N anchors and G candidates.
@@ -141,7 +144,9 @@ def local_global_scores(
     _check_temperature(temperature)
     labels = pairs.check_labels(labels, len(graphs), "a comparison of losses")
     others = pairs.local_global_others(batch, len(graphs))
-    t, scale = _logits(nodes, graphs, others, temperature, objective)
+    t, own = _logits(nodes, graphs, others, temperature, objective)
+    if objective == "infonce" or scale is None:
+        scale = own
     t_pos = t.gather(1, batch[:, None])[:, 0]
     same = pairs.same_label(labels[batch], labels)
     return Scores(t, others, same, t_pos, temperature, scale, objective)

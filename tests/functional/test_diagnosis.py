@@ -166,6 +166,7 @@ def test_one_class_has_collisions_and_nobody_to_compare_them_with(objective):
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 0, "spared": 0,
         "unopposed": 8, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
         "effective_hucl": found.effective_hucl, "effective_hscl": NAN, "same_label_weight": 1.0,
+        "others": 6, "other_labels": 0,
     })  # fmt: skip
     assert 1 <= found.effective_hucl <= 6
 
@@ -182,6 +183,7 @@ def test_classes_of_one_have_losses_but_no_collision(objective):
         "unopposed": 0, "losses": found.losses, "common": 8, "collisions": NAN,
         "negatives": NAN, "effective_hucl": found.effective_hucl,
         "effective_hscl": found.effective_hscl, "same_label_weight": 0.0,
+        "others": 6, "other_labels": 6,
     })  # fmt: skip
 
 
@@ -197,6 +199,7 @@ def test_collisions_that_are_all_spared_leave_two_losses():
         "unopposed": 0, "losses": {"ucl": ucl, "scl": rest, "hucl": rest, "hscl": rest},
         "common": 8, "collisions": NAN, "negatives": NAN, "effective_hucl": 4.0,
         "effective_hscl": 4.0, "same_label_weight": 0.0,
+        "others": 6, "other_labels": 4,
     })  # fmt: skip
 
 
@@ -207,6 +210,7 @@ def test_all_others_spared_leave_nothing_but_counts():
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 0, "spared": 8,
         "unopposed": 0, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
         "effective_hucl": NAN, "effective_hscl": NAN, "same_label_weight": NAN,
+        "others": 6, "other_labels": 4,
     })  # fmt: skip
 
 
@@ -218,6 +222,7 @@ def test_a_single_item_has_nobody(name, objective):
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 2, "spared": 0,
         "unopposed": 0, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
         "effective_hucl": NAN, "effective_hscl": NAN, "same_label_weight": NAN,
+        "others": 0, "other_labels": 0,
     })  # fmt: skip
 
 

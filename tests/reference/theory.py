@@ -92,6 +92,10 @@ def diagnosis(batches: list[list[Anchor]], eta: Function, objective: str, gamma:
         "effective_hucl": mean(found["n_hucl"]),
         "effective_hscl": mean(found["n_hscl"]),
         "same_label_weight": mean(found["own"]),
+        "others": mean([len(x.others) for anchors in batches for x in anchors]),
+        "other_labels": mean(
+            [sum(y != x.y for y, _ in x.others) for anchors in batches for x in anchors]
+        ),
     }
 
 

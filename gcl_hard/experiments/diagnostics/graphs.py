@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,8 @@ from gcl_hard.seeds import seed_for, seeded
 
 ANCHORS = 256
 """Nodes of a look: more would cost more than a twentieth of training on all but large sets."""
+GRAPHS = 128
+"""Graphs of a look at least, in batches as large as in training."""
 SALT = 7
 """Apart from the draws of the batch order, which has the same seed."""
 
@@ -40,63 +44,90 @@ def graph_sampler(
     if held_out is not None:
         kept[held_out] = False
     trained = kept.nonzero().flatten()
-    index = trained[torch.randperm(len(trained), generator=draws)[: cell.batch_size]]
+    size = min(cell.batch_size, len(trained))
+    n = min(max(1, GRAPHS // size), len(trained) // size)
+    index = trained[torch.randperm(len(trained), generator=draws)[: n * size]]
     if cell.contrast == "local-global":
-        return _local_global(cell, graphs, index, draws)
-    return _two_view(cell, graphs, trained, index, draws)
+        return _local_global(cell, graphs, torch.split(index, size), draws)
+    return _two_view(cell, graphs, trained, torch.split(index, size), draws)
 
 
 def _local_global(
-    cell: GraphCell, graphs: GraphSet, index: Tensor, draws: torch.Generator
+    cell: GraphCell, graphs: GraphSet, parts: Sequence[Tensor], draws: torch.Generator
 ) -> Sampler[GraphModel]:
-    batch = graphs.batch(index)
-    rows = torch.randperm(len(batch.batch), generator=draws)[:ANCHORS].to(batch.batch.device)
-    owner = batch.batch[rows]
+    batches = [graphs.batch(index) for index in parts]
+    rows = [
+        torch.randperm(len(batch.batch), generator=draws)[: ANCHORS // len(parts)].to(
+            batch.x.device
+        )
+        for batch in batches
+    ]
 
     def sample(model: GraphModel) -> Sample | None:
         assert isinstance(model, InfoGraph)
-        with evaluating(model):
-            nodes, z = encode(model.encoder, batch, model.out_dim)
-            nodes, heads = model.node_head(nodes[rows]), model.graph_head(z)
-        if not finite(nodes, heads, z):
-            return None
-        one = Batch.local_global(
-            nodes, heads, owner, batch.y,
-            temperature=model.loss.temperature, objective=model.loss.objective,
-        )  # fmt: skip
-        return Sample([one], _as_scored(z, cell), batch.y)
+        found, embeddings = [], []
+        for batch, anchors in zip(batches, rows, strict=True):
+            with evaluating(model):
+                nodes, z = encode(model.encoder, batch, model.out_dim)
+                nodes, heads = model.node_head(nodes), model.graph_head(z)
+            if not finite(nodes, heads, z):
+                return None
+            found.append(Batch.local_global(
+                nodes, heads, batch.batch, batch.y, anchors,
+                temperature=model.loss.temperature, objective=model.loss.objective,
+            ))  # fmt: skip
+            embeddings.append(z)
+        return _sample(found, embeddings, batches, cell)
 
     return sample
 
 
 def _two_view(
-    cell: GraphCell, graphs: GraphSet, trained: Tensor, index: Tensor, draws: torch.Generator
+    cell: GraphCell,
+    graphs: GraphSet,
+    trained: Tensor,
+    parts: Sequence[Tensor],
+    draws: torch.Generator,
 ) -> Sampler[GraphModel]:
     """Views of each graph, and of another of its class: positives by augmentation and label."""
     places = torch.full((graphs.n_graphs,), -1)
     places[trained] = torch.arange(len(trained))
-    partners = trained[ClassPairs(graphs.y.cpu()[trained]).draw(places[index], draws)]
-    batch, others = graphs.batch(index), graphs.batch(partners)
-    device = batch.x.device
+    of_class = ClassPairs(graphs.y.cpu()[trained])
+    batches = [graphs.batch(index) for index in parts]
+    partners = [graphs.batch(trained[of_class.draw(places[index], draws)]) for index in parts]
+    device = graphs.x.device
     generator = torch.Generator(device).manual_seed(seed_for(cell.data_seed, SALT, 1))
-    views: list[GraphBatch] = []
+    views: list[tuple[GraphBatch, GraphBatch]] = []
 
     def sample(model: GraphModel) -> Sample | None:
         assert isinstance(model, TwoView)
         if not views:
-            views.extend(model.view(plain, generator) for plain in (batch, others))
-        with evaluating(model):
-            z1, z2 = (model.project(view) for view in views)
-        z = model.embed(batch)
-        if not finite(z1, z2, z):
-            return None
-        one = Batch.two_view(
-            z1, z2, batch.y,
-            temperature=model.loss.temperature, objective=model.loss.objective,
-        )  # fmt: skip
-        return Sample([one], _as_scored(z, cell), batch.y)
+            views.extend(
+                (model.view(own, generator), model.view(other, generator))
+                for own, other in zip(batches, partners, strict=True)
+            )
+        found, embeddings = [], []
+        for batch, pair in zip(batches, views, strict=True):
+            with evaluating(model):
+                z1, z2 = (model.project(view) for view in pair)
+            z = model.embed(batch)
+            if not finite(z1, z2, z):
+                return None
+            found.append(Batch.two_view(
+                z1, z2, batch.y,
+                temperature=model.loss.temperature, objective=model.loss.objective,
+            ))  # fmt: skip
+            embeddings.append(z)
+        return _sample(found, embeddings, batches, cell)
 
     return sample
+
+
+def _sample(
+    found: Sequence[Batch], z: Sequence[Tensor], batches: Sequence[GraphBatch], cell: GraphCell
+) -> Sample:
+    labels = torch.cat([batch.y for batch in batches])
+    return Sample(found, _as_scored(torch.cat(list(z)), cell), labels)
 
 
 def _as_scored(z: Tensor, cell: GraphCell) -> Tensor:

@@ -64,14 +64,29 @@ class Batch:
         graphs: Tensor,
         owner: Tensor,
         labels: Tensor,
+        rows: Tensor | None = None,
         *,
         temperature: float,
         objective: Objective,
     ) -> Self:
-        """Nodes against graphs; arguments as ``local_global_scores`` takes them."""
+        """Some nodes of a batch against its graphs, as a loss that sees all nodes sees them.
+
+        Args:
+            nodes: float [N, d], all of them.
+            graphs: float [G, d].
+            owner: int64 [N], graph of each node.
+            labels: int64 [G].
+            rows: int64 [A], the nodes that are anchors; None for all.
+            temperature: γ.
+            objective: of the loss; JSD's m is of all nodes.
+        """
+        scale = _jsd_scale(nodes, graphs, owner) if objective == "jsd" else None
+        if rows is not None:
+            nodes, owner = nodes[rows], owner[rows]
         scores = local_global_scores(
-            nodes, graphs, owner, labels, temperature=temperature, objective=objective
-        )
+            nodes, graphs, owner, labels,
+            temperature=temperature, objective=objective, scale=scale,
+        )  # fmt: skip
         nobody = torch.full_like(owner, -1)
         return cls(scores, nodes, graphs, labels[owner], labels, owner, nobody, len(graphs))
 
@@ -84,6 +99,13 @@ class Batch:
         return found | {
             "scale": scale, "temperature": temperature, "objective": np.array(of.objective)
         }  # fmt: skip
+
+
+def _jsd_scale(nodes: Tensor, graphs: Tensor, owner: Tensor) -> Tensor:
+    """``objectives.jsd_scale`` of all nodes, without tables beside that of the scores."""
+    t = (nodes @ graphs.T).scatter_(1, owner[:, None], 0.0)
+    largest = torch.maximum(t.amax(), -t.amin()).double()
+    return torch.where(largest > 0, largest, torch.inf)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from gcl_hard.experiments.diagnostics.look import look_at
 from gcl_hard.experiments.diagnostics.sample import Sample
 from gcl_hard.experiments.diagnostics.watch import Watch
 from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.functional.hardening import Uniform
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, TwoView, load
 from gcl_hard.graphs.contrast import GraphModel
 from tests.experiments.diagnostics import same_bits, small, tensors, warm
@@ -30,6 +31,12 @@ OBJECTIVES = ("jsd", "infonce")
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
     return load("MUTAG", download=False)
+
+
+@pytest.fixture(autouse=True)
+def one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small it is; see the test of several."""
+    monkeypatch.setattr(of_graphs, "GRAPHS", 1)
 
 
 @pytest.fixture
@@ -112,6 +119,15 @@ def test_nodes_and_graphs_are_those_of_the_heads_in_eval_mode(
     with torch.no_grad():
         nodes, heads = model.node_head(nodes), model.graph_head(z)
     close(batch.candidates, heads[index])
+    slices = [nodes[mutag.node_ptr[g] : mutag.node_ptr[g + 1]] for g in index.tolist()]
+    largest = max(
+        float((own @ other).abs().max())
+        for place, own in enumerate(slices)
+        for at, other in enumerate(heads[index])
+        if at != place
+    )  # of all nodes, whichever are anchors
+    scale = largest if objective == "jsd" else 1 / 0.5
+    assert float(batch.scores.scale) == pytest.approx(scale, rel=1e-4)
     assert torch.equal(batch.candidate_labels, mutag.y[index])
     assert torch.equal(batch.anchor_labels, mutag.y[index][batch.positive])
     assert (batch.own == -1).all()
@@ -139,6 +155,23 @@ def test_nodes_and_graphs_are_those_of_the_heads_in_eval_mode(
     anchors = theory.local_global_anchors(*(row.double().tolist() for row in rows[:2]),
                                           *(row.tolist() for row in rows[2:]), gamma)  # fmt: skip
     assert_scores(sample, list(anchors), cell)
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+def test_small_batches_are_joined(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch, contrast: str
+) -> None:
+    cell = small(batch_size=8, contrast=contrast)
+    monkeypatch.setattr(of_graphs, "GRAPHS", 35)
+    sample = looked(cell, mutag, warm(cell, mutag))
+    assert [batch.n_items for batch in sample.batches] == [8] * 4
+    most = of_graphs.ANCHORS // 4 if contrast == "local-global" else 16
+    assert all(len(batch.anchors) <= most for batch in sample.batches)
+    assert len(sample.z) == len(sample.labels) == 32
+    found = [batch.candidate_labels[:8] for batch in sample.batches]
+    assert torch.equal(sample.labels, torch.cat(found))
+    look = look_at(sample, Uniform(), 1, last=False)
+    assert look["anchors"] == sum(len(batch.anchors) for batch in sample.batches)
 
 
 # Two views

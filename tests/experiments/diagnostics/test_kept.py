@@ -66,8 +66,10 @@ def test_a_record_whose_looks_are_damaged_is_not_trusted(tmp_path: Path, damaged
 
 def test_points_of_another_run_do_not_stay(tmp_path: Path) -> None:
     go(tmp_path, "--seeds=1", "--diagnostics=1")
+    ((file, _),) = saved(tmp_path).items()
     assert len(list(tmp_path.glob("*.npz"))) == 1
-    go(tmp_path, "--seeds=1", "--force")
+    (tmp_path / file).unlink()
+    go(tmp_path, "--seeds=1")
     assert list(tmp_path.glob("*.npz")) == []
 
 
@@ -146,7 +148,7 @@ def assert_points_give_the_look(file: Path, look: dict[str, Any]) -> None:
     others = (every != points["own"][:, None]) & (every != points["positive"][:, None])
     same = points["anchor_labels"][:, None] == points["candidate_labels"]
     s = t / float(points["scale"])
-    assert np.abs(s[others]).max() <= 1 + 1e-9
+    assert np.abs(s[others]).max() <= 1 + 1e-6
     h = np.exp(t) if infonce else np.logaddexp(0, t)
     for beta in (1, 2):
         eta, setting = np.exp(beta * s / gamma), look["settings"][f"beta={beta}"]
@@ -162,7 +164,7 @@ def assert_points_give_the_look(file: Path, look: dict[str, Any]) -> None:
 @pytest.mark.parametrize("contrast", ["local-global", "two-view"])
 @pytest.mark.parametrize("objective", ["jsd", "infonce"])
 def test_the_points_give_the_last_look_again(tmp_path: Path, contrast: str, objective: str) -> None:
-    go(tmp_path, f"--contrast={contrast}", f"--objective={objective}", "--batch-size=50",
+    go(tmp_path, f"--contrast={contrast}", f"--objective={objective}", "--batch-size=100",
        "--seeds=1", "--diagnostics=4")  # fmt: skip
     ((file, one),) = saved(tmp_path).items()
     assert_points_give_the_look(points_of(tmp_path / file), one["diagnostics"][-1])

@@ -1,0 +1,139 @@
+"""Write the tables of docs/theory.md from the numbers beside its figures.
+
+Run: python benchmarks/theory_tables.py [--check]
+
+The figures' CSV files are those of ``python -m gcl_hard.figures``; the page has the commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+SETS = {
+    "MUTAG-jsd": "MUTAG, JSD",
+    "MUTAG-two-view": "MUTAG, two views",
+    "PTC_MR-jsd": "PTC_MR, JSD",
+    "PTC_MR-two-view": "PTC_MR, two views",
+    "digits": "digits",
+    "CIFAR100": "CIFAR100, 4,000 images",
+}
+METHODS = ("ucl", "hucl", "scl", "hscl")
+PANELS = {"l=-0.25": "l = −0.25", "l=-0.05": "l = −0.05", "beta=1": "β = 1", "beta=2": "β = 2"}
+
+Row = dict[str, str]
+Lines = Iterator[Sequence[str]]
+
+
+def rows(figure: str, name: str, **where: str) -> list[Row]:
+    """Rows of a figure's CSV with some values; none if there is no such figure."""
+    path = DOCS / "figures" / f"{figure}-{name}.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        found = csv.DictReader(file)
+        return [row for row in found if all(row[key] == value for key, value in where.items())]
+
+
+def at(found: Sequence[Row], which: Callable[[Sequence[int]], int]) -> list[Row]:
+    """Those of the first or the last epoch."""
+    epoch = which([int(row["epoch"]) for row in found])
+    return [row for row in found if int(row["epoch"]) == epoch]
+
+
+def mean(found: Sequence[Row], column: str) -> float:
+    """Over the seeds that have one."""
+    return statistics.fmean(float(row[column]) for row in found if row[column])
+
+
+def assumption_1() -> Lines:
+    """At the last look at β = 1, and between which numbers all looks lie."""
+    yield ("data set", *(f"trained with {method}" for method in METHODS))
+    for name, words in SETS.items():
+        shown = []
+        for method in METHODS:
+            every = [row for row in rows("fig4", name, method=method) if row["fraction"]]
+            beta_1 = [row for row in every if row["panel"] == "beta=1"]
+            shares = [float(row["fraction"]) for row in every]
+            shown.append(
+                f"{mean(at(beta_1, max), 'fraction'):.2f} ({min(shares):.2f}–{max(shares):.2f})"
+                if beta_1
+                else "–"
+            )
+        if set(shown) != {"–"}:
+            yield (words, *shown)
+
+
+def lemma_1() -> Lines:
+    """At how many looks the mean H-SCL loss is at most the mean H-UCL loss."""
+    yield ("data set", "trained with", *PANELS.values())
+    for name, words in SETS.items():
+        for method in ("hscl", "hucl"):
+            counts = []
+            for panel in PANELS:
+                found = rows("fig5", name, method=method, panel=panel)
+                held = [row["hscl_at_most_hucl"] for row in found if row["hscl_at_most_hucl"]]
+                counts.append(f"{held.count('True')} of {len(held)}")
+            if any(not count.endswith(" of 0") for count in counts):
+                yield (words, method, *counts)
+
+
+def eq17() -> Lines:
+    """Averages of both sides at the last look, trained with hscl."""
+    yield ("data set", "collisions", "hard negatives", "ratio")
+    for name, words in SETS.items():
+        if found := rows("geometry", name, method="hscl"):
+            left, right = (mean(at(found, max), side) for side in ("collisions", "negatives"))
+            yield words, f"{left:.2f}", f"{right:.2f}", f"{left / right:.2f}"
+
+
+def geometry() -> Lines:
+    """From the first look to the last."""
+    moving = {"overlap": "overlap", "nc1": "NC1", "cdnv": "CDNV", "effective_rank": "rank"}
+    still = {"same_label_weight": "own label", "effective_hscl": "negatives in effect"}
+    yield ("data set", "trained with", *moving.values(), *still.values())
+    for name, words in SETS.items():
+        for method in METHODS:
+            if found := rows("geometry", name, method=method):
+                first, last = at(found, min), at(found, max)
+                changes = (f"{mean(first, m):.3g} → {mean(last, m):.3g}" for m in moving)
+                yield (words, method, *changes, *(f"{mean(last, m):.3g}" for m in still))
+
+
+TABLES = {"assumption-1": assumption_1, "lemma-1": lemma_1, "eq-17": eq17, "geometry": geometry}
+
+
+def filled(text: str) -> str:
+    """The page with its tables as the figures have them."""
+    for name, lines in TABLES.items():
+        head, *body = lines()
+        table = [head, ["---"] * len(head), *body]
+        drawn = "\n".join(f"| {' | '.join(line)} |" for line in table)
+        block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        text, count = block.subn(
+            lambda found, drawn=drawn: f"{found[1]}\n{drawn}\n\n{found[2]}", text
+        )
+        if count != 1:
+            raise SystemExit(f"theory.md needs one <!-- {name} --> … <!-- /{name} -->")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if it would")
+    check = parser.parse_args().check
+    path = DOCS / "theory.md"
+    text = path.read_text(encoding="utf-8")
+    new = filled(text)
+    if check and new != text:
+        raise SystemExit("docs/theory.md is not what its figures say: run this without --check")
+    path.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
