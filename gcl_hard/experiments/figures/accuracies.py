@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures import epochs
 from gcl_hard.experiments.figures.runs import Run, by_cell
-from gcl_hard.experiments.reporting.figures.drawing import COLOURS
 from gcl_hard.methods import METHODS
 
 
@@ -30,10 +28,12 @@ class Spread(NamedTuple):
 
 Lines = dict[Cell, dict[float, Spread]]
 """Of each line, its points; the cell says all but where on the axis they lie."""
+Grouped = dict[Cell, dict[float, list[Run]]]
+"""The same, with the seeds of each point."""
 
 
-def along(runs: Sequence[Run], setting: str, at: float) -> Lines:
-    """Accuracies of cells that differ in one setting only.
+def grouped(runs: Sequence[Run], setting: str, at: float) -> Grouped:
+    """Cells that differ in one setting only, together.
 
     Args:
         runs: any.
@@ -41,14 +41,19 @@ def along(runs: Sequence[Run], setting: str, at: float) -> Lines:
         at: a value of it, which stands for all in the cells returned.
 
     Returns:
-        By cell, its accuracies by the setting, ascending.
+        By cell, its seeds by the setting, ascending.
     """
-    found: dict[Cell, dict[float, list[Run]]] = {}
+    found: Grouped = {}
     for cell, own in by_cell(runs).items():
         same: dict[str, Any] = {setting: at}
         line = found.setdefault(replace(cell, **same), {})
         line[getattr(cell, setting)] = own
-    return {cell: {x: spread(line[x]) for x in sorted(line)} for cell, line in found.items()}
+    return {cell: {x: line[x] for x in sorted(line)} for cell, line in found.items()}
+
+
+def spreads(lines: Grouped) -> Lines:
+    """Accuracies of each point of each line."""
+    return {cell: {x: spread(own) for x, own in line.items()} for cell, line in lines.items()}
 
 
 def spread(runs: Sequence[Run]) -> Spread:
@@ -66,19 +71,7 @@ def spread_of(values: Sequence[float]) -> Spread:
     return Spread(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def styles(called: Mapping[Cell, str]) -> dict[Cell, dict[str, Any]]:
-    """Of each line: a colour of its method, and dashes and a marker of its own."""
-    return {
-        cell: {
-            "color": COLOURS[cell.method], "label": label,
-            "linestyle": epochs.STYLES[index % len(epochs.STYLES)],
-            "marker": epochs.MARKERS[index % len(epochs.MARKERS)],
-        }
-        for index, (cell, label) in enumerate(called.items())
-    }  # fmt: skip
-
-
-def seen(runs: Sequence[Run]) -> str:
+def seen_labels(runs: Sequence[Run]) -> str:
     """Of which lines the encoders have seen labels of test samples, in words."""
     cells = by_cell(runs)
     if runs[0].cell.protocol != "paper" or not any(cell.reads_labels for cell in cells):

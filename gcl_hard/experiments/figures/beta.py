@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,10 +12,17 @@ from matplotlib.figure import Figure
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.statistics import Interval, corrected_interval
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures import epochs
-from gcl_hard.experiments.figures.accuracies import Lines, Spread, along, seen, spread, styles
+from gcl_hard.experiments.figures import axes
+from gcl_hard.experiments.figures.accuracies import (
+    Grouped,
+    Spread,
+    grouped,
+    seen_labels,
+    spread,
+)
 from gcl_hard.experiments.figures.naming import labels, subject
-from gcl_hard.experiments.figures.runs import Run, by_cell
+from gcl_hard.experiments.figures.runs import Run, by_cell, versions
+from gcl_hard.experiments.figures.same_seeds import same_seeds
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, RULE, TEXT, WIDTH
 from gcl_hard.experiments.reporting.words import of_images, test_part
@@ -26,14 +33,20 @@ RULES = ("ucl", "dcl", "scl")
 """Methods without β, drawn as horizontal rules."""
 PARTS = {"ucl": "neither", "dcl": "debiased", "hucl": "hard", "hcl": "hard,\ndebiased"}
 """Of the ablation: what a method adds to plain contrast."""
-DASHES = epochs.STYLES[1:]
+DASHES = axes.STYLES[1:]
 """Of rules: two at one height are both seen."""
-DODGE = 0.09
-"""Between lines at one β, whose neighbours are 1 apart."""
+DODGE, ROOM = 0.09, 0.6
+"""Between lines at one β, whose neighbours are 1 apart, and all of them together."""
+EDGE = 0.55
+"""From where bars of rules stand to where one more β would."""
+ROW, SLANTED = 0.19, 0.9
+"""Of the legend, and what slanted names of many dots take more than level ones, inches."""
 
 
 def draw(runs: Sequence[Run]) -> Drawn:
     """Accuracy against β, and the debiasing ablation; one of them where the other cannot be drawn.
+
+    All is over the same seeds, where there are such.
 
     Args:
         runs: of one data set and protocol.
@@ -53,8 +66,12 @@ def draw(runs: Sequence[Run]) -> Drawn:
             "accuracy against β needs two β of hucl, hcl or hscl (--beta 0.5,1,2), and the "
             "debiasing ablation dcl or hcl beside ucl or hucl (--method ucl,dcl,hucl,hcl)"
         )
-    rules = {c: own for c, own in by_cell(runs).items() if c.method in RULES and curves}
-    figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+    kept, over = same_seeds(_points(runs, curves, dots))
+    curves, dots, rules = _curves(kept), _ablation(kept), _rules(kept, curves)
+    lines = _named(curves, rules) if curves else {}
+    down = math.ceil(len(lines) / axes.columns([*lines.values()]))
+    height = 3.6 + ROW * down + SLANTED * (len(dots) > len(PARTS))
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     widths = [width for width, there in ((5, curves), (3, dots)) if there]
     panels = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]
     for panel in panels:
@@ -67,7 +84,7 @@ def draw(runs: Sequence[Run]) -> Drawn:
     if curves:
         rows += _draw_curves(figure, panels[0], curves, rules)
         shown.append("Accuracy against β")
-        notes.append(AGAINST + (ANNEALED if any(c.beta_changes for c in curves) else ""))
+        notes.append(AGAINST + ANNEALED * any(cell.beta_changes for cell in curves))
     if dots:
         rows += _draw_dots(panels[-1], dots)
         shown.append("debiasing ablation" if curves else "Debiasing ablation")
@@ -76,21 +93,46 @@ def draw(runs: Sequence[Run]) -> Drawn:
         panel.set_ylim(top=min(100.5, panel.get_ylim()[1]))
     if len(panels) > 1:
         notes.append("Each half has an axis of its own.")
-    title(figure, f"{' and '.join(shown)}. {subject(runs)}")
+    notes.append(f"Over {over}.")
+    title(figure, f"{' and '.join(shown)}. {subject(kept)}")
     dataset: dict[str, object] = {"dataset": runs[0].cell.dataset, "accuracy_on": part}
-    return Drawn(figure, [dataset | row for row in rows], " ".join(notes) + seen(runs))
+    return Drawn(
+        figure,
+        [dataset | row for row in rows],
+        " ".join(notes) + seen_labels(kept) + versions(kept),
+    )
 
 
-AGAINST = "Against β: means over seeds, bars ± their standard deviation; β at equal distances."
+AGAINST = (
+    "Against β: means over seeds, bars ± their standard deviation (of methods without β at the "
+    "right); β at equal distances."
+)
 ANNEALED = " Annealed, β is that of the first epoch and falls in equal steps."
 ABLATION = "Ablation: means and 95 % intervals over seeds{}."
 RESAMPLED = " and folds, variance corrected for the samples that folds share"
 
 
-def _curves(runs: Sequence[Run]) -> Lines:
+def _curves(runs: Sequence[Run]) -> Grouped:
     """Methods with β, if one of them has two."""
-    lines = along([run for run in runs if run.cell.beta is not None], "beta", 1.0)
+    lines = grouped([run for run in runs if run.cell.beta is not None], "beta", 1.0)
     return lines if any(len(points) > 1 for points in lines.values()) else {}
+
+
+def _rules(runs: Sequence[Run], curves: Grouped) -> dict[Cell, list[Run]]:
+    """Methods without β, if there are lines beside them."""
+    return {c: own for c, own in by_cell(runs).items() if c.method in RULES and curves}
+
+
+def _points(
+    runs: Sequence[Run], curves: Grouped, dots: Mapping[Cell, list[Run]]
+) -> dict[str, list[list[Run]]]:
+    """By what lines, rules and dots are called, the seeds of each of their points."""
+    rules = _rules(runs, curves)
+    called = _named(curves, rules)
+    found = {called[cell]: [*points.values()] for cell, points in curves.items()}
+    there = {own[0].cell for points in curves.values() for own in points.values()}
+    alone = {cell: own for cell, own in {**rules, **dots}.items() if cell not in there}
+    return found | {name: [alone[cell]] for cell, name in labels(alone).items()}
 
 
 def _ablation(runs: Sequence[Run]) -> dict[Cell, list[Run]]:
@@ -111,7 +153,7 @@ def _place(cell: Cell) -> int:
     return [*PARTS, cell.method].index(cell.method)
 
 
-def _named(curves: Lines, rules: Mapping[Cell, Any]) -> dict[Cell, str]:
+def _named(curves: Grouped, rules: Iterable[Cell]) -> dict[Cell, str]:
     """Lines without their β, which is on the axis, and with their annealing."""
     plain = {cell: replace(cell, beta_changes=0) if cell in curves else cell
              for cell in (*curves, *rules)}  # fmt: skip
@@ -124,29 +166,36 @@ def _named(curves: Lines, rules: Mapping[Cell, Any]) -> dict[Cell, str]:
 
 
 def _draw_curves(
-    figure: Figure, panel: Axes, curves: Lines, rules: Mapping[Cell, list[Run]]
+    figure: Figure, panel: Axes, curves: Grouped, rules: Mapping[Cell, list[Run]]
 ) -> list[dict[str, object]]:
-    looks = styles(_named(curves, rules))
-    rows = []
-    for index, (cell, own) in enumerate(rules.items()):
-        at, look = spread(own), looks[cell]
-        look |= {"marker": "", "linestyle": DASHES[index % len(DASHES)]}
-        panel.axhline(at.mean, linewidth=1.5, **look)
-        rows.append(_row("beta", cell, look["label"], at))
+    styles, rows = axes.styles(_named(curves, rules)), []
     ticks = sorted({beta for points in curves.values() for beta in points})
+    dodge = min(DODGE, ROOM / len(curves))
+    for index, (cell, own) in enumerate(rules.items()):
+        at, style = spread(own), styles[cell]
+        style |= {"marker": "", "linestyle": DASHES[index % len(DASHES)]}
+        panel.axhline(at.mean, linewidth=1.5, **style)
+        _bar(panel, len(ticks) - EDGE + DODGE * index, at, style["color"])
+        rows.append(_row("beta", cell, style["label"], at))
     panel.set_xticks(range(len(ticks)), [f"{beta:g}" for beta in ticks])
-    panel.set_xlim(-0.5, len(ticks) - 0.5)
+    panel.set_xlim(-0.5, len(ticks) - EDGE + DODGE * len(rules))
     panel.set_xlabel("β", fontsize=TEXT)
     for index, (cell, points) in enumerate(curves.items()):
-        look, shift = looks[cell], DODGE * (index - (len(curves) - 1) / 2)
+        style, shift = styles[cell], dodge * (index - (len(curves) - 1) / 2)
+        values = {beta: spread(own) for beta, own in points.items()}
         x = [ticks.index(beta) + shift for beta in points]
-        panel.plot(x, [at.mean for at in points.values()], linewidth=1.5, markersize=5, **look)
-        for where, (beta, at) in zip(x, points.items(), strict=True):
-            std = at.std or 0.0
-            panel.vlines(where, at.mean - std, at.mean + std, color=look["color"], linewidth=1.2)
-            rows.append(_row("beta", cell, look["label"], at, beta=beta))
-    epochs.key(figure, list(looks.values()))
+        panel.plot(x, [at.mean for at in values.values()], linewidth=1.5, markersize=5, **style)
+        for where, (beta, at) in zip(x, values.items(), strict=True):
+            _bar(panel, where, at, style["color"])
+            rows.append(_row("beta", cell, style["label"], at, beta=beta))
+    axes.key(figure, list(styles.values()))
     return rows
+
+
+def _bar(panel: Axes, x: float, at: Spread, colour: str) -> None:
+    """± the standard deviation; nothing of one seed."""
+    if at.std is not None:
+        panel.vlines(x, at.mean - at.std, at.mean + at.std, color=colour, linewidth=1.2)
 
 
 def _draw_dots(panel: Axes, dots: Mapping[Cell, list[Run]]) -> list[dict[str, object]]:
@@ -159,6 +208,9 @@ def _draw_dots(panel: Axes, dots: Mapping[Cell, list[Run]]) -> list[dict[str, ob
         rows.append(_row("ablation", cell, called[cell], at, beta=cell.beta, interval=interval))
     names = [f"{PARTS[cell.method]}\n({label})" for cell, label in called.items()]
     panel.set_xticks(range(len(dots)), names)
+    if len(dots) > len(PARTS):
+        names = [name.replace("\n", " ") for name in names]
+        panel.set_xticks(range(len(dots)), names, rotation=30, ha="right", rotation_mode="anchor")
     panel.set_xlim(-0.5, len(dots) - 0.5)
     panel.set_title("what is added to plain contrast", fontsize=TEXT)
     return rows

@@ -8,17 +8,18 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.figures import epochs
+from gcl_hard.experiments.figures import axes
 from gcl_hard.experiments.figures.accuracies import (
     Lines,
     Spread,
-    along,
-    seen,
+    grouped,
+    seen_labels,
     spread_of,
-    styles,
+    spreads,
 )
 from gcl_hard.experiments.figures.naming import labels, subject
-from gcl_hard.experiments.figures.runs import Run, by_cell
+from gcl_hard.experiments.figures.runs import Run, by_cell, versions
+from gcl_hard.experiments.figures.same_seeds import same_seeds
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import TEXT
 from gcl_hard.experiments.reporting.words import test_part
@@ -29,7 +30,7 @@ def draw(runs: Sequence[Run]) -> Drawn:
 
     Of cells that differ in their number of epochs, every point is the test accuracy of encoders
     trained that long. Otherwise the monitoring curves of images are drawn. One picture never shows
-    both.
+    both. Points are means over the same seeds, where there are such.
 
     Args:
         runs: of one data set and protocol.
@@ -42,10 +43,14 @@ def draw(runs: Sequence[Run]) -> Drawn:
 
     Source: H-SCL paper, Fig. 1.
     """
-    shown = along(runs, "epochs", max(run.cell.epochs for run in runs))
-    tested = any(len(points) > 1 for points in shown.values())
+    longest = max(run.cell.epochs for run in runs)
+    lines = grouped(runs, "epochs", longest)
+    tested = any(len(points) > 1 for points in lines.values())
     if not tested:
-        shown = _monitored(runs)
+        lines = {cell: {0: own} for cell, own in by_cell([r for r in runs if r.curve]).items()}
+    every = labels(lines)
+    kept, over = same_seeds({every[cell]: [*points.values()] for cell, points in lines.items()})
+    shown = spreads(grouped(kept, "epochs", longest)) if tested else _monitored(kept)
     if not shown:
         raise InputError(
             "accuracy against epochs needs results of several numbers of epochs, or monitoring "
@@ -53,19 +58,19 @@ def draw(runs: Sequence[Run]) -> Drawn:
             "--monitor-every 1"
         )
     called, part = labels(shown), test_part(runs[0].cell.protocol)
-    figure, grid = epochs.panels(1, 1, height=3.4, sharey="all")
-    panel, looks = grid[0, 0], styles(called)
+    figure, grid = axes.panels(1, 1, height=3.4, sharey="all")
+    panel, styles = grid[0, 0], axes.styles(called)
     panel.set_xlabel("epochs trained" if tested else "epoch", fontsize=TEXT)
     what = f"accuracy on {part}" if tested else "monitoring accuracy on training images"
     panel.set_ylabel(f"{what}, percent", fontsize=TEXT)
     for cell, points in shown.items():
-        plot(panel, points, looks[cell], tested=tested, band=len(shown) <= BANDS)
+        _plot(panel, points, styles[cell], tested=tested, band=len(shown) <= BANDS)
     ticks = sorted({epoch for points in shown.values() for epoch in points})
     if len(ticks) <= TICKS:
         panel.set_xticks(ticks)
-    epochs.key(figure, list(looks.values()))
+    axes.key(figure, list(styles.values()))
     what = "Test accuracy" if tested else "Monitoring, not test, accuracy"
-    title(figure, f"{what} against epochs. {subject(runs)}")
+    title(figure, f"{what} against epochs. {subject(kept)}")
     rows: list[dict[str, object]] = [
         {
             "dataset": cell.dataset, "method": cell.method, "line": called[cell],
@@ -75,9 +80,12 @@ def draw(runs: Sequence[Run]) -> Drawn:
         for cell, points in shown.items()
         for epoch, at in points.items()
     ]  # fmt: skip
-    spreads = ", bands" if len(shown) <= BANDS else "; the table beside has"
-    notes = [TESTED + seen(runs)] if tested else [MONITORED.format(spreads) + _without(runs, shown)]
-    return Drawn(figure, rows, " ".join([*notes, *_claims(shown)]))
+    if tested:
+        note = TESTED.format(over) + seen_labels(kept)
+    else:
+        bands = ", bands" if len(shown) <= BANDS else "; the table beside has"
+        note = MONITORED.format(over, bands) + _without(runs, shown)
+    return Drawn(figure, rows, " ".join([note, *_claims(shown)]) + versions(kept))
 
 
 TICKS = 8
@@ -86,12 +94,12 @@ BANDS = 4
 """Lines that may have bands; more of them hide each other."""
 TESTED = (
     "Every point is of encoders trained for so many epochs and tested after the last; no epoch is "
-    "chosen. Means over seeds, bars ± their standard deviation."
+    "chosen. Means over {}; bars ± their standard deviation."
 )
 MONITORED = (
     "Share of training images whose nearest neighbours among other training images say their "
     "class: the encoder has seen them all, so that this is monitoring and no test accuracy. Means "
-    "over seeds{} ± their standard deviation."
+    "over {}{} ± their standard deviation."
 )
 
 
@@ -106,8 +114,8 @@ def _monitored(runs: Sequence[Run]) -> Lines:
     return found
 
 
-def plot(
-    panel: Axes, points: Mapping[float, Spread], look: Mapping[str, Any], *, tested: bool,
+def _plot(
+    panel: Axes, points: Mapping[float, Spread], style: Mapping[str, Any], *, tested: bool,
     band: bool,
 ) -> None:  # fmt: skip
     """A line through means, with ± the standard deviation as bars (tested) or as a band."""
@@ -115,13 +123,13 @@ def plot(
     low = [at.mean - (at.std or 0.0) for at in points.values()]
     high = [at.mean + (at.std or 0.0) for at in points.values()]
     if tested:
-        panel.plot(x, means, linewidth=1.5, markersize=5, **look)
-        panel.vlines(x, low, high, color=look["color"], linewidth=1.2, alpha=0.7)
+        panel.plot(x, means, linewidth=1.5, markersize=5, **style)
+        panel.vlines(x, low, high, color=style["color"], linewidth=1.2, alpha=0.7)
         return
     every = max(1, len(x) // 10)
-    panel.plot(x, means, linewidth=1.5, markersize=4, markevery=every, **look)
+    panel.plot(x, means, linewidth=1.5, markersize=4, markevery=every, **style)
     if band:
-        panel.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        panel.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
 
 
 def _without(runs: Sequence[Run], shown: Lines) -> str:

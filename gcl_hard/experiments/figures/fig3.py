@@ -18,6 +18,7 @@ from gcl_hard.experiments.figures.points import (
     Floats,
     Points,
     load_points,
+    said,
     sets,
     typical_anchor,
     usual_threshold,
@@ -28,6 +29,8 @@ from gcl_hard.experiments.reporting.figures.drawing import COLOURS, INK, TEXT, p
 
 Projection = Literal["pca", "tsne", "mds"]
 
+CUT, FREE = 0.01, 0.25
+"""Of candidates, the share at either end that may lie outside; and of what is shown, the margin."""
 REST, ANCHOR = "#D0D0D0", "#F0E442"
 MARKS = {True: ("^", COLOURS["scl"]), False: ("o", COLOURS["ucl"])}
 """By whether a candidate carries the anchor's label."""
@@ -83,26 +86,37 @@ def draw(
     run, points = _chosen(runs, seed)
     if anchor is not None and not 0 <= anchor < len(points.anchors):
         raise InputError(f"anchor must be from 0 to {len(points.anchors) - 1}, got {anchor}")
+    if len(set(points.labels.tolist())) == 1:
+        raise InputError(
+            f"candidates of {run} are all of 1 label ({run.points}), and with one class there are "
+            f"no sets to draw: look at samples of several"
+        )
     threshold = usual_threshold(points, anchor) if setting is None else setting
     one = typical_anchor(points, threshold) if anchor is None else anchor
     members = {name: mask[one] for name, mask in sets(points, threshold).items()}
     plane, kept = _plane(points, one, projection)
     figure = _figure(points, one, members, plane)
+    outside = _zoom(figure, points, one, plane) if points.objective == "jsd" else 0
     figure.supxlabel(f"first {AXES[projection]}", fontsize=TEXT)
     figure.supylabel(f"second {AXES[projection]}", fontsize=TEXT)
-    title(figure, _title(run, points, one, threshold))
+    words = said(threshold) if setting is None else f"{threshold:g}"
+    title(figure, _title(run, points, one, words))
     note = _note(points, one, KEPT[projection].format(f"{100 * kept:.0f} %"))
     if setting is None and threshold not in THRESHOLDS:
         note += QUANTILE
+    if outside:
+        note += f" {outside} of {len(points.labels)} candidates lie outside the picture."
     return Drawn(figure, _rows(points, one, members, plane), note)
 
 
 def _chosen(runs: Sequence[Run], seed: int | None) -> tuple[Run, Points]:
     kept = [(run, run.points) for run in runs if run.points is not None]
     if not kept:
+        again = f"{RERUN} --force (what is finished is not looked at again)"
         raise InputError(
-            f"no record has embeddings of a look beside it (a result file never has): {RERUN}, "
-            f"and give the folder of its records"
+            f"no embeddings of a look (.npz) lie beside {runs[0].source.name} or another record: "
+            f"{again if any(run.looks for run in runs) else RERUN}, and give the folder of its "
+            f"records"
         )
     called = labels(dict.fromkeys(run.cell for run, _ in kept))
     if len(called) > 1:
@@ -175,12 +189,28 @@ def _figure(points: Points, one: int, members: dict[str, Bools], plane: Floats) 
     return figure
 
 
-def _title(run: Run, points: Points, one: int, threshold: float) -> str:
+def _zoom(figure: Figure, points: Points, one: int, plane: Floats) -> int:
+    """Leave out what lies so far off that all else would be a dot; gives how many candidates."""
+    shown, candidates = plane[[points.positive[one], -1]], plane[:-1]
+    low = np.quantile(candidates, CUT, axis=0, method="higher")
+    high = np.quantile(candidates, 1 - CUT, axis=0, method="lower")
+    low, high = np.minimum(low, shown.min(0)), np.maximum(high, shown.max(0))
+    margin = FREE * (high - low)
+    low, high = low - margin, high + margin
+    outside = int(((candidates < low) | (candidates > high)).any(axis=1).sum())
+    if outside:
+        for panel in figure.axes:
+            panel.set_xlim(low[0], high[0])
+            panel.set_ylim(low[1], high[1])
+    return outside
+
+
+def _title(run: Run, points: Points, one: int, threshold: str) -> str:
     what = "a node" if points.own[one] < 0 else "a view"
     which = subject([run]).replace("1 seed", f"seed\N{NO-BREAK SPACE}{run.seed}")
     which += f", epoch {run.looks[-1]['epoch']}" if run.looks else ""
     return (
-        f"Hard negatives at l = {threshold:g} of anchor {one}, {what} of label "
+        f"Hard negatives at l = {threshold} of anchor {one}, {what} of label "
         f"{points.anchor_labels[one]}. {which}, trained with {labels([run.cell])[run.cell]}"
     )
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.diagnostics.settings import OWN
-from gcl_hard.experiments.figures import epochs
+from gcl_hard.experiments.figures import axes, epochs, notes
 from gcl_hard.experiments.figures.naming import labels, settings, subject
-from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured
+from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured, versions
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import INK, TEXT
 
 CLAIMED = 0.95
 """The paper's "over 95 % of all anchors across all epochs" (section V-B, CIFAR100)."""
+RULE = f"the paper, CIFAR100: above {CLAIMED}"
 COUNTS = ("defined", "alone", "spared", "unopposed")
 
 
@@ -31,30 +32,33 @@ def draw(runs: Sequence[Run]) -> Drawn:
         The figure; its rows hold every seed, epoch and setting.
 
     Raises:
-        InputError: if a run has no looks.
+        InputError: if a run has no looks, or none of them defines the share at any anchor.
 
     Source: H-SCL paper, section V-B and Fig. 4.
     """
     looked(runs)
-    shown, cells = dict(epochs.SETTINGS), by_cell(runs)
+    epochs.defined(runs, "defined", "at which Assumption 1 says something")
+    runs, left_out = epochs.several(runs)
+    shown, cells = epochs.titles(runs), by_cell(runs)
     if all(any(OWN in look["settings"] for look in run.looks) for run in runs):
         shown[OWN] = _own(runs)
-    figure, grid = epochs.panels(1, len(shown), height=2.4, sharey="all")
-    looks, drawn = epochs.looks(labels(cells)), []
+    figure, grid = axes.panels(1, len(shown), height=2.4, sharey="all")
+    styles, drawn = axes.styles(labels(cells)), []
     for panel, (name, words) in zip(grid[0], shown.items(), strict=True):
         panel.set_title(words, fontsize=TEXT)
         panel.axhline(CLAIMED, color=INK, linewidth=1, linestyle=(0, (2, 2)))
         for index, (cell, own) in enumerate(cells.items()):
             drawn.append(epochs.series(own, name, "assumption_1"))
-            epochs.plot(panel, drawn[-1], looks[cell], place=index / len(cells))
+            axes.plot(panel, drawn[-1], styles[cell], place=index / len(cells))
     lows = [low for values in drawn for low in values.low if not math.isnan(low)]
     bottom = max((edge for edge in (0.0, 0.5, 0.8) if edge < min(lows, default=0.0)), default=0.0)
     grid[0, 0].set_ylim(bottom, 1 + 0.02 * (1 - bottom))
     grid[0, 0].set_ylabel("share of anchors", fontsize=TEXT)
-    rule = {"color": INK, "linestyle": (0, (2, 2)), "label": "the paper: above 0.95"}
-    epochs.key(figure, [*looks.values(), rule], "trained with")
-    title(figure, f"Assumption 1 while training. {subject(runs)}, {epochs.anchors(runs)}")
-    return Drawn(figure, _rows(cells, list(shown)), _note(cells, list(shown), bottom))
+    rule = {"color": INK, "linestyle": (0, (2, 2)), "label": RULE}
+    axes.key(figure, [*styles.values(), rule], "trained with")
+    title(figure, f"Assumption 1 while training. {subject(runs)}, {notes.anchors(runs)}")
+    note = _note(cells, list(shown), bottom, left_out) + versions(runs)
+    return Drawn(figure, _rows(cells, list(shown)), note)
 
 
 def _own(runs: Sequence[Run]) -> str:
@@ -83,28 +87,29 @@ def _rows(cells: Mapping[Cell, Sequence[Run]], shown: Sequence[str]) -> list[dic
     return rows
 
 
-def _note(cells: Mapping[Cell, Sequence[Run]], shown: Sequence[str], bottom: float) -> str:
+def _note(
+    cells: Mapping[Cell, Sequence[Run]], shown: Sequence[str], bottom: float, left_out: str
+) -> str:
     runs = [run for own in cells.values() for run in own]
     last = [(run.looks[-1], measured(run.looks[-1], name)) for run in runs for name in shown]
-    epoch = epochs.between([int(look["epoch"]) for look, _ in last])
-    defined = epochs.between([found["defined"] for _, found in last])
-    total = epochs.between([look["anchors"] for look, _ in last])
+    epoch = notes.between([int(look["epoch"]) for look, _ in last])
+    defined = notes.between([found["defined"] for _, found in last])
+    total = notes.between([look["anchors"] for look, _ in last])
     why = [
-        f"{words} ({epochs.between(numbers)})"
+        f"{words} ({notes.between(numbers)})"
         for name, words in REASONS.items()
         if max(numbers := [found[name] for _, found in last])
     ]
     said = (
         "Share of the anchors at which collisions, weighed by the hardening, lie no farther than "
         "hard negatives of other labels. "
-        f"{epochs.seen(runs)}{epochs.lines(cells)}At the last look (epoch {epoch}) it is defined "
-        f"at {defined} of {total} anchors"
+        f"{notes.encoder(runs)}{notes.lines(cells)}{left_out}At the last look (epoch {epoch}) it "
+        f"is defined at {defined} of {total} anchors"
     )
     said += f"; at others there is {', or '.join(why)}. " if why else ". "
+    said += notes.in_effect(runs, shown)
     every = [measured(look, n) for run in runs for look in run.looks for n in shown]
     shares = [found["assumption_1"] for found in every if found["assumption_1"] is not None]
-    if not shares:
-        return said + "It is defined nowhere."
     above = sum(share > CLAIMED for share in shares)
     said += f"Above {CLAIMED} at {above} of {len(shares)} epochs × seeds × panels"
     said += f"; the least is {min(shares):.3f}."

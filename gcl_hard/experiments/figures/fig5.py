@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FormatStrFormatter, SymmetricalLogLocator
 
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures import epochs
+from gcl_hard.experiments.figures import axes, epochs, notes
 from gcl_hard.experiments.figures.naming import labels, settings, subject
-from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured
+from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured, versions
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, TEXT
@@ -42,38 +42,42 @@ def draw(runs: Sequence[Run], *, every: bool = False) -> Drawn:
         The figure; its rows hold every seed, epoch and setting.
 
     Raises:
-        InputError: if a run has no looks.
+        InputError: if a run has no looks, or no anchor of any of them has all four losses.
 
     Source: H-SCL paper, section V-B and Fig. 5.
     """
     usual = [run for method in USUAL for run in runs if run.cell.method == method]
     runs = usual if usual and not every else runs
     looked(runs)
-    cells, shown = by_cell(runs), epochs.SETTINGS
-    figure, grid = epochs.panels(len(cells), len(shown), height=2.0, sharey="row")
-    looks, cut = _looks(), list[str]()
+    epochs.defined(runs, "common", "with all four losses")
+    runs, left_out = epochs.several(runs)
+    cells, shown = by_cell(runs), epochs.titles(runs)
+    figure, grid = axes.panels(len(cells), len(shown), height=2.0, sharey="row")
+    styles, cut = _styles(), list[str]()
     for line, (cell, own) in zip(grid, cells.items(), strict=True):
-        means = []
+        drawn, means = [], []
         for panel, name in zip(line, shown, strict=True):
-            for index, (loss, look) in enumerate(looks.items()):
+            for index, (loss, style) in enumerate(styles.items()):
                 values = epochs.series(own, name, "losses", loss)
+                drawn.append(values)
                 means.append([mean for mean in values.mean if not math.isnan(mean)])
-                epochs.plot(panel, values, look, place=index / len(looks))
-        top = epochs.top(means)
+                axes.plot(panel, values, style, place=index / len(styles))
+        top = axes.top(means)
         wide = _is_wide([[min(mean, top) for mean in one] for one in means])
         if wide:
             _logarithmic(line[0])
         if math.isfinite(top):
-            line[0].set_ylim(top=top)
+            line[0].set_ylim((None, top) if wide else axes.limits(drawn, top))
             cut.append(f"{labels(cells)[cell]}, up to {max(map(max, means)):.2g}")
         words = textwrap.fill(labels(cells)[cell], WIDE)
         scale = ", logarithmic" * wide
         line[0].set_ylabel(f"trained with\n{words}\nloss, nats{scale}", fontsize=TEXT)
     for panel, words in zip(grid[0], shown.values(), strict=True):
         panel.set_title(words, fontsize=TEXT)
-    epochs.key(figure, list(looks.values()))
-    title(figure, f"Four losses of one encoder. {subject(runs)}, {epochs.anchors(runs)}")
-    return Drawn(figure, _rows(cells), _note(cells) + epochs.beyond(cut))
+    axes.key(figure, list(styles.values()))
+    title(figure, f"Four losses of one encoder. {subject(runs)}, {notes.anchors(runs)}")
+    note = _note(cells, left_out) + notes.beyond(cut) + versions(runs)
+    return Drawn(figure, _rows(cells), note)
 
 
 def _is_wide(means: Sequence[Sequence[float]]) -> bool:
@@ -90,11 +94,11 @@ def _logarithmic(panel: Axes) -> None:
     panel.yaxis.set_major_formatter(FormatStrFormatter("%g"))
 
 
-def _looks() -> dict[str, dict[str, Any]]:
+def _styles() -> dict[str, dict[str, Any]]:
     return {
-        name: {"color": COLOURS[name], "label": words, "linestyle": style, "marker": marker}
-        for (name, words), style, marker in zip(
-            LOSSES.items(), (":", "--", "-.", "-"), epochs.MARKERS, strict=False
+        name: {"color": COLOURS[name], "label": words, "linestyle": dashes, "marker": marker}
+        for (name, words), dashes, marker in zip(
+            LOSSES.items(), (":", "--", "-.", "-"), axes.MARKERS, strict=False
         )
     }
 
@@ -125,11 +129,11 @@ def _rows(cells: Mapping[Cell, Sequence[Run]]) -> list[dict[str, object]]:
     return rows
 
 
-def _note(cells: Mapping[Cell, Sequence[Run]]) -> str:
+def _note(cells: Mapping[Cell, Sequence[Run]], left_out: str) -> str:
     runs = [run for own in cells.values() for run in own]
     last = [run.looks[-1] for run in runs]
-    common = epochs.between([measured(x, n)["common"] for x in last for n in epochs.SETTINGS])
-    total = epochs.between([look["anchors"] for look in last])
+    common = notes.between([measured(x, n)["common"] for x in last for n in epochs.SETTINGS])
+    total = notes.between([look["anchors"] for look in last])
     said = [_held(label, cells[cell]) for cell, label in labels(cells).items()]
     cell = runs[0].cell
     nodes = isinstance(cell, GraphCell) and cell.contrast == "local-global"
@@ -137,8 +141,10 @@ def _note(cells: Mapping[Cell, Sequence[Run]]) -> str:
     return (
         "Means over the anchors that have all four losses "
         f"({common} of {total} at the last look), with the same {positives}, and the same M for "
-        f"all four. {epochs.seen(runs)}{epochs.lines(cells)}"
-        f"H-SCL ≤ H-UCL, of epochs × seeds: {'; '.join(said)}."
+        f"all four. UCL and SCL depend on no setting; where they differ between panels, the "
+        f"anchors that have all four do. {notes.encoder(runs)}{notes.lines(cells)}{left_out}"
+        f"{notes.in_effect(runs, epochs.SETTINGS)}H-SCL ≤ H-UCL, of epochs × seeds, trained with "
+        f"{'; '.join(said)}."
     )
 
 
@@ -150,6 +156,6 @@ def _held(label: str, runs: Sequence[Run]) -> str:
         defined = [held for held in found if held is not None]
         counts[name] = f"{sum(defined)} of {len(defined)}"
     if len(set(counts.values())) == 1:
-        return f"trained with {label} {counts.popitem()[1]} in each panel"
+        return f"{label}: {counts.popitem()[1]} in each panel"
     each = ", ".join(f"{count} ({name.replace('beta', 'β')})" for name, count in counts.items())
-    return f"trained with {label} {each}"
+    return f"{label}: {each}"

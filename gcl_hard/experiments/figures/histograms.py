@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures import epochs
+from gcl_hard.experiments.figures import notes
 from gcl_hard.experiments.figures.naming import labels, subject
-from gcl_hard.experiments.figures.runs import RERUN, Run, by_cell, looked
+from gcl_hard.experiments.figures.runs import RERUN, Run, by_cell, looked, versions
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, FLOOR, INK, TEXT, WIDTH
 from gcl_hard.functional.histograms import overlap
@@ -96,10 +96,10 @@ def draw(runs: Sequence[Run]) -> Drawn:
     figure.supxlabel("cosine", fontsize=TEXT)
     if variants != [first]:
         _key(figure, f"{called[first]}, overlap {shapes[first].overlap}")
-    last = epochs.between([int(run.looks[-1]["epoch"]) for run in runs])
+    last = notes.between([int(run.looks[-1]["epoch"]) for run in runs])
     title(figure, f"Cosines of pairs of one label and of two. {subject(runs)}, epoch {last}")
     rows = [row for cell in shapes for row in _rows(cell, called[cell], shapes[cell])]
-    return Drawn(figure, rows, NOTE)
+    return Drawn(figure, rows, NOTE + versions(runs))
 
 
 NOTE = (

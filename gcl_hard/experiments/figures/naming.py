@@ -17,6 +17,8 @@ CONTRASTS = {"local-global": "nodes against graphs", "two-view": "two views of a
 OBJECTIVES = {"jsd": "JSD", "infonce": "InfoNCE"}
 PICTURE = ("dataset", "method", "protocol", "contrast", "objective")
 """Settings that the picture states, and the method."""
+USUAL = 0.5
+"""γ of the papers, at which l = γ ln τ makes their τ the thresholds l of a look."""
 
 
 def settings(cells: Iterable[Cell]) -> dict[Cell, str]:
@@ -71,7 +73,7 @@ def labels(cells: Iterable[Cell]) -> dict[Cell, str]:
 
 
 def subject(runs: Sequence[Run]) -> str:
-    """What a picture is of: data set, contrast, objective, protocol and seeds.
+    """What a picture is of: data set, contrast, objective, protocol, seeds, and γ if not 0.5.
 
     Args:
         runs: of one data set, protocol, contrast and objective.
@@ -90,7 +92,14 @@ def subject(runs: Sequence[Run]) -> str:
         how += f", protocol {cell.protocol}"
     else:
         how = "two views of an image, InfoNCE"
+    if not all(is_usual(run.cell) for run in runs):
+        how += f", γ = {values((run.cell for run in runs), 'temperature')}"
     return f"{cell.dataset}: {how}, {seeds(runs)}"
+
+
+def is_usual(cell: Cell) -> bool:
+    """Whether a cell hardens at the papers' γ; JSD, which has none, does."""
+    return cell.temperature in (None, USUAL)
 
 
 def seeds(runs: Sequence[Run]) -> str:

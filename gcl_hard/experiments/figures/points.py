@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.figures.runs import RERUN
+from gcl_hard.experiments.reporting.words import count
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -20,6 +24,11 @@ THRESHOLDS = (-0.25, -0.05)
 """l of the paper's Fig. 4 and 5, tried before a quantile."""
 SHARE = 0.25
 """Of all pairs, the share that is hard where those tell little apart."""
+DAMAGED = (
+    OSError, EOFError, KeyError, ValueError, TypeError, AttributeError, NotImplementedError,
+    BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a file that is not whole may raise."""
 MOST = 0.9
 """Share of an anchor's others above which calling them hard tells little apart."""
 
@@ -72,11 +81,12 @@ def load_points(path: Path) -> Points:
         :class:`Points`.
 
     Raises:
-        InputError: if it cannot be read or lacks an array.
+        InputError: if it cannot be read, lacks an array, or has arrays that do not fit together.
     """
     try:
         with path.open("rb") as file, np.load(file) as arrays:
             kept = dict(arrays)
+        _check(kept)
         objective = str(kept["objective"])
         anchors, candidates = (kept[n].astype(np.float64) for n in ("anchors", "candidates"))
         if objective == "infonce":
@@ -88,11 +98,31 @@ def load_points(path: Path) -> Points:
             anchors, candidates, kept["anchor_labels"], kept["candidate_labels"], kept["positive"],
             kept["own"], anchors @ candidates.T / scale, objective,
         )  # fmt: skip
-    except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
+    except DAMAGED as error:
         raise InputError(
             f"{path} does not hold the embeddings of a look ({error}): remove it, and {RERUN} "
             f"--force"
         ) from error
+
+
+def _check(kept: Mapping[str, NDArray[Any]]) -> None:
+    """Whether arrays fit together; a ValueError that names one that does not."""
+    n, width = kept["anchors"].shape
+    n_candidates = len(kept["candidates"])
+    shapes = {
+        "candidates": (n_candidates, width), "candidate_labels": (n_candidates,),
+        "anchor_labels": (n,), "positive": (n,), "own": (n,),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        if kept[name].shape != shape:
+            raise ValueError(f"{name} is of shape {kept[name].shape}, expected {shape}")
+    for name in ("anchors", "candidates"):
+        if not np.isfinite(kept[name]).all():
+            raise ValueError(f"{name} are not finite")
+    for name, least in (("positive", 0), ("own", -1)):
+        index = kept[name]
+        if index.dtype.kind != "i" or index.min() < least or index.max() >= n_candidates:
+            raise ValueError(f"{name} is not of {n_candidates} candidates")
 
 
 def sets(points: Points, threshold: float) -> dict[str, Bools]:
@@ -146,13 +176,26 @@ def usual_threshold(points: Points, anchor: int | None) -> float:
         anchor: where it must; None for most of them.
 
     Returns:
-        −0.25, −0.05, or, in two digits, what a quarter of all pairs reach.
+        −0.25, −0.05, or what a quarter of all pairs reach.
     """
     for threshold in THRESHOLDS:
         _, telling = _telling(points, threshold)
         if telling.mean() > 0.5 if anchor is None else telling[anchor]:
             return threshold
-    return float(f"{np.quantile(points.similarity[points.others], 1 - SHARE):.2g}")
+    return float(np.quantile(points.similarity[points.others], 1 - SHARE))
+
+
+def said(threshold: float) -> str:
+    """A threshold in words: in as many digits as tell it from 1, and at least two.
+
+    Example:
+        >>> said(-0.25), said(0.7431), said(0.99973)
+        ('-0.25', '0.74', '0.9997')
+    """
+    digits = range(2, 17)
+    return next(
+        (text for n in digits if float(text := f"{threshold:.{n}g}") != 1), f"{threshold:g}"
+    )
 
 
 def typical_anchor(points: Points, threshold: float) -> int:
@@ -173,8 +216,9 @@ def typical_anchor(points: Points, threshold: float) -> int:
         s = points.similarity[points.others]
         raise InputError(
             f"at l = {threshold:g} no anchor has members in all four sets: similarities go from "
-            f"{s.min():.2f} to {s.max():.2f}, and there are {len(set(points.labels.tolist()))} "
-            f"labels; give another threshold (--setting), or an anchor (--anchor)"
+            f"{s.min():.3g} to {s.max():.3g}, and there are "
+            f"{count(len(set(points.labels.tolist())), 'label')}; give another threshold "
+            f"(--setting), or an anchor (--anchor)"
         )
     usual = telling if telling.any() else whole
     sizes = _sizes(points, threshold)

@@ -22,7 +22,8 @@ WANTED = "expected what python -m gcl_hard.bench wrote: its --output folder, rec
 def read(places: Iterable[Path]) -> list[Run]:
     """Finished seeds of records, result files and folders of records.
 
-    A seed that is there twice counts once, with looks and points if one of the two has them.
+    A seed that is there twice counts once, with looks and points if one of the two has them, or
+    else as it was finished last.
     Scores of inner hold-outs are passed over.
 
     Args:
@@ -46,8 +47,10 @@ def read(places: Iterable[Path]) -> list[Run]:
     return sorted(found.values(), key=_order)
 
 
-def _worth(run: Run) -> tuple[int, bool, int]:
-    return len(run.looks), run.points is not None, len(run.curve)
+def _worth(run: Run) -> tuple[Any, ...]:
+    """By which of two of one seed counts; no two that differ are worth the same."""
+    kept = len(run.looks), run.points is not None, len(run.curve)
+    return *kept, run.finished, run.accuracies, run.version or "", str(run.source)
 
 
 def _order(run: Run) -> tuple[Any, ...]:
@@ -126,6 +129,7 @@ def _of_record(path: Path, stored: Mapping[str, Any]) -> Run:
     return _run(
         cell, stored["seed"], path, accuracies=stored["fold_accuracies"],
         curve=stored.get("curve", []), looks=stored.get("diagnostics", []), points=points_of(path),
+        version=_version(stored), finished=str(stored.get("finished", "")),
     )  # fmt: skip
 
 
@@ -138,9 +142,14 @@ def _of_cell(path: Path, stored: Mapping[str, Any]) -> list[Run]:
     )  # fmt: skip
     return [
         _run(cell, seed, path, accuracies=accuracies, curve=curve, looks=looks,
-             points=_beside(path, cell, seed))
+             points=_beside(path, cell, seed), version=_version(stored))
         for seed, accuracies, curve, looks in parts
     ]  # fmt: skip
+
+
+def _version(stored: Mapping[str, Any]) -> str | None:
+    found = stored.get("versions", {}).get("source")
+    return None if found is None else str(found)
 
 
 def _beside(path: Path, cell: Cell, seed: int) -> Path:
@@ -151,6 +160,7 @@ def _beside(path: Path, cell: Cell, seed: int) -> Path:
 def _run(
     cell: Cell, seed: int, source: Path, *, accuracies: Sequence[float],
     curve: Sequence[Sequence[float]], looks: Sequence[Mapping[str, Any]], points: Path,
+    version: str | None, finished: str = "",
 ) -> Run:  # fmt: skip
     if not all(map(is_whole, looks)):
         raise KeyError("looks")
@@ -162,4 +172,6 @@ def _run(
         looks=tuple(sorted(looks, key=lambda look: int(look["epoch"]))),
         points=points if points.exists() else None,
         source=source,
+        version=version,
+        finished=finished,
     )

@@ -11,6 +11,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.diagnostics.settings import SETTINGS
 from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.reporting.words import count
 
 RERUN = "run the same command again with --diagnostics 1"
 
@@ -27,6 +28,8 @@ class Run:
         looks: what ``--diagnostics`` wrote, one mapping an epoch, ascending.
         points: embeddings of the last look, where they are kept.
         source: the file it was read from.
+        version: digest of the code that finished it, where the file has it.
+        finished: date, ISO 8601; empty of a result file.
     """
 
     cell: Cell
@@ -36,6 +39,8 @@ class Run:
     looks: tuple[Mapping[str, Any], ...]
     points: Path | None
     source: Path
+    version: str | None = None
+    finished: str = ""
 
     def __str__(self) -> str:
         """How messages call it."""
@@ -69,25 +74,47 @@ def looked(runs: Sequence[Run]) -> None:
 
 def measured(look: Mapping[str, Any], setting: str) -> Mapping[str, Any]:
     """What a look says of a setting; ``UNSEEN`` where embeddings were not finite."""
-    found: Mapping[str, Any] = look["settings"].get(setting, UNSEEN)
-    return found
+    return {**UNSEEN, **look["settings"].get(setting, {})}
 
 
 UNSEEN: dict[str, Any] = {
     "assumption_1": None, "lemma_1": None, "defined": 0, "alone": 0, "spared": 0, "unopposed": 0,
-    "losses": dict.fromkeys(("ucl", "hucl", "scl", "hscl")), "common": 0,
+    "losses": dict.fromkeys(("ucl", "hucl", "scl", "hscl")), "common": 0, "collisions": None,
+    "negatives": None, "effective_hucl": None, "effective_hscl": None, "same_label_weight": None,
+    "others": None, "other_labels": None,
 }  # fmt: skip
 """A setting in a look that says nothing."""
+LATER = {"others", "other_labels"}
+"""Of its numbers, those that looks of the first version lack."""
 
 
 def is_whole(look: Mapping[str, Any]) -> bool:
     """Whether a look has what figures need."""
     found = look["settings"]
-    return isinstance(look["anchors"], int) and (
-        not found
-        or all(
-            UNSEEN.keys() <= found[name].keys()
-            and UNSEEN["losses"].keys() <= found[name]["losses"].keys()
-            for name in SETTINGS
-        )
+    return (
+        isinstance(look["epoch"], int)
+        and isinstance(look["anchors"], int)
+        and isinstance(look["geometry"], Mapping)
+        and (not found or all(map(_is_setting, map(found.get, SETTINGS))))
     )
+
+
+def _is_setting(found: Any) -> bool:
+    return (
+        isinstance(found, Mapping)
+        and UNSEEN.keys() - LATER <= found.keys()
+        and UNSEEN["losses"].keys() <= found["losses"].keys()
+    )
+
+
+def versions(runs: Sequence[Run]) -> str:
+    """Whether runs are of several versions of the code, as a last sentence of the note.
+
+    Args:
+        runs: those that are drawn.
+
+    Returns:
+        The sentence; empty where all that say their version are of one.
+    """
+    found = {run.version for run in runs} - {None}
+    return f" Finished with {count(len(found), 'version')} of the code." if len(found) > 1 else ""

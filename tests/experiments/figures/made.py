@@ -51,7 +51,7 @@ def _setting(rng: np.random.Generator, anchors: int) -> dict[str, Any]:
         "lemma_1": fraction,
         "losses": {"ucl": ucl, "scl": scl, "hucl": ucl + 0.5, "hscl": ucl + 0.3},
         "common": anchors - 6, "collisions": 1.44, "negatives": 0.99, "effective_hucl": 31.2,
-        "effective_hscl": 20.1, "same_label_weight": 0.55,
+        "effective_hscl": 20.1, "same_label_weight": 0.55, "others": 62.0, "other_labels": 32.0,
     }  # fmt: skip
 
 
@@ -69,23 +69,25 @@ def looks(epochs: Sequence[int], *, seed: int = 0, own: str | None = None) -> li
 def run(
     cell: Cell, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
     curve: Sequence[tuple[int, float]] = (), own: str | None = None, points: Path | None = None,
+    version: str | None = None,
 ) -> Run:  # fmt: skip
     """A run without a file."""
     return Run(
         cell, seed, tuple(accuracies), tuple(curve), tuple(looks(epochs, seed=seed, own=own)),
-        points, Path(Job(cell, seed).file_name),
+        points, Path(Job(cell, seed).file_name), version,
     )  # fmt: skip
 
 
 def stored(
     cell: Cell, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
     curve: Sequence[Sequence[float]] = (), own: str | None = None, inner: bool = False,
+    version: str = "0a", finished: str = "2026-01-01T00:00:00+00:00",
 ) -> dict[str, Any]:  # fmt: skip
     """A record as its file holds it."""
     record = Record(
         config=asdict(cell), seed=seed, fold_accuracies=list(accuracies), fold_c=[],
         final_losses=[1.0], seconds_train=1.0, seconds_eval=1.0, data={}, device="a CPU",
-        versions={}, finished="2026-01-01T00:00:00+00:00", inner=inner,
+        versions={"source": version}, finished=finished, inner=inner,
         curve=[list(point) for point in curve],
     )  # fmt: skip
     found = {"schema_version": 1, **asdict(record)}

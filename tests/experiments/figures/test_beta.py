@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,11 +66,14 @@ def test_bars_are_the_deviation_over_seeds_and_stand_at_their_points() -> None:
         for collection in left.collections
         for segment in collection.get_segments()  # type: ignore[attr-defined]
     }
-    assert len(bars) == 5
-    assert list(bars.values()) == pytest.approx([math.sqrt(2)] * 5)
+    assert len(bars) == 5 + 3
+    assert list(bars.values()) == pytest.approx([math.sqrt(2)] * 8)
     marked = [line for line in left.get_lines() if line.get_marker()]
     x = {float(np.round(place, 6)) for line in marked for place in np.asarray(line.get_xdata())}
-    assert x == {place for place, _ in bars}
+    beside = {place for place, _ in bars} - x
+    assert len(beside) == 3  # of the rules, right of all curves
+    assert max(x) < min(beside) < max(beside) < left.get_xlim()[1]
+    assert {place for place, _ in bars} == x | beside
 
 
 def test_dots_are_at_one_beta_with_corrected_intervals() -> None:
@@ -148,6 +152,36 @@ def test_one_seed_on_one_split_has_neither_bar_nor_interval() -> None:
     assert all(row["accuracy_std"] is None is row["interval_low"] for row in drawn.rows)
     assert "test images" in drawn.figure.axes[0].get_ylabel()
     assert len(drawn.figure.axes[1].collections) == 0
+
+
+def test_halves_are_over_the_seeds_that_all_have() -> None:
+    more = [made.run(of, 7, accuracies=(0.0, 0.0)) for of in MEANS if of.method != "scl"]
+    drawn, plain = draw([*RUNS, *more]), draw(RUNS)
+    assert drawn.rows == plain.rows
+    assert "Over 2 seeds, the same at every point, all that they share of 3." in drawn.note
+    assert "Over 2 seeds, the same at every point." in plain.note
+    assert "2 seeds" in drawn.figure.texts[-1].get_text()
+
+
+def test_versions_are_counted_of_what_is_drawn() -> None:
+    runs = [replace(run, version=run.cell.method) for run in RUNS if run.cell.method != "scl"]
+    assert draw(runs).note.endswith("Finished with 4 versions of the code.")
+    assert "versions" not in draw([replace(run, version="one") for run in runs]).note
+    few = [run for run in runs if run.cell.method in {"ucl", "dcl"}]
+    unseen = [made.run(cell("scl"), seed, version="another") for seed in (0, 1)]
+    assert draw([*few, *unseen]).note.endswith("Finished with 2 versions of the code.")
+
+
+def test_many_lines_differ_in_dashes_and_marker_and_keep_to_their_beta() -> None:
+    cells = [
+        cell(m, b, lr=lr) for m in ("hucl", "hcl") for lr in (0.1, 0.2, 0.3, 0.4) for b in (1, 2)
+    ]
+    (axes, *_) = draw([run for of in cells for run in seeds(of, 70.0)]).figure.axes
+    lines = axes.get_lines()
+    shown = {(line.get_linestyle(), line.get_marker(), line.get_color()) for line in lines}
+    assert len(shown) == len(lines) == 8
+    x = np.array([line.get_xdata() for line in lines])
+    assert np.abs(x - [0, 1]).max() < 0.5
 
 
 def test_accuracies_end_at_a_hundred() -> None:

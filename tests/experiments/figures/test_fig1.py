@@ -22,7 +22,7 @@ FOLDS = {
     ("scl", 50): [(70.0, 74.0), (76.0, 76.0)],
     ("hscl", 10): [(70.0, 72.0), (71.0, 75.0)],
     ("hscl", 50): [(76.0, 76.0), (80.0, 80.0)],
-    ("hscl", 20): [(74.0, 74.0)],
+    ("hscl", 20): [(73.0, 73.0), (75.0, 75.0)],
 }
 
 
@@ -57,11 +57,8 @@ def test_test_accuracies_are_means_over_seeds_of_means_over_folds() -> None:
     for key, seeds in FOLDS.items():
         means = [sum(folds) / len(folds) for folds in seeds]
         middle = sum(means) / len(means)
-        if len(means) == 1:
-            assert stds[key] is None
-        else:
-            square = sum((mean - middle) ** 2 for mean in means) / (len(means) - 1)
-            assert stds[key] == pytest.approx(math.sqrt(square))
+        square = sum((mean - middle) ** 2 for mean in means) / (len(means) - 1)
+        assert stds[key] == pytest.approx(math.sqrt(square))
     segments = [bars.get_segments() for bars in drawn.figure.axes[0].collections]  # type: ignore[attr-defined]
     low, high = segments[0][0][:, 1]  # scl, 10 epochs: means 62 and 66
     assert (low, high) == pytest.approx((64 - math.sqrt(8), 64 + math.sqrt(8)))
@@ -74,7 +71,32 @@ def test_rows_are_the_points_drawn() -> None:
         assert [row["epoch"] for row in own] == x
         assert [row["accuracy_mean"] for row in own] == y
     assert {row["accuracy_on"] for row in drawn.rows} == {"test folds"}
-    assert [row["seeds"] for row in drawn.rows if row["epoch"] == 20] == [1]
+    assert {row["seeds"] for row in drawn.rows} == {2}
+
+
+def test_every_point_is_over_the_seeds_that_all_share() -> None:
+    plain = trained()
+    more = [made.run(GraphCell(method="scl", epochs=10), 7, accuracies=(0.0,))]
+    drawn = draw([*plain, *more])
+    assert drawn.rows == draw(plain).rows
+    assert "Means over 2 seeds, the same at every point, all that they share of 3;" in drawn.note
+    assert "Means over 2 seeds, the same at every point;" in draw(plain).note
+
+
+def test_lines_that_share_no_seed_are_over_their_own_and_it_is_said() -> None:
+    runs = [
+        made.run(GraphCell(method=method, epochs=epochs), seed, accuracies=(70.0 + seed,))
+        for method, seeds in (("scl", (0, 1, 2, 8)), ("hscl", (4, 6)))
+        for epochs in (10, 50)
+        for seed in seeds
+        if (seed, epochs) != (8, 10)
+    ]
+    drawn = draw(runs)
+    assert "over seeds that differ (scl 0 to 2; hscl β=1 4, 6);" in drawn.note
+    assert lines(drawn) == {"scl": ([10, 50], [71.0, 71.0]), "hscl β=1": ([10, 50], [75.0, 75.0])}
+    apart = [made.run(GraphCell(epochs=e), s, accuracies=(70.0,)) for s, e in ((0, 10), (1, 50))]
+    assert "(hscl β=1 at each point others)" in draw(apart).note
+    assert len(draw(apart).rows) == 2
 
 
 def test_the_note_says_when_hscl_has_what_scl_ends_with() -> None:

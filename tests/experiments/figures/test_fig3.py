@@ -207,7 +207,8 @@ def refused(runs: list[Run], said: str, **own: Any) -> None:
 
 def test_bad_input(tmp_path: Path) -> None:
     one = run(tmp_path)
-    refused([made.run(GraphCell())], "no record has embeddings .* --diagnostics 1.*its records")
+    refused([made.run(GraphCell())], r"no embeddings of a look \(.npz\) .* --diagnostics 1, and")
+    refused([made.run(GraphCell(), epochs=(1,))], "--diagnostics 1 --force .*its records")
     refused([one], "seed 5 has no embeddings; there are those of 0", seed=5)
     refused([one], "anchor must be from 0 to 47, got 48", anchor=48)
     refused([one], "anchor must be from 0 to 47, got -1", anchor=-1)
@@ -217,7 +218,8 @@ def test_bad_input(tmp_path: Path) -> None:
     refused([one], "at l = 1 no anchor has members in all four sets.*--setting", setting=1.0)
     other = made.run(ImageCell(beta=2), points=one.points)
     refused([one, other], "one encoder.*hscl β=1, hscl β=2: choose with --only")
-    refused([run(tmp_path, 9, classes=1)], "no anchor .*there are 1 labels")
+    refused([run(tmp_path, 9, classes=1)], "all of 1 label .*one class there are no sets to draw")
+    refused([run(tmp_path, 9, classes=1)], "all of 1 label", anchor=0, setting=0.0)
     refused([run(tmp_path, 8, dim=1)], "of width 1")
 
 
@@ -228,4 +230,78 @@ def test_damaged_points_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"PK\x03\x04 cut off")
     refused([one], "does not hold the embeddings.*--diagnostics 1")
     np.savez(path, anchors=np.eye(3))
-    refused([one], "does not hold the embeddings.*objective")
+    refused([one], "does not hold the embeddings.*candidates")
+    with path.open("wb") as file:
+        np.save(file, np.eye(3))
+    refused([one], "does not hold the embeddings")
+    made.save_points(path)
+    with np.load(path) as file:
+        np.savez_compressed(path, **dict(file))
+    content = bytearray(path.read_bytes())
+    content[90:400] = bytes(310)
+    path.write_bytes(content)
+    refused([one], "does not hold the embeddings")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("anchor_labels", np.zeros(3, dtype=int), r"anchor_labels is of shape \(3,\), expected"),
+        ("candidate_labels", np.zeros(3, dtype=int), "candidate_labels is of shape"),
+        ("candidates", np.zeros((48, 4)), r"expected \(48, 5\)"),
+        ("anchors", np.full((48, 5), np.nan), "anchors are not finite"),
+        ("anchors", np.zeros(48), "not enough values"),
+        ("positive", np.full(48, 48), "positive is not of 48 candidates"),
+        ("positive", np.full(48, -1), "positive is not of 48 candidates"),
+        ("own", np.full(48, 0.5), "own is not of 48 candidates"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(
+    tmp_path: Path, name: str, value: Any, said: str
+) -> None:
+    path = made.save_points(tmp_path / "p.npz")
+    with np.load(path) as file:
+        np.savez(path, **(dict(file) | {name: value}))
+    refused([made.run(ImageCell(), points=path)], said)
+
+
+def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Path) -> None:
+    cosines = [1 - 4e-4, 1 - 3e-4, 1 - 2e-4, 1 - 1e-4]
+    one = saved(tmp_path / "p.npz", cosines, [0, 1, 0, 1])
+    drawn = draw([one], anchor=0)
+    assert "l = 0.9998 " in heading(drawn)
+    assert [row["in_hucl"] for row in candidates(drawn)][-4:] == [False, False, False, True]
+
+
+def far_graph(path: Path) -> Run:
+    """Nodes against graphs of which the last lies far from all."""
+    made.save_points(path, n=200, objective="jsd")
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["candidates"][-1] *= 1e4
+    np.savez(path, **arrays)
+    return made.run(GraphCell(), epochs=(7,), points=path)
+
+
+def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:
+    drawn = draw([far_graph(tmp_path / "p.npz")], anchor=0, setting=0.0)
+    place = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
+    roles = [row["role"] for row in drawn.rows]
+    for axes in drawn.figure.axes:
+        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        inside = (place > [left, low]).all(1) & (place < [right, high]).all(1)
+        assert inside[[roles.index("anchor"), roles.index("positive")]].all()
+        outside = int((~inside[:200]).sum())
+        assert 1 <= outside <= 8
+        assert not inside[199]
+        assert right - left < 1e-2 * np.ptp(place[:, 0])
+    assert drawn.note.endswith(f" {outside} of 200 candidates lie outside the picture.")
+
+
+def test_a_far_anchor_or_positive_is_shown(tmp_path: Path) -> None:
+    drawn = draw([far_graph(tmp_path / "p.npz")], anchor=599, setting=0.0)  # a node of that graph
+    place = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
+    left, right = drawn.figure.axes[0].get_xlim()
+    assert left < place[199, 0] < right
+    views = draw([run(tmp_path)])
+    assert "outside" not in views.note

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +9,12 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.figures.fig4 import draw
 from gcl_hard.experiments.figures.runs import Run
 from gcl_hard.experiments.figures.written import Drawn
 from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
 from tests.experiments.figures import made
 
 HSCL, HUCL = GraphCell(), GraphCell(method="hucl")
@@ -78,7 +79,9 @@ def test_the_picture_says_what_it_is_of() -> None:
     assert texts(drawn).endswith("MUTAG: nodes against graphs, JSD, protocol paper, 2 seeds, "
                                  "64 anchors")  # fmt: skip
     (legend,) = drawn.figure.legends
-    assert [t.get_text() for t in legend.get_texts()] == ["hscl β=1", "the paper: above 0.95"]
+    assert [t.get_text() for t in legend.get_texts()] == [
+        "hscl β=1", "the paper, CIFAR100: above 0.95",
+    ]  # fmt: skip
     assert legend.get_title().get_text() == "trained with"
 
 
@@ -167,13 +170,61 @@ def test_the_axis_holds_every_band_and_says_where_it_starts(share: float, bottom
     assert (f"The axis starts at {bottom:g}." in drawn.note) == (bottom > 0)
 
 
-def test_nothing_defined_anywhere_is_drawn_and_said() -> None:
+def test_nothing_defined_anywhere_is_refused_with_what_helps() -> None:
     run = made.run(HSCL, epochs=(1,))
     for setting in run.looks[0]["settings"].values():
         setting.update(assumption_1=None, defined=0)
-    drawn = draw([run])
-    assert drawn.note.endswith("It is defined nowhere.")
-    assert math.isnan(curves(drawn, 0)[0][0, 1])
+    with pytest.raises(InputError, match=r"batches are too small or of one class.*--batch-size"):
+        draw([run])
+    run.looks[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="were not finite at any look"):
+        draw([run])
+
+
+@pytest.mark.parametrize(
+    ("cell", "tau", "said"),
+    [
+        (HSCL, True, ""),
+        (ImageCell(), True, ""),
+        (ImageCell(temperature=0.2), False, "InfoNCE, γ = 0.2, 1 seed"),
+    ],
+)
+def test_tau_is_what_l_says_at_one_temperature_alone(cell: Cell, tau: bool, said: str) -> None:
+    drawn = draw([made.run(cell, epochs=EPOCHS)])
+    assert [r"\tau" in panel.get_title() for panel in panels(drawn)] == [tau, tau, False, False]
+    assert said in texts(drawn)
+    assert ("γ" in texts(drawn)) != tau
+
+
+def test_tau_is_left_out_if_one_run_has_another_temperature() -> None:
+    runs = [made.run(ImageCell(temperature=g), epochs=EPOCHS) for g in (0.5, 0.2)]
+    drawn = draw(runs)
+    assert r"\tau" not in panels(drawn)[0].get_title()
+    assert "γ = 0.5, 0.2" in texts(drawn)
+
+
+def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
+    runs = [made.run(HSCL, epochs=EPOCHS), made.run(HUCL, epochs=(7,))]
+    drawn = draw(runs)
+    assert {row["method"] for row in drawn.rows} == {"hscl"}
+    assert "Left out, with fewer than two looks: hucl β=1." in drawn.note
+    alone = draw(runs[1:])
+    assert "Left out" not in alone.note
+    assert {row["method"] for row in alone.rows} == {"hucl"}
+
+
+def test_seeds_without_a_common_epoch_are_refused() -> None:
+    with pytest.raises(InputError, match=r"no epoch in common.*--only seed=0"):
+        draw([made.run(HSCL, 0, epochs=(2,)), made.run(HSCL, 1, epochs=(3,))])
+
+
+def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
+    runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
+    runs[1].looks[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
+    runs[1].looks[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
+    assert "At the last look H-UCL takes 3 to 31 of 62 others in effect." in draw(runs).note
+    del runs[0].looks[-1]["settings"]["beta=1"]["others"]
+    assert "in effect" not in draw(runs).note
 
 
 def test_runs_without_looks_are_refused() -> None:

@@ -98,16 +98,16 @@ def test_rows_of_the_file_hold_the_losses() -> None:
 
 def test_where_lemma_1_holds_on_average_is_counted() -> None:
     runs = [made.run(CELLS[m], s, epochs=EPOCHS) for m in ("hscl", "hucl") for s in (0, 1)]
-    assert "trained with hscl β=1 4 of 4 in each panel; trained with hucl" in draw(runs).note
+    assert "trained with hscl β=1: 4 of 4 in each panel; hucl β=1: 4" in draw(runs).note
     losses = runs[1].looks[0]["settings"]["beta=2"]["losses"]
     losses["hscl"] = losses["hucl"]  # equal is no violation
-    assert "trained with hscl β=1 4 of 4 in each panel" in draw(runs).note
+    assert "trained with hscl β=1: 4 of 4 in each panel" in draw(runs).note
     losses["hscl"] = losses["hucl"] + 1e-3
     runs[0].looks[0]["settings"]["l=-0.05"]["losses"].update(dict.fromkeys(losses))
     drawn = draw(runs)
     assert (
-        "trained with hscl β=1 4 of 4 (l=-0.25), 3 of 3 (l=-0.05), 4 of 4 (β=1), 3 of 4 (β=2); "
-        "trained with hucl β=1 4 of 4 in each panel."
+        "trained with hscl β=1: 4 of 4 (l=-0.25), 3 of 3 (l=-0.05), 4 of 4 (β=1), 3 of 4 (β=2); "
+        "hucl β=1: 4 of 4 in each panel."
     ) in drawn.note
     held = [row["hscl_at_most_hucl"] for row in drawn.rows]
     assert (held.count(True), held.count(False), held.count(None)) == (30, 1, 1)
@@ -155,3 +155,36 @@ def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
 )
 def test_the_note_says_what_the_positives_are(cell: Cell, said: str) -> None:
     assert said in draw([made.run(cell, epochs=EPOCHS)]).note
+
+
+def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
+    run = made.run(CELLS["hscl"], epochs=range(1, 41))
+    run.looks[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
+    drawn = draw([run])
+    rest = [
+        loss
+        for look in run.looks
+        for name in made.SETTINGS
+        for loss in look["settings"][name]["losses"].values()
+        if loss < 1e6
+    ]
+    panel = grid(drawn)[0, 0]
+    low, high = panel.get_ylim()
+    assert panel.get_yscale() == "linear"
+    assert 0 < low < min(rest)
+    assert max(rest) < high < 20
+    assert "Peaks above the axis: hscl β=1, up to 1e+06." in drawn.note
+
+
+def test_no_loss_anywhere_is_refused() -> None:
+    run = made.run(CELLS["hscl"], epochs=(1,))
+    for setting in run.looks[0]["settings"].values():
+        setting.update(losses=dict.fromkeys(LOSSES), common=0)
+    with pytest.raises(InputError, match=r"no look has an anchor with all four losses.*one class"):
+        draw([run])
+
+
+def test_the_note_explains_losses_that_no_setting_moves() -> None:
+    note = draw([made.run(CELLS["hscl"], epochs=EPOCHS)]).note
+    assert "UCL and SCL depend on no setting" in note
+    assert "H-UCL takes 31 of 62 others in effect" in note

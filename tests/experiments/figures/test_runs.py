@@ -11,7 +11,7 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.figures.reading import read
-from gcl_hard.experiments.figures.runs import looked, measured
+from gcl_hard.experiments.figures.runs import looked, measured, versions
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.jobs import Job
@@ -77,7 +77,8 @@ def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
     single = read([made.save(tmp_path / "records", **each) for each in given])
     whole = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
     assert len(single) == len(whole) == 4
-    assert whole == [replace(run, source=tmp_path / "all.json") for run in single]
+    assert {run.version for run in single} == {"0a"}
+    assert whole == [replace(run, source=tmp_path / "all.json", finished="") for run in single]
 
 
 def test_a_result_file_without_looks_is_read(tmp_path: Path) -> None:
@@ -88,11 +89,11 @@ def test_a_result_file_without_looks_is_read(tmp_path: Path) -> None:
 def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     path = made.save(tmp_path, HSCL)
     stored = json.loads(path.read_text(encoding="utf-8"))
-    for name in ("diagnostics", "curve", "inner", "seconds_diagnostics"):
+    for name in ("diagnostics", "curve", "inner", "seconds_diagnostics", "versions"):
         del stored[name]
     del stored["config"]["contrast"]
     path.write_text(json.dumps(stored), encoding="utf-8")
-    assert [run.cell for run in read([path])] == [HSCL]
+    assert [(run.cell, run.version) for run in read([path])] == [(HSCL, None)]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -103,6 +104,20 @@ def test_a_seed_that_is_there_twice_counts_once_with_its_looks(
     (run,) = read([places[i] for i in order])
     assert run.source == places[1]
     assert len(run.looks) == 2
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_without_looks_the_later_counts(order: tuple[int, int], tmp_path: Path) -> None:
+    days = [(90.0, "2026-01-02T00:00:00+00:00"), (80.0, "2026-01-03T00:00:00+00:00")]
+    places = [
+        made.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
+        for i, (accuracy, day) in enumerate(days)
+    ]
+    (run,) = read([places[i] for i in order])
+    assert (run.accuracies, run.version) == ((80.0,), "1")
+    made.save(tmp_path / "0", HSCL, accuracies=[90.0], finished=days[1][1])
+    (run,) = read([places[i] for i in order])  # of one moment: still the same of the two
+    assert run.accuracies == (90.0,)
 
 
 def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
@@ -143,6 +158,11 @@ def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
         ({"curve": [[1]]}, "is damaged"),
         ({"diagnostics": [3]}, "is damaged"),
         ({"diagnostics": [{"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}}]}, "is damaged"),
+        ({"diagnostics": [{k: v for k, v in made.look(1).items() if k != "geometry"}]}, "damaged"),
+        ({"diagnostics": [{**made.look(1), "geometry": None}]}, "is damaged"),
+        ({"diagnostics": [{**made.look(1), "epoch": "1"}]}, "is damaged"),
+        ({"diagnostics": [{**made.look(1), "settings": {"beta=1": None}}]}, "is damaged"),
+        ({"versions": 3}, "is damaged"),
         ({"config": {"gamma": 3}}, "unknown settings: gamma"),
         ({"config": asdict(HSCL) | {"method": "hslc"}}, "unknown method 'hslc'"),
     ],
@@ -191,4 +211,23 @@ def test_runs_without_looks_are_named() -> None:
 def test_a_look_at_what_was_not_finite_says_nothing() -> None:
     look = {"epoch": 1, "anchors": 0, "settings": {}, "geometry": {}}
     assert measured(look, "beta=1")["assumption_1"] is None
-    assert measured(made.look(1), "beta=1") == made.look(1)["settings"]["beta=1"]
+    whole = made.look(1)["settings"]["beta=1"]
+    assert measured(made.look(1), "beta=1") == whole
+    assert measured(look, "beta=1").keys() == whole.keys()
+
+
+def test_looks_that_do_not_count_others_are_read(tmp_path: Path) -> None:
+    path = made.save(tmp_path, HSCL, epochs=(1,))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    for setting in stored["diagnostics"][0]["settings"].values():
+        del setting["others"], setting["other_labels"]
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    (run,) = read([path])
+    found = measured(run.looks[0], "beta=2")
+    assert (found["others"], found["effective_hucl"]) == (None, 31.2)
+
+
+def test_versions_are_said_if_they_differ() -> None:
+    runs = [made.run(HSCL, seed, version=name) for seed, name in enumerate(("a", "b", None, "a"))]
+    assert versions(runs) == " Finished with 2 versions of the code."
+    assert versions(runs[2:]) == versions([]) == ""
