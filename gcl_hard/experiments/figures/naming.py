@@ -91,7 +91,9 @@ def subject(runs: Sequence[Run]) -> str:
         how = f"{CONTRASTS[cell.contrast]}, {OBJECTIVES[cell.objective or 'jsd']}"
         how += f", protocol {cell.protocol}"
     else:
-        how = "two views of an image, InfoNCE"
+        subset = getattr(cell, "subset", None)
+        how = f"a part of {subset:,} images, " if subset else ""
+        how += "two views of an image, InfoNCE"
     if not all(is_usual(run.cell) for run in runs):
         how += f", γ = {values((run.cell for run in runs), 'temperature')}"
     return f"{cell.dataset}: {how}, {seeds(runs)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gcl_hard.errors import InputError
@@ -120,6 +122,8 @@ def test_positives_that_are_the_methods_own_are_not_said() -> None:
 def test_a_picture_says_what_it_is_of() -> None:
     runs = [made.run(ImageCell(), 0), made.run(ImageCell(), 1), made.run(ImageCell(method="ucl"))]
     assert subject(runs[:2]) == "digits: two views of an image, InfoNCE, 2 seeds"
+    part = replace(runs[0], cell=replace(runs[0].cell, subset=4000))
+    assert subject([part]).startswith("digits: a part of 4,000 images, two views")
     assert subject(runs) == "digits: two views of an image, InfoNCE, 1 to 2 seeds"
 
 
