@@ -80,19 +80,20 @@ def train_seeds(
         own = cell.encoders == cell.folds
         seed = _Seed(job, cell, folds if own else None, on_epoch, left=cell.encoders)
         seeds.append(seed)
+        watched = not job.inner and not cell.is_floor
+        looks = looked_at(diagnostics, cell.epochs) if watched else ()
         for k, fold in enumerate(folds if own else folds[:1]):
-            watched = k == 0 and not job.inner and not cell.is_floor
-            looks = looked_at(diagnostics, cell.epochs) if watched else ()
-            encoder = (
-                Encoder.of_fold(cell, graphs, job.seed, k, fold, looks=looks)
+            seen = looks if k == 0 else ()
+            encoders.append(
+                Encoder.of_fold(cell, graphs, job.seed, k, fold, looks=seen)
                 if own
-                else Encoder(cell, graphs, job.seed, looks=looks)
+                else Encoder(cell, graphs, job.seed, looks=seen)
             )
-            encoders.append(encoder)
             owner.append((number, k))
-            if looks:
-                make = partial(graph_sampler, cell, encoder.graphs, encoder.held_out)
-                seed.watch = Watch(cell.epochs, make)
+        if looks:
+            first = encoders[-cell.encoders]
+            make = partial(graph_sampler, cell, first.graphs, first.held_out)
+            seed.watch = Watch(cell.epochs, make)
 
     def told(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
         beside: dict[int, list[float]] = {}

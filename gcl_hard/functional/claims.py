@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from gcl_hard.functional.comparison import Comparison
+from gcl_hard.functional.masked import mean_or_nan
 
 SLACK = 1e-12
 """How far below the other side, in logs, still counts as ≥: equal sides differ by rounding."""
@@ -151,14 +152,10 @@ def eq17_averages(comparison: Comparison) -> tuple[float, float]:
     """
     defined = assumption_1(comparison).defined
     left, right = comparison.log_mean.hcol, comparison.log_mean.hscl
-    return _mean(left.exp(), defined), _mean(right.exp(), defined)
+    return mean_or_nan(left.exp(), defined), mean_or_nan(right.exp(), defined)
 
 
 def _at_least(comparison: Comparison, log_left: Tensor, log_alpha: Tensor) -> Claim:
     """Whether an expectation reaches that of H-SCL, where both have support."""
     defined = (log_alpha != -math.inf) & (comparison.log_alpha.hscl != -math.inf)
     return Claim(defined & (log_left >= comparison.log_mean.hscl - SLACK), defined)
-
-
-def _mean(values: Tensor, where: Tensor) -> float:
-    return values[where].mean().item()

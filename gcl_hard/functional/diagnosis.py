@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from torch import Tensor
-
 from gcl_hard.functional import claims
 from gcl_hard.functional.comparison import Comparison, compare_each, joined
 from gcl_hard.functional.four_losses import losses
 from gcl_hard.functional.hardening import Hardening
+from gcl_hard.functional.masked import mean_or_nan
 from gcl_hard.functional.scores import Scores, log_etas
 
 
@@ -97,7 +96,7 @@ def _told(comparison: Comparison) -> Diagnosis:
     hucl, hscl = alpha.hucl.isfinite(), alpha.hscl.isfinite()
     return Diagnosis(
         assumption_1=claim.fraction,
-        lemma_1=_mean(lemma.holds.double(), claim.defined),
+        lemma_1=mean_or_nan(lemma.holds.double(), claim.defined),
         defined=int(claim.defined.sum()),
         alone=int(why.alone.sum()),
         spared=int(why.spared.sum()),
@@ -106,14 +105,10 @@ def _told(comparison: Comparison) -> Diagnosis:
         common=int(four.common.sum()),
         collisions=collisions,
         negatives=negatives,
-        effective_hucl=_mean(effective.hucl, hucl),
-        effective_hscl=_mean(effective.hscl, hscl),
+        effective_hucl=mean_or_nan(effective.hucl, hucl),
+        effective_hscl=mean_or_nan(effective.hscl, hscl),
         # α_Hcol / α_H-UCL, since α_H-UCL = α_H-SCL + α_Hcol
-        same_label_weight=_mean((alpha.hcol - alpha.hucl).exp(), hucl),
+        same_label_weight=mean_or_nan((alpha.hcol - alpha.hucl).exp(), hucl),
         others=comparison.n_others.double().mean().item(),
         other_labels=(comparison.n_others - comparison.n_same).double().mean().item(),
     )
-
-
-def _mean(values: Tensor, where: Tensor) -> float:
-    return values[where].mean().item()

@@ -45,6 +45,20 @@ def mean(values: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
 
 
+def mean_or_nan(values: Tensor, mask: Tensor) -> float:
+    """Mean of the marked entries as a number; NaN if none is.
+
+    Args:
+        values: float, any shape.
+        mask: bool, the same shape.
+
+    Example:
+        >>> mean_or_nan(torch.tensor([1.0, 3.0, 9.0]), torch.tensor([True, True, False]))
+        2.0
+    """
+    return values[mask].mean().item()
+
+
 def logsumexp(values: Tensor, mask: Tensor) -> Tensor:
     """Log-sum-exp of the marked entries of each row.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics.sample import Batch, Sample, finite
+from gcl_hard.experiments.diagnostics.sample import SALT, Batch, Sample, finite
 from gcl_hard.experiments.diagnostics.watch import Sampler
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
@@ -18,11 +18,9 @@ from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 
 ANCHORS = 256
-"""Nodes of a look: more would cost more than a twentieth of training on all but large sets."""
+"""Nodes of a look, which on the smallest sets takes as long as an epoch with them."""
 GRAPHS = 128
 """Graphs of a look at least, in batches as large as in training."""
-SALT = 7
-"""Apart from the draws of the batch order, which has the same seed."""
 
 
 def graph_sampler(
@@ -63,23 +61,20 @@ def _local_global(
         for batch in batches
     ]
 
-    def sample(model: GraphModel) -> Sample | None:
+    def one(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
         assert isinstance(model, InfoGraph)
-        found, embeddings = [], []
-        for batch, anchors in zip(batches, rows, strict=True):
-            with evaluating(model):
-                nodes, z = encode(model.encoder, batch, model.out_dim)
-                nodes, heads = model.node_head(nodes), model.graph_head(z)
-            if not finite(nodes, heads, z):
-                return None
-            found.append(Batch.local_global(
-                nodes, heads, batch.batch, batch.y, anchors,
-                temperature=model.loss.temperature, objective=model.loss.objective,
-            ))  # fmt: skip
-            embeddings.append(z)
-        return _sample(found, embeddings, batches, cell)
+        batch = batches[number]
+        with evaluating(model):
+            nodes, z = encode(model.encoder, batch, model.out_dim)
+            nodes, heads = model.node_head(nodes), model.graph_head(z)
+        if not finite(nodes, heads, z):
+            return None
+        return Batch.local_global(
+            nodes, heads, batch.batch, batch.y, rows[number],
+            temperature=model.loss.temperature, objective=model.loss.objective,
+        ), z  # fmt: skip
 
-    return sample
+    return _joined(one, batches, cell)
 
 
 def _two_view(
@@ -99,35 +94,44 @@ def _two_view(
     generator = torch.Generator(device).manual_seed(seed_for(cell.data_seed, SALT, 1))
     views: list[tuple[GraphBatch, GraphBatch]] = []
 
-    def sample(model: GraphModel) -> Sample | None:
+    def one(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
         assert isinstance(model, TwoView)
         if not views:
             views.extend(
                 (model.view(own, generator), model.view(other, generator))
                 for own, other in zip(batches, partners, strict=True)
             )
-        found, embeddings = [], []
-        for batch, pair in zip(batches, views, strict=True):
-            with evaluating(model):
-                z1, z2 = (model.project(view) for view in pair)
-            z = model.embed(batch)
-            if not finite(z1, z2, z):
+        batch = batches[number]
+        with evaluating(model):
+            z1, z2 = (model.project(view) for view in views[number])
+        z = model.embed(batch)
+        if not finite(z1, z2, z):
+            return None
+        return Batch.two_view(
+            z1, z2, batch.y, temperature=model.loss.temperature, objective=model.loss.objective
+        ), z
+
+    return _joined(one, batches, cell)
+
+
+def _joined(
+    one: Callable[[GraphModel, int], tuple[Batch, Tensor] | None],
+    batches: Sequence[GraphBatch],
+    cell: GraphCell,
+) -> Sampler[GraphModel]:
+    """A sampler of all batches, by what a model makes of one of them, by its number."""
+    labels = torch.cat([batch.y for batch in batches])
+
+    def sample(model: GraphModel) -> Sample | None:
+        found = []
+        for number in range(len(batches)):
+            if (made := one(model, number)) is None:
                 return None
-            found.append(Batch.two_view(
-                z1, z2, batch.y,
-                temperature=model.loss.temperature, objective=model.loss.objective,
-            ))  # fmt: skip
-            embeddings.append(z)
-        return _sample(found, embeddings, batches, cell)
+            found.append(made)
+        seen, z = zip(*found, strict=True)
+        return Sample(seen, _as_scored(torch.cat(z), cell), labels)
 
     return sample
-
-
-def _sample(
-    found: Sequence[Batch], z: Sequence[Tensor], batches: Sequence[GraphBatch], cell: GraphCell
-) -> Sample:
-    labels = torch.cat([batch.y for batch in batches])
-    return Sample(found, _as_scored(torch.cat(list(z)), cell), labels)
 
 
 def _as_scored(z: Tensor, cell: GraphCell) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics.sample import Batch, Sample, finite
+from gcl_hard.experiments.diagnostics.sample import SALT, Batch, Sample, finite
 from gcl_hard.experiments.diagnostics.settings import looked_at
 from gcl_hard.experiments.diagnostics.watch import Sampler, Seen, Watch
 from gcl_hard.experiments.image_cell import ImageCell
@@ -18,8 +18,6 @@ from gcl_hard.seeds import seed_for, seeded
 
 ANCHORS = 1024
 """Embeddings of a look, or those of one batch if that has more."""
-SALT = 7
-"""Apart from the draws of the batch order, which has the same seed."""
 
 
 def image_sampler(

@@ -18,6 +18,8 @@ from gcl_hard.functional.scores import (
     two_view_scores,
 )
 
+SALT = 7
+"""Apart from the draws of the batch order, which have the same seed."""
 Points = dict[str, NDArray[Any]]
 """A batch as arrays: the tensors of :class:`Batch`, ``scale``, ``temperature``, ``objective``."""
 
@@ -102,7 +104,10 @@ class Batch:
 
 
 def _jsd_scale(nodes: Tensor, graphs: Tensor, owner: Tensor) -> Tensor:
-    """``objectives.jsd_scale`` of all nodes, without tables beside that of the scores."""
+    """``objectives.jsd_scale`` of all nodes, without tables beside that of the scores.
+
+    +∞, and so no hardening, also where scores overflow.
+    """
     t = (nodes @ graphs.T).scatter_(1, owner[:, None], 0.0)
     largest = torch.maximum(t.amax(), -t.amin()).double()
     return torch.where(largest > 0, largest, torch.inf)
