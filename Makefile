@@ -14,7 +14,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-venv: .venv/.installed ## make .venv and install the package with its dev, docs and kernels extras
+venv: .venv/.installed ## make .venv and install the package with its dev and docs extras
 
 # An environment already there is kept and installed into, whoever made it.
 .venv/.installed: pyproject.toml
@@ -29,7 +29,7 @@ venv: .venv/.installed ## make .venv and install the package with its dev, docs 
 	  echo ".venv holds no working Python 3.11 to 3.13; remove it (rm -r .venv) and run make again" >&2; exit 1; \
 	fi
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
-	$(BIN)/python -m pip install --progress-bar off -e ".[dev,docs,kernels]"
+	$(BIN)/python -m pip install --progress-bar off -e ".[dev,docs]"
 	@touch $@
 
 lint: venv spell ## ruff check, ruff format --check, codespell

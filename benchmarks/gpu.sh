@@ -7,6 +7,7 @@
 # Then populations: seconds a step and memory by their size; a search, batched and one by one; and
 # Table II from end to end, 5 sets x 8 cells x 10 seeds under either protocol, into new folders in
 # OUT (DIR if not given): a table that is there already would only be shown, so it is not timed again.
+# Last the table of recipes, into a folder of its own there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 data="${1:?the folder with the data}"
@@ -37,3 +38,7 @@ for protocol in paper inductive; do
   time "$python" -m gcl_hard.bench --table 2 --protocol "$protocol" --seeds 10 --device cuda \
     --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$folder"
 done
+
+echo "The recipe table, end to end:"
+time "$python" -m gcl_hard.bench --table recipe --device cuda --data-dir "$data" \
+  --output "$out/table-recipe"

@@ -86,7 +86,9 @@ def encoders(cell: GraphCell, graphs: GraphSet, n: int) -> list[Encoder]:
 
 def first(cell: GraphCell, graphs: GraphSet, n: int) -> Population:
     """An untrained population of the first encoders of a cell."""
-    return population_of(encoders(cell, graphs, n), graphs)
+    population = population_of(encoders(cell, graphs, n), graphs)
+    assert isinstance(population, Population)
+    return population
 
 
 def train_plainly(cell: GraphCell, graphs: GraphSet, on_epoch: Callable[..., None]) -> None:

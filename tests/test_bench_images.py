@@ -218,7 +218,7 @@ def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
         (["--dataset=digits,MUTAG"], r"images \(digits\) and graphs \(MUTAG\)"),
         (["--table=1", "--dataset=MUTAG"], "--table 1 is of images, and MUTAG of graphs"),
         (["--table=2", "--dataset=digits"], "--table 2 is of graphs, and digits of images"),
-        (["--table=3"], "--table: expected 1 or 2, got 3"),
+        (["--table=3"], "--table: expected 1, 2 or recipe, got 3"),
         (["--dataset=digits", "--layers=3"], "unknown flag --layers"),
         (["--dataset=digits", "--encodr=resnet18"], "--encodr; did you mean --encoder"),
         (["--dataset=digits", "--encoder=resnet34"], "unknown encoder 'resnet34'"),

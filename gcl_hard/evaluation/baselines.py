@@ -37,10 +37,23 @@ def majority_cross_validation(
     """
     y = check_labels(labels, n_folds=n_folds)
     folds = outer_folds(y, seed=seed, n_folds=n_folds)
-    return CrossValidation(tuple(_majority_fold(y, fold) for fold in folds))
+    return CrossValidation(tuple(majority_fold(y, fold) for fold in folds))
 
 
-def _majority_fold(y: NDArray[np.int64], fold: Fold) -> FoldScore:
+def majority_fold(y: NDArray[np.int64], fold: Fold) -> FoldScore:
+    """Accuracy on one fold of always guessing the most frequent class of its training part.
+
+    Args:
+        y: int64 [n].
+        fold: to train and test on.
+
+    Returns:
+        Its score; ``chosen`` is the class, of several the smallest.
+
+    Example:
+        >>> majority_fold(np.array([0, 1, 1, 1]), Fold(np.arange(3), np.array([3]))).accuracy
+        1.0
+    """
     classes, sizes = np.unique(y[fold.train], return_counts=True)
     label = classes[sizes.argmax()]
     return FoldScore(

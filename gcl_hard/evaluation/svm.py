@@ -1,29 +1,41 @@
-"""Support vector machines of graph classification, RBF or by a given kernel, C chosen inside."""
+"""Support vector machines of graph classification: of embeddings or a given kernel, C inside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import pdist, squareform
+from numpy.typing import ArrayLike
 from sklearn import config_context
-from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import Floats, check_embeddings, check_grid, check_kernel
 from gcl_hard.evaluation.folds import Fold, check_labels, outer_folds
+from gcl_hard.evaluation.kernels import (
+    C_GRID,
+    Indices,
+    Kernel,
+    KernelName,
+    embedding_kernel,
+    given_kernel,
+    sum_kernel,
+)
 from gcl_hard.evaluation.nested import CrossValidation, FoldScore, cross_validate, inner_folds
 
-C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
+__all__ = [
+    "C_GRID",
+    "kernel_cross_validation",
+    "kernel_fold",
+    "svm_cross_validation",
+    "svm_fold",
+]
 
-Indices = NDArray[np.int64]
-Kernel = Callable[[Indices, Indices], Floats]
-"""Training and test indices to the kernel of both, in that order, against the training rows."""
+MOST_STEPS = 10_000_000
+"""Of libsvm's solver, which may go round in circles where a large C meets a kernel of low rank; it
+then warns. Fits that end by themselves take some thousand."""
 
 
 def svm_fold(
@@ -35,11 +47,16 @@ def svm_fold(
     C_grid: Sequence[float] = C_GRID,
     n_inner: int = 5,
     seed: int = 0,
+    kernel: KernelName = "rbf",
+    added: ArrayLike | None = None,
+    weight: float = 1.0,
 ) -> FoldScore:
-    """Accuracy of an RBF SVM on one outer fold, C chosen by cross-validation inside it.
+    """Accuracy of an SVM on one outer fold, C chosen by cross-validation inside it.
 
-    The kernel is exp(-gamma ‖x - y‖²) with gamma = 1 / (d · var(X)), X being the (standardised)
-    training subset of each fit; the smallest C of several best ones is chosen.
+    The ``rbf`` kernel is exp(-gamma ‖x - y‖²), the ``linear`` one gamma ⟨x, y⟩, both with
+    gamma = 1 / (d · var(X)), X being the (standardised) training subset of each fit. The SVM sees
+    kernel(x_i, x_j) + weight · added[i, j]. The smallest C of several best ones is chosen; a C of
+    ``linear`` is C · gamma of ``SVC(kernel="linear")``.
 
     Args:
         embeddings: real numbers [n, d] of the whole set.
@@ -49,12 +66,16 @@ def svm_fold(
         C_grid: candidates for the penalty C, each > 0.
         n_inner: inner folds, >= 2; every class has as many members in the training fold.
         seed: of the inner folds, >= 0.
+        kernel: ``rbf`` or ``linear``, of the embeddings.
+        added: real numbers [n, n], a kernel of the whole set as in ``kernel_fold``; None adds
+            nothing. The embeddings' has ones on its diagonal, ``linear`` about one on the mean.
+        weight: of ``added``, positive and finite.
 
     Returns:
         The fold's score; ``chosen`` is C.
 
     Raises:
-        InputError: embeddings, labels, fold or grid that cannot be used.
+        InputError: embeddings, labels, fold, grid, kernel or weight that cannot be used.
 
     Source: scikit-learn, ``sklearn.svm.SVC`` inside ``sklearn.model_selection.GridSearchCV``:
         same C and accuracy; Chang and Lin, LIBSVM, 2011, Eq. 1.
@@ -64,7 +85,9 @@ def svm_fold(
         >>> svm_fold(x, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    problem = _embedded(embeddings, labels, n_folds=2, standardise=standardise)
+    problem = _embedded(
+        embeddings, labels, 2, standardise=standardise, kernel=kernel, added=added, weight=weight
+    )
     return problem.fold(fold, C_grid=C_grid, n_inner=n_inner, seed=seed)
 
 
@@ -78,8 +101,11 @@ def svm_cross_validation(
     C_grid: Sequence[float] = C_GRID,
     standardise: bool = True,
     n_jobs: int = 1,
+    kernel: KernelName = "rbf",
+    added: ArrayLike | None = None,
+    weight: float = 1.0,
 ) -> CrossValidation:
-    """Accuracy of an RBF SVM by nested, stratified cross-validation (``svm_fold`` on each fold).
+    """Accuracy of an SVM by nested, stratified cross-validation (``svm_fold`` on each fold).
 
     Args:
         embeddings: real numbers [n, d].
@@ -90,6 +116,9 @@ def svm_cross_validation(
         C_grid: candidates for the penalty C, each > 0.
         standardise: scale each column by the mean and deviation of the training subset.
         n_jobs: outer folds scored at a time, >= 1; the scores do not depend on it.
+        kernel: ``rbf`` or ``linear``, of the embeddings.
+        added: a kernel of the same samples [n, n] to add, or None.
+        weight: of ``added``, positive and finite.
 
     Returns:
         One score per outer fold, in the order of ``outer_folds``; ``chosen`` is C.
@@ -104,7 +133,10 @@ def svm_cross_validation(
         >>> len(svm_cross_validation(x, y, seed=0, n_folds=5).folds)
         5
     """
-    problem = _embedded(embeddings, labels, n_folds=n_folds, standardise=standardise)
+    problem = _embedded(
+        embeddings, labels, n_folds,
+        standardise=standardise, kernel=kernel, added=added, weight=weight,
+    )  # fmt: skip
     return problem.folds(C_grid=C_grid, n_inner=n_inner, seed=seed, n_folds=n_folds, n_jobs=n_jobs)
 
 
@@ -119,7 +151,7 @@ def kernel_fold(
 ) -> FoldScore:
     """Accuracy of an SVM with a given kernel on one outer fold, C chosen inside it.
 
-    As ``svm_fold``, with ``kernel[i, j]`` in place of exp(-gamma ‖x_i - x_j‖²).
+    As ``svm_fold``, with ``kernel[i, j]`` in place of the kernel of the embeddings.
 
     Args:
         kernel: real numbers [n, n] of the whole set, symmetric up to rounding; the SVM also
@@ -237,41 +269,44 @@ class _Problem:
         fit, held_out = kernel[: len(train)], kernel[len(train) :]
         accuracies = []
         for C in C_grid:
-            predicted = SVC(C=C, kernel="precomputed").fit(fit, self.y[train]).predict(held_out)
+            machine = SVC(C=C, kernel="precomputed", max_iter=MOST_STEPS)
+            predicted = machine.fit(fit, self.y[train]).predict(held_out)
             accuracies.append(float(np.mean(predicted == self.y[test])))
         return accuracies
 
 
 def _embedded(
-    embeddings: ArrayLike, labels: ArrayLike, *, n_folds: int, standardise: bool
+    embeddings: ArrayLike,
+    labels: ArrayLike,
+    n_folds: int,
+    *,
+    standardise: bool,
+    kernel: KernelName,
+    added: ArrayLike | None,
+    weight: float,
 ) -> _Problem:
-    """The problem of checked embeddings under the RBF kernel."""
+    """The problem of checked embeddings, and of a matrix beside them."""
     X = check_embeddings(embeddings)
-    return _Problem(check_labels(labels, len(X), n_folds), _rbf(X, standardise=standardise))
+    y = check_labels(labels, len(X), n_folds)
+    if not 0 < weight < np.inf:
+        raise InputError(f"weight={weight!r}: expected a positive finite number")
+    seen = embedding_kernel(kernel, X, standardise=standardise)
+    if added is None:
+        return _Problem(y, seen)
+    return _Problem(y, sum_kernel(seen, given_kernel(_check_added(added, len(X))), weight))
+
+
+def _check_added(added: ArrayLike, n_samples: int) -> Floats:
+    try:
+        K = check_kernel(added)
+    except InputError as error:
+        raise InputError(f"added {error}") from error
+    if len(K) != n_samples:
+        raise InputError(f"added kernel: expected {n_samples} rows, one per sample, got {len(K)}")
+    return K
 
 
 def _precomputed(kernel: ArrayLike, labels: ArrayLike, *, n_folds: int) -> _Problem:
     """The problem of a checked kernel matrix."""
     K = check_kernel(kernel)
-    y = check_labels(labels, len(K), n_folds)
-    return _Problem(y, lambda train, test: K[np.ix_(np.concatenate([train, test]), train)])
-
-
-def _rbf(X: Floats, *, standardise: bool) -> Kernel:
-    """The RBF kernel; of raw embeddings, all folds share the squared distances."""
-    squared = None if standardise else squareform(pdist(X, "sqeuclidean"))
-
-    def kernel(train: Indices, test: Indices) -> Floats:
-        rows = np.concatenate([train, test])
-        if squared is None:
-            Z = StandardScaler().fit(X[train]).transform(X[rows])
-            variance = Z[: len(train)].var()
-            K: Floats = euclidean_distances(Z, Z[: len(train)], squared=True)
-            np.fill_diagonal(K, 0.0)
-        else:
-            variance = X[train].var()
-            K = squared[np.ix_(rows, train)]
-        K *= -1.0 / (X.shape[1] * variance) if variance != 0 else -1.0
-        return np.exp(K, out=K)
-
-    return kernel
+    return _Problem(check_labels(labels, len(K), n_folds), given_kernel(K))

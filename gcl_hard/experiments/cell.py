@@ -151,6 +151,11 @@ class Cell(ABC):
         """Whether its settings can be chosen on data held out of its training data."""
 
     @property
+    def trained(self) -> Self:
+        """The cell as far as its encoders know: cells that agree in it differ in scoring alone."""
+        return self
+
+    @property
     def together(self) -> Hashable | None:
         """What cells share that train in one population; None for one that trains alone."""
         return None

@@ -50,7 +50,9 @@ def backend_for(arguments: Sequence[str]) -> Literal["graphs", "images"]:
     if not given["table"]:
         return found
     if given["table"] not in TABLES:
-        raise InputError(f"--table: expected {' or '.join(TABLES)}, got {given['table']}")
+        *some, last = TABLES
+        expected = f"{', '.join(some)} or {last}"
+        raise InputError(f"--table: expected {expected}, got {given['table']}")
     table = TABLES[given["table"]].backend
     if names and found != table:
         raise InputError(

@@ -15,7 +15,10 @@ from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.mistakes import explain
 from gcl_hard.experiments.values import Counts, Numbers, Words
 
-TUPLES: dict[str, Any] = {"augmentations": Words | None, "probe_lr": Numbers}
+TUPLES: dict[str, Any] = {
+    "augmentations": Words | None, "probe_lr": Numbers, "encodings": Words | None,
+    "c_grid": Numbers | None,
+}  # fmt: skip
 """Fields of a cell that are lists themselves."""
 
 
@@ -123,7 +126,8 @@ def _metavar(name: str, kind: Any) -> dict[str, Any]:
     if kind is bool:  # the parser shows what it may be
         return {}
     lists = {Words: "NAMES", Words | None: "NAMES", Numbers: "NUMBERS", Counts: "NUMBERS"}
-    special = dict.fromkeys(("json", "report"), "FILE")
-    special |= dict.fromkeys(("data-dir", "output"), "DIR")
+    lists |= {Numbers | None: "NUMBERS"}
+    special = dict.fromkeys(("json", "report", "search"), "FILE")
+    special |= dict.fromkeys(("data-dir", "output", "best"), "DIR")
     last = name.upper().replace("-", "_").split("_")[-1]
     return {"metavar": lists.get(kind) or special.get(name, last)}

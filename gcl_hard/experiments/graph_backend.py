@@ -24,15 +24,16 @@ class GraphBackend:
         """As the TUDataset site spells it."""
         return datasets.canonical_name(name)
 
-    def key(self, cell: GraphCell) -> tuple[str, str]:
-        """Data set and kind of features."""
-        return cell.dataset, cell.features
+    def key(self, cell: GraphCell) -> tuple[str, ...]:
+        """Data set, kind of features, and encodings."""
+        return cell.dataset, cell.features, *(cell.encodings or ())
 
     def load(
         self, cell: GraphCell, data_dir: Path | None, device: torch.device, running: Running
     ) -> GraphSet:
         """The set, on the device."""
-        return datasets.load(cell.dataset, data_dir=data_dir, features=cell.features).to(device)
+        graphs = datasets.load(cell.dataset, data_dir=data_dir, features=cell.features)
+        return graphs.encoded(cell.encodings or ()).to(device)
 
     def files(self, cell: GraphCell, data_dir: Path | None) -> list[Path]:
         """The archive, or the files of an unpacked one."""
@@ -53,13 +54,12 @@ class GraphBackend:
 
     def check(self, cell: GraphCell, data: GraphSet, *, inner: bool, device: torch.device) -> None:
         """Every class must have members in every fold."""
-        from gcl_hard.evaluation import inner_holdout, outer_folds
         from gcl_hard.evaluation.nested import inner_folds
+        from gcl_hard.experiments.protocols import folds_of
 
         labels = data.y.cpu().numpy()
-        for fold in outer_folds(labels, seed=0, n_folds=cell.folds):
-            part = inner_holdout(fold.train, labels, seed=0) if inner else fold
-            inner_folds(labels[part.train], n_inner=5, seed=0)
+        for fold in folds_of(cell, labels, seed=0, inner=inner):
+            inner_folds(labels[fold.train], n_inner=5, seed=0)
 
     def run(
         self, jobs: Sequence[Job], data: GraphSet, place: Place, on_epochs: Sequence[OnEpoch]

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from gcl_hard.experiments.cell import Cell, LrSchedule
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.cell import Cell, LrSchedule, defaults
 from gcl_hard.experiments.paper import paper_accuracy
 from gcl_hard.losses import ContrastiveLoss, Objective
 
 Protocol = Literal["paper", "inductive"]
 Contrast = Literal["local-global", "two-view"]
-Readout = Literal["sum", "mean"]
+Readout = Literal["sum", "mean", "both"]
+JumpingKnowledge = Literal["cat", "last"]
+ProbeKernel = Literal["rbf", "linear", "rbf+wl", "rbf+wl-oa"]
 
-_ARCHITECTURE = ("layers", "dim", "readout")
+_ENCODER = (
+    "features", "encodings", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node",
+)  # fmt: skip
+_TRAINING = ("epochs", "batch_size", "lr", "lr_schedule", "weight_decay", "data_seed")
+_PROBE = ("standardise", "kernel", "c_grid")
 FLOORS: dict[str, tuple[str, ...]] = {
     "majority": (),
-    "graph-size": ("standardise",),
-    "label-histogram": ("features", "standardise"),
-    "wl": ("features",),
-    "wl-oa": ("features",),
-    "untrained": ("features", "standardise", *_ARCHITECTURE),
-    "supervised": (
-        "features", *_ARCHITECTURE, "epochs", "batch_size", "lr", "lr_schedule", "weight_decay",
-        "data_seed",
-    ),
-}  # fmt: skip
+    "graph-size": ("standardise", "c_grid", "train_share"),
+    "label-histogram": ("features", "standardise", "c_grid", "train_share"),
+    "wl": ("features", "c_grid", "train_share"),
+    "wl-oa": ("features", "c_grid", "train_share"),
+    "untrained": (*_ENCODER, *_PROBE, "train_share"),
+    "supervised": (*_ENCODER, *_TRAINING, "train_share"),
+}
 """What needs no contrastive training, with the settings that it reads beside data set and folds.
 
 A floor is fitted to training folds alone, so its protocol is ``inductive``, whatever is asked."""
@@ -49,6 +53,7 @@ class GraphCell(Cell):
     floor_protocol: ClassVar[str] = "inductive"
     words: ClassVar[dict[str, Any]] = {
         "protocol": Protocol, "contrast": Contrast, "lr_schedule": LrSchedule, "readout": Readout,
+        "jk": JumpingKnowledge, "kernel": ProbeKernel,
     }  # fmt: skip
     least: ClassVar[dict[str, int]] = {
         "batch_size": 2, "layers": 1, "dim": 1, "folds": 2, "beta_changes": 0, "data_seed": 0,
@@ -72,14 +77,38 @@ class GraphCell(Cell):
     strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
     layers: Annotated[int, "layers of the GIN"] = 3
     dim: Annotated[int, "width of a layer; embeddings are layers × dim wide"] = 32
-    readout: Annotated[Readout, "sum or mean over a graph's nodes"] = "sum"
+    readout: Annotated[Readout, "sum, mean or both over a graph's nodes"] = "sum"
     features: Annotated[
         str, "auto, labels, degree-onehot, degree-scalar, constant or attributes"
     ] = "auto"
     standardise: Annotated[bool, "whether the SVM sees standardised embeddings"] = True
     folds: Annotated[int, "of the outer cross-validation"] = 10
+    jk: Annotated[JumpingKnowledge, "cat: an embedding is all layers; last: the last one"] = "cat"
+    edge_labels: Annotated[bool, "GINE on edge labels and attributes, where there are any"] = False
+    virtual_node: Annotated[bool, "a node linked to all nodes of its graph"] = False
+    encodings: Annotated[
+        tuple[str, ...] | None, "beside features: degree, random-walk, cycles, wl"
+    ] = None
+    kernel: Annotated[ProbeKernel, "of the SVM: rbf, linear, or rbf plus a WL kernel"] = "rbf"
+    c_grid: Annotated[
+        tuple[float, ...] | None, "values of the SVM's C to choose from (0.001, 0.01 … 1000)"
+    ] = None
+    train_share: Annotated[float, "of a training fold's graphs that are there at all"] = 1.0
 
     def _check(self) -> None:
+        if not 0 < self.train_share <= 1:
+            raise InputError(f"train-share is in (0, 1], got {self.train_share:g}")
+        if self.train_share < 1 and self.protocol == "paper":
+            raise InputError(
+                "train-share leaves graphs out of training folds; under protocol paper encoders "
+                "see all graphs: give protocol inductive"
+            )
+        if self.c_grid is not None and not all(0 < c < float("inf") for c in self.c_grid):
+            raise InputError(f"c-grid holds penalties C > 0, got {self.c_grid}")
+        if self.encodings:
+            from gcl_hard.graphs.encodings import check_encodings
+
+            check_encodings(self.encodings)
         if self.features == "auto" and self.contrast != "two-view":
             return
         from gcl_hard.graphs.features import check_kind  # torch-geometric takes seconds
@@ -93,7 +122,7 @@ class GraphCell(Cell):
     def _filled(self) -> dict[str, Any]:
         two_view = self.contrast == "two-view"
         objective = self.objective or ("infonce" if two_view else "jsd")
-        filled: dict[str, Any] = {"objective": objective}
+        filled: dict[str, Any] = {"objective": objective, **self._of_floors()}
         if objective == "infonce" and self.temperature is None:
             filled["temperature"] = 0.5
         if not two_view:
@@ -101,6 +130,24 @@ class GraphCell(Cell):
         filled["augmentations"] = self.augmentations or ("mask-attributes", "perturb-edges")
         filled["strength"] = 0.2 if self.strength is None else self.strength
         return filled
+
+    def _as_floor(self) -> dict[str, Any]:
+        return self._of_floors() | super()._as_floor()
+
+    def _of_floors(self) -> dict[str, Any]:
+        """Lists, of which an empty one is none."""
+        c_grid = None if not self.c_grid else tuple(map(float, self.c_grid))
+        return {"encodings": self.encodings or None, "c_grid": c_grid}
+
+    @property
+    def trained(self) -> Self:
+        """The cell without what only its SVM sees."""
+        return replace(self, **{name: defaults(type(self))[name] for name in _PROBE})
+
+    @property
+    def two_view(self) -> bool:
+        """Whether it contrasts two views; a floor contrasts nothing."""
+        return not self.is_floor and self.contrast == "two-view"
 
     @property
     def encoders(self) -> int:
@@ -121,12 +168,14 @@ class GraphCell(Cell):
 
     @property
     def together(self) -> Hashable | None:
-        """Data, shapes and batches; losses, learning rates and epochs may differ."""
-        if self.encoders == 0 or self.contrast != "local-global" or self.objective == "infonce":
+        """Data, shapes, views and batches; losses, learning rates and epochs may differ."""
+        one_view = self.contrast == "local-global"
+        if self.encoders == 0 or (one_view and self.objective == "infonce"):
             return None
-        shape = self.layers, self.dim, self.readout, self.method == "supervised"
-        batches = self.batch_size, self.data_seed
-        return self.dataset, self.features, self.protocol, *shape, *batches
+        shape = tuple(getattr(self, name) for name in _ENCODER)
+        batches = self.batch_size, self.data_seed, self.train_share
+        views = self.augmentations, self.strength, self.method == "supervised"
+        return self.dataset, self.protocol, self.contrast, *shape, *batches, *views
 
     @property
     def paper(self) -> float | None:

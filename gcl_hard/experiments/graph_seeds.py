@@ -17,9 +17,10 @@ from gcl_hard.experiments import floors
 from gcl_hard.experiments.diagnostics.graphs import graph_sampler
 from gcl_hard.experiments.diagnostics.settings import looked_at
 from gcl_hard.experiments.diagnostics.watch import Watch
+from gcl_hard.experiments.floors import probe_of
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.protocols import build, embeddings, folds_of
+from gcl_hard.experiments.protocols import embeddings, folds_of
 from gcl_hard.experiments.scoring import Scoring, score
 from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, Unscored
 from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
@@ -31,12 +32,12 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class _Seed:
-    """A seed in training."""
+    """A seed in training, of all cells that differ in how its encoders are scored alone."""
 
     job: Job
     cell: GraphCell
     folds: list[Fold] | None
-    on_epoch: OnEpoch
+    told: dict[Job, OnEpoch] = field(default_factory=dict)
     embeddings: dict[int, NDArray[np.float64]] = field(default_factory=dict)
     scores: dict[int, FoldScore] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)
@@ -74,11 +75,16 @@ def train_seeds(
     """
     labels = graphs.y.cpu().numpy()
     seeds, encoders, owner = list[_Seed](), list[Encoder](), list[tuple[int, int]]()
-    for number, (job, on_epoch) in enumerate(zip(jobs, on_epochs, strict=True)):
+    alike: dict[Job, _Seed] = {}
+    for job, on_epoch in zip(jobs, on_epochs, strict=True):
+        if (known := alike.get(job.trained)) is not None:
+            known.told[job] = on_epoch
+            continue
         cell = cast("GraphCell", job.cell)
         folds = folds_of(cell, labels, job.seed, inner=job.inner)
         own = cell.encoders == cell.folds
-        seed = _Seed(job, cell, folds if own else None, on_epoch, left=cell.encoders)
+        seed = _Seed(job, cell, folds if own else None, {job: on_epoch}, left=cell.encoders)
+        alike[job.trained] = seed
         seeds.append(seed)
         watched = not job.inner and not cell.is_floor
         looks = looked_at(diagnostics, cell.epochs) if watched else ()
@@ -89,7 +95,7 @@ def train_seeds(
                 if own
                 else Encoder(cell, graphs, job.seed, looks=seen)
             )
-            owner.append((number, k))
+            owner.append((len(seeds) - 1, k))
         if looks:
             first = encoders[-cell.encoders]
             make = partial(graph_sampler, cell, first.graphs, first.held_out)
@@ -102,7 +108,8 @@ def train_seeds(
         for number, means in beside.items():
             seed = seeds[number]
             done = seed.cell.encoders - seed.left
-            seed.on_epoch(done, epoch, sum(means) / len(means), len(means))
+            for on_epoch in seed.told.values():
+                on_epoch(done, epoch, sum(means) / len(means), len(means))
 
     def see(epoch: int, models: Mapping[int, GraphModel]) -> tuple[int, ...]:
         for number, model in models.items():
@@ -118,7 +125,8 @@ def train_seeds(
         _embed(seed, k, encoders[result.number], result, labels)
         seed.left -= 1
         if not seed.left:
-            yield _unscored(seed, labels)
+            for job in seed.told:
+                yield _unscored(seed, job, graphs)
 
 
 def _embed(
@@ -147,18 +155,27 @@ def _embed(
     seed.seconds_eval += time.perf_counter() - before
 
 
-def _unscored(seed: _Seed, labels: NDArray[np.int64]) -> Unscored:
+def _unscored(seed: _Seed, job: Job, graphs: GraphSet) -> Unscored:
     if seed.error is not None:
-        return Unscored(seed.job, error=seed.error)
+        return Unscored(job, error=seed.error)
     scores, losses = _in_order(seed.scores), _in_order(seed.losses)
     seen = None if seed.watch is None else seed.watch.seen
     scored = SeedScore(scores, losses, seed.seconds_train, seed.seconds_eval, seen=seen)
     if scores:
-        return Unscored(seed.job, scored)
-    cell, folds = seed.cell, None if seed.folds is None else tuple(seed.folds)
-    z = _in_order(seed.embeddings)
-    scoring = Scoring(z, labels, folds, seed.job.seed, cell.folds, cell.standardise)
-    return Unscored(seed.job, scored, scoring)
+        return Unscored(job, scored)
+    folds = None if seed.folds is None else tuple(seed.folds)
+    return Unscored(job, scored, _scoring(job, graphs, _in_order(seed.embeddings), folds))
+
+
+def _scoring(
+    job: Job, graphs: GraphSet, z: tuple[NDArray[np.float64], ...], folds: tuple[Fold, ...] | None
+) -> Scoring:
+    """How a cell scores embeddings."""
+    cell = cast("GraphCell", job.cell)
+    return Scoring(
+        z, graphs.y.cpu().numpy(), folds, job.seed, cell.folds, cell.standardise,
+        **probe_of(cell, graphs),
+    )  # fmt: skip
 
 
 def _in_order(of_folds: dict[int, T]) -> tuple[T, ...]:
@@ -194,7 +211,6 @@ def run_seed(
         DivergenceError: if a loss or an embedding is not finite.
         InputError: if a class has fewer members than there are folds, or ``inner`` is asked of
             a cell that has no training folds to hold out of.
-        MissingExtraError: for a kernel without grakel.
     """
     job = Job(cell, seed, inner)
     if not cell.encoders:
@@ -211,16 +227,16 @@ def run_seed(
 def run_floor(job: Job, graphs: GraphSet, n_jobs: int = 1) -> SeedScore:
     """Score one seed of a floor that trains no encoder; arguments as in :func:`run_seed`."""
     cell = cast("GraphCell", job.cell)
-    labels = graphs.y.cpu().numpy()
-    folds_of(cell, labels, job.seed, inner=job.inner)
+    folds = tuple(folds_of(cell, graphs.y.cpu().numpy(), job.seed, inner=job.inner))
     clock = Clock()
     if cell.method == "untrained":
-        model = build(cell, graphs.n_features, job.seed).to(graphs.x.device)
+        model = Encoder(cell, graphs, job.seed).build()
         clock.train()
         z = embeddings(model, graphs, cell, job.seed)
-        what = Scoring((z,), labels, None, job.seed, cell.folds, cell.standardise)
+        whole = cell.train_share == 1 and not job.inner
+        what = _scoring(job, graphs, (z,) if whole else (z,) * len(folds), None if whole else folds)
         found = score(what, n_jobs)[0]
     else:
-        found = floors.score(cell, graphs, seed=job.seed, n_jobs=n_jobs).folds
+        found = floors.score(cell, graphs, folds, seed=job.seed, n_jobs=n_jobs)
     clock.evaluate()
     return SeedScore(found, (), clock.seconds_train, clock.seconds_eval)

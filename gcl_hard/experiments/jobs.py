@@ -26,6 +26,11 @@ class Job(NamedTuple):
         training, scoring = self.cell.cost(size)
         return training * (0.8 if self.inner else 1.0) + scoring
 
+    @property
+    def trained(self) -> Job:
+        """Of jobs that differ in scoring alone, the one that stands for their training."""
+        return self._replace(cell=self.cell.trained)
+
     def __str__(self) -> str:
         """How messages and progress bars call it."""
         return f"{self.cell}, seed {self.seed}" + (", inner hold-out" if self.inner else "")

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.cell import Cell, defaults, flag
 from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.flags import Help, add_flags, add_settings, parse, settings_of
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.place import Running
 from gcl_hard.experiments.running_flags import RUNNING, RUNNING_SWITCHES
-from gcl_hard.experiments.table import QUICK, TABLES
+from gcl_hard.experiments.table import QUICK, TABLES, Table
 from gcl_hard.experiments.values import Counts, Numbers, Seeds, Words
+
+if TYPE_CHECKING:
+    from gcl_hard.experiments.recipe.levers import Search
 
 LISTED: dict[str, type] = {
     "dataset": Words,
@@ -31,6 +35,9 @@ LISTED: dict[str, type] = {
     "epochs": Counts,
 }
 """Fields of a cell of which a command takes several, comma-separated; it runs all combinations."""
+RECIPES = ("paper", "best")
+VIEWS = ("objective", "temperature", "augmentations", "strength")
+"""Settings of a recipe that mean nothing under another contrast or objective."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class BenchOptions:
         quick: whether this is a look with few seeds and epochs.
         report: the page of results to write, with its figures and files beside it, or None.
         report_only: whether nothing is run.
+        search: for a recipe, in the place of cells, or None.
+        best: folder for the configs that a search chooses, or None.
         running: how seeds are run.
     """
 
@@ -69,6 +78,8 @@ class BenchOptions:
     quick: bool
     report: Path | None
     report_only: bool
+    search: Search | None
+    best: Path | None
     running: Running
 
 
@@ -113,6 +124,9 @@ OPTIONS: list[tuple[str, Any, Any, str]] = [
         None,
         "of the paper: " + "; ".join(f"{n}: {t.shows}" for n, t in TABLES.items()),
     ),
+    ("recipe", str, "paper", "settings that are not given: paper, or best, ours for a data set"),
+    ("search", Path | None, None, "YAML of a search for a recipe, as configs/search/recipe.yaml"),
+    ("best", Path | None, None, "folder for the configs that a search chooses"),
     ("select", bool, False, "choose β, thresholds, lr, epochs inside training data, where listed"),
     ("seeds", Seeds, Seeds(range(5)), "a count (5 is 0…4) or a list (0,1,2)"),
     ("device", str, "auto", "auto, cpu, cuda or cuda:N"),
@@ -145,20 +159,18 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     backend = backend_for(arguments)
     cell = CELLS[backend]
     parser = bench_parser(backend)
-    values = parse(parser, arguments)
+    values, stated = (parse(parser, arguments, defaults=given) for given in (True, False))
+    if values["best"] is not None and values["search"] is None:
+        raise InputError("best is the folder for what a search chooses: give --search too")
     table = TABLES.get(values["table"])
     preset = (table.values if table else {}) | (QUICK[backend] if values["quick"] else {})
     if preset:  # what was not given is the table's
         parser.set_defaults(preset)
         values = parse(parser, arguments)
-    listed = [name for name in LISTED if name in defaults(cell)]
-    shared = settings_of(values, [name for name in defaults(cell) if name not in listed])
-    cells = []
-    for combination in itertools.product(*(values[name] for name in listed)):
-        one = dict(zip(listed, combination, strict=True))
-        of_set = table.of_set.get(one["dataset"], {}) if table else {}
-        of_set = {k: v for k, v in of_set.items() if shared[k] == defaults(cell)[k]}
-        cells.append(cell(**one, **shared | of_set))
+    if values["search"] is not None:
+        values["search"] = _search(values["search"], stated, cell)
+        values["seeds"] = values["search"].seeds
+    cells = [] if values["search"] else _cells(cell, values, table, stated)
     for name in ("threads", "jobs"):
         if values[name] is not None and values[name] < 1:
             raise InputError(f"{name} must be at least 1, got {values[name]}")
@@ -176,6 +188,81 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     own = [f.name for f in fields(BenchOptions) if f.name not in ("cells", "running")]
     named = {name: values[name] for name in own}
     return BenchOptions(tuple(dict.fromkeys(cells)), running=running, **named)
+
+
+def _cells(
+    cell: type[Cell], values: Mapping[str, Any], table: Table | None, stated: Mapping[str, Any]
+) -> list[Cell]:
+    """All combinations that were asked for, every one checked."""
+    if values["table"] == "recipe":
+        return _of_recipes(values, stated)
+    if values["recipe"] not in RECIPES:
+        raise unknown("recipe", values["recipe"], RECIPES)
+    if table and values["recipe"] != "paper":
+        raise InputError(
+            f"--table {values['table']} is of the paper's recipe: leave out recipe; for graphs, "
+            f"--table recipe sets ours beside it"
+        )
+    given = {*stated, *(QUICK[cell.backend] if values["quick"] else ())}
+    listed = [name for name in LISTED if name in defaults(cell)]
+    shared = settings_of(values, [name for name in defaults(cell) if name not in listed])
+    cells = []
+    for combination in itertools.product(*(values[name] for name in listed)):
+        one = dict(zip(listed, combination, strict=True))
+        of_set = dict(table.of_set.get(one["dataset"], {})) if table else {}
+        if values["recipe"] == "best":
+            of_set |= _best(cell, one["dataset"])
+        if given & {"contrast", "objective"}:  # what hangs on them is theirs to fill in
+            of_set = {k: v for k, v in of_set.items() if k not in VIEWS}
+        of_set = {name: value for name, value in of_set.items() if name not in given}
+        cells.append(cell(**one | shared | of_set))
+    return cells
+
+
+def _best(cell: type[Cell], dataset: str) -> dict[str, Any]:
+    """Settings of our recipe; those of the paper's are the defaults."""
+    if cell is not GraphCell:
+        raise InputError(f"recipes are of graphs, and {dataset} holds images")
+    from gcl_hard.experiments.recipe.files import best
+    from gcl_hard.graphs.datasets import canonical_name
+
+    return {"protocol": "inductive"} | best(canonical_name(dataset))
+
+
+def _of_recipes(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[Cell]:
+    """The cells of ``--table recipe``."""
+    from gcl_hard.experiments.recipe.table import entries
+    from gcl_hard.graphs.datasets import canonical_name
+
+    mine = ("dataset", "method", "protocol")
+    own = sorted((set(stated) & {*defaults(GraphCell), "recipe", "select"}) - {*mine})
+    if own:
+        raise InputError(
+            f"--table recipe has settings of its own: leave out {', '.join(map(flag, own))}; it "
+            f"takes {', '.join(mine)} and seeds"
+        )
+    datasets = dict.fromkeys(map(canonical_name, values["dataset"]))
+    methods = dict.fromkeys(GraphCell(method=name).method for name in values["method"])
+    protocols = dict.fromkeys(GraphCell(protocol=name).protocol for name in values["protocol"])
+    rows = entries([*datasets], [*methods], [*protocols], quick=values["quick"])
+    return [cell for row in rows for cell in row.cells.values()]
+
+
+def _search(path: Path, stated: Mapping[str, Any], cell: type[Cell]) -> Search:
+    """The search of a file, on the data sets that are given."""
+    from gcl_hard.experiments.recipe.levers import read_search
+
+    if cell is not GraphCell:
+        raise InputError(
+            f"{path} searches on graphs, and {', '.join(stated['dataset'])} are images"
+        )
+    others = ("table", "select", "seeds", "recipe", "quick", "json")
+    own = sorted(set(stated) & {*defaults(GraphCell), *others} - {"dataset"})
+    if own:
+        raise InputError(f"{path} states what is searched: leave out {', '.join(map(flag, own))}")
+    search = read_search(path)
+    names = stated.get("dataset")
+    return search if names is None else search.on(names)
 
 
 __all__ = ["BenchOptions", "bench_parser", "parse_bench"]

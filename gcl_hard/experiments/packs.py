@@ -44,22 +44,37 @@ def packs(
             shared = shared, job.seed, job.inner  # who holds out the same graphs
         alike.setdefault(job if shared is None else (job.cell.backend, shared), []).append(job)
     found: list[Pack] = []
-    for some in alike.values():
+    for group in alike.values():
+        some = _alike_together(group)
         beside = [job.cell.encoders if kind != "cpu" else 1 for job in some]
         folds = some[0].cell.encoders if kind == "cpu" else 1
-        size = min(most if folds <= 1 else members or FOLD_BY_FOLD, ceil(sum(beside) / n_processes))
+        distinct = {job.trained: n for job, n in zip(some, beside, strict=True)}
+        to_train = sum(distinct.values())
+        size = min(most if folds <= 1 else members or FOLD_BY_FOLD, ceil(to_train / n_processes))
         found += _filled(some, beside, size)
     order = {job: place for place, job in enumerate(jobs)}
     return sorted(found, key=lambda pack: order[pack[0]])
 
 
+def _alike_together(jobs: Sequence[Job]) -> list[Job]:
+    """Jobs that differ in scoring alone next to each other, where the first of them stood."""
+    groups: dict[Job, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.trained, []).append(job)
+    return [job for group in groups.values() for job in group]
+
+
 def _filled(jobs: Sequence[Job], members: Sequence[int], size: int) -> list[Pack]:
-    """Seeds in order, as long as their members are at most ``size``; a larger one by itself."""
+    """Seeds in order, as long as their members are at most ``size``; a larger one by itself.
+
+    Those that differ in scoring alone are trained once.
+    """
     found: list[Pack] = []
     room = 0
     for job, n in zip(jobs, members, strict=True):
-        room -= n
-        if room >= 0 and found:
+        alike = bool(found) and job.trained == found[-1][-1].trained
+        room -= 0 if alike else n
+        if alike or (room >= 0 and found):
             found[-1] += (job,)
         else:
             found.append((job,))

@@ -11,7 +11,7 @@ import torch
 
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.experiments.population_limits import MOST, SHARE
-from gcl_hard.graphs import Population
+from gcl_hard.graphs import GraphSet, Population, ViewPopulation
 from gcl_hard.graphs.colours import ColouredSet
 from gcl_hard.training.loop import Optimisation
 from gcl_hard.training.memory import memory_for
@@ -19,10 +19,14 @@ from gcl_hard.training.population import seconds_per_step
 
 TRIED = (1, 4, 16)
 """Sizes that are timed on a CPU."""
-_CHOSEN: WeakKeyDictionary[ColouredSet, dict[tuple[object, ...], int]] = WeakKeyDictionary()
+_CHOSEN: WeakKeyDictionary[ColouredSet | GraphSet, dict[tuple[object, ...], int]] = (
+    WeakKeyDictionary()
+)
+
+SideBySide = Population | ViewPopulation
 
 
-def best_size(n: int, population: Callable[[int], Population]) -> int:
+def best_size(n: int, population: Callable[[int], SideBySide]) -> int:
     """Members side by side that train fastest within memory.
 
     On a CPU sizes are timed, a few steps each, once for each shape on a data set; on a GPU a step
@@ -42,7 +46,8 @@ def best_size(n: int, population: Callable[[int], Population]) -> int:
     most = min(n, max(1, free_memory(one.device) // one.memory_per_member()), MOST.get(kind, n))
     if kind != "cpu":
         return most
-    known = _CHOSEN.setdefault(one.coloured, {})
+    data = one.coloured if isinstance(one, Population) else one.graphs
+    known = _CHOSEN.setdefault(data, {})
     model = one.models[0]
     shape = type(model), one.batch_size, model.out_dim, most, torch.get_num_threads()
     if shape not in known:
@@ -51,7 +56,7 @@ def best_size(n: int, population: Callable[[int], Population]) -> int:
     return known[shape]
 
 
-def _seconds(population: Callable[[int], Population], size: int) -> float:
+def _seconds(population: Callable[[int], SideBySide], size: int) -> float:
     """Of a member's step; infinite where memory does not suffice."""
     try:
         with memory_for(lambda: f"out of memory with {size} members"):
@@ -60,7 +65,7 @@ def _seconds(population: Callable[[int], Population], size: int) -> float:
         return math.inf
 
 
-def check_size(size: int, one: Population) -> None:
+def check_size(size: int, one: SideBySide) -> None:
     """Refuse more members than memory holds.
 
     Args:

@@ -15,6 +15,9 @@ from gcl_hard.experiments.seed_score import weights_from
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.contrast import GraphModel
 
+SALT = 0x7A17
+"""Tells the draw of a part of a training fold from others with its seed."""
+
 EncoderMaker = Callable[[int], nn.Module]
 """Makes an encoder for graphs with so many node features; it has an ``out_dim``."""
 
@@ -26,6 +29,7 @@ def build(
     member: int = 0,
     *,
     n_classes: int = 2,
+    edge_dim: int | None = None,
     make: EncoderMaker | None = None,
 ) -> GraphModel:
     """The untrained model of a cell; the global random state is left as it was.
@@ -38,6 +42,7 @@ def build(
         seed: of the weights and the augmentations.
         member: which encoder of the seed (a fold of the inductive protocol).
         n_classes: C, for ``supervised``.
+        edge_dim: width of the set's edge features, None if it has none; for ``edge_labels``.
         make: makes another encoder than the cell's GIN.
 
     Returns:
@@ -46,7 +51,10 @@ def build(
     with weights_from(seed, member) as views:
         encoder: nn.Module
         if make is None:
-            encoder = GIN(n_features, cell.dim, cell.layers, readout=cell.readout)
+            encoder = GIN(
+                n_features, cell.dim, cell.layers, readout=cell.readout, jk=cell.jk,
+                edge_dim=edge_dim if cell.edge_labels else None, virtual_node=cell.virtual_node,
+            )  # fmt: skip
         else:
             encoder = make(n_features)
         if cell.method == "supervised":
@@ -85,12 +93,43 @@ def folds_of(
         InputError: if a class has fewer members than there are folds, or ``inner`` is asked of
             a cell that has no encoder of its own for every fold.
     """
-    folds = outer_folds(labels, seed=seed, n_folds=cell.folds)
+    folds = [
+        part_of(fold, labels, seed=seed, share=cell.train_share)
+        for fold in outer_folds(labels, seed=seed, n_folds=cell.folds)
+    ]
     if not inner:
         return folds
-    if cell.encoders != cell.folds:
+    if not cell.is_floor and cell.encoders != cell.folds:
         raise InputError(f"an inner hold-out needs an encoder for every fold; {cell} has none")
     return [inner_holdout(fold.train, labels, seed=seed) for fold in folds]
+
+
+def part_of(fold: Fold, labels: NDArray[np.int64], *, seed: int, share: float) -> Fold:
+    """A fold with a stratified share of its training graphs; larger shares hold smaller ones.
+
+    Args:
+        fold: the whole one.
+        labels: int64 [G].
+        seed: of the choice.
+        share: in (0, 1]; at least one graph of each class stays.
+
+    Returns:
+        The fold, training indices ascending, the same test part.
+
+    Example:
+        >>> fold, labels = Fold(np.arange(8), np.arange(8, 10)), np.arange(10) % 2
+        >>> half = part_of(fold, labels, seed=0, share=0.5)
+        >>> half.train.size, labels[half.train].tolist().count(0), half.test
+        (4, 2, array([8, 9]))
+    """
+    if share == 1:
+        return fold
+    order = np.random.default_rng([seed, SALT]).permutation(fold.train)
+    kept = []
+    for label in np.unique(labels[fold.train]):
+        of_class = order[labels[order] == label]
+        kept.append(of_class[: max(1, round(share * len(of_class)))])
+    return Fold(np.sort(np.concatenate(kept)), fold.test)
 
 
 def embeddings(

@@ -65,24 +65,41 @@ def run(options: BenchOptions, console: Console) -> Outcome:
         )
     )
     jobs = plan(cells, options.seeds, select=options.select)
-    found: dict[Job, records.Record] = {}
-    failures: list[str] = []
-    if options.report_only:  # whatever data are at hand
-        found = _finished(jobs, options, console, records.load)
-    else:
-        worker = Worker(_setting(options))
-        found = _finished(jobs, options, console, lambda _, job: worker.finished(job))
-        pending = [job for job in jobs if job not in found]
-        if pending:
-            _check(options, pending, worker)
-            new, failures = _work(options, pending, worker, console)
-            found |= new
+    found, failures = do(jobs, options, console)
     results = Results(cells, tuple(options.seeds), found, select=options.select)
     path = None
     if found:
         path = options.json or options.output / f"{_name(options, cells)}.json"
         records.write_json(result_json(results, quick=options.quick), path)
     return Outcome(results, failures, None if path is None else str(path))
+
+
+def do(
+    jobs: list[Job], options: BenchOptions, console: Console
+) -> tuple[dict[Job, records.Record], list[str]]:
+    """Find the records of jobs, and make those that are not there.
+
+    Args:
+        jobs: without repeats, data sets spelt canonically.
+        options: as parsed; their cells are not read.
+        console: where progress goes.
+
+    Returns:
+        Records, and a message for every job that could not be finished.
+
+    Raises:
+        InputError: as :func:`run`.
+    """
+    if options.report_only:  # whatever data are at hand
+        return _finished(jobs, options, console, records.load), []
+    worker = Worker(_setting(options))
+    found = _finished(jobs, options, console, lambda _, job: worker.finished(job))
+    pending = [job for job in jobs if job not in found]
+    if not pending:
+        return found, []
+    _check(options, pending, worker)
+    new, failures = _work(options, pending, worker, console)
+    return found | new, failures
 
 
 def _setting(options: BenchOptions) -> Setting:

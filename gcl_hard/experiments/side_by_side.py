@@ -17,13 +17,14 @@ from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.population_size import best_size, check_size
-from gcl_hard.graphs import GraphSet, Population
-from gcl_hard.graphs.batches import epoch_chunks
+from gcl_hard.experiments.population_size import SideBySide, best_size, check_size
+from gcl_hard.graphs import GraphSet, Population, TwoView, ViewPopulation
 from gcl_hard.graphs.colours import coloured
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.population import refusal
+from gcl_hard.graphs.view_population import view_refusal
 from gcl_hard.training.population import Look, train_population
 
 OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
@@ -81,7 +82,7 @@ class Encoder:
         """The untrained model."""
         model = protocols.build(
             self.cell, self.graphs.n_features, self.seed, self.fold,
-            n_classes=self.graphs.n_classes, make=self.make,
+            n_classes=self.graphs.n_classes, edge_dim=self.graphs.edge_dim, make=self.make,
         )  # fmt: skip
         return model.to(self.graphs.x.device)
 
@@ -124,7 +125,8 @@ def train_encoders(
     """Train encoders of one data set, as many side by side as pays.
 
     On a CPU those share a population that hold out the same graphs: then no bit of an encoder
-    depends on a graph that it must not see, nor on its neighbours. A GPU takes all.
+    depends on a graph that it must not see, nor on its neighbours. A GPU takes all; of two views
+    those of a seed and fold, that draw the same ones.
 
     Args:
         encoders: of cells that share ``GraphCell.together``.
@@ -189,17 +191,21 @@ def _parts(numbers: Sequence[int], most: int) -> list[tuple[int, ...]]:
 
 def _shares(encoder: Encoder) -> object:
     """What encoders of one population share."""
+    if encoder.cell.two_view:  # views are drawn by the seed and the fold
+        held_out = None if encoder.held_out is None else encoder.held_out.numpy().tobytes()
+        return encoder.seed, encoder.fold, held_out
     if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
         return encoder.held_out.numpy().tobytes()
     return joins(encoder)
 
 
-def _first(encoders: Sequence[Encoder], graphs: GraphSet, n: int) -> Population:
+def _first(encoders: Sequence[Encoder], graphs: GraphSet, n: int) -> SideBySide:
     return population_of(encoders[:n], graphs)
 
 
 def _refused(encoder: Encoder) -> bool:
-    return refusal(encoder.build()) is not None
+    model = encoder.build()
+    return (view_refusal if isinstance(model, TwoView) else refusal)(model) is not None
 
 
 def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
@@ -239,6 +245,7 @@ def _train(
     # Alike side by side: fewer calls of the optimiser and of the loss.
     numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
     chosen = [encoders[number] for number in numbers]
+    population: SideBySide
     population = _plain(chosen[0]) if alone else population_of(chosen, graphs)
     models = list(population.models)
 
@@ -273,12 +280,16 @@ def _plain(encoder: Encoder) -> Population:
     )  # fmt: skip
 
 
-def population_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Population:
+def population_of(encoders: Sequence[Encoder], graphs: GraphSet) -> SideBySide:
     """The untrained population of some encoders that can be one."""
     models = [encoder.build() for encoder in encoders]
-    gin = models[0].encoder
+    gin, cell = models[0].encoder, encoders[0].cell
     assert isinstance(gin, GIN)
-    cell = encoders[0].cell
+    if cell.two_view:
+        return ViewPopulation(
+            models, encoders[0].graphs, batch_size=cell.batch_size, data_seed=cell.data_seed,
+            held_out=encoders[0].held_out,
+        )  # fmt: skip
     own = any(encoder.graphs is not graphs for encoder in encoders)
     return Population(
         models, coloured(graphs, len(gin.convs)), batch_size=cell.batch_size,

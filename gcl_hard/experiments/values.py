@@ -51,7 +51,16 @@ MOST_SEEDS = 10_000
 SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
 
 
-def _seeds(value: Any) -> Seeds:
+def as_seeds(value: Any) -> Seeds:
+    """Seeds as a flag or a file states them.
+
+    Raises:
+        ValueError: for anything else; or a TypeError.
+
+    Example:
+        >>> as_seeds("3"), as_seeds([7])
+        ((0, 1, 2), (7,))
+    """
     if isinstance(value, bool):
         raise TypeError(SEEDS)
     if isinstance(value, int) or (isinstance(value, str) and "," not in value):
@@ -98,7 +107,7 @@ def _items(value: Any) -> list[Any]:
 
 
 _READERS: list[tuple[type, Callable[[Any], Any]]] = [
-    (Words, _words), (Numbers, _numbers), (Counts, _counts), (Seeds, _seeds),
+    (Words, _words), (Numbers, _numbers), (Counts, _counts), (Seeds, as_seeds),
 ]  # fmt: skip
 for _type, _reader in _READERS:
     register_type(_type, serializer=list, deserializer=_reader, fail_already_registered=False)

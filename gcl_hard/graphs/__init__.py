@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
-    from gcl_hard.graphs.batches import GraphBatch, GraphSet, epoch_batches
+    from gcl_hard.graphs.batches import GraphBatch, GraphSet
     from gcl_hard.graphs.datasets import load
     from gcl_hard.graphs.encoders import GIN
     from gcl_hard.graphs.infograph import InfoGraph
+    from gcl_hard.graphs.order import epoch_batches
     from gcl_hard.graphs.population import Population
     from gcl_hard.graphs.supervised import Supervised
     from gcl_hard.graphs.two_view import TwoView
+    from gcl_hard.graphs.view_population import ViewPopulation
 
 __all__ = [
     "GIN",
@@ -24,6 +26,7 @@ __all__ = [
     "Population",
     "Supervised",
     "TwoView",
+    "ViewPopulation",
     "epoch_batches",
     "load",
 ]
@@ -38,7 +41,8 @@ __getattr__ = lazy(
         "Population": "population",
         "Supervised": "supervised",
         "TwoView": "two_view",
-        "epoch_batches": "batches",
+        "ViewPopulation": "view_population",
+        "epoch_batches": "order",
         "load": "datasets",
     },
 )

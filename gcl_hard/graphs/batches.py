@@ -1,8 +1,8 @@
-"""A whole graph set pre-collated once, batches sliced from it by index, and their order."""
+"""A whole graph set pre-collated once, and batches sliced from it by index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,6 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs.custom import GraphLike, collate
 from gcl_hard.graphs.features import node_features, standardise
 from gcl_hard.graphs.reading import RawGraphs
-from gcl_hard.seeds import seeded
 
 
 @dataclass(eq=False)
@@ -78,6 +77,7 @@ class GraphSet:
         n_classes: C.
         features: the resolved kind of node features.
         edge_attr: float32 [E, K], or None.
+        n_encoded: how many of the last columns of ``x`` are structural encodings.
 
     Example:
         >>> from gcl_hard.graphs.datasets import load
@@ -96,6 +96,7 @@ class GraphSet:
     n_classes: int
     features: str
     edge_attr: Tensor | None = None
+    n_encoded: int = 0
 
     @property
     def n_graphs(self) -> int:
@@ -111,6 +112,11 @@ class GraphSet:
     def n_features(self) -> int:
         """F."""
         return self.x.shape[1]
+
+    @property
+    def edge_dim(self) -> int | None:
+        """K, None of a set without edge features."""
+        return None if self.edge_attr is None else self.edge_attr.shape[1]
 
     @property
     def class_counts(self) -> Tensor:
@@ -205,6 +211,15 @@ class GraphSet:
         degree = torch.bincount(self.edge_index[0], minlength=self.n_nodes).double()
         return replace(self, x=standardise(degree.unsqueeze(1), nodes).float())
 
+    def encoded(self, names: Sequence[str]) -> GraphSet:
+        """The set with structural encodings behind its features.
+
+        Arguments and errors are those of :func:`gcl_hard.graphs.encodings.encoded`.
+        """
+        from gcl_hard.graphs.encodings import encoded  # it imports this module
+
+        return encoded(self, names)
+
     @classmethod
     def from_graphs(
         cls, graphs: Iterable[GraphLike], *, name: str = "custom", features: str = "auto"
@@ -294,91 +309,3 @@ def checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> T
         bounds = f"{int(ids.min())}..{int(ids.max())}"
         raise InputError(f"{what} holds graph ids {bounds}; this set has 0..{n_graphs - 1}")
     return ids
-
-
-def epoch_batches(
-    n_graphs: int, batch_size: int, *, seed: int, epoch: int, held_out: Tensor | None = None
-) -> list[Tensor]:
-    """The batches of one epoch: a permutation of all graphs, cut, held-out graphs dropped.
-
-    Held-out graphs leave the batches they fell in, so models trained on different folds see the
-    remaining graphs in the same order. A batch left with fewer than two graphs has no negatives
-    and joins its neighbour.
-
-    Args:
-        n_graphs: G.
-        batch_size: graphs per batch, >= 2, before any is dropped.
-        seed: >= 0, of the order.
-        epoch: >= 0; each has its own permutation.
-        held_out: int64 ids of the graphs to leave out.
-
-    Returns:
-        CPU int64 index tensors of at least two graphs each.
-
-    Raises:
-        InputError: a size or seed out of range, or fewer than two graphs remain.
-
-    Example:
-        >>> batches = epoch_batches(5, 2, seed=0, epoch=1, held_out=torch.tensor([3]))
-        >>> sorted(torch.cat(batches).tolist())
-        [0, 1, 2, 4]
-    """
-    kept = torch.ones(n_graphs, dtype=torch.bool)
-    if held_out is not None:
-        kept[checked_ids(held_out, n_graphs, "held_out", least=0)] = False
-    chunks = epoch_chunks(n_graphs, batch_size, seed=seed, epoch=epoch, kept=kept[None])
-    return [chunk[kept[chunk]] for chunk in chunks]
-
-
-def epoch_chunks(
-    n_graphs: int, batch_size: int, *, seed: int, epoch: int, kept: Tensor | None = None
-) -> list[Tensor]:
-    """The batches of one epoch before held-out graphs are dropped, for several models at once.
-
-    Args:
-        n_graphs: G.
-        batch_size: as in :func:`epoch_batches`; so are seed and epoch.
-        seed: of the order.
-        epoch: of the order.
-        kept: bool [P, G], graphs that each model trains on; None if all do.
-
-    Returns:
-        CPU int64 index tensors.
-
-    Raises:
-        InputError: a size or seed out of range, a model with fewer than two graphs, or models
-            whose held-out graphs would join different batches.
-
-    Example:
-        >>> sum(len(chunk) for chunk in epoch_chunks(5, 2, seed=0, epoch=1))
-        5
-    """
-    for what, got, least in (("batch_size", batch_size, 2), ("seed", seed, 0), ("epoch", epoch, 0)):
-        if got < least:
-            raise InputError(f"{what}={got}; expected an integer >= {least}")
-    kept = torch.ones(1, n_graphs, dtype=torch.bool) if kept is None else kept
-    if (least := int(kept.sum(1).min())) < 2:
-        raise InputError(f"{least} of {n_graphs} graphs to train on; expected >= 2")
-    order = torch.randperm(n_graphs, generator=seeded(seed, epoch))
-    chunks = torch.split(order, batch_size)
-    left = torch.stack([part.sum(1) for part in torch.split(kept[:, order], batch_size, 1)], 1)
-    if int(left.min()) >= 2:
-        return list(chunks)
-    joined = {tuple(_joined(row)) for row in left.tolist()}
-    if len(joined) > 1:
-        raise InputError(
-            f"held-out graphs leave the models different batches in epoch {epoch}: train them in "
-            f"populations of their own"
-        )
-    return [torch.cat([chunks[i] for i in group]) for group in joined.pop()]
-
-
-def _joined(left: list[int]) -> list[tuple[int, ...]]:
-    """Neighbouring chunks, joined so that none is left with fewer than two graphs."""
-    groups: list[tuple[int, ...]] = []
-    for i, n in enumerate(left):
-        if groups and min(n, sum(left[j] for j in groups[-1])) < 2:
-            groups[-1] += (i,)
-        else:
-            groups.append((i,))
-    return groups

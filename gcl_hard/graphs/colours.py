@@ -176,7 +176,7 @@ class ColouredSet:
     def __init__(self, graphs: GraphSet, layers: int) -> None:
         self.graphs = graphs.to("cpu")
         self.layers = layers
-        colours = _refine(self.graphs, layers)
+        colours = refined(self.graphs, layers)
         self.n_colours = tuple(int(colour.max()) + 1 for colour in colours)
         nodes = [np.unique(colour, return_index=True)[1] for colour in colours]
         self.representatives = torch.from_numpy(nodes[0])
@@ -267,7 +267,7 @@ class ColouredSet:
         return found
 
 
-def _refine(graphs: GraphSet, layers: int) -> list[Integers]:
+def refined(graphs: GraphSet, layers: int) -> list[Integers]:
     """Colours of all nodes, 0 … n − 1, after each round.
 
     A colour's name says what it is, and colours are in the order of their names: those of some

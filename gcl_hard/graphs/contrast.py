@@ -82,7 +82,8 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     """Call an encoder and check what it returns.
 
     Args:
-        encoder: a :class:`GraphEncoder`.
+        encoder: a :class:`GraphEncoder`; one with an ``edge_dim`` is called with
+            ``edge_attr=graphs.edge_attr`` too.
         graphs: a batch.
         out_dim: d, the width that both outputs must have.
 
@@ -106,7 +107,9 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             "these graphs have no node features (x is None): make some, for example with "
             'GraphSet.from_graphs(graphs, features="degree-onehot")'
         )
-    out = encoder(x, graphs.edge_index, batch)
+    takes_edges = getattr(encoder, "edge_dim", None) is not None
+    edges = {"edge_attr": getattr(graphs, "edge_attr", None)} if takes_edges else {}
+    out = encoder(x, graphs.edge_index, batch, **edges)
     n_graphs = graphs.num_graphs
     expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
     if not (isinstance(out, tuple) and len(out) == 2 and all(isinstance(o, Tensor) for o in out)):

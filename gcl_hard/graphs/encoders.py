@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GINConv, global_add_pool, global_mean_pool
+from torch_geometric.nn import GINConv, GINEConv, global_add_pool, global_mean_pool
 
 from gcl_hard.errors import InputError, unknown
 
-Readout = Literal["sum", "mean"]
-READOUTS = {"sum": global_add_pool, "mean": global_mean_pool}
+Readout = Literal["sum", "mean", "both"]
+READOUTS = {
+    "sum": [global_add_pool],
+    "mean": [global_mean_pool],
+    "both": [global_add_pool, global_mean_pool],
+}
+JumpingKnowledge = Literal["cat", "last"]
 
 
 class GraphEncoder(Protocol):
@@ -43,23 +48,36 @@ class GIN(nn.Module):
     r"""Graph isomorphism network as InfoGraph uses it.
 
     .. math:: h_v^{(k)} = \operatorname{BN}\Big(\operatorname{ReLU}\Big(\operatorname{MLP}^{(k)}
-              \Big(h_v^{(k-1)} + \sum_{u \in N(v)} h_u^{(k-1)}\Big)\Big)\Big)
+              \Big(h_v^{(k-1)} + \sum_{u \in N(v)} m_{uv}\Big)\Big)\Big), \qquad
+              m_{uv} = h_u^{(k-1)}
 
     with MLP = Linear–ReLU–Linear. A node's embedding is all its layers concatenated, a graph's
-    the readout of every layer, concatenated.
+    the readout of every layer, concatenated. With edge features e (GINE) the message is
+    m_uv = ReLU(h_u + W e_uv + b). With a virtual node s, that is linked to all nodes of its graph,
+    s⁽¹⁾ = VN(Σ_v h_v⁽¹⁾) and s⁽ᵏ⁾ = VN(s⁽ᵏ⁻¹⁾ + Σ_v h_v⁽ᵏ⁾) are added to what layer k + 1 sees of
+    each node; VN = BN ∘ ReLU ∘ Linear.
 
     Args:
         in_dim: F, width of the node features.
         dim: width of each layer.
-        layers: number of layers K ≥ 1; embeddings are K · dim wide.
-        readout: ``"sum"`` or ``"mean"`` over the nodes of a graph.
+        layers: number of layers K ≥ 1.
+        readout: ``"sum"`` or ``"mean"`` over the nodes of a graph, or ``"both"``, one after the
+            other; node embeddings are then there twice, as the sum and the mean of one node.
+        jk: ``"cat"``: all layers; ``"last"``: the last one alone.
+        edge_dim: K, width of the edge features, None to leave them out.
+        virtual_node: whether there is one.
+
+    Attributes:
+        out_dim: width of embeddings: ``dim``, times K under ``"cat"``, times two of both readouts.
 
     Raises:
-        InputError: for a size below 1 or an unknown readout.
+        InputError: for a size below 1, an unknown readout or jk.
 
     Source:
         Xu, Hu, Leskovec, Jegelka (2019), *How Powerful are Graph Neural Networks?*; the order of
-        ReLU and BatchNorm as in sunfanyunn/InfoGraph, ``unsupervised/gin.py``.
+        ReLU and BatchNorm as in sunfanyunn/InfoGraph, ``unsupervised/gin.py``. Edges as in Hu et
+        al. (2020), *Strategies for Pre-training Graph Neural Networks*; the virtual node as in
+        Gilmer et al. (2017), *Neural Message Passing for Quantum Chemistry*.
 
     Example:
         >>> gin = GIN(in_dim=7, dim=32, layers=3)
@@ -70,41 +88,79 @@ class GIN(nn.Module):
     """
 
     def __init__(
-        self, in_dim: int, dim: int = 32, layers: int = 3, *, readout: Readout = "sum"
+        self,
+        in_dim: int,
+        dim: int = 32,
+        layers: int = 3,
+        *,
+        readout: Readout = "sum",
+        jk: JumpingKnowledge = "cat",
+        edge_dim: int | None = None,
+        virtual_node: bool = False,
     ) -> None:
         super().__init__()
         for name, size in (("in_dim", in_dim), ("dim", dim), ("layers", layers)):
             if size < 1:
                 raise InputError(f"{name} must be at least 1, got {size}")
+        if edge_dim is not None and edge_dim < 1:
+            raise InputError(f"edge_dim must be at least 1 or None, got {edge_dim}")
         if readout not in READOUTS:
             raise unknown("readout", readout, READOUTS)
-        widths = [in_dim] + [dim] * layers
+        if jk not in get_args(JumpingKnowledge):
+            raise unknown("jk", jk, get_args(JumpingKnowledge))
+        widths = [in_dim] + [dim] * (layers - 1)
+        mlps = [nn.Sequential(nn.Linear(w, dim), nn.ReLU(), nn.Linear(dim, dim)) for w in widths]
         self.convs = nn.ModuleList(
-            GINConv(nn.Sequential(nn.Linear(width, dim), nn.ReLU(), nn.Linear(dim, dim)))
-            for width in widths[:-1]
+            GINConv(mlp) if edge_dim is None else GINEConv(mlp, edge_dim=edge_dim) for mlp in mlps
         )
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(layers))
-        self.readout = readout
-        self.in_dim = in_dim
-        self.out_dim = dim * layers
+        self.virtual = nn.ModuleList(
+            nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.BatchNorm1d(dim))
+            for _ in range(layers - 1 if virtual_node else 0)
+        )
+        self.readout, self.jk = readout, jk
+        self.in_dim, self.edge_dim = in_dim, edge_dim
+        self.out_dim = dim * (layers if jk == "cat" else 1) * len(READOUTS[readout])
         xavier(self)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Embed a batch of graphs.
 
         Args:
             x: float [N, F], node features.
             edge_index: int64 [2, E], both directions of every edge.
             batch: int64 [N], graph of each node, ascending.
+            edge_attr: float [E, K]; not read without an ``edge_dim``.
 
         Returns:
-            Node embeddings float [N, K · dim] and graph embeddings float [G, K · dim].
+            Node embeddings float [N, d] and graph embeddings float [G, d], d = ``out_dim``.
+
+        Raises:
+            InputError: for features of another width, or edge features that are not there.
         """
         if x.shape[1] != self.in_dim:
             raise InputError(f"node features are {x.shape[1]} wide, this GIN takes {self.in_dim}")
-        layers = []
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            x = norm(torch.relu(conv(x, edge_index)))
+        edges: tuple[Tensor, ...] = ()
+        if self.edge_dim is not None:
+            expected = [edge_index.shape[1], self.edge_dim]
+            if edge_attr is None or list(edge_attr.shape) != expected:
+                got = "not there" if edge_attr is None else f"{list(edge_attr.shape)}"
+                raise InputError(f"edge features are {got}, this GIN takes {expected}")
+            edges = (edge_attr,)
+        layers: list[Tensor] = []
+        virtual: Tensor | None = None
+        for k, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            if k and len(self.virtual):
+                pooled = global_add_pool(layers[-1], batch)
+                virtual = self.virtual[k - 1](pooled if virtual is None else virtual + pooled)
+                x = x + virtual[batch]
+            x = norm(torch.relu(conv(x, edge_index, *edges)))
             layers.append(x)
-        nodes = torch.cat(layers, 1)
-        return nodes, READOUTS[self.readout](nodes, batch)
+        nodes = torch.cat(layers, 1) if self.jk == "cat" else x
+        pools = READOUTS[self.readout]
+        return (
+            torch.cat([nodes] * len(pools), 1),
+            torch.cat([pool(nodes, batch) for pool in pools], 1),
+        )

@@ -11,18 +11,13 @@ from torch.nn.functional import cross_entropy
 from gcl_hard.errors import InputError
 from gcl_hard.functional import counted
 from gcl_hard.functional.counted import Rule, counted_jsd
-from gcl_hard.graphs.batches import (
-    GraphBatch,
-    GraphSet,
-    checked_ids,
-    epoch_batches,
-    epoch_chunks,
-)
+from gcl_hard.graphs.batches import GraphBatch, GraphSet, checked_ids
 from gcl_hard.graphs.colours import ColouredBatch, ColouredSet
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.infograph import Head, InfoGraph
 from gcl_hard.graphs.members import Counts, add_rows, linear, relu_norm
+from gcl_hard.graphs.order import epoch_batches, epoch_chunks
 from gcl_hard.graphs.supervised import Supervised
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.sampling import NegativeSampler
@@ -42,8 +37,8 @@ class Population:
     """Models of one shape that share their batches, each with its own weights and loss.
 
     What they compute is what each would compute alone, up to rounding; on a CPU a member's bits do
-    not depend on what is trained beside it. Nodes that no message passing tells apart are one
-    (:class:`gcl_hard.graphs.colours.ColouredSet`).
+    not depend on what is trained beside it, where layers are a multiple of four wide. Nodes that no
+    message passing tells apart are one (:class:`gcl_hard.graphs.colours.ColouredSet`).
 
     Args:
         models: :class:`InfoGraph` under JSD, or :class:`Supervised`, with :class:`GIN` encoders
@@ -104,7 +99,7 @@ class Population:
     def _stack(self, graphs: GraphSet | ColouredSet) -> None:
         gin = self.models[0].encoder
         assert isinstance(gin, GIN)
-        self.norms = [_settings(norm) for norm in gin.norms]
+        self.norms = [norm_settings(norm) for norm in gin.norms]
         self.readout = gin.readout
         for model in self.models:
             assert isinstance(model.encoder, GIN)
@@ -267,16 +262,26 @@ def refusal(model: GraphModel) -> str | None:
     for part, ours in parts:
         if type(part) is not ours:
             return f"{_named(part)} has no member dimension"
-    assert isinstance(model.encoder, GIN)
-    for norm in model.encoder.norms:
+    gin = model.encoder
+    assert isinstance(gin, GIN)
+    if gin.edge_dim is not None or len(gin.virtual) or gin.readout == "both" or gin.jk == "last":
+        return "edge features, a virtual node, readout both and jk last have no colours"
+    why = gin_refusal(model, gin)
+    return _refused_loss(model.loss) if why is None and isinstance(model, InfoGraph) else why
+
+
+def gin_refusal(model: GraphModel, gin: GIN) -> str | None:
+    """Why a model's weights cannot be stacked with those of others, in words; None if they can."""
+    of_virtual = [gin.get_submodule(f"virtual.{k}.2") for k in range(len(gin.virtual))]
+    for norm in (*gin.norms, *of_virtual):
         usual = isinstance(norm, nn.BatchNorm1d) and norm.affine and norm.track_running_stats
         if not usual or norm.momentum is None:
             return f"{norm} has no member dimension"
-    if any(float(conv.eps) for conv in model.encoder.convs):  # type: ignore[arg-type]
+    if any(float(conv.eps) for conv in gin.convs):  # type: ignore[arg-type]
         return "a GINConv with an eps has no member dimension"
     if not all(parameter.requires_grad for parameter in model.parameters()):
         return "a model with frozen parameters has no member dimension"
-    return None if not isinstance(model, InfoGraph) else _refused_loss(model.loss)
+    return None
 
 
 def _refused_loss(loss: ContrastiveLoss) -> str | None:
@@ -325,7 +330,7 @@ def _cross_entropy(logits: Tensor, y: Tensor, kept: Tensor | None) -> Tensor:
     return torch.where(kept, each, 0.0).sum(1) / kept.sum(1)
 
 
-def _settings(norm: nn.Module) -> tuple[float, float]:
+def norm_settings(norm: nn.Module) -> tuple[float, float]:
     """ε and momentum of a normalisation."""
     assert isinstance(norm, nn.BatchNorm1d)
     assert norm.momentum is not None

@@ -13,6 +13,8 @@ from gcl_hard.tuning.space import Space
 
 FOLDERS = (Path(__file__).parent / "spaces", Path(__file__).parents[2] / "configs" / "search")
 """Of an installed package, and of a checkout."""
+RECIPE = "recipe"
+"""Lies beside them, and is for ``python -m gcl_hard.bench --search``."""
 
 
 def shipped() -> dict[str, Path]:
@@ -22,7 +24,7 @@ def shipped() -> dict[str, Path]:
         >>> sorted(shipped())
         ['beta', 'full', 'images', 'tau-schedule']
     """
-    return {path.stem: path for folder in reversed(FOLDERS) for path in folder.glob("*.yaml")}
+    return {name: path for name, path in _files().items() if name != RECIPE}
 
 
 def usual(cell: Cell) -> str:
@@ -43,17 +45,25 @@ def read(given: str) -> Space:
         >>> [dimension.name for dimension in read("beta").dimensions]
         ['beta', 'lr']
     """
-    known = shipped()
-    path = known.get(given, Path(given))
+    path = _files().get(given, Path(given))
     if not path.is_file():
         if path.suffix:
             raise InputError(f"no search space in {given}: there is no such file")
-        raise unknown("search space", given, sorted(known))
+        raise unknown("search space", given, sorted(shipped()))
     try:
         stated = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    if isinstance(stated, dict) and "levers" in stated:
+        raise InputError(
+            f"{path} is a search for a recipe, not a search space: give it to "
+            f"python -m gcl_hard.bench --search"
+        )
     try:
         return Space.of(stated if stated is not None else {})
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def _files() -> dict[str, Path]:
+    return {path.stem: path for folder in reversed(FOLDERS) for path in folder.glob("*.yaml")}

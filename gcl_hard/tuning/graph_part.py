@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.evaluation.nested import inner_folds
 from gcl_hard.experiments import machine, protocols
+from gcl_hard.experiments.floors import probe_of
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
@@ -167,7 +168,7 @@ class GraphPart:
                 embedded[run] = protocols.embeddings(model, graphs, run.cell, seed)
             except DivergenceError as error:
                 run.error = error
-        score = partial(accuracy_of, labels=self.labels, seed=seed, fold=fold)
+        score = partial(accuracy_of, graphs=self.graphs, seed=seed, fold=fold)
         with ThreadPoolExecutor(self._local.threads or self._local.cores) as pool:
             cells = [run.cell for run in embedded]
             return dict(zip(embedded, pool.map(score, embedded.values(), cells), strict=True))
@@ -208,8 +209,7 @@ class GraphOuter:
         if isinstance(result.trained, DivergenceError):
             raise result.trained
         z = protocols.embeddings(result.trained.model, graphs, encoder.cell, seed)
-        labels = graphs.y.cpu().numpy()
-        return accuracy_of(z, encoder.cell, labels=labels, seed=seed, fold=self._fold)
+        return accuracy_of(z, encoder.cell, graphs, seed=seed, fold=self._fold)
 
 
 class GraphPaper:
@@ -274,17 +274,11 @@ def encoder_of(
 
 
 def accuracy_of(
-    z: NDArray[np.float64],
-    cell: GraphCell,
-    *,
-    labels: NDArray[np.int64],
-    seed: int,
-    fold: Fold | None,
+    z: NDArray[np.float64], cell: GraphCell, graphs: GraphSet, *, seed: int, fold: Fold | None
 ) -> float:
     """Accuracy in percent of an SVM: on a fold's test part, or by the cell's cross-validation."""
+    labels = graphs.y.cpu().numpy()
+    how: Any = {"standardise": cell.standardise, "seed": seed, **probe_of(cell, graphs)}
     if fold is None:
-        scored = svm_cross_validation(
-            z, labels, seed=seed, n_folds=cell.folds, standardise=cell.standardise
-        )
-        return 100 * scored.accuracy
-    return 100 * svm_fold(z, labels, fold, standardise=cell.standardise, seed=seed).accuracy
+        return 100 * svm_cross_validation(z, labels, n_folds=cell.folds, **how).accuracy
+    return 100 * svm_fold(z, labels, fold, **how).accuracy

@@ -48,6 +48,13 @@ CHANGED: dict[str, tuple[dict[str, Any], Any]] = {
     "standardise": ({}, False),
     "folds": ({}, 5),
     "data_seed": ({}, 1),
+    "jk": ({}, "last"),
+    "edge_labels": ({}, True),
+    "virtual_node": ({}, True),
+    "encodings": ({}, ("degree",)),
+    "kernel": ({}, "rbf+wl"),
+    "c_grid": ({}, (0.5, 2.0)),
+    "train_share": ({"protocol": "inductive"}, 0.5),
 }
 """Every setting: under which others it applies, and a value that is not its default."""
 

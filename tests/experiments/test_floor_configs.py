@@ -17,16 +17,16 @@ from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.graphs import GraphSet
 from gcl_hard.methods import METHODS
 
-GIN = {"layers", "dim", "readout"}
+GIN = {"encodings", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node"}
 OPTIMISATION = {"epochs", "lr", "lr_schedule", "weight_decay"}
 READ: dict[str, set[str]] = {
     "majority": set(),
-    "graph-size": {"standardise"},
-    "label-histogram": {"features", "standardise"},
-    "wl": {"features"},
-    "wl-oa": {"features"},
-    "untrained": {"features", "standardise", *GIN},
-    "supervised": {"features", "batch_size", "data_seed", *GIN, *OPTIMISATION},
+    "graph-size": {"standardise", "c_grid", "train_share"},
+    "label-histogram": {"features", "standardise", "c_grid", "train_share"},
+    "wl": {"features", "c_grid", "train_share"},
+    "wl-oa": {"features", "c_grid", "train_share"},
+    "untrained": {"features", "standardise", "kernel", "c_grid", "train_share", *GIN},
+    "supervised": {"features", "batch_size", "data_seed", "train_share", *GIN, *OPTIMISATION},
 }
 """What each floor is made from, beside data set and folds."""
 
@@ -55,6 +55,13 @@ OTHER: dict[str, Any] = {
     "standardise": False,
     "folds": 5,
     "data_seed": 1,
+    "jk": "last",
+    "edge_labels": True,
+    "virtual_node": True,
+    "encodings": ("degree",),
+    "kernel": "rbf+wl",
+    "c_grid": (0.5, 2.0),
+    "train_share": 0.5,
 }
 """A value that is not the default, of every setting but method and protocol."""
 
@@ -89,13 +96,12 @@ def small_set() -> GraphSet:
 
 @pytest.mark.parametrize("name", READ)
 def test_running_a_floor_reads_what_is_said_here(name: str) -> None:
-    """So that the tests below stand on what happens; features are read where sets are loaded."""
-    if name.startswith("wl"):
-        pytest.importorskip("grakel")
+    """So that the tests below stand on what happens; columns are read where sets are loaded."""
     spy = Spy(floor(name, folds=2, epochs=1, layers=1, dim=4))
     run_seed(spy, small_set(), 0)  # type: ignore[arg-type]
     settings = {field.name for field in fields(GraphCell)}
-    assert spy.read & settings - {"method", "folds"} == READ[name] - {"features"}
+    always = {"method", "folds"} | ({"train_share"} if name == "majority" else set())  # it is 1
+    assert spy.read & settings - always == READ[name] - {"features", "encodings"}
 
 
 def test_the_tables_here_are_whole() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from types import SimpleNamespace
 
 import networkx as nx
@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from gcl_hard.errors import InputError, MissingExtraError
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation import kernel_cross_validation
-from gcl_hard.experiments.extras import NO_GRAKEL
-from gcl_hard.experiments.floors import graph_size, label_histogram, wl_kernel
+from gcl_hard.experiments.floors import graph_size, label_histogram
 from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs.wl import wl_kernel
 
 
 def labelled(edges: str, labels: str, y: int = 0) -> SimpleNamespace:
@@ -86,7 +86,6 @@ KINDS = pytest.mark.parametrize("optimal_assignment", [False, True], ids=["wl", 
 @KINDS
 @pytest.mark.parametrize("iterations", [1, 2, 5])
 def test_tiny_graphs_equal_slow_loops(iterations, optimal_assignment):
-    pytest.importorskip("grakel")
     ours = wl_kernel(tiny(), optimal_assignment=optimal_assignment, iterations=iterations)
     expected = slow_wl(tiny(), iterations, assignment=optimal_assignment)
     np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-10)
@@ -96,7 +95,6 @@ def test_tiny_graphs_equal_slow_loops(iterations, optimal_assignment):
 
 @KINDS
 def test_mutag_equals_slow_loops_and_rounds_are_counted_from_zero(mutag, optimal_assignment):
-    pytest.importorskip("grakel")
     graphs = subset(mutag, range(20))
     ours = wl_kernel(graphs, optimal_assignment=optimal_assignment)
     np.testing.assert_allclose(
@@ -108,7 +106,6 @@ def test_mutag_equals_slow_loops_and_rounds_are_counted_from_zero(mutag, optimal
 
 @KINDS
 def test_degrees_serve_as_labels(optimal_assignment):
-    pytest.importorskip("grakel")
     graphs = load("MUTAG", features="degree-onehot", download=False)
     few = subset(graphs, range(8))
     np.testing.assert_allclose(
@@ -121,7 +118,6 @@ def test_degrees_serve_as_labels(optimal_assignment):
 
 @KINDS
 def test_kernels_are_positive_semidefinite_symmetric_and_normalised(mutag, optimal_assignment):
-    pytest.importorskip("grakel")
     K = wl_kernel(mutag, optimal_assignment=optimal_assignment)
     assert K.shape == (188, 188)
     assert K.dtype == np.float64
@@ -132,7 +128,6 @@ def test_kernels_are_positive_semidefinite_symmetric_and_normalised(mutag, optim
 
 
 def test_the_order_of_graphs_only_permutes_the_kernel(mutag):
-    pytest.importorskip("grakel")
     few = subset(mutag, range(12))
     order = np.random.default_rng(0).permutation(12)
     moved = subset(few, order.tolist())
@@ -143,12 +138,32 @@ def test_the_order_of_graphs_only_permutes_the_kernel(mutag):
         )
 
 
-def test_without_grakel_the_error_says_what_to_type(monkeypatch):
-    monkeypatch.setitem(sys.modules, "grakel", None)
-    no_wheel = sys.version_info >= NO_GRAKEL
-    message = "no wheel for Python" if no_wheel else r"pip install 'gcl-hard\[kernels\]'"
-    with pytest.raises(MissingExtraError, match=message):
-        wl_kernel(tiny(), optimal_assignment=False)
+@KINDS
+def test_kernels_equal_grakels_bit_for_bit(mutag, optimal_assignment):
+    grakel = pytest.importorskip("grakel")
+    options = {"n_iter": 5, "normalize": True}
+    if optimal_assignment:
+        theirs = grakel.WeisfeilerLehmanOptimalAssignment(**options)
+    else:
+        theirs = grakel.WeisfeilerLehman(base_graph_kernel=grakel.VertexHistogram, **options)
+    labels = mutag.x.argmax(1).tolist()
+    given = []
+    for start, stop in pairwise(mutag.node_ptr.tolist()):
+        near = {v: {} for v in range(start, stop)}
+        for source, target in mutag.edge_index.T.tolist():
+            if start <= source < stop:
+                near[source][target] = 1.0
+        given.append((near, {v: labels[v] for v in near}))
+    ours = wl_kernel(mutag, optimal_assignment=optimal_assignment)
+    np.testing.assert_array_equal(ours, theirs.fit_transform(given))
+
+
+def test_structural_encodings_are_no_labels(mutag):
+    encoded = mutag.encoded(["random-walk", "wl"])
+    for kind in (False, True):
+        np.testing.assert_array_equal(
+            wl_kernel(encoded, optimal_assignment=kind), wl_kernel(mutag, optimal_assignment=kind)
+        )
 
 
 @pytest.mark.parametrize("iterations", [0, -1, 2.5, True])

@@ -84,10 +84,25 @@ def test_an_inner_encoder_sees_neither_test_fold_nor_hold_out(
     assert same == [False, True, False]
 
 
-@pytest.mark.parametrize("method", ["hscl", "wl", "majority", "untrained"])
-def test_an_inner_hold_out_needs_encoders_of_folds(method: str, mutag: GraphSet) -> None:
+def test_an_inner_hold_out_of_a_trained_method_needs_encoders_of_folds(mutag: GraphSet) -> None:
     with pytest.raises(InputError, match="an encoder for every fold"):
-        run_seed(small(method), mutag, 0, inner=True)
+        run_seed(small("hscl"), mutag, 0, inner=True)
+
+
+@pytest.mark.parametrize("method", ["wl-oa", "majority", "untrained", "graph-size"])
+def test_an_inner_seed_of_a_floor_sees_no_test_fold(method: str, mutag: GraphSet) -> None:
+    """Other labels on a test fold move neither what is chosen nor what is scored."""
+    folds = outer_folds(mutag.y.numpy(), seed=0, n_folds=N_FOLDS)
+    flipped = mutag.y.clone()
+    flipped[folds[0].test] = 1 - flipped[folds[0].test]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(protocols, "outer_folds", lambda *_, **__: folds)
+        clean, other = (
+            run_seed(small(method), graphs, 0, inner=True).folds[0]
+            for graphs in (mutag, replace(mutag, y=flipped))
+        )
+    assert clean == other
+    assert clean.n_test == pytest.approx(0.2 * len(folds[0].train), abs=1)
 
 
 # Supervised
@@ -179,7 +194,6 @@ def test_untrained_is_the_svm_on_what_training_starts_from(mutag: GraphSet) -> N
 def test_kernels_are_computed_once_for_all_seeds(
     method: str, mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("grakel")
     from gcl_hard.experiments import floors
 
     first = run_seed(small(method), mutag, 1)
@@ -191,8 +205,6 @@ def test_kernels_are_computed_once_for_all_seeds(
 @pytest.mark.parametrize("method", FLOORS)
 def test_floors_do_not_see_labels_of_their_test_fold(method: str, mutag: GraphSet) -> None:
     """Flipping the labels of a test fold turns its accuracy a into 1 - a, and changes no choice."""
-    if method.startswith("wl"):
-        pytest.importorskip("grakel")
     fold = outer_folds(mutag.y.numpy(), seed=1, n_folds=N_FOLDS)[0]
     flipped = mutag.y.clone()
     flipped[fold.test] = 1 - flipped[fold.test]

@@ -96,13 +96,17 @@ SETTINGS: dict[str, Any] = {
     "augmentations": ["drop-nodes", "random-walk"], "strength": 0.1, "detach_weights": True,
     "epochs": 9, "batch_size": 16, "lr": 0.5, "lr_schedule": "cosine", "weight_decay": 0.25,
     "layers": 2, "dim": 8, "readout": "mean", "features": "constant", "standardise": False,
-    "folds": 4, "data_seed": 11,
+    "folds": 4, "data_seed": 11, "jk": "last", "edge_labels": True, "virtual_node": True,
+    "encodings": ["cycles", "degree"], "kernel": "rbf+wl", "c_grid": [0.5, 2.0],
+    "train_share": 0.5,
 }  # fmt: skip
-ASKED = GraphCell(**{**SETTINGS, "augmentations": tuple(SETTINGS["augmentations"])})
+ASKED = GraphCell(**{k: tuple(v) if isinstance(v, list) else v for k, v in SETTINGS.items()})
 
 
 def as_flags(settings: dict[str, Any]) -> list[str]:
-    spelt = {k: ",".join(v) if isinstance(v, list) else str(v) for k, v in settings.items()}
+    spelt = {
+        k: ",".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in settings.items()
+    }
     return [f"--{name.replace('_', '-')}={value}" for name, value in spelt.items()]
 
 
@@ -174,13 +178,22 @@ def test_a_printed_config_means_the_same_command(
 
 
 def test_every_config_states_every_setting_and_can_be_run() -> None:
-    paths = sorted(CONFIGS.rglob("*.yaml"))
+    paths = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "best")
     assert paths, f"no config in {CONFIGS}"
     for path in paths:
         stated = set(yaml.safe_load(path.read_text(encoding="utf-8")))
         missing = {field.name for field in fields(GraphCell)} - stated
         assert not missing, f"{path.name} does not state {sorted(missing)}"
         assert parse_bench(["--config", str(path)]).cells
+
+
+def test_recipes_are_configs_too() -> None:
+    paths = sorted((CONFIGS / "best").glob("*.yaml"))
+    assert paths, f"no recipe in {CONFIGS / 'best'}"
+    for path in paths:
+        (cell,) = parse_bench(["--config", str(path)]).cells
+        for name, value in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+            assert getattr(cell, name) == (tuple(value) if isinstance(value, list) else value), name
 
 
 # Tables
@@ -252,8 +265,8 @@ def test_a_command_does_one_thing_in_one_process_unless_asked() -> None:
         (["--beta", ","], "--beta: .*at least one"),
         (["--standardise", "maybe"], "--standardise: .*maybe"),
         (["--jobs", "0"], "jobs must be at least 1, got 0"),
-        (["--table", "3"], "--table: expected 1 or 2, got 3"),
-        (["--table", "two"], "--table: expected 1 or 2, got two"),
+        (["--table", "3"], "--table: expected 1, 2 or recipe, got 3"),
+        (["--table", "two"], "--table: expected 1, 2 or recipe, got two"),
         (["--report", "page.html"], "NAME.md, got page.html"),
         (["--epochs", "10,x"], "--epochs: expected whole numbers, separated by commas, got 10,x"),
         (["--method", "ucl,majorty"], "unknown method 'majorty'; did you mean majority"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -315,19 +314,6 @@ def test_when_every_seed_diverges_nothing_is_written(tmp_path: Path) -> None:
     assert len(outcome.failures) == 2
     assert (outcome.results.finished, outcome.path) == ([], None)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_missing_extra_is_told_once_and_the_rest_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "grakel", None)
-    outcome = go(tmp_path, "--method=wl,ucl,wl-oa", "--seeds=2")
-    (failure,) = outcome.failures
-    assert "pip install" in failure or "no wheel" in failure
-    assert sorted(records(tmp_path)) == ["ucl_0", "ucl_1"]
-    assert [str(job) for job in outcome.results.open] == [
-        f"MUTAG {name} inductive, seed {seed}" for seed in (0, 1) for name in ("wl", "wl-oa")
-    ]  # fmt: skip
 
 
 def test_the_result_file_holds_what_was_chosen(tmp_path: Path) -> None:

@@ -66,13 +66,13 @@ def assert_same_partition(ours, theirs):
 
 
 def test_refinement_of_mutag_equals_nested_tuples(mutag):
-    for ours, theirs in zip(colours._refine(mutag, 4), slowly(mutag, 4), strict=True):
+    for ours, theirs in zip(colours.refined(mutag, 4), slowly(mutag, 4), strict=True):
         assert_same_partition(ours.tolist(), theirs)
         assert sorted(set(ours.tolist())) == list(range(ours.max() + 1))
 
 
 def test_refinement_of_odd_graphs(odd_ones):
-    levels = [level.tolist() for level in colours._refine(odd_ones, 3)]
+    levels = [level.tolist() for level in colours.refined(odd_ones, 3)]
     for ours, theirs in zip(levels, slowly(odd_ones, 3), strict=True):
         assert_same_partition(ours, theirs)
     # One round: how many zeros each node hears of, and what it is itself.
@@ -92,7 +92,7 @@ def test_colours_do_not_depend_on_the_order_of_edges_or_features(mutag):
         "other", mutag.x[:, columns], mutag.edge_index[:, order], mutag.y, mutag.node_ptr,
         mutag.edge_ptr, 2, "other",
     )  # fmt: skip
-    for one, two in zip(colours._refine(mutag, 3), colours._refine(other, 3), strict=True):
+    for one, two in zip(colours.refined(mutag, 3), colours.refined(other, 3), strict=True):
         assert_same_partition(one.tolist(), two.tolist())
 
 
@@ -295,13 +295,13 @@ def test_bytes_are_about_what_a_batch_holds(mutag):
 
 def test_a_set_is_refined_once_for_a_depth_and_forgotten_with_the_set(monkeypatch):
     refined = []
-    refine = colours._refine
+    refine = colours.refined
 
     def counted(graphs, layers):
         refined.append(layers)
         return refine(graphs, layers)
 
-    monkeypatch.setattr(colours, "_refine", counted)
+    monkeypatch.setattr(colours, "refined", counted)
     graphs = GraphSet.from_graphs(ODD_ONES)
     first = coloured(graphs, 2)
     assert coloured(graphs, 2) is first

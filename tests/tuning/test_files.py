@@ -45,7 +45,15 @@ def read(folder: Path, text: str) -> Any:
 
 
 def test_the_shipped_files_are_known_by_name() -> None:
-    assert sorted(files.shipped()) == sorted(SHIPPED) == sorted(p.stem for p in CONFIGS.iterdir())
+    there = {p.stem for p in CONFIGS.iterdir()}
+    assert sorted(files.shipped()) == sorted(SHIPPED)
+    assert there == {*SHIPPED, "recipe"}
+
+
+@pytest.mark.parametrize("given", ["recipe", str(CONFIGS / "recipe.yaml")])
+def test_a_search_for_a_recipe_is_no_space(given: str) -> None:
+    with pytest.raises(InputError, match="bench --search"):
+        files.read(given)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -122,7 +122,8 @@ def test_a_pruner_decides_what_a_step_is(pruner: str, folds: int, steps: str) ->
         (["--batch=5"], 5, 5),
         (["--batch=5", "--dataset=digits"], 5, 5),
         (["--dataset=digits"], 1, 1),  # images train one by one
-        (["--contrast=two-view"], 1, 1),
+        (["--contrast=two-view"], 8, 16),
+        (["--objective=infonce"], 1, 1),
     ],
 )
 def test_how_many_are_asked_for_at_once(arguments: list[str], on_cpu: int, on_cuda: int) -> None:

@@ -1,0 +1,156 @@
+"""The rows of the recipe table as numbers: accuracies, and paired differences between rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gcl_hard.evaluation.statistics import corrected_t_test, holm
+from gcl_hard.experiments.lines import LEVEL
+from gcl_hard.experiments.recipe.table import Entry, Part, entries
+from gcl_hard.experiments.results import CellResult, Results
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row less another on a data set, on the folds of the seeds that both have.
+
+    Attributes:
+        mean: points.
+        low: lower end of its 95 % interval (corrected resampled t).
+        high: upper end.
+        p: of the same test, Holm-corrected over the question that it belongs to.
+        seeds: that both rows have.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    seeds: int
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected p is below 5 %."""
+        return self.p < LEVEL
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A row less another, data set by data set.
+
+    Attributes:
+        ours: the first row.
+        theirs: the second.
+        on: differences by data set, where a seed is finished for both.
+    """
+
+    ours: Entry
+    theirs: Entry
+    on: dict[str, Difference]
+
+    @property
+    def mean(self) -> float:
+        """Points, each data set weighing the same."""
+        return sum(one.mean for one in self.on.values()) / len(self.on)
+
+
+Asked = tuple[tuple[Part, str], tuple[Part, str]]
+
+QUESTIONS: dict[str, tuple[Asked, ...]] = {
+    "contrast": tuple((("ours", m), ("ours", "untrained")) for m in ("ucl", "hucl", "scl", "hscl")),
+    "hard": ((("ours", "hucl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "scl"))),
+    "labels": ((("ours", "scl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "hucl"))),
+    "recipe": tuple((("ours", m), ("paper", m)) for m in ("ucl", "hucl", "scl", "hscl")),
+    "kernels": ((("ours", "hucl"), ("floors", "wl-oa")), (("ours", "hscl"), ("floors", "wl-oa"))),
+    "supervised": ((("ours", "hscl"), ("ours", "supervised")),),
+}
+"""Pairs of rows under ``inductive`` that answer a question; Holm's correction is over each."""
+
+
+class Compared:
+    """Rows of a command's results, and how they differ.
+
+    Args:
+        results: of ``--table recipe``.
+        quick: whether they are a quick look.
+    """
+
+    def __init__(self, results: Results, *, quick: bool) -> None:
+        self.results = results
+        self.quick = quick
+        self.datasets = list(dict.fromkeys(cell.dataset for cell in results.cells))
+        methods = list(dict.fromkeys(cell.method for cell in results.cells))
+        protocols = list(
+            dict.fromkeys(c.protocol for c in results.cells if not c.is_floor) or ["inductive"]
+        )
+        self.protocols = protocols
+        asked = set(results.cells)  # floors do not tell which protocols were
+        self.entries = [
+            row
+            for row in entries(self.datasets, methods, protocols, quick=quick)
+            if asked.issuperset(row.cells.values())
+        ]
+
+    def row(self, part: Part, name: str, protocol: str = "inductive") -> Entry | None:
+        """A row by its part, name and protocol."""
+        for one in self.entries:
+            if (one.part, one.name, one.protocol) == (part, name, protocol):
+                return one
+        return None
+
+    def rows(self, *parts: Part) -> list[Entry]:
+        """All rows of some parts."""
+        return [one for one in self.entries if one.part in parts]
+
+    def result(self, row: Entry, dataset: str) -> CellResult | None:
+        """What a row has on a data set; None if nothing is finished."""
+        cell = row.cells.get(dataset)
+        return None if cell is None else self.results.result(cell)
+
+    def pair(self, ours: Entry | None, theirs: Entry | None) -> Pair | None:
+        """The difference of two rows, p not corrected; None where no data set has both."""
+        if ours is None or theirs is None:
+            return None
+        found = {}
+        for dataset in self.datasets:
+            one = self._difference(self.result(ours, dataset), self.result(theirs, dataset))
+            if one is not None:
+                found[dataset] = one
+        return Pair(ours, theirs, found) if found else None
+
+    @cached_property
+    def answers(self) -> dict[str, list[Pair]]:
+        """By question, its pairs, p corrected over all of them and all data sets."""
+        return {
+            question: self.corrected([
+                pair
+                for ours, theirs in asked
+                if (pair := self.pair(self.row(*ours), self.row(*theirs))) is not None
+            ])
+            for question, asked in QUESTIONS.items()
+        }  # fmt: skip
+
+    @staticmethod
+    def corrected(pairs: Sequence[Pair]) -> list[Pair]:
+        """Pairs with Holm's correction over all their differences."""
+        p = iter(holm([one.p for pair in pairs for one in pair.on.values()]))
+        return [
+            replace(
+                pair,
+                on={d: replace(one, p=float(next(p) or 0.0)) for d, one in pair.on.items()},
+            )
+            for pair in pairs
+        ]  # fmt: skip
+
+    @staticmethod
+    def _difference(ours: CellResult | None, theirs: CellResult | None) -> Difference | None:
+        if ours is None or theirs is None:
+            return None
+        seeds = [seed for seed in ours.scores.seeds if seed in theirs.scores.seeds]
+        if not seeds:
+            return None
+        a, b = ours.scores.of(seeds), theirs.scores.of(seeds)
+        t = corrected_t_test(a.flat, b.flat, test_share=a.test_share)
+        return Difference(t.difference, t.low, t.high, t.p, len(seeds))

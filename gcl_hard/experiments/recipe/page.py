@@ -1,0 +1,180 @@
+"""What a search for a recipe found, as a page and in short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.recipe.gains import Gain
+from gcl_hard.experiments.recipe.levers import Settings, said
+from gcl_hard.experiments.recipe.search import Chosen, Tried
+from gcl_hard.experiments.reporting.markdown import markdown_table
+
+
+def in_short(chosen: Chosen) -> str:
+    """What was chosen, for a terminal."""
+    told = [f"recipe for all sets: {_recipe(chosen.best)}"]
+    if chosen.joined:
+        told[0] += f" ({points(chosen.joined[-1].gain)} points of inner score over the start)"
+    told += [
+        f"recipe for {name}: {_recipe(one.settings)} ({points(one.gains[name])} points over the "
+        f"recipe for all sets)"
+        for name, one in chosen.own.items()
+    ] or ["no set has a recipe of its own"]
+    return "\n".join(told)
+
+
+def points(gain: Gain) -> str:
+    """A gain with its interval.
+
+    Example:
+        >>> points(Gain(1.25, -0.5, 3.0))
+        '+1.2 [-0.5, +3.0]'
+    """
+    return f"{_signed(gain.mean)} [{_signed(gain.low)}, {_signed(gain.high)}]"
+
+
+def write(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
+    """Write the page.
+
+    Args:
+        chosen: by a search.
+        path: of the page, NAME.md.
+        command: that made it.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InputError: if the place cannot be written to.
+    """
+    try:
+        path.write_text(page(chosen, command), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    return [path]
+
+
+def page(chosen: Chosen, command: str) -> str:
+    """The page; every sentence about the numbers is made from them.
+
+    Args:
+        chosen: by a search.
+        command: that made it.
+    """
+    search, floors = chosen.search, _floors(chosen)
+    heads = [*search.datasets, "all sets", *floors]
+    parts = [
+        "# The search for a recipe",
+        f"Which settings raise accuracies, by inner scores alone: a fifth of every training fold "
+        f"({search.folds} folds a seed, protocol `inductive`) is held out, encoders and SVMs are "
+        f"trained on the rest of it and scored on that fifth, for seeds {_listed(search.seeds)}. "
+        f"No test fold is scored here; [results](results.md) are of test folds and other seeds.",
+        f"```bash\n{command}\n```",
+        "## What was chosen",
+        _chosen(chosen),
+        "## Every lever by itself",
+        f"The start is {said(search.start)}. Every row changes what it names and nothing else.",
+        f"Numbers are points of inner score over the start on the same hold-outs, mean of "
+        f"{_listed(search.deciding)}, with 95 % intervals. They allow for overlapping training "
+        f"parts; those over all sets take the sets as independent. Of twenty settings that do "
+        f"nothing, about one has an interval without 0 by chance.",
+        "*helping*: the best of its lever, and its mean over all sets is above some 1.2 standard "
+        "errors."
+        + _about(floors),
+        markdown_table(["lever", "setting", *heads], _levers(chosen), texts=2),
+        "## Joined",
+        _joined(chosen),
+        *(
+            [markdown_table(["settings", *heads], _rows(chosen.joined, chosen), texts=1)]
+            if chosen.joined else []
+        ),
+        "## Inner scores",
+        "Percent, means over seeds and hold-outs. *chosen* is a set's own recipe where it has one, "
+        "else the one for all.",
+        markdown_table(["", "recipe", *search.datasets], _scores(chosen), texts=2),
+    ]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def _chosen(chosen: Chosen) -> str:
+    lines = [line[0].upper() + line[1:] for line in in_short(chosen).splitlines()]
+    above = [one for one in chosen.alternatives if one.gain.low > 0]
+    below = [one for one in chosen.alternatives if one.gain.high < 0]
+    lines += [
+        f"Better than the start by itself, interval over all sets above 0: {_gains(above)}",
+        f"Worse by itself, interval over all sets below 0: {_gains(below)}",
+    ]
+    return "\n".join(f"- {line}." for line in lines)
+
+
+def _joined(chosen: Chosen) -> str:
+    if not chosen.joined:
+        return "Nothing helped, so nothing was joined."
+    left_out = (
+        f" Left out, because that did not raise the gain or cannot be set beside the others: "
+        f"{_gains(chosen.left_out)}."
+        if chosen.left_out
+        else ""
+    )
+    return (
+        "What helps, joined one after the other, best first, where that raised the gain over all "
+        f"sets.{left_out} A gain that something was chosen by is too high on average."
+    )
+
+
+def _about(floors: list[str]) -> str:
+    if not floors:
+        return ""
+    return f" Last come the gains over all sets of {_listed(floors)}: they do not decide."
+
+
+def _levers(chosen: Chosen) -> list[list[str]]:
+    rows, before = [], ""
+    for one, row in zip(chosen.alternatives, _rows(chosen.alternatives, chosen), strict=True):
+        mark = " *helping*" if one in chosen.helping else ""
+        rows.append(["" if one.lever == before else one.lever, f"{row[0]}{mark}", *row[1:]])
+        before = one.lever
+    return rows
+
+
+def _rows(several: Iterable[Tried], chosen: Chosen) -> list[list[str]]:
+    return [
+        [
+            said(one.settings),
+            *(points(one.gains[d]) for d in chosen.search.datasets),
+            points(one.gain),
+            *(_signed(one.by_method[m]) for m in _floors(chosen)),
+        ]
+        for one in several
+    ]
+
+
+def _scores(chosen: Chosen) -> list[list[str]]:
+    rows = []
+    for method in chosen.search.methods:
+        for name, scores in (("start", chosen.scores), ("chosen", chosen.final)):
+            means = [f"{scores[d, method]:.1f}" for d in chosen.search.datasets]
+            rows.append([method, name, *means])
+    return rows
+
+
+def _floors(chosen: Chosen) -> list[str]:
+    return [m for m in chosen.search.methods if m not in chosen.search.deciding]
+
+
+def _recipe(settings: Settings) -> str:
+    return f"the start with {said(settings)}" if settings else "the start"
+
+
+def _gains(several: Iterable[Tried]) -> str:
+    return "; ".join(f"{said(one.settings)} ({points(one.gain)})" for one in several) or "none"
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 1) + 0.0:+.1f}"  # no -0.0
+
+
+def _listed(several: Iterable[object]) -> str:
+    return ", ".join(map(str, several))

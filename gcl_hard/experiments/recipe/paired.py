@@ -1,0 +1,93 @@
+"""The results page: paired differences, and levers."""
+
+from __future__ import annotations
+
+from gcl_hard.experiments.recipe.accuracies import NOTHING, OPEN, PAPERS
+from gcl_hard.experiments.recipe.compared import Compared, Difference, Pair
+from gcl_hard.experiments.recipe.table import ABLATED, LEVERS
+from gcl_hard.experiments.reporting.markdown import NBSP, markdown_table
+from gcl_hard.experiments.reporting.words import points
+
+TITLES = {
+    "contrast": "trained over untrained",
+    "hard": "hard negatives over plain ones",
+    "labels": "label-aware over label-free",
+    "recipe": "our recipe over the paper's",
+    "kernels": "our recipe over a kernel",
+    "supervised": "our recipe over end-to-end training",
+}
+
+
+def differences(compared: Compared) -> list[str]:
+    """Pairs of rows by question; nothing without a finished one."""
+    table = _differences(compared)
+    if not table:
+        return []
+    return [
+        "## Paired differences",
+        "Protocol `inductive`: points by which the first row is above the second on the same "
+        "folds, with 95 % intervals. **Bold: significant.** Rows are of our recipe where they do "
+        "not say otherwise.",
+        table,
+    ]
+
+
+def _differences(compared: Compared) -> str:
+    body, before = [], ""
+    whose = {"paper": f", {PAPERS}", "floors": "", "ours": ""}
+    for question, pairs in compared.answers.items():
+        for pair in pairs:
+            name = f"{pair.ours.name} − {pair.theirs.name}{whose[pair.theirs.part]}"
+            title = "" if question == before else TITLES[question]
+            body.append([title, name, *_points(compared, pair)])
+            before = question
+    return markdown_table(["question", "rows", *compared.datasets], body, texts=2) if body else ""
+
+
+def levers(compared: Compared) -> list[str]:
+    """Each lever off and on; nothing without a finished one."""
+    table = _levers(compared)
+    if not table:
+        return []
+    listed = "; ".join(f"*{name}*: {', '.join(names)}" for name, names in LEVERS.items())
+    unchanged = f" {NOTHING}: the lever changes nothing there."
+    is_there = f"| {NOTHING} |" in table
+    return [
+        "## Each lever off, each lever on",
+        f"A lever is a part of the recipe. *Off*: ours with that part as in the paper's recipe, "
+        f"less ours. *On*: the paper's with that part as in ours, less the paper's. So a lever "
+        f"that helps is below 0 off, and above 0 on. Points of {ABLATED} under protocol "
+        f"`inductive`, with 95 % intervals; bold: significant." + unchanged * is_there,
+        table,
+        f"Settings of each lever: {listed.replace('_', ' ')}.",
+    ]
+
+
+def _levers(compared: Compared) -> str:
+    beside = {"off": compared.row("ours", ABLATED), "on": compared.row("paper", ABLATED)}
+    pairs = [
+        pair
+        for row in compared.rows("off", "on")
+        if (pair := compared.pair(row, beside[row.part])) is not None
+    ]
+    body, before = [], ""
+    for pair in compared.corrected(pairs):
+        name = pair.ours.name
+        body.append(["" if name == before else name, pair.ours.part, *_points(compared, pair)])
+        before = name
+    return markdown_table(["lever", "", *compared.datasets], body, texts=2) if body else ""
+
+
+def _points(compared: Compared, pair: Pair) -> list[str]:
+    return [_difference(compared, pair, dataset) for dataset in compared.datasets]
+
+
+def _difference(compared: Compared, pair: Pair, dataset: str) -> str:
+    one: Difference | None = pair.on.get(dataset)
+    if one is None:
+        both = dataset in pair.ours.cells and dataset in pair.theirs.cells
+        return OPEN if both else NOTHING
+    text = f"{points(one.mean)} [{points(one.low)},{NBSP}{points(one.high)}]"
+    n = len(compared.results.seeds)
+    text += "" if one.seeds == n else f" ({one.seeds} of {n} seeds)"
+    return f"**{text}**" if one.significant else text

@@ -1,0 +1,155 @@
+"""What ``--table recipe`` compares: floors, the paper's recipe and ours, levers, fewer graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
+from gcl_hard.experiments.recipe.files import best
+from gcl_hard.experiments.table import QUICK
+from gcl_hard.graphs.datasets import MANIFEST
+
+Part = Literal["floors", "paper", "ours", "off", "on", "fewer"]
+
+LEVERS: dict[str, tuple[str, ...]] = {
+    "two views": ("contrast", "objective", "temperature", "augmentations", "strength"),
+    "optimiser": ("lr", "lr_schedule", "epochs", "batch_size", "weight_decay"),
+    "encoder": ("layers", "dim", "readout", "jk", "edge_labels", "virtual_node"),
+    "encodings": ("features", "encodings"),
+    "SVM": ("standardise", "kernel", "c_grid"),
+    "weights": ("beta", "beta_changes", "detach_weights"),
+}
+"""Settings that move together when a part of our recipe is taken away, or added to the paper's."""
+ABLATED = "hscl"
+SHARES = (0.1, 0.25, 0.5)
+"""Of a training fold's graphs, in learning curves; the whole is the table itself."""
+CURVES = ("wl-oa", "supervised", "untrained", "hucl", "hscl")
+FIRST = ("ucl", "hucl", "scl", "hscl")
+"""The paper's methods: they are run before all others."""
+SCORED_ALIKE = ("untrained", "supervised")
+"""Floors that a recipe's encoder and SVM are given to."""
+
+
+Own = Callable[[str], Mapping[str, Any] | None]
+"""The settings of a row on a data set; None where it has no cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A row of the table.
+
+    Attributes:
+        part: of the table.
+        name: of the row within it: a method, a lever, a method and a share.
+        method: of the cells.
+        protocol: under which it stands.
+        cells: by data set.
+    """
+
+    part: Part
+    name: str
+    method: str
+    protocol: str
+    cells: Mapping[str, GraphCell]
+
+
+def papers(*, quick: bool) -> dict[str, Any]:
+    """The paper's recipe, which is the default of every setting; few epochs for a quick look."""
+    return {"epochs": QUICK["graphs"]["epochs"][0]} if quick else {}
+
+
+def ours(dataset: str, *, quick: bool) -> dict[str, Any]:
+    """Our recipe for a data set; few epochs for a quick look."""
+    return best(dataset) | papers(quick=quick)
+
+
+def entries(
+    datasets: Sequence[str], methods: Sequence[str], protocols: Sequence[str], *, quick: bool
+) -> list[Entry]:
+    """The rows of the table, in the order to run them.
+
+    Args:
+        datasets: canonical names.
+        methods: trained ones and floors, canonical.
+        protocols: of the trained ones; levers and learning curves are ``inductive``.
+        quick: whether encoders are trained for few epochs, for a look.
+
+    Returns:
+        The rows; a lever that does not differ from the paper's recipe on a set has no cell there.
+    """
+    paper = papers(quick=quick)
+    recipes = {name: ours(name, quick=quick) for name in datasets}
+
+    def row(
+        part: Part, name: str, method: str, settings: Own,
+        protocol: Any = "inductive",
+    ) -> Entry:  # fmt: skip
+        given = {dataset: settings(dataset) for dataset in datasets}
+        cells = {
+            dataset: GraphCell(dataset=dataset, method=method, protocol=protocol, **own)
+            for dataset, own in given.items()
+            if own is not None
+        }
+        return Entry(part, name, method, protocol, cells)
+
+    trained = sorted((m for m in methods if m not in FLOORS), key=lambda m: m not in FIRST)
+    floors = [m for m in methods if m in FLOORS]
+    rows = [row("floors", m, m, lambda _: paper) for m in floors]
+    rows += [row("ours", m, m, lambda name: recipes[name]) for m in floors if m in SCORED_ALIKE]
+    both: tuple[tuple[Part, Own], ...] = (("ours", recipes.__getitem__), ("paper", lambda _: paper))
+    rows += [
+        row(part, m, m, settings, protocol)
+        for part, settings in both
+        for protocol in protocols
+        for m in trained
+    ]
+    if "inductive" not in protocols:
+        return rows
+    if ABLATED in trained:
+        parts: tuple[Part, Part] = ("off", "on")
+        rows += [
+            row(part, lever, ABLATED, _Lever(recipes, paper, names, off=part == "off"))
+            for lever, names in LEVERS.items()
+            for part in parts
+        ]
+    rows += [
+        row("fewer", f"{share:g}", m, _Fewer({} if m == "wl-oa" else recipes, share))
+        for share in SHARES
+        for m in CURVES
+        if m in methods
+    ]
+    return [one for one in rows if one.cells]
+
+
+@dataclass(frozen=True, eq=False)
+class _Lever:
+    """Settings with one lever of ours taken away, or alone added to the paper's."""
+
+    recipes: Mapping[str, Mapping[str, Any]]
+    paper: Mapping[str, Any]
+    names: tuple[str, ...]
+    off: bool
+
+    def __call__(self, dataset: str) -> Mapping[str, Any] | None:
+        own = GraphCell(dataset=dataset, method=ABLATED, **self.recipes[dataset])
+        papers_own = GraphCell(dataset=dataset, method=ABLATED, **self.paper)
+        base, other = (own, papers_own) if self.off else (papers_own, own)
+        sizes = MANIFEST.get(dataset)
+        bare = sizes is not None and not sizes.edge_labels  # GINE has nothing to read there
+        names = [name for name in self.names if not (bare and name == "edge_labels")]
+        changed = {name: getattr(other, name) for name in names}
+        if all(getattr(base, name) == value for name, value in changed.items()):
+            return None
+        moved = asdict(replace(base, **changed))
+        return {k: v for k, v in moved.items() if k not in ("dataset", "method", "protocol")}
+
+
+@dataclass(frozen=True, eq=False)
+class _Fewer:
+    recipes: Mapping[str, Mapping[str, Any]]
+    share: float
+
+    def __call__(self, dataset: str) -> Mapping[str, Any]:
+        return {**self.recipes.get(dataset, {}), "train_share": self.share}

@@ -1,0 +1,342 @@
+"""Differences of rows, against the corrected t-test and Holm's correction worked out by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.recipe import files
+from gcl_hard.experiments.recipe.answers import answers
+from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference
+from gcl_hard.experiments.recipe.table import FIRST, Entry
+from tests.experiments.recipe.made_up_table import (
+    METHODS,
+    PROTOCOLS,
+    RECIPE,
+    SEEDS,
+    SETS,
+    compared,
+    of,
+    put,
+)
+
+FOLDS = 10
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "FOLDERS", (tmp_path,))
+    put(tmp_path, "all", RECIPE)
+
+
+def row(found: Compared, part: Any, name: str, protocol: str = "inductive") -> Entry:
+    one = found.row(part, name, protocol)
+    assert one is not None
+    return one
+
+
+def accuracies(found: Compared, one: Entry, dataset: str, seed: int) -> list[float]:
+    return found.results.records[Job(one.cells[dataset], seed)].fold_accuracies
+
+
+def by_hand(
+    found: Compared, a: Entry, b: Entry, dataset: str, seeds: tuple[int, ...]
+) -> tuple[float, float, float, float]:
+    """Mean, ends of the interval and p of the corrected resampled t-test."""
+    d = np.concatenate([
+        np.subtract(accuracies(found, a, dataset, s), accuracies(found, b, dataset, s))
+        for s in seeds
+    ])  # fmt: skip
+    assert d.size == FOLDS * len(seeds)
+    error = np.sqrt((1 / d.size + 1 / (FOLDS - 1)) * d.var(ddof=1))
+    half = student.ppf(0.975, d.size - 1) * error
+    p = 2 * student.sf(abs(d.mean()) / error, d.size - 1)
+    return d.mean(), d.mean() - half, d.mean() + half, p
+
+
+def step_down(p: list[float]) -> list[float]:
+    """Holm: the k-th smallest of m is multiplied by m - k + 1, and none is below one before."""
+    corrected: dict[int, float] = {}
+    least = 0.0
+    for k, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        least = min(1.0, max(least, p[index] * (len(p) - k)))
+        corrected[index] = least
+    return [corrected[index] for index in range(len(p))]
+
+
+def close(one: Difference, expected: tuple[float, float, float, float]) -> bool:
+    return bool(np.allclose((one.mean, one.low, one.high, one.p), expected, rtol=1e-9))
+
+
+# Pairs
+
+
+def test_a_difference_is_the_corrected_t_test_of_paired_folds() -> None:
+    found = compared(lambda r, d: 1.5 * of(r, "ours", "hucl") + (d == "MUTAG"))
+    a, b = row(found, "ours", "hucl"), row(found, "ours", "ucl")
+    pair = found.pair(a, b)
+    assert pair is not None
+    assert (pair.ours, pair.theirs, [*pair.on]) == (a, b, [*SETS])
+    for dataset, one in pair.on.items():
+        assert close(one, by_hand(found, a, b, dataset, SEEDS))
+        assert one.seeds == 2
+    assert pair.mean == pytest.approx(np.mean([one.mean for one in pair.on.values()]))
+    turned = found.pair(b, a)
+    assert turned is not None
+    assert turned.mean == pytest.approx(-pair.mean)
+
+
+def test_only_seeds_that_both_rows_have_are_compared() -> None:
+    seeds = (100, 101, 102)
+    lacking = {("hucl", 100), ("ucl", 102)}
+    found = compared(seeds=seeds, finished=lambda r, d, s: (r.method, s) not in lacking)
+    a, b = row(found, "ours", "hucl"), row(found, "ours", "ucl")
+    pair = found.pair(a, b)
+    assert pair is not None
+    for dataset, one in pair.on.items():
+        assert one.seeds == 1
+        assert close(one, by_hand(found, a, b, dataset, (101,)))
+
+
+def test_where_no_seed_is_shared_there_is_no_difference() -> None:
+    done = {("hucl", "MUTAG", 100), ("ucl", "MUTAG", 101), ("hucl", "PTC_MR", 101),
+            ("ucl", "PTC_MR", 101), ("scl", "MUTAG", 100)}  # fmt: skip
+    found = compared(finished=lambda r, d, s: (r.method, d, s) in done)
+    hucl, ucl, scl = (row(found, "ours", m) for m in ("hucl", "ucl", "scl"))
+    pair = found.pair(hucl, ucl)
+    assert pair is not None
+    assert [*pair.on] == ["PTC_MR"]
+    assert found.pair(scl, ucl) is None
+    assert found.pair(None, ucl) is None
+    assert found.pair(ucl, None) is None
+
+
+def test_significant_is_below_five_percent() -> None:
+    assert Difference(1.0, 0.0, 2.0, 0.0499, 2).significant
+    assert not Difference(1.0, 0.0, 2.0, 0.05, 2).significant
+
+
+# Questions
+
+
+def test_questions_are_asked_of_the_papers_methods_under_our_recipe() -> None:
+    asked = {
+        name: {(a[1], b) for a, b in pairs if a[0] == "ours"} for name, pairs in QUESTIONS.items()
+    }
+    assert asked == {
+        "contrast": {(m, ("ours", "untrained")) for m in FIRST},
+        "hard": {("hucl", ("ours", "ucl")), ("hscl", ("ours", "scl"))},
+        "labels": {("scl", ("ours", "ucl")), ("hscl", ("ours", "hucl"))},
+        "recipe": {(m, ("paper", m)) for m in FIRST},
+        "kernels": {("hucl", ("floors", "wl-oa")), ("hscl", ("floors", "wl-oa"))},
+        "supervised": {("hscl", ("ours", "supervised"))},
+    }
+
+
+def test_answers_are_of_inductive_and_p_is_corrected_over_the_whole_question() -> None:
+    found = compared(lambda r, d: 0.6 * (r.part == "ours") + 0.3 * of(r, "ours", "hucl"))
+    assert [*found.answers] == [*QUESTIONS]
+    moved = 0
+    for question, asked in QUESTIONS.items():
+        pairs = [(row(found, *a), row(found, *b)) for a, b in asked]
+        whole = [by_hand(found, a, b, d, SEEDS) for a, b in pairs for d in SETS]
+        corrected = iter(step_down([p for *_, p in whole]))
+        for (a, b), pair in zip(pairs, found.answers[question], strict=True):
+            assert (pair.ours, pair.theirs) == (a, b)
+            assert a.protocol == b.protocol == "inductive"
+            for dataset in SETS:
+                *numbers, raw = by_hand(found, a, b, dataset, SEEDS)
+                expected = next(corrected)
+                moved += expected > raw
+                assert close(pair.on[dataset], (*numbers, expected))  # type: ignore[arg-type]
+    assert moved > 10
+
+
+def test_holm_counts_what_is_finished_alone() -> None:
+    found = compared(
+        lambda r, d: 0.8 * of(r, "ours", "hucl", "hscl"),
+        finished=lambda r, d, s: r.method != "scl" and (r.method, d) != ("hucl", "PTC_MR"),
+    )
+    (pair,) = found.answers["hard"]
+    assert [*pair.on] == ["MUTAG"]
+    expected = by_hand(found, row(found, "ours", "hucl"), row(found, "ours", "ucl"), "MUTAG", SEEDS)
+    assert close(pair.on["MUTAG"], expected)
+    assert [len(pair.on) for pair in found.answers["contrast"]] == [2, 1, 2]
+
+
+def test_correction_keeps_order_and_all_but_p() -> None:
+    found = compared(lambda r, d: 0.7 * of(r, "ours", "hscl"))
+    pairs = [p for m in FIRST if (p := found.pair(row(found, "ours", m), row(found, "paper", m)))]
+    corrected = found.corrected(pairs)
+    raw = [one for pair in pairs for one in pair.on.values()]
+    new = [one for pair in corrected for one in pair.on.values()]
+    assert [one.p for one in new] == pytest.approx(step_down([one.p for one in raw]))
+    for a, b in zip(raw, new, strict=True):
+        assert (a.mean, a.low, a.high, a.seeds) == (b.mean, b.low, b.high, b.seeds)
+    by_p = sorted(zip((one.p for one in raw), (one.p for one in new), strict=True))
+    assert all(a[1] <= b[1] for a, b in pairwise(by_p))
+    assert found.corrected([]) == []
+
+
+# Rows
+
+
+def test_a_row_is_found_by_its_part_name_and_protocol() -> None:
+    found = compared()
+    assert found.datasets == [*SETS]
+    assert found.protocols == [*PROTOCOLS]
+    for one in found.entries:
+        if one.part != "fewer":
+            assert found.row(one.part, one.name, one.protocol) is one
+    assert row(found, "ours", "hscl", "paper").protocol == "paper"
+    assert found.row("ours", "wl-oa") is None
+    assert found.row("floors", "untrained", "paper") is None
+    assert {one.part for one in found.rows("off", "fewer")} == {"off", "fewer"}
+
+
+def test_all_cells_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
+    for asked in (
+        {}, {"protocols": ("paper",)}, {"methods": ("hscl",)}, {"methods": ("wl-oa", "untrained")},
+        {"methods": ("hscl", "untrained"), "datasets": ("PTC_MR",)}, {"quick": True},
+        {"protocols": ("paper",), "methods": ("wl-oa", "untrained")}, {"protocols": ("paper",
+        "inductive"), "methods": ("scl", "hucl", "majority")},
+    ):  # fmt: skip
+        found = compared(**asked)
+        cells = [cell for one in found.entries for cell in one.cells.values()]
+        assert cells == [*found.results.cells]
+
+
+def test_a_result_is_that_of_the_cell_and_none_while_it_is_open() -> None:
+    found = compared(finished=lambda r, d, s: r.method == "hscl" and d == "MUTAG")
+    hscl = row(found, "ours", "hscl")
+    result = found.result(hscl, "MUTAG")
+    assert result is not None
+    assert result.cell == hscl.cells["MUTAG"]
+    assert result.scores.seeds == SEEDS
+    assert found.result(hscl, "PTC_MR") is None
+    assert found.result(hscl, "ENZYMES") is None
+    assert found.result(row(found, "ours", "ucl"), "MUTAG") is None
+
+
+# The sentences
+
+
+def told(shift: Any = lambda r, d: 0.0, **asked: Any) -> list[str]:
+    return answers(compared(shift, **asked))
+
+
+def test_nothing_finished_is_no_answer() -> None:
+    for found in (
+        told(finished=lambda r, d, s: False),
+        told(protocols=("paper",)),
+        told(methods=("majority",)),
+        told(finished=lambda r, d, s: r.part == "paper"),
+    ):
+        assert found == [
+            "**Does contrastive learning help on these sets?** Nothing that is finished here says.",
+            "**Do hard negatives?** Nothing that is finished here says.",
+            "**Do labels?** Nothing that is finished here says.",
+        ]
+
+
+def test_none_significant() -> None:
+    contrast, hard, labels = told()
+    assert contrast.startswith(
+        "**Does contrastive learning help on these sets?** Not measurably. Of 8 comparisons none "
+        "shows a significant gain, none a significant loss. Points, mean over sets (sets above 0): "
+        "ucl over untrained "
+    )
+    beginning = "Not measurably. Of 4 comparisons none shows a significant gain, none a significant"
+    assert hard.startswith(f"**Do hard negatives?** {beginning}")
+    assert labels.startswith(f"**Do labels?** {beginning}")
+
+
+def test_all_above() -> None:
+    contrast, hard, labels = told(lambda r, d: 5.0 * of(r, "ours", *FIRST))
+    assert "** Yes. Of 8 comparisons 8 show a significant gain (MUTAG: ucl, hucl, scl, hscl; " in (
+        contrast
+    )
+    assert "PTC_MR: ucl, hucl, scl, hscl), none a significant loss. " in contrast
+    assert "Not measurably" in hard
+    assert "Not measurably" in labels
+
+
+def test_some_above() -> None:
+    def shift(r: Entry, d: str) -> float:
+        return 5.0 * (of(r, "ours", "hucl") and d == "PTC_MR")
+
+    contrast, hard, labels = told(shift)
+    assert (
+        "** Yes, in part. Of 8 comparisons 1 shows a significant gain (PTC_MR: hucl), none a "
+        in (contrast)
+    )
+    assert (
+        "** Yes, in part. Of 4 comparisons 1 shows a significant gain (PTC_MR: hucl), none " in hard
+    )
+    assert "** No, in part the contrary. Of 4 comparisons none shows a significant gain, 1 a " in (
+        labels
+    )
+    assert "1 a significant loss (PTC_MR: hscl). " in labels  # hscl against hucl
+
+
+def test_some_below() -> None:
+    contrast, *_ = told(lambda r, d: -5.0 * of(r, "ours", *FIRST) * (d == "MUTAG"))
+    assert (
+        "** No, in part the contrary. Of 8 comparisons none shows a significant gain, 4 a "
+        in contrast
+    )
+    assert "loss (MUTAG: ucl, hucl, scl, hscl). " in contrast
+
+
+def test_some_above_and_some_below() -> None:
+    contrast, hard, _ = told(lambda r, d: (5.0 if d == "MUTAG" else -5.0) * of(r, "ours", "hscl"))
+    assert (
+        "** It depends. Of 8 comparisons 1 shows a significant gain (MUTAG: hscl), 1 a " in contrast
+    )
+    assert "significant gain (MUTAG: hscl), 1 a significant loss (PTC_MR: hscl). " in hard
+
+
+def test_means_and_sets_above_are_those_of_the_pairs() -> None:
+    def shift(r: Entry, d: str) -> float:
+        return {"MUTAG": 1.0, "PTC_MR": -3.0}[d] * of(r, "ours", "hucl")
+
+    found = compared(shift)
+    _, hard, _ = answers(found)
+    means = []
+    for ours, theirs in (("hucl", "ucl"), ("hscl", "scl")):
+        a, b = row(found, "ours", ours), row(found, "ours", theirs)
+        each = [by_hand(found, a, b, d, SEEDS)[0] for d in SETS]
+        above = sum(mean > 0 for mean in each)
+        means.append(f"{ours} over {theirs} {np.mean(each):+.1f} ({above} of 2)")
+    assert hard.endswith(f"Points, mean over sets (sets above 0): {', '.join(means)}.")
+    assert "(1 of 2)" in means[0]
+
+
+def test_one_set_is_named_and_not_averaged() -> None:
+    found = compared(lambda r, d: 5.0 * of(r, "ours", "hucl"), datasets=("PTC_MR",))
+    contrast, hard, _ = answers(found)
+    assert contrast.startswith("**Does contrastive learning help on PTC_MR?** Yes, in part. Of 4 ")
+    one = found.answers["hard"][0].on["PTC_MR"]
+    assert f". Points on PTC_MR: hucl over ucl {one.mean:+.1f}, hscl over scl " in hard
+
+
+def test_sets_that_are_not_finished_do_not_count() -> None:
+    found = told(finished=lambda r, d, s: d == "MUTAG" and r.method in ("ucl", "hucl"))
+    assert "Of 1 comparison none shows a significant gain" in found[1]
+    assert "Points on MUTAG: hucl over ucl" in found[1]
+    assert found[2].endswith("Nothing that is finished here says.")
+
+
+def test_a_question_without_its_floor_has_no_pairs() -> None:
+    found = compared(methods=METHODS[:5])
+    assert found.answers["contrast"] == found.answers["kernels"] == []
+    assert answers(found)[0].endswith("Nothing that is finished here says.")
+    assert [(pair.ours.name, pair.theirs.name) for pair in found.answers["hard"]] == [
+        ("hucl", "ucl"), ("hscl", "scl")
+    ]  # fmt: skip

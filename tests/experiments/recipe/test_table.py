@@ -1,0 +1,207 @@
+"""The rows of ``--table recipe``: which there are, in which order, and what they change."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+import pytest
+
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.recipe import files
+from gcl_hard.experiments.recipe.levers import OWN
+from gcl_hard.experiments.recipe.table import FIRST, LEVERS, SHARES, Entry, entries
+from gcl_hard.experiments.table import QUICK
+from tests.experiments.recipe.made_up_table import METHODS, PROTOCOLS, RECIPE, SETS, put
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where recipes are: one for all sets."""
+    monkeypatch.setattr(files, "FOLDERS", (tmp_path,))
+    put(tmp_path, "all", RECIPE)
+    return tmp_path
+
+
+def rows(
+    *parts: str, datasets: tuple[str, ...] = SETS, methods: tuple[str, ...] = METHODS,
+    protocols: tuple[str, ...] = PROTOCOLS, quick: bool = False,
+) -> list[Entry]:  # fmt: skip
+    found = entries(datasets, methods, protocols, quick=quick)
+    return [row for row in found if not parts or row.part in parts]
+
+
+def ours(dataset: str, method: str = "hscl", protocol: str = "inductive") -> GraphCell:
+    return GraphCell(dataset=dataset, method=method, protocol=protocol, **RECIPE)
+
+
+def papers(dataset: str, method: str = "hscl", protocol: str = "inductive") -> GraphCell:
+    return GraphCell(dataset=dataset, method=method, protocol=protocol)
+
+
+def differing(one: GraphCell, other: GraphCell) -> set[str]:
+    a, b = asdict(one), asdict(other)
+    return {name for name in a if a[name] != b[name]}
+
+
+# Which
+
+
+def test_all_rows_in_the_order_to_run_them() -> None:
+    trained, floors = ("hscl", "scl", "ucl", "hucl", "dcl"), METHODS[5:]
+    expected = [("floors", m, m, "inductive") for m in floors]
+    expected += [("ours", m, m, "inductive") for m in ("untrained", "supervised")]
+    for part in ("ours", "paper"):
+        expected += [(part, m, m, p) for p in PROTOCOLS for m in trained]
+    for lever in LEVERS:
+        expected += [("off", lever, "hscl", "inductive"), ("on", lever, "hscl", "inductive")]
+    curves = ("wl-oa", "supervised", "untrained", "hucl", "hscl")
+    expected += [("fewer", share, m, "inductive") for share in ("0.1", "0.25", "0.5")
+                 for m in curves]  # fmt: skip
+    assert [(r.part, r.name, r.method, r.protocol) for r in rows()] == expected
+
+
+def test_a_cell_is_of_the_row_and_the_set_that_it_stands_for() -> None:
+    for row in rows():
+        assert [*row.cells] == [*SETS]
+        for dataset, cell in row.cells.items():
+            assert (cell.dataset, cell.method, cell.protocol) == (dataset, row.method, row.protocol)
+
+
+def test_no_cell_stands_in_two_rows() -> None:
+    cells = [cell for row in rows() for cell in row.cells.values()]
+    assert len(set(cells)) == len(cells)
+
+
+def test_floors_come_first_and_the_papers_methods_before_the_others() -> None:
+    found = [row.method for row in rows("floors", "ours", "paper")]
+    n_floors = 6  # four, two of them under ours too
+    assert not {*found[:n_floors]} & {*FIRST, "dcl"}
+    for start in range(n_floors, len(found), 5):
+        assert {*found[start : start + 4]} == {*FIRST}
+        assert found[start + 4] == "dcl"
+
+
+def test_the_two_recipes_are_the_file_s_and_the_defaults() -> None:
+    for row in rows("paper"):
+        for dataset, cell in row.cells.items():
+            assert cell == papers(dataset, row.method, row.protocol)
+    for row in rows("ours"):
+        for dataset, cell in row.cells.items():
+            assert cell == ours(dataset, row.method, row.protocol)
+    for row in rows("floors"):
+        assert row.cells == {d: GraphCell(dataset=d, method=row.method) for d in SETS}
+
+
+def test_a_set_s_own_recipe_is_its_own_in_every_row(folder: Path) -> None:
+    put(folder, "ptc_mr", {**RECIPE, "dim": 48})
+    for row in rows("ours", "fewer"):
+        if row.method != "wl-oa":
+            assert [row.cells[name].dim for name in SETS] == [16, 48]
+    (off,) = (row for row in rows("off") if row.name == "two views")
+    assert [off.cells[name].dim for name in SETS] == [16, 48]
+    (on,) = (row for row in rows("on") if row.name == "encoder")
+    assert [on.cells[name].dim for name in SETS] == [16, 48]
+
+
+def test_levers_and_fewer_graphs_are_of_inductive_and_of_what_is_asked_for() -> None:
+    assert not rows("off", "on", "fewer", protocols=("paper",))
+    assert not rows("off", "on", methods=("hucl", "untrained"))
+    found = rows("fewer", methods=("hucl", "majority"))
+    assert [(row.name, row.method) for row in found] == [(f"{s:g}", "hucl") for s in SHARES]
+
+
+# Levers
+
+
+def lever(part: str, name: str) -> Entry:
+    (row,) = (row for row in rows(part) if row.name == name)
+    return row
+
+
+@pytest.mark.parametrize("name", LEVERS)
+def test_off_is_ours_with_that_lever_of_the_papers(name: str) -> None:
+    for dataset, cell in lever("off", name).cells.items():
+        assert differing(cell, ours(dataset)) == differing(ours(dataset), papers(dataset)) & {
+            *LEVERS[name]
+        }
+        for setting in LEVERS[name]:
+            assert getattr(cell, setting) == getattr(papers(dataset), setting)
+
+
+@pytest.mark.parametrize("name", LEVERS)
+def test_on_is_the_papers_with_that_lever_of_ours(name: str) -> None:
+    for dataset, cell in lever("on", name).cells.items():
+        assert differing(cell, papers(dataset)) == differing(ours(dataset), papers(dataset)) & {
+            *LEVERS[name]
+        }
+        for setting in LEVERS[name]:
+            assert getattr(cell, setting) == getattr(ours(dataset), setting)
+
+
+def test_a_lever_that_changes_nothing_has_no_row(folder: Path) -> None:
+    put(folder, "all", {"lr": 0.002})
+    assert [(row.part, row.name) for row in rows("off", "on")] == [
+        ("off", "optimiser"), ("on", "optimiser")
+    ]  # fmt: skip
+
+
+def test_a_lever_that_changes_nothing_on_a_set_has_no_cell_there(folder: Path) -> None:
+    put(folder, "all", {"lr": 0.002})
+    put(folder, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
+    found = {(row.part, row.name): [*row.cells] for row in rows("off", "on")}
+    assert found == {
+        ("off", "optimiser"): [*SETS], ("on", "optimiser"): [*SETS],
+        ("off", "SVM"): ["PTC_MR"], ("on", "SVM"): ["PTC_MR"],
+    }  # fmt: skip
+
+
+def test_what_a_recipe_states_as_the_papers_is_no_difference(folder: Path) -> None:
+    put(folder, "all", {"lr": 0.01, "contrast": "local-global", "kernel": "rbf", "beta": 1})
+    assert not rows("off", "on")
+
+
+def test_every_setting_of_a_recipe_belongs_to_one_lever() -> None:
+    of_others = {"class_prior", "threshold_start", "threshold_end"}
+    """Settings of dcl, hcl and hscl-tau: hscl, whose levers are moved, has none of them."""
+    order = {"data_seed"}
+    """Names one order of batches or another; no order is better than another by rights."""
+    lone = {f.name for f in fields(GraphCell)} - {*OWN} - of_others - order
+    listed = [name for names in LEVERS.values() for name in names]
+    assert sorted(listed) == sorted(lone)
+    assert all(getattr(GraphCell(method="hscl"), name) is None for name in of_others)
+
+
+# Fewer graphs
+
+
+def test_fewer_graphs_change_nothing_but_the_share() -> None:
+    whole = {row.method: row for row in rows("ours") if row.protocol == "inductive"}
+    whole |= {row.method: row for row in rows("floors") if row.method == "wl-oa"}
+    found = rows("fewer")
+    assert len(found) == len(SHARES) * 5
+    for row in found:
+        for dataset, cell in row.cells.items():
+            assert cell.train_share == float(row.name)
+            assert replace(cell, train_share=1.0) == whole[row.method].cells[dataset]
+
+
+# A quick look
+
+
+def test_a_quick_look_has_the_same_rows_with_few_epochs() -> None:
+    (few,) = QUICK["graphs"]["epochs"]
+    quick, whole = rows(quick=True), rows()
+    assert [(r.part, r.name, r.protocol) for r in quick] == [
+        (r.part, r.name, r.protocol) for r in whole
+    ]
+    for short, long in zip(quick, whole, strict=True):
+        for dataset, cell in short.cells.items():
+            assert cell == replace(long.cells[dataset], epochs=cell.epochs)
+            assert cell.epochs == (few if cell.encoders else 200)  # 200: does not apply
+
+
+def test_a_quick_look_has_no_lever_of_epochs_alone(folder: Path) -> None:
+    put(folder, "all", {"epochs": 30})
+    assert rows("off", "on")
+    assert not rows("off", "on", quick=True)
