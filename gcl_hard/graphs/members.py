@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gcl_hard.graphs.colours import Sums
+
+Tables = Mapping[str, Tensor]
+"""Parameters or buffers of all members by name, [P, …]."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -108,6 +112,33 @@ def relu_norm(
     """
     out: tuple[Tensor, Tensor, Tensor] = _ReluNorm.apply(x, counts, weight, bias, eps)
     return out
+
+
+def normed(
+    x: Tensor, counts: Counts, tables: tuple[Tables, Tables], name: str, norm: nn.Module
+) -> Tensor:
+    """:func:`relu_norm` by every member's own weights; running statistics are moved on.
+
+    Args:
+        x: float [P, N, d].
+        counts: of the rows.
+        tables: parameters, and buffers, which are updated in place.
+        name: of the normalisation in them.
+        norm: one member's, for ε and momentum.
+
+    Returns:
+        float [P, N, d].
+    """
+    assert isinstance(norm, nn.BatchNorm1d)
+    assert norm.momentum is not None
+    parameters, buffers = tables
+    weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+    x, mean, variance = relu_norm(x, counts, weight, bias, norm.eps)
+    total = counts.total[:, 0]
+    buffers[f"{name}.running_mean"].lerp_(mean, norm.momentum)
+    buffers[f"{name}.running_var"].lerp_(variance * (total / (total - 1)), norm.momentum)
+    buffers[f"{name}.num_batches_tracked"].add_(1)
+    return x
 
 
 class _ReluNorm(torch.autograd.Function):

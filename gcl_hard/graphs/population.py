@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +16,11 @@ from gcl_hard.graphs.colours import ColouredBatch, ColouredSet
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.infograph import Head, InfoGraph
-from gcl_hard.graphs.members import Counts, add_rows, linear, relu_norm
+from gcl_hard.graphs.members import Counts, Tables, add_rows, linear, normed
 from gcl_hard.graphs.order import epoch_batches, epoch_chunks
 from gcl_hard.graphs.supervised import Supervised
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.sampling import NegativeSampler
-
-Tables = Mapping[str, Tensor]
 
 # Tensors alive at once in a step, counted on one: what the encoder keeps of a layer's colours, what
 # the heads keep of embeddings, and the loss of scores.
@@ -99,7 +97,7 @@ class Population:
     def _stack(self, graphs: GraphSet | ColouredSet) -> None:
         gin = self.models[0].encoder
         assert isinstance(gin, GIN)
-        self.norms = [norm_settings(norm) for norm in gin.norms]
+        self.norms = list(gin.norms)
         self.readout = gin.readout
         for model in self.models:
             assert isinstance(model.encoder, GIN)
@@ -220,18 +218,12 @@ class Population:
         if kept is not None:  # what only held-out graphs have must not meet a product, NaN or not
             x = torch.where(counts[0].row.transpose(1, 2) > 0, x, 0.0)
         levels = []
-        for k, (sums, (eps, momentum)) in enumerate(zip(batch.sums, self.norms, strict=True)):
+        for k, (sums, norm) in enumerate(zip(batch.sums, self.norms, strict=True)):
             own = {n: parameters[f"encoder.convs.{k}.nn.{n}"] for n in LAYER}
             x = add_rows(sums, linear(x, own["0.weight"])) + own["0.bias"][:, None]
             x = linear(x.relu(), own["2.weight"], own["2.bias"])
-            norm = f"encoder.norms.{k}"
-            x, mean, variance = relu_norm(
-                x, counts[k + 1], parameters[f"{norm}.weight"], parameters[f"{norm}.bias"], eps
-            )
-            total = counts[k + 1].total[:, 0]
-            buffers[f"{norm}.running_mean"].lerp_(mean, momentum)
-            buffers[f"{norm}.running_var"].lerp_(variance * (total / (total - 1)), momentum)
-            buffers[f"{norm}.num_batches_tracked"].add_(1)
+            name = f"encoder.norms.{k}"
+            x = normed(x, counts[k + 1], (parameters, buffers), name, norm)
             levels.append(x)
         # Not h[:, at]: the gradient of that adds in any order where several threads do it.
         lower = [h.index_select(1, at) for h, at in zip(levels, batch.parents[1:], strict=False)]
@@ -328,13 +320,6 @@ def _cross_entropy(logits: Tensor, y: Tensor, kept: Tensor | None) -> Tensor:
     if kept is None:
         return each.mean(1)
     return torch.where(kept, each, 0.0).sum(1) / kept.sum(1)
-
-
-def norm_settings(norm: nn.Module) -> tuple[float, float]:
-    """ε and momentum of a normalisation."""
-    assert isinstance(norm, nn.BatchNorm1d)
-    assert norm.momentum is not None
-    return norm.eps, norm.momentum
 
 
 def _named(part: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
 from gcl_hard.errors import InputError
@@ -13,9 +13,9 @@ from gcl_hard.functional.generators import Generators
 from gcl_hard.graphs.batches import GraphBatch, GraphSet, checked_ids
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
-from gcl_hard.graphs.members import Counts, add_rows, linear, relu_norm
+from gcl_hard.graphs.members import Counts, Tables, add_rows, linear, normed
 from gcl_hard.graphs.order import epoch_batches
-from gcl_hard.graphs.population import LAYER, Tables, gin_refusal, norm_settings
+from gcl_hard.graphs.population import LAYER, gin_refusal
 from gcl_hard.graphs.two_view import TwoView
 from gcl_hard.graphs.views import Views
 
@@ -157,7 +157,7 @@ class ViewPopulation:
 
     def _encode(self, parameters: Tables, buffers: Tables, batch: Views) -> Tensor:
         """Embeddings of graphs, float [P, 2B, d]."""
-        gin, graphs = self._gin, batch.graphs
+        gin, graphs, tables = self._gin, batch.graphs, (parameters, buffers)
         nodes, of_graphs = (
             Counts(graphs.x.new_ones(1, n)) for n in (len(graphs.x), graphs.n_graphs)
         )
@@ -171,8 +171,8 @@ class ViewPopulation:
                 pooled = pooled if virtual is None else virtual + pooled
                 name = f"encoder.virtual.{k - 1}"
                 own = [parameters[f"{name}.0.{part}"] for part in ("weight", "bias")]
-                last = f"{name}.2", gin.get_submodule(f"virtual.{k - 1}.2")
-                virtual = _norm(linear(pooled, *own), of_graphs, parameters, buffers, last)
+                last = gin.get_submodule(f"virtual.{k - 1}.2")
+                virtual = normed(linear(pooled, *own), of_graphs, tables, f"{name}.2", last)
                 x = x + virtual.index_select(1, graphs.batch)
             x = self._gathered(k, x, parameters, batch)
             of_layer = {n: parameters[f"encoder.convs.{k}.nn.{n}"] for n in LAYER}
@@ -180,7 +180,7 @@ class ViewPopulation:
             of_inputs = pad(of_inputs, (0, x.shape[2] - of_inputs.shape[2]))
             x = linear(x, of_inputs, of_layer["0.bias"]).relu()
             x = linear(x, of_layer["2.weight"], of_layer["2.bias"])
-            x = _norm(x, nodes, parameters, buffers, (f"encoder.norms.{k}", norm))
+            x = normed(x, nodes, tables, f"encoder.norms.{k}", norm)
             levels.append(x)
         z = add_rows(batch.readout, torch.cat(levels, 2) if gin.jk == "cat" else x)
         if gin.readout == "sum":
@@ -227,17 +227,3 @@ def _views_of(model: TwoView) -> tuple[object, ...]:
     gin = model.encoder
     assert isinstance(gin, GIN)
     return model.augmentations, model.strength, model.seed, gin.readout, gin.jk
-
-
-def _norm(
-    x: Tensor, counts: Counts, parameters: Tables, buffers: Tables, norm: tuple[str, nn.Module]
-) -> Tensor:
-    """ReLU and batch normalisation of every member; running statistics are moved on."""
-    name, (eps, momentum) = norm[0], norm_settings(norm[1])
-    weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
-    x, mean, variance = relu_norm(x, counts, weight, bias, eps)
-    total = x.shape[1]
-    buffers[f"{name}.running_mean"].lerp_(mean, momentum)
-    buffers[f"{name}.running_var"].lerp_(variance * (total / (total - 1)), momentum)
-    buffers[f"{name}.num_batches_tracked"].add_(1)
-    return x

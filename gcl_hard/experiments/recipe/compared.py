@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gcl_hard.evaluation.statistics import corrected_t_test, holm
+from gcl_hard.evaluation.statistics import Interval, corrected_interval, corrected_t_test, holm
 from gcl_hard.experiments.lines import LEVEL
-from gcl_hard.experiments.recipe.table import Entry, Part, entries
+from gcl_hard.experiments.recipe.table import FIRST, Entry, Part, entries
 from gcl_hard.experiments.results import CellResult, Results
 
 
@@ -59,10 +59,10 @@ class Pair:
 Asked = tuple[tuple[Part, str], tuple[Part, str]]
 
 QUESTIONS: dict[str, tuple[Asked, ...]] = {
-    "contrast": tuple((("ours", m), ("ours", "untrained")) for m in ("ucl", "hucl", "scl", "hscl")),
+    "contrast": tuple((("ours", m), ("ours", "untrained")) for m in FIRST),
     "hard": ((("ours", "hucl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "scl"))),
     "labels": ((("ours", "scl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "hucl"))),
-    "recipe": tuple((("ours", m), ("paper", m)) for m in ("ucl", "hucl", "scl", "hscl")),
+    "recipe": tuple((("ours", m), ("paper", m)) for m in FIRST),
     "kernels": ((("ours", "hucl"), ("floors", "wl-oa")), (("ours", "hscl"), ("floors", "wl-oa"))),
     "supervised": ((("ours", "hscl"), ("ours", "supervised")),),
 }
@@ -108,6 +108,14 @@ class Compared:
         """What a row has on a data set; None if nothing is finished."""
         cell = row.cells.get(dataset)
         return None if cell is None else self.results.result(cell)
+
+    def interval(self, row: Entry, dataset: str) -> Interval | None:
+        """Mean of a row and its 95 % interval; None if nothing is finished."""
+        found = self.result(row, dataset)
+        if found is None:
+            return None
+        test_share = found.scores.test_share / row.cells[dataset].train_share
+        return corrected_interval(found.scores.flat, test_share=test_share)
 
     def pair(self, ours: Entry | None, theirs: Entry | None) -> Pair | None:
         """The difference of two rows, p not corrected; None where no data set has both."""

@@ -7,7 +7,6 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.evaluation.statistics import corrected_interval
 from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.table import CURVES, SHARES, Entry
 from gcl_hard.experiments.reporting.figures.drawing import (
@@ -71,15 +70,14 @@ def _curve(compared: Compared, dataset: str, name: str) -> list[tuple[float, flo
     """Training graphs, mean accuracy and half its interval, by share."""
     found = []
     for share in (*SHARES, 1.0):
-        result = None if (row := _row(compared, share, name)) is None else compared.result(
-            row, dataset
-        )  # fmt: skip
-        if result is None:
+        row = _row(compared, share, name)
+        result = None if row is None else compared.result(row, dataset)
+        interval = None if row is None else compared.interval(row, dataset)
+        if result is None or interval is None:
             continue
-        scores = result.scores
-        interval = corrected_interval(scores.flat, test_share=scores.test_share / share)
         n_graphs = result.records[0].data["n_graphs"] * (1 - 1 / result.cell.n_scores)
-        found.append((share * n_graphs, scores.mean, (interval.high - interval.low) / 2))
+        half = (interval.high - interval.low) / 2
+        found.append((share * n_graphs, result.scores.mean, half))
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 
-from gcl_hard.evaluation.statistics import corrected_interval
 from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.table import Entry
 
@@ -22,14 +21,12 @@ def to_csv(compared: Compared) -> str:
     writer.writerow(COLUMNS)
     for row in compared.entries:
         for dataset in row.cells:
-            found = compared.result(row, dataset)
+            found, interval = compared.result(row, dataset), compared.interval(row, dataset)
             line: list[str] = [row.part, _in_full(row), row.protocol, dataset]
-            if found is None:
+            if found is None or interval is None:
                 writer.writerow([*line, "0", *[""] * 6])
                 continue
             scores = found.scores
-            test_share = scores.test_share / row.cells[dataset].train_share
-            interval = corrected_interval(scores.flat, test_share=test_share)
             numbers = (scores.mean, scores.std, interval.low, interval.high)
             spent = (sum(r.seconds_train for r in found.records),
                      sum(r.seconds_eval for r in found.records))  # fmt: skip
