@@ -141,8 +141,13 @@ class GraphCell(Cell):
 
     @property
     def trained(self) -> Self:
-        """The cell without what only its SVM sees."""
-        return replace(self, **{name: defaults(type(self))[name] for name in _PROBE})
+        """The cell without what no encoder sees: the SVM, and edge labels where there are none."""
+        unseen = {name: defaults(type(self))[name] for name in _PROBE}
+        if self.edge_labels:
+            from gcl_hard.graphs.datasets import lacks_edge_labels
+
+            unseen["edge_labels"] = not lacks_edge_labels(self.dataset)
+        return replace(self, **unseen)
 
     @property
     def two_view(self) -> bool:
@@ -172,7 +177,8 @@ class GraphCell(Cell):
         one_view = self.contrast == "local-global"
         if self.encoders == 0 or (one_view and self.objective == "infonce"):
             return None
-        shape = tuple(getattr(self, name) for name in _ENCODER)
+        trained = self.trained
+        shape = tuple(getattr(trained, name) for name in _ENCODER)
         batches = self.batch_size, self.data_seed, self.train_share
         views = self.augmentations, self.strength, self.method == "supervised"
         return self.dataset, self.protocol, self.contrast, *shape, *batches, *views

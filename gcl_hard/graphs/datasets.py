@@ -36,6 +36,16 @@ MANIFEST = {
 ALIASES = {"PTC": "PTC_MR", "IMDB-B": "IMDB-BINARY", "IMDB-M": "IMDB-MULTI"}
 
 
+def lacks_edge_labels(name: str) -> bool:
+    """Whether a set is known to have no edge labels, without reading it.
+
+    Example:
+        >>> lacks_edge_labels("ENZYMES"), lacks_edge_labels("MUTAG"), lacks_edge_labels("PROTEINS")
+        (True, False, False)
+    """
+    return name in MANIFEST and not MANIFEST[name].edge_labels
+
+
 def canonical_name(name: str) -> str:
     """A set's name as TUDataset spells it; known names and aliases in any case.
 

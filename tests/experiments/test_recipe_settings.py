@@ -154,6 +154,23 @@ def test_trained_leaves_out_what_only_the_svm_sees() -> None:
     assert all(getattr(cell, name) == getattr(cell.trained, name) for name in fields)
 
 
+@pytest.mark.parametrize(
+    ("dataset", "there"),
+    [
+        ("MUTAG", True), ("PTC_MR", True), ("PROTEINS", True), ("ENZYMES", False),
+        ("IMDB-MULTI", False),
+    ],
+)  # fmt: skip
+def test_edge_labels_train_apart_unless_a_set_is_known_to_have_none(
+    dataset: str, there: bool
+) -> None:
+    with_edges, without = (two_view(dataset=dataset, edge_labels=given) for given in (True, False))
+    assert (with_edges.trained != without.trained) is there
+    assert (with_edges.together != without.together) is there
+    found = packs([Job(with_edges, 0), Job(without, 0)], members=1)
+    assert len(found) == 1 + there
+
+
 # Packs
 
 

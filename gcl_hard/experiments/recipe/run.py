@@ -13,7 +13,7 @@ from gcl_hard.experiments.options import BenchOptions
 from gcl_hard.experiments.recipe import files, page
 from gcl_hard.experiments.recipe.search import Chosen, choose
 from gcl_hard.experiments.records import Record, check_writable
-from gcl_hard.graphs.datasets import MANIFEST
+from gcl_hard.graphs.datasets import MANIFEST, lacks_edge_labels
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,7 @@ def search(options: BenchOptions, console: Console, command: str) -> Chosen:
 
     def with_edges(name: str) -> bool:
         if name in MANIFEST:  # finished scores need no data
-            return MANIFEST[name].edge_labels > 0
+            return not lacks_edge_labels(name)
         return data.of(asked.cell(name, "untrained", {})).edge_dim is not None
 
     try:

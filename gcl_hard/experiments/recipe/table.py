@@ -9,7 +9,7 @@ from typing import Any, Literal
 from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
 from gcl_hard.experiments.recipe.files import best
 from gcl_hard.experiments.table import QUICK
-from gcl_hard.graphs.datasets import MANIFEST
+from gcl_hard.graphs.datasets import lacks_edge_labels
 
 Part = Literal["floors", "paper", "ours", "off", "on", "fewer"]
 
@@ -136,8 +136,7 @@ class _Lever:
         own = GraphCell(dataset=dataset, method=ABLATED, **self.recipes[dataset])
         papers_own = GraphCell(dataset=dataset, method=ABLATED, **self.paper)
         base, other = (own, papers_own) if self.off else (papers_own, own)
-        sizes = MANIFEST.get(dataset)
-        bare = sizes is not None and not sizes.edge_labels  # GINE has nothing to read there
+        bare = lacks_edge_labels(dataset)
         names = [name for name in self.names if not (bare and name == "edge_labels")]
         changed = {name: getattr(other, name) for name in names}
         if all(getattr(base, name) == value for name, value in changed.items()):
