@@ -26,7 +26,7 @@ from gcl_hard.experiments.scorers import in_turn
 from gcl_hard.experiments.side_by_side import Encoder
 from gcl_hard.experiments.work import Setting, Worker
 from gcl_hard.graphs import GraphSet
-from tests.experiments.test_side_by_side import mutag, small
+from tests.experiments.small_cells import mutag, small
 from tests.experiments.test_workers import alive
 
 __all__ = ["mutag"]

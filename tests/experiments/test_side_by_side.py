@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,28 +15,18 @@ from rich.console import Console
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import population_size, scorers, side_by_side
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.population_size import best_size, check_size
 from gcl_hard.experiments.run import run
-from gcl_hard.experiments.side_by_side import Encoder, Trained, population_of, train_encoders
+from gcl_hard.experiments.side_by_side import Encoder, population_of, train_encoders
 from gcl_hard.experiments.work import Worker
 from gcl_hard.graphs import GraphSet, Population, load
+from tests.experiments.small_cells import mutag, small, weights
+
+__all__ = ["mutag"]
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
-
-
-def small(method: str = "hscl", **settings: Any) -> GraphCell:
-    return GraphCell(
-        **{"method": method, "epochs": 2, "batch_size": 64, "layers": 2, "dim": 4, "folds": 3,
-           **settings}
-    )  # fmt: skip
 
 
 Sizes = list[int]
@@ -55,15 +44,6 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> Sizes:
 
     monkeypatch.setattr(side_by_side, "train_population", train)
     return seen
-
-
-def weights(results: Sequence[side_by_side.Result]) -> dict[int, dict[str, torch.Tensor]]:
-    found = {}
-    for result in results:
-        assert isinstance(result.trained, Trained)
-        state = result.trained.model.state_dict()
-        found[result.number] = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
-    return found
 
 
 def folds_of(graphs: GraphSet, *methods: str) -> list[Encoder]:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.recipe.forest import forest
 from gcl_hard.experiments.recipe.gains import Gain
 from gcl_hard.experiments.recipe.levers import Settings, said
 from gcl_hard.experiments.recipe.search import Chosen, Tried
+from gcl_hard.experiments.reporting.figures.drawing import save
 from gcl_hard.experiments.reporting.markdown import markdown_table
 
 
@@ -36,7 +38,7 @@ def points(gain: Gain) -> str:
 
 
 def write(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
-    """Write the page.
+    """Write the page, and NAME-levers.svg beside it.
 
     Args:
         chosen: by a search.
@@ -49,19 +51,25 @@ def write(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
     Raises:
         InputError: if the place cannot be written to.
     """
+    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-levers.svg")
+    written = [path, *([drawn] if figure is not None else [])]
+    text = page(chosen, command, figure=drawn.name if figure else None)
     try:
-        path.write_text(page(chosen, command), encoding="utf-8", newline="\n")
+        path.write_text(text, encoding="utf-8", newline="\n")
+        if figure is not None:
+            save(figure, drawn)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
-    return [path]
+        raise InputError(f"cannot write {error.filename or path}: {error.strerror}") from error
+    return written
 
 
-def page(chosen: Chosen, command: str) -> str:
+def page(chosen: Chosen, command: str, *, figure: str | None = None) -> str:
     """The page; every sentence about the numbers is made from them.
 
     Args:
         chosen: by a search.
         command: that made it.
+        figure: relative path of the picture of the levers, where there is one.
     """
     search, floors = chosen.search, _floors(chosen)
     heads = [*search.datasets, "all sets", *floors]
@@ -83,6 +91,7 @@ def page(chosen: Chosen, command: str) -> str:
         "*helping*: the best of its lever, and its mean over all sets is above some 1.2 standard "
         "errors."
         + _about(floors),
+        *([f"![Gain of every setting over the start]({figure})"] if figure else []),
         markdown_table(["lever", "setting", *heads], _levers(chosen), texts=2),
         "## Joined",
         _joined(chosen),
@@ -100,6 +109,12 @@ def page(chosen: Chosen, command: str) -> str:
 
 def _chosen(chosen: Chosen) -> str:
     lines = [line[0].upper() + line[1:] for line in in_short(chosen).splitlines()]
+    if chosen.joined:
+        by_method = chosen.joined[-1].by_method
+        lines[1:1] = [
+            f"{floor.capitalize()} gains {_signed(by_method[floor])} points by that recipe"
+            for floor in _floors(chosen)
+        ]
     above = [one for one in chosen.alternatives if one.gain.low > 0]
     below = [one for one in chosen.alternatives if one.gain.high < 0]
     lines += [

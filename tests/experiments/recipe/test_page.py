@@ -148,6 +148,13 @@ def test_the_recipe_and_what_was_left_out_are_named(searched: tuple[Chosen, Benc
         assert row[3] == points(one.gain)
 
 
+def test_what_a_floor_gains_by_the_recipe_is_said(searched: tuple[Chosen, Bench]) -> None:
+    found, _ = searched
+    gained = found.joined[-1].by_method["untrained"]
+    assert gained == pytest.approx(7.0)  # dim 8 is in it
+    assert "- Untrained gains +7.0 points by that recipe." in section(found, "What")
+
+
 def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() -> None:
     def own(cell: GraphCell) -> tuple[float, float]:
         sign = 1 if cell.dataset == "MUTAG" else -1
@@ -202,7 +209,8 @@ def test_without_a_floor_none_is_spoken_of() -> None:
 
 def test_a_page_is_written_where_it_can_be(searched: tuple[Chosen, Bench], tmp_path: Path) -> None:
     path = tmp_path / "recipe.md"
-    assert write(searched[0], path, command=COMMAND) == [path]
-    assert path.read_bytes().decode() == text(searched[0])
+    picture = path.with_name("recipe-levers.svg")
+    assert write(searched[0], path, command=COMMAND) == [path, picture]
+    assert path.read_bytes().decode() == page(searched[0], COMMAND, figure=picture.name)
     with pytest.raises(InputError, match=r"cannot write .*: Is a directory"):
         write(searched[0], tmp_path, command=COMMAND)

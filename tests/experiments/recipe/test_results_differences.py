@@ -1,0 +1,98 @@
+"""Differences on the page of ``--table recipe``: all there, and bold only if significant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference
+from gcl_hard.experiments.recipe.table import LEVERS
+from tests.experiments.recipe.made_up_page import (
+    NBSP,
+    filled,
+    folder,
+    get,
+    part,
+    section,
+    table,
+    text,
+    whole,
+)
+from tests.experiments.recipe.made_up_table import SETS, compared, put
+
+__all__ = ["folder", "part", "whole"]
+
+
+def difference(one: Difference | None, n: int) -> str:
+    if one is None:
+        return "open"
+    said = f"{one.mean:+z.1f} [{one.low:+z.1f},{NBSP}{one.high:+z.1f}]"
+    said += "" if one.seeds == n else f" ({one.seeds} of {n} seeds)"
+    return f"**{said}**" if one.p < 0.05 else said
+
+
+@pytest.mark.parametrize("given", ["whole", "part"])
+def test_every_difference_is_there_and_bold_only_if_significant(
+    given: str, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(given)
+    heads, *body = table(found, "Paired differences")
+    assert heads == ["question", "rows", *SETS]
+    rows = filled(body)
+    expected = []
+    for question in QUESTIONS:
+        for pair in found.answers[question]:
+            end = ", paper's" if pair.theirs.part == "paper" else ""
+            name = f"{pair.ours.name} − {pair.theirs.name}{end}"
+            expected.append([name, *(difference(pair.on.get(d), 2) for d in SETS)])
+    assert [row[1:] for row in rows] == expected
+    assert len(dict.fromkeys(row[0] for row in rows)) == len(QUESTIONS)
+    bold = ["**" in cell for row in rows for cell in row[2:]]
+    assert True in bold
+    assert False in bold
+    assert any("(1 of 2 seeds)" in cell for row in rows for cell in row) == (given == "part")
+
+
+@pytest.mark.parametrize("given", ["whole", "part"])
+def test_every_lever_is_compared_with_its_own_recipe(
+    given: str, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(given)
+    heads, *body = table(found, "Each lever off")
+    assert heads == ["lever", "", *SETS]
+    beside = {"off": get(found, "ours", "hscl"), "on": get(found, "paper", "hscl")}
+    pairs = []
+    for lever in LEVERS:
+        for how, row in beside.items():
+            pair = found.pair(get(found, how, lever), row)
+            assert pair is not None
+            pairs.append(pair)
+    pairs = found.corrected(pairs)
+    assert filled(body) == [
+        [pair.ours.name, pair.ours.part, *(difference(pair.on.get(d), 2) for d in SETS)]
+        for pair in pairs
+    ]
+    cells = {(name, how): row[0] for name, how, *row in filled(body)}
+    assert cells["optimiser", "on"].startswith("**+3.")
+    assert cells["encoder", "off"].startswith("**-3.")  # as shift has it
+    assert "–: the lever changes nothing" not in text(found)
+
+
+def test_a_lever_without_a_cell_is_no_open_one(folder: Path) -> None:
+    put(folder, "all", {"lr": 0.002})
+    put(folder, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
+    found = compared(methods=("hscl",))
+    _, *body = table(found, "Each lever off")
+    nothing = {(name, how): [cell == "–" for cell in row] for name, how, *row in filled(body)}
+    assert nothing == {
+        ("optimiser", "off"): [False, False], ("optimiser", "on"): [False, False],
+        ("SVM", "off"): [True, False], ("SVM", "on"): [True, False],
+    }  # fmt: skip
+    assert "–: the lever changes nothing there." in section(found, "Each lever off")
+
+
+def test_levers_are_explained_by_their_settings(whole: Compared) -> None:
+    said = section(whole, "Each lever off")
+    for lever, names in LEVERS.items():
+        assert f"*{lever}*: {', '.join(names).replace('_', ' ')}" in said

@@ -1,0 +1,47 @@
+"""Cells that train in a moment, on MUTAG, and the weights that come out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.side_by_side import Result, Trained
+from gcl_hard.graphs import GraphSet, load
+
+PROBES: tuple[dict[str, Any], ...] = (
+    {}, {"kernel": "linear", "c_grid": (0.1, 1.0)}, {"standardise": False},
+    {"c_grid": (0.1, 10.0)},
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+def small(method: str = "hscl", **settings: Any) -> GraphCell:
+    return GraphCell(
+        **{"method": method, "epochs": 2, "batch_size": 64, "layers": 2, "dim": 4, "folds": 3,
+           **settings}
+    )  # fmt: skip
+
+
+def two_view(method: str = "hscl", **settings: Any) -> GraphCell:
+    return small(method, contrast="two-view", **settings)
+
+
+def scored(method: str, **settings: Any) -> list[GraphCell]:
+    return [two_view(method, **settings, **probe) for probe in PROBES]
+
+
+def weights(results: Sequence[Result]) -> dict[int, dict[str, Tensor]]:
+    found = {}
+    for result in results:
+        assert isinstance(result.trained, Trained)
+        state = result.trained.model.state_dict()
+        found[result.number] = {k: v for k, v in state.items() if isinstance(v, Tensor)}
+    return found
