@@ -5,7 +5,8 @@ from __future__ import annotations
 from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.table import SCORED_ALIKE, Entry
 from gcl_hard.experiments.reporting.explained import SEEN, SEEN_LABELS
-from gcl_hard.experiments.reporting.markdown import NBSP, markdown_table
+from gcl_hard.experiments.reporting.markdown import markdown_table
+from gcl_hard.experiments.reporting.words import NBSP
 
 OPEN, NOTHING = "open", "–"
 PAPERS, OURS = "paper's", "ours"

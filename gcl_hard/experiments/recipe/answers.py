@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gcl_hard.experiments.recipe.compared import Compared, Difference, Pair
-from gcl_hard.experiments.reporting.words import count, points
+from gcl_hard.experiments.reporting.words import count, interval, points
 
 ASKED = {
     "contrast": "Does contrastive learning help on {}?",
@@ -69,10 +69,15 @@ def _named(some: Sequence[Found]) -> str:
 def _means(pairs: Sequence[Pair]) -> str:
     sets = list(dict.fromkeys(dataset for pair in pairs for dataset in pair.on))
     several = len(sets) > 1
-    told = "Points, mean over sets (sets above 0)" if several else f"Points on {sets[0]}"
+    told = (
+        "Points, mean over sets with its 95 % interval (sets above 0)"
+        if several
+        else f"Points on {sets[0]}"
+    )
     means = []
     for pair in pairs:
         above = sum(one.mean > 0 for one in pair.on.values())
-        counted = f" ({above} of {len(pair.on)})" if several else ""
-        means.append(f"{pair.ours.name} over {pair.theirs.name} {points(pair.mean)}{counted}")
+        gain = pair.over_sets
+        said = interval(gain) + f" ({above} of {len(pair.on)})" if several else points(gain.mean)
+        means.append(f"{pair.ours.name} over {pair.theirs.name} {said}")
     return f"{told}: {', '.join(means)}."

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from gcl_hard.evaluation.statistics import Interval, corrected_interval, corrected_t_test, holm
 from gcl_hard.experiments.lines import LEVEL
+from gcl_hard.experiments.recipe.gains import Gain, over_sets
 from gcl_hard.experiments.recipe.table import FIRST, Entry, Part, entries
 from gcl_hard.experiments.results import CellResult, Results
 
@@ -51,9 +52,9 @@ class Pair:
     on: dict[str, Difference]
 
     @property
-    def mean(self) -> float:
-        """Points, each data set weighing the same."""
-        return sum(one.mean for one in self.on.values()) / len(self.on)
+    def over_sets(self) -> Gain:
+        """Points, each data set weighing the same, their errors taken as independent."""
+        return over_sets([Gain(one.mean, one.low, one.high) for one in self.on.values()])
 
 
 Asked = tuple[tuple[Part, str], tuple[Part, str]]

@@ -7,34 +7,24 @@ from pathlib import Path
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.recipe.forest import forest
-from gcl_hard.experiments.recipe.gains import Gain
 from gcl_hard.experiments.recipe.levers import Settings, said
 from gcl_hard.experiments.recipe.search import Chosen, Tried
 from gcl_hard.experiments.reporting.figures.drawing import save
 from gcl_hard.experiments.reporting.markdown import markdown_table
+from gcl_hard.experiments.reporting.words import interval, points
 
 
 def in_short(chosen: Chosen) -> str:
     """What was chosen, for a terminal."""
     told = [f"recipe for all sets: {_recipe(chosen.best)}"]
     if chosen.joined:
-        told[0] += f" ({points(chosen.joined[-1].gain)} points of inner score over the start)"
+        told[0] += f" ({interval(chosen.joined[-1].gain)} points of inner score over the start)"
     told += [
-        f"recipe for {name}: {_recipe(one.settings)} ({points(one.gains[name])} points over the "
+        f"recipe for {name}: {_recipe(one.settings)} ({interval(one.gains[name])} points over the "
         f"recipe for all sets)"
         for name, one in chosen.own.items()
     ] or ["no set has a recipe of its own"]
     return "\n".join(told)
-
-
-def points(gain: Gain) -> str:
-    """A gain with its interval.
-
-    Example:
-        >>> points(Gain(1.25, -0.5, 3.0))
-        '+1.2 [-0.5, +3.0]'
-    """
-    return f"{_signed(gain.mean)} [{_signed(gain.low)}, {_signed(gain.high)}]"
 
 
 def write(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
@@ -112,7 +102,7 @@ def _chosen(chosen: Chosen) -> str:
     if chosen.joined:
         by_method = chosen.joined[-1].by_method
         lines[1:1] = [
-            f"{floor.capitalize()} gains {_signed(by_method[floor])} points by that recipe"
+            f"{floor.capitalize()} gains {points(by_method[floor])} points by that recipe"
             for floor in _floors(chosen)
         ]
     above = [one for one in chosen.alternatives if one.gain.low > 0]
@@ -158,9 +148,9 @@ def _rows(several: Iterable[Tried], chosen: Chosen) -> list[list[str]]:
     return [
         [
             said(one.settings),
-            *(points(one.gains[d]) for d in chosen.search.datasets),
-            points(one.gain),
-            *(_signed(one.by_method[m]) for m in _floors(chosen)),
+            *(interval(one.gains[d]) for d in chosen.search.datasets),
+            interval(one.gain),
+            *(points(one.by_method[m]) for m in _floors(chosen)),
         ]
         for one in several
     ]
@@ -184,11 +174,7 @@ def _recipe(settings: Settings) -> str:
 
 
 def _gains(several: Iterable[Tried]) -> str:
-    return "; ".join(f"{said(one.settings)} ({points(one.gain)})" for one in several) or "none"
-
-
-def _signed(value: float) -> str:
-    return f"{round(value, 1) + 0.0:+.1f}"  # no -0.0
+    return "; ".join(f"{said(one.settings)} ({interval(one.gain)})" for one in several) or "none"
 
 
 def _listed(several: Iterable[object]) -> str:

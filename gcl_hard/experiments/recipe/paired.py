@@ -5,9 +5,10 @@ from __future__ import annotations
 from gcl_hard.experiments.recipe.accuracies import NOTHING, OPEN, PAPERS
 from gcl_hard.experiments.recipe.compared import Compared, Difference, Pair
 from gcl_hard.experiments.recipe.table import ABLATED, LEVERS
-from gcl_hard.experiments.reporting.markdown import NBSP, markdown_table
-from gcl_hard.experiments.reporting.words import points
+from gcl_hard.experiments.reporting.markdown import markdown_table
+from gcl_hard.experiments.reporting.words import interval
 
+OVER = "over sets"
 TITLES = {
     "contrast": "trained over untrained",
     "hard": "hard negatives over plain ones",
@@ -27,7 +28,7 @@ def differences(compared: Compared) -> list[str]:
         "## Paired differences",
         "Protocol `inductive`: points by which the first row is above the second on the same "
         "folds, with 95 % intervals. **Bold: significant.** Rows are of our recipe where they do "
-        "not say otherwise.",
+        "not say otherwise." + _about(compared),
         table,
     ]
 
@@ -41,7 +42,7 @@ def _differences(compared: Compared) -> str:
             title = "" if question == before else TITLES[question]
             body.append([title, name, *_points(compared, pair)])
             before = question
-    return markdown_table(["question", "rows", *compared.datasets], body, texts=2) if body else ""
+    return markdown_table(["question", "rows", *_heads(compared)], body, texts=2) if body else ""
 
 
 def levers(compared: Compared) -> list[str]:
@@ -57,7 +58,9 @@ def levers(compared: Compared) -> list[str]:
         f"A lever is a part of the recipe. *Off*: ours with that part as in the paper's recipe, "
         f"less ours. *On*: the paper's with that part as in ours, less the paper's. So a lever "
         f"that helps is below 0 off, and above 0 on. Points of {ABLATED} under protocol "
-        f"`inductive`, with 95 % intervals; bold: significant." + unchanged * is_there,
+        f"`inductive`, with 95 % intervals; bold: significant."
+        + unchanged * is_there
+        + _about(compared),
         table,
         f"Settings of each lever: {listed.replace('_', ' ')}.",
     ]
@@ -75,11 +78,25 @@ def _levers(compared: Compared) -> str:
         name = pair.ours.name
         body.append(["" if name == before else name, pair.ours.part, *_points(compared, pair)])
         before = name
-    return markdown_table(["lever", "", *compared.datasets], body, texts=2) if body else ""
+    return markdown_table(["lever", "", *_heads(compared)], body, texts=2) if body else ""
+
+
+def _heads(compared: Compared) -> list[str]:
+    return [*compared.datasets, *([OVER] if len(compared.datasets) > 1 else [])]
+
+
+def _about(compared: Compared) -> str:
+    if len(compared.datasets) == 1:
+        return ""
+    return f" *{OVER.capitalize()}*: their mean, errors of sets taken as independent; never bold."
 
 
 def _points(compared: Compared, pair: Pair) -> list[str]:
-    return [_difference(compared, pair, dataset) for dataset in compared.datasets]
+    each = [_difference(compared, pair, dataset) for dataset in compared.datasets]
+    if len(each) == 1:
+        return each
+    whole = all(one.seeds == len(compared.results.seeds) for one in pair.on.values())
+    return [*each, interval(pair.over_sets) if whole and OPEN not in each else OPEN]
 
 
 def _difference(compared: Compared, pair: Pair, dataset: str) -> str:
@@ -87,7 +104,7 @@ def _difference(compared: Compared, pair: Pair, dataset: str) -> str:
     if one is None:
         both = dataset in pair.ours.cells and dataset in pair.theirs.cells
         return OPEN if both else NOTHING
-    text = f"{points(one.mean)} [{points(one.low)},{NBSP}{points(one.high)}]"
+    text = interval(one)
     n = len(compared.results.seeds)
     text += "" if one.seeds == n else f" ({one.seeds} of {n} seeds)"
     return f"**{text}**" if one.significant else text

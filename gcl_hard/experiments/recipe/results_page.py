@@ -31,11 +31,12 @@ Machine Learning 52, 2003; for several runs Bouckaert and Frank, PAKDD 2004).
 [More](protocols.md#is-a-difference-real).
 
 - **Intervals** are at 95 % with the same correction, in tables and figure; they do not know how
-  many comparisons there are.
+  many comparisons there are. Those over sets are of the mean of the sets' differences.
 - **p** does: it is corrected (Holm 1979) over all comparisons of a question and all data sets, and
   in the table of levers over that table. A difference is significant, and bold, if the corrected p
   is below {LEVEL:g}. So an interval can leave out 0 where nothing is bold.
-- What is not significant is not shown to be equal."""
+- What is not significant is not shown to be equal: an interval tells how far apart two rows may
+  be."""
 
 
 def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:

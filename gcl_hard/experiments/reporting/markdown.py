@@ -8,7 +8,7 @@ from statistics import fmean
 
 from gcl_hard.experiments.lines import SYMBOLS, Line
 from gcl_hard.experiments.reporting.pick import datasets, grid
-from gcl_hard.experiments.reporting.words import accuracy, of_images, points, test_part
+from gcl_hard.experiments.reporting.words import NBSP, accuracy, of_images, points, test_part
 from gcl_hard.experiments.results import Selection
 
 ACROSS = 5  # data sets of a table on a page
@@ -21,7 +21,6 @@ PAPER_SPLIT = (
     "epochs, all training images), best after a grid search over β or thresholds of which it does "
     "not say where it was scored."
 )
-NBSP = "\u00a0"  # keeps a number in one piece
 
 
 def to_markdown(lines: Sequence[Line]) -> list[str]:

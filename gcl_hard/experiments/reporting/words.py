@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.lines import Line
+
+NBSP = "\u00a0"
+"""Keeps a number in one piece."""
 
 
 def accuracy(line: Line) -> str:
@@ -39,6 +43,33 @@ def test_name(protocol: str) -> str:
 def points(value: float) -> str:
     """A difference, with its sign."""
     return f"{value:+z.1f}"
+
+
+class Ranged(Protocol):
+    """A mean difference with its interval, all in points."""
+
+    @property
+    def mean(self) -> float:
+        """The difference."""
+
+    @property
+    def low(self) -> float:
+        """Lower end."""
+
+    @property
+    def high(self) -> float:
+        """Upper end."""
+
+
+def interval(one: Ranged) -> str:
+    """A difference with its interval, in one piece.
+
+    Example:
+        >>> from gcl_hard.experiments.recipe.gains import Gain
+        >>> interval(Gain(1.25, -0.01, 3.0)).replace(NBSP, " ")
+        '+1.2 [+0.0, +3.0]'
+    """
+    return f"{points(one.mean)} [{points(one.low)},{NBSP}{points(one.high)}]"
 
 
 def count(n: int, word: str) -> str:

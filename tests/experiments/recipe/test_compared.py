@@ -15,6 +15,7 @@ from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.answers import answers
 from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference
 from gcl_hard.experiments.recipe.table import FIRST, Entry
+from gcl_hard.experiments.reporting.words import NBSP
 from tests.experiments.recipe.made_up_table import (
     METHODS,
     PROTOCOLS,
@@ -86,10 +87,10 @@ def test_a_difference_is_the_corrected_t_test_of_paired_folds() -> None:
     for dataset, one in pair.on.items():
         assert close(one, by_hand(found, a, b, dataset, SEEDS))
         assert one.seeds == 2
-    assert pair.mean == pytest.approx(np.mean([one.mean for one in pair.on.values()]))
+    assert pair.over_sets.mean == pytest.approx(np.mean([one.mean for one in pair.on.values()]))
     turned = found.pair(b, a)
     assert turned is not None
-    assert turned.mean == pytest.approx(-pair.mean)
+    assert turned.over_sets.mean == pytest.approx(-pair.over_sets.mean)
 
 
 def test_only_seeds_that_both_rows_have_are_compared() -> None:
@@ -249,8 +250,8 @@ def test_none_significant() -> None:
     contrast, hard, labels = told()
     assert contrast.startswith(
         "**Does contrastive learning help on these sets?** Not measurably. Of 8 comparisons none "
-        "shows a significant gain, none a significant loss. Points, mean over sets (sets above 0): "
-        "ucl over untrained "
+        "shows a significant gain, none a significant loss. Points, mean over sets with its 95 % "
+        "interval (sets above 0): ucl over untrained "
     )
     beginning = "Not measurably. Of 4 comparisons none shows a significant gain, none a significant"
     assert hard.startswith(f"**Do hard negatives?** {beginning}")
@@ -311,10 +312,15 @@ def test_means_and_sets_above_are_those_of_the_pairs() -> None:
     means = []
     for ours, theirs in (("hucl", "ucl"), ("hscl", "scl")):
         a, b = row(found, "ours", ours), row(found, "ours", theirs)
-        each = [by_hand(found, a, b, d, SEEDS)[0] for d in SETS]
+        pairs = [by_hand(found, a, b, d, SEEDS) for d in SETS]
+        each = [one[0] for one in pairs]
         above = sum(mean > 0 for mean in each)
-        means.append(f"{ours} over {theirs} {np.mean(each):+.1f} ({above} of 2)")
-    assert hard.endswith(f"Points, mean over sets (sets above 0): {', '.join(means)}.")
+        halves = [(high - low) / 2 for _, low, high, *_ in pairs]
+        mean, half = np.mean(each), np.hypot(*halves) / 2
+        said = f"{mean:+z.1f} [{mean - half:+z.1f},{NBSP}{mean + half:+z.1f}]"
+        means.append(f"{ours} over {theirs} {said} ({above} of 2)")
+    told_of = "Points, mean over sets with its 95 % interval (sets above 0)"
+    assert hard.endswith(f"{told_of}: {', '.join(means)}.")
     assert "(1 of 2)" in means[0]
 
 

@@ -13,8 +13,9 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe.gains import Gain
 from gcl_hard.experiments.recipe.levers import said
-from gcl_hard.experiments.recipe.page import in_short, page, points, write
+from gcl_hard.experiments.recipe.page import in_short, page, write
 from gcl_hard.experiments.recipe.search import Chosen
+from gcl_hard.experiments.reporting.words import NBSP, interval
 from tests.experiments.recipe.made_up import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"
@@ -74,13 +75,13 @@ def listed(found: Chosen, begins: str) -> list[str]:
 @pytest.mark.parametrize(
     ("gain", "words"),
     [
-        (Gain(1.25, -0.5, 3.0), "+1.2 [-0.5, +3.0]"),
-        (Gain(-0.04, -10.06, 0.0), "+0.0 [-10.1, +0.0]"),
-        (Gain(0.0, 0.0, 0.0), "+0.0 [+0.0, +0.0]"),
+        (Gain(1.25, -0.5, 3.0), f"+1.2 [-0.5,{NBSP}+3.0]"),
+        (Gain(-0.04, -10.06, 0.0), f"+0.0 [-10.1,{NBSP}+0.0]"),
+        (Gain(0.0, 0.0, 0.0), f"+0.0 [+0.0,{NBSP}+0.0]"),
     ],
 )
 def test_points_are_signed_and_have_no_minus_zero(gain: Gain, words: str) -> None:
-    assert points(gain) == words
+    assert interval(gain) == words
 
 
 def test_every_lever_has_its_row_and_numbers(searched: tuple[Chosen, Bench]) -> None:
@@ -91,7 +92,7 @@ def test_every_lever_has_its_row_and_numbers(searched: tuple[Chosen, Bench]) -> 
     for row, one in zip(body, found.alternatives, strict=True):
         assert row[1].removesuffix(" *helping*") == said(one.settings)
         gains = [one.gains["MUTAG"], one.gains["ENZYMES"], one.gain]
-        assert row[2:] == [*map(points, gains), f"{one.by_method['untrained']:+.1f}"]
+        assert row[2:] == [*map(interval, gains), f"{one.by_method['untrained']:+.1f}"]
     assert [row[-1] for row in body] == ["+0.0", "+0.0", "+0.0", "+7.0", "+0.0", "+0.0"]
 
 
@@ -135,7 +136,7 @@ def test_the_recipe_and_what_was_left_out_are_named(searched: tuple[Chosen, Benc
     found, _ = searched
     assert found.best == {"dim": 8, "epochs": 60}
     said_first, *_ = in_short(found).splitlines()
-    gained = points(found.joined[-1].gain)
+    gained = interval(found.joined[-1].gain)
     start_with = "recipe for all sets: the start with dim 8, epochs 60"
     assert said_first == f"{start_with} ({gained} points of inner score over the start)"
     assert f"- R{said_first[1:]}." in section(found, "What")
@@ -143,9 +144,9 @@ def test_the_recipe_and_what_was_left_out_are_named(searched: tuple[Chosen, Benc
     names = [row[0] for row in rows(joined)[1:]]
     assert names == ["dim 8", "dim 8, epochs 60"]
     left = found.left_out[0]
-    assert f"beside the others: lr 0.1 ({points(left.gain)})." in joined
+    assert f"beside the others: lr 0.1 ({interval(left.gain)})." in joined
     for row, one in zip(rows(joined)[1:], found.joined, strict=True):
-        assert row[3] == points(one.gain)
+        assert row[3] == interval(one.gain)
 
 
 def test_what_a_floor_gains_by_the_recipe_is_said(searched: tuple[Chosen, Bench]) -> None:
@@ -161,7 +162,7 @@ def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() ->
         return 4.0 * (cell.epochs == 60) + sign * 2.0 * (cell.dim == 8), 0.25 * (cell.dim == 8)
 
     found, bench = chosen(LEVERS, own)
-    gained = points(found.own["MUTAG"].gains["MUTAG"])
+    gained = interval(found.own["MUTAG"].gains["MUTAG"])
     assert gained.startswith("+2.0 [+1.6")
     line = f"ecipe for MUTAG: the start with epochs 60, dim 8 ({gained} points over the recipe for"
     assert f"r{line} all sets)" in in_short(found)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference
+from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference, Pair
 from gcl_hard.experiments.recipe.table import LEVERS
+from gcl_hard.experiments.reporting.words import NBSP
 from tests.experiments.recipe.made_up_page import (
-    NBSP,
     filled,
     folder,
     get,
@@ -32,20 +32,30 @@ def difference(one: Difference | None, n: int) -> str:
     return f"**{said}**" if one.p < 0.05 else said
 
 
+def over_sets(pair: Pair) -> str:
+    """Mean of the sets and the root of their squared halves, if all of them are finished."""
+    each = list(pair.on.values())
+    if any(one.seeds < 2 for one in each) or len(each) < len(SETS):
+        return "open"
+    mean = sum(one.mean for one in each) / len(each)
+    half = sum(((one.high - one.low) / 2) ** 2 for one in each) ** 0.5 / len(each)
+    return f"{mean:+z.1f} [{mean - half:+z.1f},{NBSP}{mean + half:+z.1f}]"
+
+
 @pytest.mark.parametrize("given", ["whole", "part"])
 def test_every_difference_is_there_and_bold_only_if_significant(
     given: str, request: pytest.FixtureRequest
 ) -> None:
     found = request.getfixturevalue(given)
     heads, *body = table(found, "Paired differences")
-    assert heads == ["question", "rows", *SETS]
+    assert heads == ["question", "rows", *SETS, "over sets"]
     rows = filled(body)
     expected = []
     for question in QUESTIONS:
         for pair in found.answers[question]:
             end = ", paper's" if pair.theirs.part == "paper" else ""
             name = f"{pair.ours.name} − {pair.theirs.name}{end}"
-            expected.append([name, *(difference(pair.on.get(d), 2) for d in SETS)])
+            expected.append([name, *(difference(pair.on.get(d), 2) for d in SETS), over_sets(pair)])
     assert [row[1:] for row in rows] == expected
     assert len(dict.fromkeys(row[0] for row in rows)) == len(QUESTIONS)
     bold = ["**" in cell for row in rows for cell in row[2:]]
@@ -60,7 +70,7 @@ def test_every_lever_is_compared_with_its_own_recipe(
 ) -> None:
     found = request.getfixturevalue(given)
     heads, *body = table(found, "Each lever off")
-    assert heads == ["lever", "", *SETS]
+    assert heads == ["lever", "", *SETS, "over sets"]
     beside = {"off": get(found, "ours", "hscl"), "on": get(found, "paper", "hscl")}
     pairs = []
     for lever in LEVERS:
@@ -70,7 +80,12 @@ def test_every_lever_is_compared_with_its_own_recipe(
             pairs.append(pair)
     pairs = found.corrected(pairs)
     assert filled(body) == [
-        [pair.ours.name, pair.ours.part, *(difference(pair.on.get(d), 2) for d in SETS)]
+        [
+            pair.ours.name,
+            pair.ours.part,
+            *(difference(pair.on.get(d), 2) for d in SETS),
+            over_sets(pair),
+        ]
         for pair in pairs
     ]
     cells = {(name, how): row[0] for name, how, *row in filled(body)}
@@ -84,7 +99,7 @@ def test_a_lever_without_a_cell_is_no_open_one(folder: Path) -> None:
     put(folder, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
     found = compared(methods=("hscl",))
     _, *body = table(found, "Each lever off")
-    nothing = {(name, how): [cell == "–" for cell in row] for name, how, *row in filled(body)}
+    nothing = {(name, how): [cell == "–" for cell in row] for name, how, *row, _ in filled(body)}
     assert nothing == {
         ("optimiser", "off"): [False, False], ("optimiser", "on"): [False, False],
         ("SVM", "off"): [True, False], ("SVM", "on"): [True, False],
