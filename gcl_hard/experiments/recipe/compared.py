@@ -63,11 +63,15 @@ QUESTIONS: dict[str, tuple[Asked, ...]] = {
     "contrast": tuple((("ours", m), ("ours", "untrained")) for m in FIRST),
     "hard": ((("ours", "hucl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "scl"))),
     "labels": ((("ours", "scl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "hucl"))),
+    "papers": tuple((("paper", m), ("floors", "untrained")) for m in FIRST),
+    "views": ((("on", "two views"), ("floors", "untrained")),),
     "recipe": tuple((("ours", m), ("paper", m)) for m in FIRST),
     "kernels": ((("ours", "hucl"), ("floors", "wl-oa")), (("ours", "hscl"), ("floors", "wl-oa"))),
     "supervised": ((("ours", "hscl"), ("ours", "supervised")),),
 }
-"""Pairs of rows under ``inductive`` that answer a question; Holm's correction is over each."""
+"""Pairs of rows under ``inductive`` that answer a question; Holm's correction is over each.
+
+The floor untrained has the encoder and the SVM of the paper's recipe, ours has those of ours."""
 
 
 class Compared:

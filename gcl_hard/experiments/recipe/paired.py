@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gcl_hard.experiments.recipe.accuracies import NOTHING, OPEN, PAPERS
+from gcl_hard.experiments.recipe.accuracies import NOTHING, OPEN, PAPERS, whose
 from gcl_hard.experiments.recipe.compared import Compared, Difference, Pair
-from gcl_hard.experiments.recipe.table import ABLATED, LEVERS
+from gcl_hard.experiments.recipe.table import ABLATED, LEVERS, Entry
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.words import interval
 
@@ -13,6 +13,8 @@ TITLES = {
     "contrast": "trained over untrained",
     "hard": "hard negatives over plain ones",
     "labels": "label-aware over label-free",
+    "papers": "the paper's recipe over untrained",
+    "views": "the paper's recipe with two views over untrained",
     "recipe": "our recipe over the paper's",
     "kernels": "our recipe over a kernel",
     "supervised": "our recipe over end-to-end training",
@@ -35,14 +37,19 @@ def differences(compared: Compared) -> list[str]:
 
 def _differences(compared: Compared) -> str:
     body, before = [], ""
-    whose = {"paper": f", {PAPERS}", "floors": "", "ours": ""}
     for question, pairs in compared.answers.items():
         for pair in pairs:
-            name = f"{pair.ours.name} − {pair.theirs.name}{whose[pair.theirs.part]}"
+            name = f"{_name(pair.ours)} − {_name(pair.theirs)}"
             title = "" if question == before else TITLES[question]
             body.append([title, name, *_points(compared, pair)])
             before = question
     return markdown_table(["question", "rows", *_heads(compared)], body, texts=2) if body else ""
+
+
+def _name(row: Entry) -> str:
+    if row.part == "on":
+        return f"{row.method}, {PAPERS} with {row.name}"
+    return f"{row.name}, {PAPERS}" if whose(row) == PAPERS else row.name
 
 
 def levers(compared: Compared) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference, Pair
-from gcl_hard.experiments.recipe.table import LEVERS
+from gcl_hard.experiments.recipe.table import LEVERS, Entry
 from gcl_hard.experiments.reporting.words import NBSP
 from tests.experiments.recipe.made_up_page import (
     filled,
@@ -32,6 +32,13 @@ def difference(one: Difference | None, n: int) -> str:
     return f"**{said}**" if one.p < 0.05 else said
 
 
+def called(row: Entry) -> str:
+    if row.part == "on":
+        return "hscl, paper's with two views"
+    of_paper = row.part == "paper" or (row.part, row.name) == ("floors", "untrained")
+    return f"{row.name}, paper's" if of_paper else row.name
+
+
 def over_sets(pair: Pair) -> str:
     """Mean of the sets and the root of their squared halves, if all of them are finished."""
     each = list(pair.on.values())
@@ -53,8 +60,7 @@ def test_every_difference_is_there_and_bold_only_if_significant(
     expected = []
     for question in QUESTIONS:
         for pair in found.answers[question]:
-            end = ", paper's" if pair.theirs.part == "paper" else ""
-            name = f"{pair.ours.name} − {pair.theirs.name}{end}"
+            name = f"{called(pair.ours)} − {called(pair.theirs)}"
             expected.append([name, *(difference(pair.on.get(d), 2) for d in SETS), over_sets(pair)])
     assert [row[1:] for row in rows] == expected
     assert len(dict.fromkeys(row[0] for row in rows)) == len(QUESTIONS)

@@ -227,7 +227,8 @@ def test_one_set_and_two_methods(folder: Path) -> None:
     found = compared(shift, datasets=("PTC_MR",), methods=("hscl", "untrained"))
     assert table(found, "Protocol `paper`")[0] == ["", "recipe", "PTC_MR"]
     assert [row[1] for row in table(found, "Paired differences")[1:]] == [
-        "hscl − untrained", "hscl − hscl, paper's"
+        "hscl − untrained", "hscl, paper's − untrained, paper's",
+        "hscl, paper's with two views − untrained, paper's", "hscl − hscl, paper's",
     ]  # fmt: skip
     assert "on PTC_MR?** Yes" in text(found)
 
