@@ -40,10 +40,11 @@ def lacks_edge_labels(name: str) -> bool:
     """Whether a set is known to have no edge labels, without reading it.
 
     Example:
-        >>> lacks_edge_labels("ENZYMES"), lacks_edge_labels("MUTAG"), lacks_edge_labels("PROTEINS")
+        >>> lacks_edge_labels("IMDB-B"), lacks_edge_labels("MUTAG"), lacks_edge_labels("PROTEINS")
         (True, False, False)
     """
-    return name in MANIFEST and not MANIFEST[name].edge_labels
+    known = MANIFEST.get(canonical_name(name))
+    return known is not None and not known.edge_labels
 
 
 def canonical_name(name: str) -> str:

@@ -12,7 +12,9 @@ OPEN, NOTHING = "open", "–"
 PAPERS, OURS = "paper's", "ours"
 ALIKE = {
     "untrained": "Untrained has a recipe's encoder and SVM.",
-    "supervised": "Supervised has a recipe's encoder and optimiser.",
+    "supervised": (
+        "Supervised has a recipe's encoder and optimiser, is not tuned by itself and has no SVM."
+    ),
 }
 """Floors of each recipe."""
 

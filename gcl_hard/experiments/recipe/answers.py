@@ -29,12 +29,12 @@ def answers(compared: Compared) -> list[str]:
     """
     where = "these sets" if len(compared.datasets) > 1 else compared.datasets[0]
     return [
-        f"**{question.format(where)}** {_answer(compared.answers[name])}"
+        f"**{question.format(where)}** {_answer(compared, compared.answers[name])}"
         for name, question in ASKED.items()
     ]
 
 
-def _answer(pairs: Sequence[Pair]) -> str:
+def _answer(compared: Compared, pairs: Sequence[Pair]) -> str:
     each = [(pair, dataset, one) for pair in pairs for dataset, one in pair.on.items()]
     if not each:
         return OPEN
@@ -42,20 +42,21 @@ def _answer(pairs: Sequence[Pair]) -> str:
     losses = [x for x in each if x[2].significant and x[2].mean < 0]
     shows = "show" if len(gains) > 1 else "shows"
     return (
-        f"{_verdict(len(each), gains, losses)} Of {count(len(each), 'comparison')} "
+        f"{_verdict(each, gains, losses)} Of {count(len(each), 'comparison')} "
         f"{len(gains) or 'none'} {shows} a significant gain{_named(gains)}, "
-        f"{len(losses) or 'none'} a significant loss{_named(losses)}. {_means(pairs)}"
+        f"{len(losses) or 'none'} a significant loss{_named(losses)}. {_means(compared, pairs)}"
     )
 
 
-def _verdict(n: int, gains: Sequence[Found], losses: Sequence[Found]) -> str:
+def _verdict(each: Sequence[Found], gains: Sequence[Found], losses: Sequence[Found]) -> str:
+    n = len(each)
     if gains and losses:
         return "It depends."
     if gains:
         return "Yes." if len(gains) == n else "Yes, in part."
     if losses:
         return "No, the contrary." if len(losses) == n else "No, in part the contrary."
-    return "Not measurably."
+    return "On no set measurably." if len({d for _, d, _ in each}) > 1 else "Not measurably."
 
 
 def _named(some: Sequence[Found]) -> str:
@@ -66,18 +67,19 @@ def _named(some: Sequence[Found]) -> str:
     return f" ({listed})" if listed else ""
 
 
-def _means(pairs: Sequence[Pair]) -> str:
-    sets = list(dict.fromkeys(dataset for pair in pairs for dataset in pair.on))
-    several = len(sets) > 1
-    told = (
-        "Points, mean over sets with its 95 % interval (sets above 0)"
-        if several
-        else f"Points on {sets[0]}"
-    )
+def _means(compared: Compared, pairs: Sequence[Pair]) -> str:
+    if len(compared.datasets) == 1:
+        means = [f"{_rows(pair)} {points(one.mean)}" for pair in pairs for one in pair.on.values()]
+        return f"Points on {compared.datasets[0]}: {', '.join(means)}."
     means = []
     for pair in pairs:
+        gain = compared.over_sets(pair)
         above = sum(one.mean > 0 for one in pair.on.values())
-        gain = pair.over_sets
-        said = interval(gain) + f" ({above} of {len(pair.on)})" if several else points(gain.mean)
-        means.append(f"{pair.ours.name} over {pair.theirs.name} {said}")
+        said = "open" if gain is None else f"{interval(gain)} ({above} of {len(pair.on)})"
+        means.append(f"{_rows(pair)} {said}")
+    told = "Points, mean over sets with its 95 % interval (sets above 0)"
     return f"{told}: {', '.join(means)}."
+
+
+def _rows(pair: Pair) -> str:
+    return f"{pair.ours.name} over {pair.theirs.name}"

@@ -22,7 +22,7 @@ from gcl_hard.experiments.reporting.figures.drawing import (
 
 ROW = 0.19
 """Inches of a setting."""
-HELPS, HARMS, NEITHER = "#0072B2", "#D55E00", "#888888"
+HELPS, HARMS, NEITHER = "#117733", "#882255", "#888888"
 """Interval above 0, below, and around it."""
 
 
@@ -42,7 +42,7 @@ def forest(chosen: Chosen) -> Figure | None:
         return None
     figure = Figure(figsize=(WIDTH, 1.0 + ROW * len(rows)), layout="constrained")
     axes = figure.subplots()
-    floors = [m for m in chosen.search.methods if m not in chosen.search.deciding]
+    floors = chosen.search.floors
     _draw(axes, rows, floors)
     if joined:
         axes.axhline(0.5, color=RULE, linewidth=0.8)
@@ -67,14 +67,16 @@ def _draw(axes: Axes, rows: Sequence[Tried], floors: Sequence[str]) -> None:
         axes.plot([gain.low, gain.high], [y, y], color=colour, linewidth=1.4)
         axes.plot([gain.mean], [y], "o", color=colour, markersize=4.5)
         for floor in floors:
-            axes.plot([one.by_method[floor]], [y], "D", color=FLOOR, markersize=4,
+            axes.plot([one.by_method[floor].mean], [y], "D", color=FLOOR, markersize=4,
                       markerfacecolor="none", markeredgewidth=0.9)  # fmt: skip
 
 
 def _key(deciding: str, floors: Sequence[str]) -> list[Line2D]:
     looks = ((HELPS, "above 0"), (HARMS, "below 0"), (NEITHER, "around 0"))
     key = [
-        Line2D([], [], color=colour, marker="o", markersize=4.5, label=f"{deciding}, {words}")
+        Line2D(
+            [], [], color=colour, marker="o", markersize=4.5, label=f"{deciding}: interval {words}"
+        )
         for colour, words in looks
     ]
     if floors:

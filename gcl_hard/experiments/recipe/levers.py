@@ -68,6 +68,11 @@ class Search:
         """Methods that are trained."""
         return tuple(m for m in self.methods if not GraphCell(method=m).is_floor)
 
+    @property
+    def floors(self) -> tuple[str, ...]:
+        """Methods that are not."""
+        return tuple(m for m in self.methods if m not in self.deciding)
+
     def on(self, names: Iterable[str]) -> Search:
         """The same search on some data sets."""
         return replace(self, datasets=_canonical(names))

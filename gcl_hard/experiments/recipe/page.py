@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.recipe.forest import forest
+from gcl_hard.experiments.recipe.gains import Gain
 from gcl_hard.experiments.recipe.levers import Settings, said
 from gcl_hard.experiments.recipe.search import Chosen, Tried
 from gcl_hard.experiments.reporting.figures.drawing import save
 from gcl_hard.experiments.reporting.markdown import markdown_table
-from gcl_hard.experiments.reporting.words import interval, points
+from gcl_hard.experiments.reporting.words import interval
+
+NOTHING, NO_GAIN = "–", Gain(0.0, 0.0, 0.0)
 
 
 def in_short(chosen: Chosen) -> str:
@@ -61,8 +64,8 @@ def page(chosen: Chosen, command: str, *, figure: str | None = None) -> str:
         command: that made it.
         figure: relative path of the picture of the levers, where there is one.
     """
-    search, floors = chosen.search, _floors(chosen)
-    heads = [*search.datasets, "all sets", *floors]
+    search = chosen.search
+    heads = [*search.datasets, "all sets", *search.floors]
     parts = [
         "# The search for a recipe",
         f"Which settings raise accuracies, by inner scores alone: a fifth of every training fold "
@@ -76,11 +79,12 @@ def page(chosen: Chosen, command: str, *, figure: str | None = None) -> str:
         f"The start is {said(search.start)}. Every row changes what it names and nothing else.",
         f"Numbers are points of inner score over the start on the same hold-outs, mean of "
         f"{_listed(search.deciding)}, with 95 % intervals. They allow for overlapping training "
-        f"parts; those over all sets take the sets as independent. Of twenty settings that do "
-        f"nothing, about one has an interval without 0 by chance.",
+        f"parts; those over all sets take the sets as independent. By chance one in twenty "
+        f"settings that do nothing has an interval without 0: here, of {len(chosen.alternatives)}, "
+        f"{len(chosen.alternatives) / 20:.1g}.",
         "*helping*: the best of its lever, and its mean over all sets is above some 1.2 standard "
         "errors."
-        + _about(floors),
+        + _about(search.floors),
         *([f"![Gain of every setting over the start]({figure})"] if figure else []),
         markdown_table(["lever", "setting", *heads], _levers(chosen), texts=2),
         "## Joined",
@@ -102,8 +106,8 @@ def _chosen(chosen: Chosen) -> str:
     if chosen.joined:
         by_method = chosen.joined[-1].by_method
         lines[1:1] = [
-            f"{floor.capitalize()} gains {points(by_method[floor])} points by that recipe"
-            for floor in _floors(chosen)
+            f"{floor.capitalize()} gains {interval(by_method[floor])} points by that recipe"
+            for floor in chosen.search.floors
         ]
     above = [one for one in chosen.alternatives if one.gain.low > 0]
     below = [one for one in chosen.alternatives if one.gain.high < 0]
@@ -129,10 +133,11 @@ def _joined(chosen: Chosen) -> str:
     )
 
 
-def _about(floors: list[str]) -> str:
+def _about(floors: Sequence[str]) -> str:
+    told = f" {NOTHING}: the setting changes nothing there, which counts as 0."
     if not floors:
-        return ""
-    return f" Last come the gains over all sets of {_listed(floors)}: they do not decide."
+        return told
+    return f"{told} Last come the gains of {_listed(floors)} over all sets, which decide nothing."
 
 
 def _levers(chosen: Chosen) -> list[list[str]]:
@@ -148,12 +153,16 @@ def _rows(several: Iterable[Tried], chosen: Chosen) -> list[list[str]]:
     return [
         [
             said(one.settings),
-            *(interval(one.gains[d]) for d in chosen.search.datasets),
-            interval(one.gain),
-            *(points(one.by_method[m]) for m in _floors(chosen)),
+            *(_gain(one.gains[d]) for d in chosen.search.datasets),
+            _gain(one.gain),
+            *(_gain(one.by_method[m]) for m in chosen.search.floors),
         ]
         for one in several
     ]
+
+
+def _gain(one: Gain) -> str:
+    return NOTHING if one == NO_GAIN else interval(one)
 
 
 def _scores(chosen: Chosen) -> list[list[str]]:
@@ -163,10 +172,6 @@ def _scores(chosen: Chosen) -> list[list[str]]:
             means = [f"{scores[d, method]:.1f}" for d in chosen.search.datasets]
             rows.append([method, name, *means])
     return rows
-
-
-def _floors(chosen: Chosen) -> list[str]:
-    return [m for m in chosen.search.methods if m not in chosen.search.deciding]
 
 
 def _recipe(settings: Settings) -> str:

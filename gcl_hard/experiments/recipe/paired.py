@@ -14,10 +14,10 @@ TITLES = {
     "hard": "hard negatives over plain ones",
     "labels": "label-aware over label-free",
     "papers": "the paper's recipe over untrained",
-    "views": "the paper's recipe with two views over untrained",
+    "views": "the paper's recipe with two views (InfoNCE) over untrained",
     "recipe": "our recipe over the paper's",
-    "kernels": "our recipe over a kernel",
-    "supervised": "our recipe over end-to-end training",
+    "kernels": "our recipe over the WL-OA kernel alone",
+    "supervised": "our recipe over end-to-end training, not tuned",
 }
 
 
@@ -57,8 +57,9 @@ def levers(compared: Compared) -> list[str]:
     table = _levers(compared)
     if not table:
         return []
-    listed = "; ".join(f"*{name}*: {', '.join(names)}" for name, names in LEVERS.items())
-    unchanged = f" {NOTHING}: the lever changes nothing there."
+    there = {row.name for row in compared.rows("off", "on")}
+    listed = "; ".join(f"*{n}*: {', '.join(names)}" for n, names in LEVERS.items() if n in there)
+    unchanged = f" {NOTHING}: the lever changes nothing there, which counts as 0."
     is_there = f"| {NOTHING} |" in table
     return [
         "## Each lever off, each lever on",
@@ -95,15 +96,19 @@ def _heads(compared: Compared) -> list[str]:
 def _about(compared: Compared) -> str:
     if len(compared.datasets) == 1:
         return ""
-    return f" *{OVER.capitalize()}*: their mean, errors of sets taken as independent; never bold."
+    return (
+        f" *{OVER.capitalize()}*: the mean of the sets' differences once all are finished; its "
+        f"interval is for these sets and takes their errors as independent. It is not tested, so "
+        f"never bold."
+    )
 
 
 def _points(compared: Compared, pair: Pair) -> list[str]:
     each = [_difference(compared, pair, dataset) for dataset in compared.datasets]
     if len(each) == 1:
         return each
-    whole = all(one.seeds == len(compared.results.seeds) for one in pair.on.values())
-    return [*each, interval(pair.over_sets) if whole and OPEN not in each else OPEN]
+    gain = compared.over_sets(pair)
+    return [*each, OPEN if gain is None else interval(gain)]
 
 
 def _difference(compared: Compared, pair: Pair, dataset: str) -> str:

@@ -32,9 +32,9 @@ Machine Learning 52, 2003; for several runs Bouckaert and Frank, PAKDD 2004).
 
 - **Intervals** are at 95 % with the same correction, in tables and figure; they do not know how
   many comparisons there are. Those over sets are of the mean of the sets' differences.
-- **p** does: it is corrected (Holm 1979) over all comparisons of a question and all data sets, and
-  in the table of levers over that table. A difference is significant, and bold, if the corrected p
-  is below {LEVEL:g}. So an interval can leave out 0 where nothing is bold.
+- **Bold** does: p of the test is corrected (Holm 1979) over all comparisons of a question and all
+  data sets, and in the table of levers over that table. A difference is significant, and bold, if
+  the corrected p is below {LEVEL:g}. So an interval can leave out 0 where nothing is bold.
 - What is not significant is not shown to be equal: an interval tells how far apart two rows may
   be."""
 
@@ -97,7 +97,7 @@ def _curves(figure: str | None) -> list[str]:
         "## Fewer graphs",
         f"Protocol `inductive`, our recipe, with {shares} and 100 % of each training fold's "
         f"graphs, class by class: encoders and SVMs see none of the others. Bars are 95 % "
-        f"intervals.",
+        f"intervals, of the seeds that are finished.",
         f"![Accuracy against training graphs]({figure})",
     ]
 

@@ -26,13 +26,13 @@ class Tried:
         settings: that differ from the start.
         lever: what they set; empty where several are joined.
         gains: over the start, by data set, mean over the methods that decide.
-        by_method: the mean gain over data sets of each method, floors too.
+        by_method: the gain over all data sets of each method, floors too.
     """
 
     settings: Settings
     lever: str
     gains: Mapping[str, Gain]
-    by_method: Mapping[str, float]
+    by_method: Mapping[str, Gain]
 
     @cached_property
     def gain(self) -> Gain:
@@ -150,7 +150,7 @@ def _own(board: _Board, name: str, best: Settings) -> Tried | None:
     against = board.on(settings, best, name)
     if against.low <= 0:
         return None
-    of = {m: board.gain_of(m, settings, best, name).mean for m in board.search.methods}
+    of = {m: board.gain_of(m, settings, best, name) for m in board.search.methods}
     return Tried(settings, "", {name: against}, of)
 
 
@@ -224,7 +224,7 @@ class _Board:
         """Against the start, on all data sets."""
         datasets, methods = self.search.datasets, self.search.methods
         by_method = {
-            m: over_sets([self.gain_of(m, settings, {}, name) for name in datasets]).mean
+            m: over_sets([self.gain_of(m, settings, {}, name) for name in datasets])
             for m in methods
         }
         gains = self._gains(settings, {}, datasets, self.search.deciding)

@@ -9,7 +9,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.recipe.accuracies import NOTHING, OURS, PAPERS, is_floor
 from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.levers import OWN, said
-from gcl_hard.experiments.recipe.table import ABLATED, FIRST, Part, ours, papers
+from gcl_hard.experiments.recipe.table import ABLATED, REPORTED, Part, ours, papers
 from gcl_hard.experiments.reporting.markdown import markdown_table
 
 PARTS: tuple[Part, ...] = ("ours", "paper")
@@ -21,19 +21,19 @@ def recipes(compared: Compared) -> list[str]:
         "## The two recipes",
         _recipes(compared),
         "What is not listed is the same in both; `configs/graphs/NAME.yaml` states every setting "
-        "of the paper's, `configs/graphs/best` those of ours." + _fewer(compared),
+        "of the paper's, `configs/graphs/best` those of ours." + _who(compared),
     ]
 
 
-def _fewer(compared: Compared) -> str:
-    """Which methods are run with our recipe alone."""
-    of = {part: {r.name for r in compared.rows(part) if not is_floor(r)} for part in PARTS}
-    if not of["ours"] - of["paper"]:
-        return ""
-    return (
-        f" The paper's is run with the methods of the paper's Table II on graphs, "
-        f"{', '.join(FIRST)}."
+def _who(compared: Compared) -> str:
+    """Which methods the paper's recipe is run with, where ours is run with others too."""
+    own, of_paper = (
+        {row.name for row in compared.rows(part) if not is_floor(row)} for part in PARTS
     )
+    if own == of_paper:
+        return ""
+    named = ", ".join(method for method in REPORTED if method in of_paper) or "none of these"
+    return f" The paper's is run with methods of its Table II on graphs alone: {named}."
 
 
 def _recipes(compared: Compared) -> str:

@@ -65,8 +65,8 @@ def interval(one: Ranged) -> str:
     """A difference with its interval, in one piece.
 
     Example:
-        >>> from gcl_hard.experiments.recipe.gains import Gain
-        >>> interval(Gain(1.25, -0.01, 3.0)).replace(NBSP, " ")
+        >>> from gcl_hard.evaluation.statistics import Interval
+        >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
         '+1.2 [+0.0, +3.0]'
     """
     return f"{points(one.mean)} [{points(one.low)},{NBSP}{points(one.high)}]"

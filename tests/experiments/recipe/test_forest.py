@@ -63,7 +63,7 @@ def test_every_setting_has_its_gain_and_interval_best_first(searched: Chosen) ->
         assert list(dots[y].get_xydata()[0]) == [one.gain.mean, y]
         assert [*intervals[y].get_xdata()] == [one.gain.low, one.gain.high]
         assert set(intervals[y].get_ydata()) == {y}
-        assert list(diamonds[y].get_xydata()[0]) == [one.by_method["untrained"], y]
+        assert list(diamonds[y].get_xydata()[0]) == [one.by_method["untrained"].mean, y]
     bottom, top = axes.get_ylim()
     assert top < 0 < bottom  # the best stands on top
 
@@ -75,8 +75,8 @@ def test_colours_tell_on_which_side_of_0_an_interval_is(searched: Chosen) -> Non
     assert [line.get_color() for line in lines(axes, "None")] == expected
     (legend,) = axes.figure.legends
     words = {text.get_text() for text in legend.get_texts()}
-    assert words == {"hucl, hscl, above 0", "hucl, hscl, below 0", "hucl, hscl, around 0",
-                     "untrained"}  # fmt: skip
+    sides = {f"hucl, hscl: interval {side} 0" for side in ("above", "below", "around")}
+    assert words == {*sides, "untrained"}  # fmt: skip
 
 
 def test_what_is_chosen_alone_stands_once() -> None:

@@ -40,12 +40,12 @@ def called(row: Entry) -> str:
 
 
 def over_sets(pair: Pair) -> str:
-    """Mean of the sets and the root of their squared halves, if all of them are finished."""
+    """Mean of the sets and root of their squared halves, 0 where a row has no cell."""
     each = list(pair.on.values())
-    if any(one.seeds < 2 for one in each) or len(each) < len(SETS):
+    if any(one.seeds < 2 for one in each) or len(each) < len(pair.ours.cells):
         return "open"
-    mean = sum(one.mean for one in each) / len(each)
-    half = sum(((one.high - one.low) / 2) ** 2 for one in each) ** 0.5 / len(each)
+    mean = sum(one.mean for one in each) / len(SETS)
+    half = sum(((one.high - one.low) / 2) ** 2 for one in each) ** 0.5 / len(SETS)
     return f"{mean:+z.1f} [{mean - half:+z.1f},{NBSP}{mean + half:+z.1f}]"
 
 
@@ -110,10 +110,23 @@ def test_a_lever_without_a_cell_is_no_open_one(folder: Path) -> None:
         ("optimiser", "off"): [False, False], ("optimiser", "on"): [False, False],
         ("SVM", "off"): [True, False], ("SVM", "on"): [True, False],
     }  # fmt: skip
-    assert "–: the lever changes nothing there." in section(found, "Each lever off")
+    assert "–: the lever changes nothing there, which counts as 0." in section(found, "Each lever")
+    last = {(name, how): row[-1] for name, how, *row in filled(body)}
+    off, ours = get(found, "off", "SVM"), get(found, "ours", "hscl")
+    pair = found.pair(off, ours)
+    assert pair is not None
+    assert [*pair.on] == ["PTC_MR"]
+    assert last["SVM", "off"] == over_sets(pair) != difference(pair.on["PTC_MR"], 2)
 
 
 def test_levers_are_explained_by_their_settings(whole: Compared) -> None:
     said = section(whole, "Each lever off")
     for lever, names in LEVERS.items():
         assert f"*{lever}*: {', '.join(names).replace('_', ' ')}" in said
+
+
+def test_levers_without_a_row_are_not_explained(folder: Path) -> None:
+    put(folder, "all", {"lr": 0.002})
+    said = section(compared(methods=("hscl",)), "Each lever off")
+    assert "Settings of each lever: *optimiser*: lr," in said
+    assert "*SVM*" not in said
