@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gcl_hard.errors import InputError
+from gcl_hard.experiments.recipe.accuracies import NOTHING
 from gcl_hard.experiments.recipe.forest import forest
 from gcl_hard.experiments.recipe.gains import Gain
 from gcl_hard.experiments.recipe.levers import Settings, said
 from gcl_hard.experiments.recipe.search import Chosen, Tried
-from gcl_hard.experiments.reporting.figures.drawing import save
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.words import interval
+from gcl_hard.experiments.reporting.written import write_files
 
-NOTHING, NO_GAIN = "–", Gain(0.0, 0.0, 0.0)
+NO_GAIN = Gain(0.0, 0.0, 0.0)
 
 
 def in_short(chosen: Chosen) -> str:
@@ -45,15 +45,8 @@ def write(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
         InputError: if the place cannot be written to.
     """
     figure, drawn = forest(chosen), path.with_name(f"{path.stem}-levers.svg")
-    written = [path, *([drawn] if figure is not None else [])]
     text = page(chosen, command, figure=drawn.name if figure else None)
-    try:
-        path.write_text(text, encoding="utf-8", newline="\n")
-        if figure is not None:
-            save(figure, drawn)
-    except OSError as error:
-        raise InputError(f"cannot write {error.filename or path}: {error.strerror}") from error
-    return written
+    return write_files({path: text}, {drawn: figure} if figure else {})
 
 
 def page(chosen: Chosen, command: str, *, figure: str | None = None) -> str:

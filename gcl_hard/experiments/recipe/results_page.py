@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.lines import LEVEL
 from gcl_hard.experiments.recipe.accuracies import protocol_section
 from gcl_hard.experiments.recipe.answers import answers
@@ -19,6 +18,7 @@ from gcl_hard.experiments.recipe.two_recipes import recipes
 from gcl_hard.experiments.reporting.origin import origin
 from gcl_hard.experiments.reporting.page import check_target
 from gcl_hard.experiments.reporting.words import count
+from gcl_hard.experiments.reporting.written import write_files
 from gcl_hard.experiments.results import Results
 
 TESTS = f"""## How the tests work
@@ -54,22 +54,12 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     Raises:
         InputError: if the place cannot be written to, or a quick look would replace results.
     """
-    from gcl_hard.experiments.reporting.figures.drawing import save
-
     check_target(path, quick=quick)
     compared = Compared(results, quick=quick)
     figure, drawn = learning_curves(compared), path.with_name(f"{path.stem}-curves.svg")
     text = page(compared, command, figure=drawn.name if figure else None)
-    written = {path: text, path.with_suffix(".csv"): to_csv(compared)}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for file, content in written.items():
-            file.write_text(content, encoding="utf-8", newline="\n")
-        if figure is not None:
-            save(figure, drawn)
-    except OSError as error:
-        raise InputError(f"cannot write {error.filename or path}: {error.strerror}") from error
-    return [*written, *([drawn] if figure is not None else [])]
+    texts = {path: text, path.with_suffix(".csv"): to_csv(compared)}
+    return write_files(texts, {drawn: figure} if figure else {})
 
 
 def page(compared: Compared, command: str, *, figure: str | None) -> str:

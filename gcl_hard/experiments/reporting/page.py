@@ -23,6 +23,7 @@ from gcl_hard.experiments.reporting.words import (
     training_part,
     values,
 )
+from gcl_hard.experiments.reporting.written import write_files
 from gcl_hard.experiments.results import Results, Selection
 
 ALT = {
@@ -57,7 +58,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         InputError: if the place cannot be written to; names it.
     """
     # matplotlib, only where it draws
-    from gcl_hard.experiments.reporting.figures import FIGURES, save
+    from gcl_hard.experiments.reporting.figures import FIGURES
 
     check_target(path, quick=quick)
     found = lines(results)
@@ -74,15 +75,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         path.with_suffix(".csv"): to_csv(found),
         path.with_suffix(".tex"): table,
     }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for file, text in texts.items():
-            file.write_text(text, encoding="utf-8", newline="\n")
-        for name, figure in drawn.items():
-            save(figure, path.with_name(names[name]))
-    except OSError as error:
-        raise InputError(f"cannot write {error.filename or path}: {error.strerror}") from error
-    return [*texts, *(path.with_name(name) for name in names.values())]
+    return write_files(texts, {path.with_name(names[n]): figure for n, figure in drawn.items()})
 
 
 def check_target(path: Path, *, quick: bool) -> None:
