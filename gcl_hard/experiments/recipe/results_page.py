@@ -74,20 +74,26 @@ def page(compared: Compared, command: str, *, figure: str | None) -> str:
     for protocol in compared.protocols:
         parts += protocol_section(compared, protocol)
     if "inductive" in compared.protocols:
-        parts += [*differences(compared), *levers(compared), *_curves(figure), *bars(compared)]
+        parts += [
+            *differences(compared),
+            *levers(compared),
+            *_curves(compared, figure),
+            *bars(compared),
+        ]
     parts += [*cost(compared), TESTS, origin(compared.results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _curves(figure: str | None) -> list[str]:
+def _curves(compared: Compared, figure: str | None) -> list[str]:
     if figure is None:
         return []
+    of = ", of the seeds that are finished" if compared.results.open else ""
     shares = ", ".join(f"{100 * share:g}" for share in SHARES)
     return [
         "## Fewer graphs",
         f"Protocol `inductive`, our recipe, with {shares} and 100 % of each training fold's "
         f"graphs, class by class: encoders and SVMs see none of the others. Bars are 95 % "
-        f"intervals, of the seeds that are finished.",
+        f"intervals{of}.",
         f"![Accuracy against training graphs]({figure})",
     ]
 
