@@ -107,7 +107,7 @@ AGAINST = (
     "Against β: means over seeds, bars ± their standard deviation (of methods without β at the "
     "right); β at equal distances."
 )
-ANNEALED = " Annealed, β is that of the first epoch and falls in equal steps."
+ANNEALED = " Annealed, β is where it starts, and falls to 0 in equal steps."
 ABLATION = "Ablation: means and 95 % intervals over seeds{}."
 RESAMPLED = " and folds, variance corrected for the samples that folds share"
 
