@@ -146,6 +146,11 @@ class Cell(ABC):
         """How many test accuracies a seed has."""
 
     @property
+    def share_of_fold(self) -> float:
+        """Share of a training fold's samples that is trained on."""
+        return 1.0
+
+    @property
     @abstractmethod
     def can_select(self) -> bool:
         """Whether its settings can be chosen on data held out of its training data."""
