@@ -125,7 +125,8 @@ def test_annealing_is_the_appendix_step_by_step(changes, epochs):
     assert ours == pytest.approx(expected, abs=1e-12)
     assert ours[-1] == 0  # "down to zero as training progresses"
     low, high = Annealed(beta, changes).bounds
-    assert low <= min(ours) and max(ours) <= high
+    assert low <= min(ours)
+    assert max(ours) <= high
 
 
 def test_cosine_schedule_ends_where_it_should():
