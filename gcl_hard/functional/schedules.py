@@ -126,6 +126,7 @@ class Annealed(Schedule):
     Args:
         start: β before the first step, ≥ 0.
         changes: ℓ ≥ 1, the number of steps; step i is taken in epoch i · epochs / ℓ, rounded up.
+            A run of one epoch stays at ``start``.
 
     Source:
         Robinson, Chuang, Sra, Jegelka (2021), *Contrastive Learning with Hard Negative Samples*,
@@ -145,7 +146,8 @@ class Annealed(Schedule):
 
     def at(self, epoch: int, epochs: int) -> float:
         """Value in ``epoch`` of ``epochs``."""
-        return self.start * (1.0 - (epoch * self.changes // epochs) / self.changes)
+        steps = epoch * self.changes // epochs if epochs > 1 else 0
+        return self.start * (1.0 - steps / self.changes)
 
     @property
     def bounds(self) -> tuple[float, float]:

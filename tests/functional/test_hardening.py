@@ -124,6 +124,7 @@ def test_annealing_is_the_appendix_step_by_step(changes, epochs):
     ours = [Annealed(beta, changes).at(epoch, epochs) for epoch in range(1, epochs + 1)]
     assert ours == pytest.approx(expected, abs=1e-12)
     assert ours[-1] == 0  # "down to zero as training progresses"
+    assert Exponential(Annealed(beta, changes)).slope(1.0) == beta  # before an epoch is set
     low, high = Annealed(beta, changes).bounds
     assert low <= min(ours)
     assert max(ours) <= high
