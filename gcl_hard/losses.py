@@ -81,8 +81,8 @@ class ContrastiveLoss(nn.Module):
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
             their mean over positives (default otherwise).
         on_empty: what becomes of an anchor without a negative or without a positive:
-            ``"skip"`` leaves it out of the mean (of none at all the loss is an attached 0),
-            ``"raise"`` is an error.
+            ``"skip"`` leaves it out of the mean (of none at all, and of an empty batch, the loss
+            is an attached 0), ``"raise"`` is an error.
 
     Raises:
         InputError: for values outside the ranges above, or combinations that mean nothing.
@@ -184,6 +184,8 @@ class ContrastiveLoss(nn.Module):
             if self.sampler.needs_labels or self.positives == "class":
                 labels = pairs.check_labels(labels, n_items, self._label_user()).repeat(2)
                 same = pairs.same_label(labels, labels)
+            if n_items == 0:
+                return self._no_anchors(z)
             if self.positives == "class" and same is not None:
                 positive = same & ~torch.eye(2 * n_items, dtype=torch.bool, device=z.device)
             else:
@@ -218,6 +220,8 @@ class ContrastiveLoss(nn.Module):
             if self.sampler.needs_labels:
                 labels = pairs.check_labels(graph_labels, len(graphs), self._label_user())
                 same = pairs.same_label(labels, labels)
+            if len(nodes) == 0:
+                return self._no_anchors(nodes, graphs)
             if self.fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same)
             others = pairs.local_global_others(batch, len(graphs))
@@ -287,6 +291,14 @@ class ContrastiveLoss(nn.Module):
             return masked.mean(terms, contributes), diagnostics
         total = terms.new_zeros(len(count)).index_add(0, row, terms.where(contributes, 0.0))
         return masked.mean(total / count.clamp(min=1), used), diagnostics
+
+    def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
+        """An empty batch: an attached 0 that averages over nothing."""
+        if self.on_empty == "raise":
+            raise InputError("the batch is empty: there is no anchor (on_empty='raise')")
+        none = torch.zeros((), dtype=torch.int64, device=embeddings[0].device)
+        attached = torch.cat([z[:0] for z in embeddings]).sum()
+        return attached, Diagnostics(0, none, none, none, none)
 
     def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
         """E over negatives [A] (its log for InfoNCE), log M, and anchors without negatives."""
