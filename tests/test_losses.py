@@ -278,9 +278,9 @@ def test_an_empty_batch_is_an_attached_zero_or_refused(sampler, n_graphs, object
     assert none.grad.shape == none.shape
     assert graphs.grad is not None
     assert torch.equal(graphs.grad, torch.zeros_like(graphs))
-    with pytest.raises(InputError, match="the batch is empty.*on_empty"):
+    with pytest.raises(InputError, match="the batch is empty"):
         strict(none, none, batch)
-    with pytest.raises(InputError, match="the batch is empty.*on_empty"):
+    with pytest.raises(InputError, match="the batch is empty"):
         strict.local_global(none, graphs, batch, labels)
 
 
