@@ -313,7 +313,7 @@ class ContrastiveLoss(nn.Module):
             others=scores.others,
             temperature=self.temperature,
             same_label=scores.same,
-            log_integrand=objectives.softplus(t).log() if row_wise and not infonce else t,
+            log_integrand=objectives.log_softplus(t) if row_wise and not infonce else t,
         )
         if self.detach_weights:
             log_q = log_q.detach()

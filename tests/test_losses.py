@@ -250,6 +250,18 @@ def test_a_batch_of_one_item_is_an_attached_zero():
     assert loss.item() == 0.0
 
 
+def test_a_mean_threshold_tells_scores_apart_whose_softplus_underflows():
+    """Scores −120, −200, −300 of one anchor: e^−120 alone reaches the mean of the three."""
+    graphs = torch.tensor([[1.0], [-120.0], [-200.0], [-300.0]])
+    nodes, batch = torch.ones(1, 1, requires_grad=True), torch.zeros(1, dtype=torch.int64)
+    loss = ContrastiveLoss(NegativeSampler("others", MeanThreshold()), objective="jsd")
+    seen = []
+    loss.sampler.register_forward_hook(lambda *call: seen.append(call[-1][0]))
+    for dtype in (torch.float32, torch.float64):
+        loss.local_global(nodes.to(dtype), graphs.to(dtype), batch)
+        assert seen[-1].exp().tolist() == [[0.0, 1.0, 0.0, 0.0]]
+
+
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 @pytest.mark.parametrize("n_graphs", [0, 3])
 @pytest.mark.parametrize(

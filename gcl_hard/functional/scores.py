@@ -170,7 +170,7 @@ def log_integrand(scores: Scores) -> Tensor:
     if scores.objective == "infonce":
         return t
     # softplus(t) = e^t up to a factor 1 − e^t / 2, and underflows long before t does.
-    return torch.where(t < -40, t, objectives.softplus(t).log())
+    return objectives.log_softplus(t)
 
 
 def log_eta(scores: Scores, hardening: Hardening | None = None) -> Tensor:
