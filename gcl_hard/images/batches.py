@@ -62,7 +62,8 @@ def _balanced_order(
     if bool((labels < 0).any()):
         raise InputError("balanced batches need labels: some images have none")
     classes, sizes = torch.unique(labels, return_counts=True)
-    rounds, n_seats = [], 0
+    rounds: list[Tensor] = []
+    n_seats = 0
     while n_seats < batch_size:  # a class has a seat in as many rounds as it has images
         rounds.append(classes[sizes > len(rounds)])
         n_seats += len(rounds[-1])
@@ -75,7 +76,8 @@ def _balanced_order(
     order = torch.empty_like(seats)
     for one in classes:
         members, taken = (labels == one).nonzero().flatten(), seats == one
-        drawn, queue = [], members[:0]
+        drawn: list[Tensor] = []
+        queue = members[:0]
         for n_seats in taken.sum(1).tolist():
             if n_seats > len(queue):
                 fresh = members[torch.randperm(len(members), generator=generator)]
