@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from gcl_hard.experiments.choose import backend_for
-from gcl_hard.experiments.command import answer, shown
-from gcl_hard.experiments.options import BenchOptions, parse_bench
+from gcl_hard.cli import parse_bench, run_command
 
-if TYPE_CHECKING:
-    from gcl_hard.experiments.results import Results
-
-STOPPED = "stopped; finished seeds are saved, the same command{} continues"
-QUICK = "A quick look, with few seeds and epochs: these are not results."
+STOPPED = "stopped; finished runs are saved, the same command continues (images: with --resume)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,66 +17,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; ``sys.argv`` if None.
 
     Returns:
-        Exit status: 0; 2 if something was wrong with the input or a seed diverged; 130 after
-        Ctrl-C.
+        Exit status: 0; 2 if something was wrong with the input or a run failed; 130 after Ctrl-C.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
 
-    def work() -> int:
+    def command() -> int:
         options = parse_bench(given)
-        from rich.console import Console
+        from gcl_hard.experiments.bench import bench
 
-        from gcl_hard.experiments.run import run
+        return bench(options, given)
 
-        console = Console()
-        if options.search is not None:
-            from gcl_hard.experiments.recipe.run import search
-
-            search(options, console, shown(given))
-            return 0
-        outcome = run(options, console)
-        if outcome.path is not None:
-            if options.quick:
-                console.print(QUICK, style="bold yellow")
-            console.print(_shown(options, outcome.results), highlight=options.table != "recipe")
-            written = [outcome.path]
-            if options.report is not None:
-                command, quick = shown(given), options.quick
-                write = _writer(options)
-                pages = write(outcome.results, options.report, command=command, quick=quick)
-                written += map(str, pages)
-            console.print(f"results: {', '.join(written)}", highlight=False, soft_wrap=True)
-        for failure in outcome.failures:
-            print(f"error: {failure}", file=sys.stderr)
-        return 2 if outcome.failures else 0
-
-    return answer(
-        work, on_stop=lambda: STOPPED.format(" with --resume" * (backend_for(given) == "images"))
-    )
-
-
-def _shown(options: BenchOptions, results: Results) -> Any:
-    """Results as a terminal shows them."""
-    if options.table == "recipe":
-        from gcl_hard.experiments.recipe.compared import Compared
-        from gcl_hard.experiments.recipe.results_page import in_short
-
-        return in_short(Compared(results, quick=options.quick))
-    from gcl_hard.experiments.lines import lines
-    from gcl_hard.experiments.reporting.terminal import drawing
-
-    return drawing(lines(results))
-
-
-def _writer(options: BenchOptions) -> Any:
-    """What writes the page."""
-    if options.table == "recipe":
-        from gcl_hard.experiments.recipe import results_page
-
-        return results_page.write
-    from gcl_hard.experiments.reporting import page
-
-    return page.write
+    return run_command(command, stopped=lambda: STOPPED)
 
 
 if __name__ == "__main__":

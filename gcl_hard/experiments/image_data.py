@@ -1,4 +1,4 @@
-"""The images of a cell: what the encoder is trained on, what the probe, and the test images."""
+"""The images of an experiment: for pretraining, for the probe, and for the test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.images import ImageSet, Split
 from gcl_hard.images.datasets import KNOWN, load
 
@@ -22,7 +22,7 @@ SUBSET_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """The images of a cell; the test images lie on the device to train on.
+    """The images of an experiment; the test images lie on the device to train on.
 
     Attributes:
         name: of the set.
@@ -71,37 +71,38 @@ class ImageData:
 
 
 def image_data(
-    cell: ImageCell, data_dir: Path | None, device: torch.device, *, stay: bool = False
+    config: ImageConfig, data_dir: Path | None, device: torch.device, *, on_cpu: bool = False
 ) -> ImageData:
-    """The images that a cell asks for.
+    """The images that a configuration asks for.
 
     Args:
-        cell: names the set, its splits and how many training images to keep.
+        config: names the set, its splits and how many training images to keep.
         data_dir: an offline mirror, or None.
-        device: where they shall lie.
-        stay: whether all but the test images stay on the CPU, for lack of memory on the device.
+        device: for the images.
+        on_cpu: whether all but the test images stay on the CPU, for lack of memory on the device.
 
     Returns:
-        The images; a subset is the same stratified draw for every cell.
+        The images; a subset is the same stratified draw for every configuration.
 
     Raises:
         InputError: if the set cannot be had, or has not the splits or images asked for.
     """
-    names = dict.fromkeys((cell.pretrain_split, cell.probe_split, "test"))
-    found = load(cell.dataset, data_dir=data_dir, splits=tuple(names))
+    names = dict.fromkeys((config.pretrain_split, config.probe_split, "test"))
+    found = load(config.dataset, data_dir=data_dir, splits=tuple(names))
     kept = {
-        name: _subset(found, name, cell.subset) for name in (cell.pretrain_split, cell.probe_split)
+        name: _subset(found, name, config.subset)
+        for name in (config.pretrain_split, config.probe_split)
     }
     parts = {
         name: found.split(name) if index is None else found.split(name).take(index)
         for name, index in kept.items()
     }
-    if not stay:
+    if not on_cpu:
         parts = {name: part.to(device) for name, part in parts.items()}
-    pretrain, probe = parts[cell.pretrain_split], parts[cell.probe_split]
+    pretrain, probe = parts[config.pretrain_split], parts[config.probe_split]
     return ImageData(
         name=found.name, pretrain=pretrain, probe=probe, test=found.split("test").to(device),
-        shared=_shared(cell, found, kept), n_classes=found.n_classes,
+        shared=_shared(config, found, kept), n_classes=found.n_classes,
     )  # fmt: skip
 
 
@@ -125,23 +126,23 @@ def _subset(found: ImageSet, name: str, n: int | None) -> Tensor | None:
     return torch.from_numpy(np.sort(ids))
 
 
-def _shared(cell: ImageCell, found: ImageSet, kept: dict[str, Tensor | None]) -> Tensor:
+def _shared(config: ImageConfig, found: ImageSet, kept: dict[str, Tensor | None]) -> Tensor:
     """Where each probe image is among those of the pretraining split."""
-    n_probe = len(found.split(cell.probe_split))
-    probe = kept[cell.probe_split]
+    n_probe = len(found.split(config.probe_split))
+    probe = kept[config.probe_split]
     probe = torch.arange(n_probe) if probe is None else probe
-    if cell.pretrain_split == cell.probe_split:
+    if config.pretrain_split == config.probe_split:
         return torch.arange(len(probe))
-    if not cell.pretrain_split.startswith(f"{cell.probe_split}+"):
+    if not config.pretrain_split.startswith(f"{config.probe_split}+"):
         return torch.full((len(probe),), -1)
-    place = torch.full((len(found.split(cell.pretrain_split)),), -1)  # "a+b" begins with "a"
-    pretrain = kept[cell.pretrain_split]
+    place = torch.full((len(found.split(config.pretrain_split)),), -1)  # "a+b" begins with "a"
+    pretrain = kept[config.pretrain_split]
     pretrain = torch.arange(len(place)) if pretrain is None else pretrain
     place[pretrain] = torch.arange(len(pretrain))
     return place[probe]
 
 
-def facts(data: ImageData) -> dict[str, Any]:
+def image_facts(data: ImageData) -> dict[str, Any]:
     """Sizes and a digest of the images themselves.
 
     ``n_official`` and ``n_official_test`` are how many training and test images the whole set has,

@@ -10,8 +10,8 @@ from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.seed_score import weights_from
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.contrast import GraphModel
 
@@ -23,7 +23,7 @@ EncoderMaker = Callable[[int], nn.Module]
 
 
 def build(
-    cell: GraphCell,
+    config: GraphConfig,
     n_features: int,
     seed: int,
     member: int = 0,
@@ -32,55 +32,55 @@ def build(
     edge_dim: int | None = None,
     make: EncoderMaker | None = None,
 ) -> GraphModel:
-    """The untrained model of a cell; the global random state is left as it was.
+    """The untrained model of a config; the global random state is left as it was.
 
     Whatever the method, the encoder starts from the same weights.
 
     Args:
-        cell: the settings.
+        config: the settings.
         n_features: F.
         seed: of the weights and the augmentations.
         member: which encoder of the seed (a fold of the inductive protocol).
         n_classes: C, for ``supervised``.
         edge_dim: width of the set's edge features, None if it has none; for ``edge_labels``.
-        make: makes another encoder than the cell's GIN.
+        make: makes another encoder than the config's GIN.
 
     Returns:
         The model.
     """
-    with weights_from(seed, member) as views:
+    with seeded_weights(seed, member) as views:
         encoder: nn.Module
         if make is None:
             encoder = GIN(
-                n_features, cell.dim, cell.layers, readout=cell.readout, jk=cell.jk,
-                edge_dim=edge_dim if cell.edge_labels else None, virtual_node=cell.virtual_node,
+                n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
+                edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,
             )  # fmt: skip
         else:
             encoder = make(n_features)
-        if cell.method == "supervised":
+        if config.method == "supervised":
             return Supervised(encoder, n_classes)
-        if cell.method == "untrained":
+        if config.method == "untrained":
             return InfoGraph(encoder, method="ucl")
-        if cell.contrast == "local-global":
-            return InfoGraph(encoder, loss=cell.loss())
+        if config.contrast == "local-global":
+            return InfoGraph(encoder, loss=config.loss())
         return TwoView(
-            encoder, loss=cell.loss(), augmentations=cell.augmentations or (),
-            strength=cell.strength or 0.0, seed=views,
+            encoder, loss=config.loss(), augmentations=config.augmentations or (),
+            strength=config.strength or 0.0, seed=views,
         )  # fmt: skip
 
 
-def setting_of(cell: GraphCell, seed: int, fold: int | None = None) -> str:
-    """How messages call what is trained."""
-    return f"{cell}, seed {seed}" + ("" if fold is None else f", fold {fold}")
+def setting_of(config: GraphConfig, seed: int, fold: int | None = None) -> str:
+    """Name of what is trained, for messages."""
+    return f"{config}, seed {seed}" + ("" if fold is None else f", fold {fold}")
 
 
 def folds_of(
-    cell: GraphCell, labels: NDArray[np.int64], seed: int, *, inner: bool = False
+    config: GraphConfig, labels: NDArray[np.int64], seed: int, *, inner: bool = False
 ) -> list[Fold]:
     """The folds that a seed is scored on.
 
     Args:
-        cell: the settings.
+        config: the settings.
         labels: int64 [G].
         seed: of the folds.
         inner: whether a fifth of every training fold is held out of training and scored, so that
@@ -91,16 +91,16 @@ def folds_of(
 
     Raises:
         InputError: if a class has fewer members than there are folds, or ``inner`` is asked of
-            a cell that has no encoder of its own for every fold.
+            a config that has no encoder of its own for every fold.
     """
     folds = [
-        part_of(fold, labels, seed=seed, share=cell.train_share)
-        for fold in outer_folds(labels, seed=seed, n_folds=cell.folds)
+        part_of(fold, labels, seed=seed, share=config.train_share)
+        for fold in outer_folds(labels, seed=seed, n_folds=config.folds)
     ]
     if not inner:
         return folds
-    if not cell.is_floor and cell.encoders != cell.folds:
-        raise InputError(f"an inner hold-out needs an encoder for every fold; {cell} has none")
+    if not config.is_baseline and config.encoders != config.folds:
+        raise InputError(f"an inner hold-out needs an encoder for every fold; {config} has none")
     return [inner_holdout(fold.train, labels, seed=seed) for fold in folds]
 
 
@@ -133,13 +133,13 @@ def part_of(fold: Fold, labels: NDArray[np.int64], *, seed: int, share: float) -
 
 
 def embeddings(
-    model: GraphModel, graphs: GraphSet, cell: GraphCell, seed: int
+    model: GraphModel, graphs: GraphSet, config: GraphConfig, seed: int
 ) -> NDArray[np.float64]:
     """Embeddings of every graph, float64 [G, d], checked to be finite."""
     z: NDArray[np.float64] = model.embed(graphs.all()).double().cpu().numpy()
     if not np.isfinite(z).all():
         raise DivergenceError(
-            f"embeddings are not finite after epoch {cell.epochs} ({cell}, seed {seed}); nothing "
-            f"of this run was saved. Lower lr or beta, or raise temperature"
+            f"embeddings are not finite after epoch {config.epochs} ({config}, seed {seed}); "
+            f"nothing of this run was saved. Lower lr or beta, or raise temperature"
         )
     return z

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.config import GraphConfig as GraphCell
 from gcl_hard.experiments.population_size import SideBySide, best_size, check_size
 from gcl_hard.graphs import GraphSet, Population, TwoView, ViewPopulation
 from gcl_hard.graphs.colours import coloured
@@ -129,7 +129,7 @@ def train_encoders(
     those of a seed and fold, that draw the same ones.
 
     Args:
-        encoders: of cells that share ``GraphCell.together``.
+        encoders: of cells that share ``GraphCell.group_key``.
         graphs: the set without any fold's scaling.
         size: members of a population, None to choose by memory and by timing a few steps.
         on_epoch: progress.
@@ -267,7 +267,7 @@ def _train(
 
 
 def _likeness(cell: GraphCell) -> tuple[object, ...]:
-    beta = 0.0 if cell.is_floor else cell.beta or 0.0
+    beta = 0.0 if cell.is_baseline else cell.beta or 0.0
     return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
 
 

@@ -1,4 +1,4 @@
-"""Cheap descriptions of graphs, and their scores: what a learnt embedding has to beat."""
+"""Baselines on graphs: cheap descriptors and kernels, and the SVM that scores embeddings."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gcl_hard.evaluation import (
 from gcl_hard.evaluation.baselines import majority_fold
 from gcl_hard.evaluation.kernels import C_GRID, KernelName
 from gcl_hard.evaluation.nested import cross_validate
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.graphs import GraphSet
 from gcl_hard.graphs.wl import wl_kernel
 
 
 def score(
-    cell: GraphCell, graphs: GraphSet, folds: Sequence[Fold], *, seed: int, n_jobs: int = 1
+    config: GraphConfig, graphs: GraphSet, folds: Sequence[Fold], *, seed: int, n_jobs: int = 1
 ) -> tuple[FoldScore, ...]:
-    """Accuracy of a floor that trains no encoder, on the folds that methods are scored on.
+    """Accuracy of a baseline that trains no encoder, on the folds that methods are scored on.
 
     Args:
-        cell: of ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
+        config: of ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
         graphs: the set.
         folds: to train and test on.
         seed: of the folds inside them.
@@ -40,17 +40,17 @@ def score(
         One score per fold.
     """
     labels = graphs.y.cpu().numpy()
-    if cell.method == "majority":
+    if config.method == "majority":
         return tuple(majority_fold(labels, fold) for fold in folds)
-    C_grid = cell.c_grid or C_GRID
-    if cell.method in ("wl", "wl-oa"):
-        kernel = _kernel(graphs, optimal_assignment=cell.method == "wl-oa")
+    C_grid = config.c_grid or C_GRID
+    if config.method in ("wl", "wl-oa"):
+        kernel = _kernel(graphs, optimal_assignment=config.method == "wl-oa")
         one = partial(kernel_fold, kernel, labels, C_grid=C_grid, seed=seed)
     else:
-        describe = {"graph-size": graph_size, "label-histogram": label_histogram}[cell.method]
+        describe = {"graph-size": graph_size, "label-histogram": label_histogram}[config.method]
         one = partial(
             svm_fold, describe(graphs), labels, C_grid=C_grid, seed=seed,
-            standardise=cell.standardise,
+            standardise=config.standardise,
         )  # fmt: skip
     return cross_validate(one, folds, n_jobs=n_jobs).folds
 
@@ -63,20 +63,20 @@ class Probe(TypedDict):
     added: NDArray[np.float64] | None
 
 
-def probe_of(cell: GraphCell, graphs: GraphSet) -> Probe:
-    """The SVM of a cell.
+def probe_of(config: GraphConfig, graphs: GraphSet) -> Probe:
+    """The SVM of a config.
 
     Args:
-        cell: the settings.
+        config: the settings.
         graphs: all that are scored; a WL kernel compares their features, without encodings.
 
     Returns:
         Arguments of ``svm_fold``.
     """
-    kernel, _, added = cell.kernel.partition("+")
+    kernel, _, added = config.kernel.partition("+")
     return {
         "kernel": "linear" if kernel == "linear" else "rbf",
-        "C_grid": cell.c_grid or C_GRID,
+        "C_grid": config.c_grid or C_GRID,
         "added": _kernel(graphs, optimal_assignment=added == "wl-oa") if added else None,
     }
 

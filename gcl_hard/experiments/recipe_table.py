@@ -1,4 +1,4 @@
-"""What ``--table recipe`` compares: floors, the paper's recipe and ours, levers, fewer graphs."""
+"""The rows of ``--table recipe``: baselines, both recipes, ablations, fewer graphs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
-from gcl_hard.experiments.paper import TABLE_II
-from gcl_hard.experiments.recipe.files import best
-from gcl_hard.experiments.table import QUICK
+from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig
+from gcl_hard.experiments.presets import QUICK, TABLE_II, recipe
 from gcl_hard.graphs.datasets import lacks_edge_labels
 
-Part = Literal["floors", "paper", "ours", "off", "on", "fewer"]
+Part = Literal["baselines", "paper", "ours", "off", "on", "fewer"]
 
-LEVERS: dict[str, tuple[str, ...]] = {
+ABLATIONS: dict[str, tuple[str, ...]] = {
     "two views": ("contrast", "objective", "temperature", "augmentations", "strength"),
     "optimiser": ("lr", "lr_schedule", "epochs", "batch_size", "weight_decay"),
     "encoder": ("layers", "dim", "readout", "jk", "edge_labels", "virtual_node"),
@@ -30,11 +28,11 @@ CURVES = ("wl-oa", "supervised", "untrained", "hucl", "hscl")
 REPORTED = (*TABLE_II["MUTAG"],)
 """Methods of the paper's Table II: its recipe is run with them alone, and they run first."""
 SCORED_ALIKE = ("untrained", "supervised")
-"""Floors with a row for each recipe, since they take its settings."""
+"""Baselines with a row for each recipe, since they take its settings."""
 
 
 Own = Callable[[str], Mapping[str, Any] | None]
-"""The settings of a row on a data set; None where it has no cell."""
+"""The settings of a row on a data set; None where it has no configuration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,27 +41,27 @@ class Entry:
 
     Attributes:
         part: of the table.
-        name: of the row within it: a method, a lever, a method and a share.
-        method: of the cells.
+        name: of the row within it: a method, an ablation, a method and a share.
+        method: of the configurations.
         protocol: under which it stands.
-        cells: by data set.
+        configs: by data set.
     """
 
     part: Part
     name: str
     method: str
     protocol: str
-    cells: Mapping[str, GraphCell]
+    configs: Mapping[str, GraphConfig]
 
 
 def papers(*, quick: bool) -> dict[str, Any]:
-    """The paper's recipe, which is the default of every setting; few epochs for a quick look."""
+    """The paper's recipe, which is the default of every setting; few epochs for a smoke run."""
     return {"epochs": QUICK["graphs"]["epochs"][0]} if quick else {}
 
 
 def ours(dataset: str, *, quick: bool) -> dict[str, Any]:
-    """Our recipe for a data set; few epochs for a quick look."""
-    return best(dataset) | papers(quick=quick)
+    """Our recipe for a data set; few epochs for a smoke run."""
+    return recipe(dataset) | papers(quick=quick)
 
 
 def entries(
@@ -73,13 +71,13 @@ def entries(
 
     Args:
         datasets: canonical names.
-        methods: trained ones and floors, canonical; the paper's recipe has rows for those of its
+        methods: trained ones and baselines, canonical; the paper's recipe has rows for those of its
             Table II alone.
-        protocols: of the trained ones; levers and learning curves are ``inductive``.
-        quick: whether encoders are trained for few epochs, for a look.
+        protocols: of the trained ones; ablations and learning curves are ``inductive``.
+        quick: whether encoders are trained for few epochs, for a smoke run.
 
     Returns:
-        The rows; a lever that does not differ from the paper's recipe on a set has no cell there.
+        The rows; an ablation has no configuration on a set where it changes nothing.
     """
     paper = papers(quick=quick)
     recipes = {name: ours(name, quick=quick) for name in datasets}
@@ -89,17 +87,19 @@ def entries(
         protocol: Any = "inductive",
     ) -> Entry:  # fmt: skip
         given = {dataset: settings(dataset) for dataset in datasets}
-        cells = {
-            dataset: GraphCell(dataset=dataset, method=method, protocol=protocol, **own)
+        configs = {
+            dataset: GraphConfig(dataset=dataset, method=method, protocol=protocol, **own)
             for dataset, own in given.items()
             if own is not None
         }
-        return Entry(part, name, method, protocol, cells)
+        return Entry(part, name, method, protocol, configs)
 
-    trained = sorted((m for m in methods if m not in FLOORS), key=lambda m: m not in REPORTED)
-    floors = [m for m in methods if m in FLOORS]
-    rows = [row("floors", m, m, lambda _: paper) for m in floors]
-    rows += [row("ours", m, m, lambda name: recipes[name]) for m in floors if m in SCORED_ALIKE]
+    trained = sorted(
+        (m for m in methods if m not in GRAPH_BASELINES), key=lambda m: m not in REPORTED
+    )
+    baselines = [m for m in methods if m in GRAPH_BASELINES]
+    rows = [row("baselines", m, m, lambda _: paper) for m in baselines]
+    rows += [row("ours", m, m, lambda name: recipes[name]) for m in baselines if m in SCORED_ALIKE]
     both: tuple[tuple[Part, Own], ...] = (("ours", recipes.__getitem__), ("paper", lambda _: paper))
     rows += [
         row(part, m, m, settings, protocol)
@@ -113,8 +113,8 @@ def entries(
     if ABLATED in trained:
         parts: tuple[Part, Part] = ("off", "on")
         rows += [
-            row(part, lever, ABLATED, _Lever(recipes, paper, names, off=part == "off"))
-            for lever, names in LEVERS.items()
+            row(part, ablation, ABLATED, _Ablation(recipes, paper, names, off=part == "off"))
+            for ablation, names in ABLATIONS.items()
             for part in parts
         ]
     rows += [
@@ -123,12 +123,12 @@ def entries(
         for m in CURVES
         if m in methods
     ]
-    return [one for one in rows if one.cells]
+    return [one for one in rows if one.configs]
 
 
 @dataclass(frozen=True, eq=False)
-class _Lever:
-    """Settings with one lever of ours taken away, or alone added to the paper's."""
+class _Ablation:
+    """Settings with one ablation of ours taken away, or alone added to the paper's."""
 
     recipes: Mapping[str, Mapping[str, Any]]
     paper: Mapping[str, Any]
@@ -136,8 +136,8 @@ class _Lever:
     off: bool
 
     def __call__(self, dataset: str) -> Mapping[str, Any] | None:
-        own = GraphCell(dataset=dataset, method=ABLATED, **self.recipes[dataset])
-        papers_own = GraphCell(dataset=dataset, method=ABLATED, **self.paper)
+        own = GraphConfig(dataset=dataset, method=ABLATED, **self.recipes[dataset])
+        papers_own = GraphConfig(dataset=dataset, method=ABLATED, **self.paper)
         base, other = (own, papers_own) if self.off else (papers_own, own)
         bare = lacks_edge_labels(dataset)
         names = [name for name in self.names if not (bare and name == "edge_labels")]

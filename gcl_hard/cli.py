@@ -1,0 +1,506 @@
+"""Command lines: flags from dataclasses, a YAML file beside them, and errors as one message."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
+
+from gcl_hard.errors import GclHardError, InputError, unknown
+from gcl_hard.experiments.config import (
+    CONFIGS,
+    Domain,
+    GraphConfig,
+    RunConfig,
+    defaults,
+    flag,
+)
+from gcl_hard.experiments.experiment import RunOptions
+from gcl_hard.experiments.presets import PRESETS, QUICK, Preset, recipe
+from gcl_hard.experiments.settings import (
+    LISTED,
+    add_flag,
+    add_options,
+    add_settings,
+    all_settings,
+    explain,
+)
+
+if TYPE_CHECKING:
+    from gcl_hard.tuning.study import TuneOptions
+
+STOPPED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+SECRETS = (
+    (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),
+)
+"""Passwords in a URL, and what is shown of them."""
+
+
+def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
+    """Run an entry point; errors of ours become one message.
+
+    Args:
+        command: returns the exit status.
+        stopped: makes the message after Ctrl-C.
+
+    Returns:
+        The exit status: 2 for an error of ours, 130 after Ctrl-C.
+    """
+    # torch-geometric uses torch.jit at import; the user cannot change that.
+    warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    try:
+        return command()
+    except GclHardError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\n{stopped()}", file=sys.stderr)
+        return STOPPED
+
+
+def public_command(arguments: Sequence[str], entry_point: str = "bench") -> str:
+    """The command as a page of results shows it, which runs on any machine.
+
+    Args:
+        arguments: of the command.
+        entry_point: its name.
+
+    Returns:
+        The command without this machine's data folder, passwords, and flags of the moment.
+
+    Example:
+        >>> public_command(["--table", "2", "--data-dir", "a/b", "--json=c.json", "--force"])
+        'python -m gcl_hard.bench --table 2 --data-dir DIR'
+    """
+    words, items = ["python", "-m", f"gcl_hard.{entry_point}"], iter(arguments)
+    for item in items:
+        name, given, _ = item.partition("=")
+        if name in ("--data-dir", "--json", "--scheduler"):
+            if not given:
+                next(items, None)
+            words += ["--data-dir", "DIR"] * (name == "--data-dir")
+        elif name not in ("--report-only", "--force", "--compact"):
+            words.append(item)
+    return shlex.join(map(without_password, words))
+
+
+def without_password(text: str) -> str:
+    """A URL, or any text that may be one, without its password.
+
+    Example:
+        >>> without_password("postgresql://me:secret@host/db")
+        'postgresql://me:***@host/db'
+    """
+    for pattern, shown in SECRETS:
+        text = pattern.sub(shown, text)
+    return text
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """The options of ``python -m gcl_hard.bench``.
+
+    Attributes:
+        configs: every combination of data set, method, protocol, β, thresholds, lr and epochs.
+        run: how runs are executed.
+        datasets: that a search is restricted to, or None.
+    """
+
+    configs: tuple[RunConfig, ...]
+    run: RunOptions
+    datasets: tuple[str, ...] | None
+    table: Annotated[
+        str | None, "of the paper: " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items())
+    ] = None
+    recipe: Annotated[str, "settings that are not given: paper, or best, ours for a data set"] = (
+        "paper"
+    )
+    select: Annotated[
+        bool, "choose β, thresholds, lr, epochs inside training data, where listed"
+    ] = False
+    seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)"] = (0, 1, 2, 3, 4)
+    quick: Annotated[bool, "smoke run: few seeds and epochs, not reportable"] = False
+    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
+    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
+    output: Annotated[Path, "folder that finished runs are saved in at once"] = Path("results")
+    json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
+    report: Annotated[Path | None, "page.md to write; page.csv, .tex and figures beside it"] = None
+    report_only: Annotated[bool, "run nothing: show what is finished"] = False
+    force: Annotated[bool, "run finished runs again"] = False
+    jobs: Annotated[int | None, "processes on this machine; --table 2 starts one a core"] = 1
+    threads: Annotated[int | None, "CPU threads of all processes, one each at least"] = None
+    scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
+    search: Annotated[Path | None, "YAML of a search for a recipe: configs/search/recipe.yaml"] = (
+        None
+    )
+    best: Annotated[Path | None, "folder for the configs that a search chooses"] = None
+    compact: Annotated[Path | None, "move the results of a folder into one file, and end"] = None
+
+
+RUN_FLAGS: dict[str, tuple[Any, str]] = {
+    "diagnostics": (int, "measure what the theory says every N epochs (docs: theory); 0: never"),
+    "ensemble_size": (int, "graphs: encoders trained as one ensemble, auto or a number"),
+    "loader_workers": (int, "images: processes that make views on the CPU; 0: on the device"),
+    "monitor_every": (int, "images: epochs between points of the monitoring curve; 0: none"),
+    "checkpoint_minutes": (float, "images: between checkpoints of a run; 0: after every step"),
+    "resume": (bool, "images: go on with runs from their checkpoints"),
+    "save_encoder": (bool, "images: keep each trained encoder beside its result"),
+}
+"""Flags of :class:`RunOptions`, with type and help."""
+OF_DOMAIN: dict[str, Domain] = {
+    "ensemble_size": "graphs",
+    **dict.fromkeys(
+        ("loader_workers", "monitor_every", "checkpoint_minutes", "resume", "save_encoder"),
+        "images",
+    ),
+}
+"""Flags of :class:`RunOptions` that one domain has."""
+
+
+class _Help(DefaultHelpFormatter):
+    """Help that shows the defaults that the help texts state."""
+
+    def _get_help_string(self, action: Any) -> str:
+        return str(action.help or "")
+
+
+def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
+    parser = ArgumentParser(
+        prog=f"python -m gcl_hard.{entry_point}",
+        description=description,
+        epilog=f"Example: {example}",
+        usage=f"python -m gcl_hard.{entry_point} [--dataset NAMES] [--method NAMES] [...]",
+        formatter_class=_Help,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument(
+        "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
+    )
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the settings as YAML, and end"
+    )
+    return parser
+
+
+def bench_parser() -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.bench``."""
+    parser = _parser(
+        "bench",
+        "Train encoders with hard negatives and score them: graphs by a nested 10-fold SVM, images "
+        "by a linear probe. Several data sets, methods, β or protocols (a,b,c) run in all "
+        "combinations; what is finished is not run again.",
+        "python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
+    )
+    add_settings(parser, listed=True, own={})
+    add_options(
+        parser, "what is run", BenchOptions,
+        ("table", "recipe", "select", "seeds", "quick", "search", "best"),
+    )  # fmt: skip
+    add_options(
+        parser, "where and how", BenchOptions,
+        ("output", "json", "report", "report_only", "force", "compact", "data_dir", "device",
+         "jobs", "threads", "scheduler"),
+    )  # fmt: skip
+    group = parser.add_argument_group("training runs")
+    usual = RunOptions()
+    for name, (kind, text) in RUN_FLAGS.items():
+        default = "auto" if name == "ensemble_size" else getattr(usual, name)
+        add_flag(group, name, kind, text, default, listed=False)
+    return parser
+
+
+def _stated(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
+    """The values that a command line and its YAML file give; a ``--config`` counts as first."""
+    first, rest, items = [], [], iter(arguments)
+    for item in items:
+        if item == "--config":
+            first += [item, *itertools.islice(items, 1)]
+        elif item.startswith("--config="):
+            first.append(item)
+        else:
+            rest.append(item)
+    try:
+        found = dict(vars(parser.parse_args(first + rest, defaults=False)))
+    except ArgumentError as error:
+        raise InputError(explain(str(error), parser)) from error
+    found.pop("config", None)
+    return found
+
+
+def domain_of(stated: Mapping[str, Any]) -> Domain:
+    """Whether a command is about graphs or images: its data sets say so, else its table.
+
+    Args:
+        stated: values by name: ``dataset``, ``table``, ``data_dir``.
+
+    Returns:
+        The domain; graphs where nothing says otherwise.
+
+    Raises:
+        InputError: for data sets of both kinds, a table and data sets of different kinds, or an
+            unknown table.
+
+    Example:
+        >>> domain_of({"dataset": ("CIFAR10",)}), domain_of({"table": "1"}), domain_of({})
+        ('images', 'images', 'graphs')
+    """
+    from gcl_hard.images.datasets import KNOWN, is_image_set
+
+    given = stated.get("dataset", ())
+    names = [given] if isinstance(given, str) else list(given)
+    folder, table = stated.get("data_dir"), stated.get("table")
+    known = [one.casefold() for one in KNOWN]
+    images = [
+        name
+        for name in names
+        if is_image_set(name, folder)
+        or difflib.get_close_matches(name.casefold(), known, cutoff=0.75)  # misspelt
+    ]
+    if images and len(images) < len(names):
+        graphs = [name for name in names if name not in images]
+        raise InputError(
+            f"images ({', '.join(images)}) and graphs ({', '.join(graphs)}) have different "
+            f"settings: give each kind a command of its own"
+        )
+    found: Domain = "images" if images else "graphs"
+    if not table:
+        return found
+    if table not in PRESETS:
+        *some, last = PRESETS
+        raise InputError(f"--table: expected {', '.join(some)} or {last}, got {table}")
+    of_table = PRESETS[table].domain
+    if names and found != of_table:
+        raise InputError(f"--table {table} is of {of_table}, and {', '.join(names)} of {found}")
+    return of_table
+
+
+def _check_domain(stated: Mapping[str, Any], domain: Domain) -> None:
+    """Refuse flags of the other domain."""
+    for name in stated:
+        domains = (
+            all_settings()[name][0] if name in all_settings() else (OF_DOMAIN.get(name, domain),)
+        )
+        if domain not in domains:
+            raise InputError(f"unknown flag --{flag(name)}; {WHERE[domains[0]]}")
+
+
+WHERE = {
+    "graphs": "it is of graphs, and the data sets given are images",
+    "images": "it is of images: give their --dataset too (digits, CIFAR10, …, or NAME, with "
+    "NAME.npz in --data-dir)",
+}
+
+
+def parse_bench(arguments: Sequence[str]) -> BenchOptions:
+    """Read the command line of ``python -m gcl_hard.bench``.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The options; every configuration is checked.
+
+    Raises:
+        InputError: for anything that cannot be run; names the flag and the nearest ones.
+    """
+    stated = _stated(bench_parser(), arguments)
+    printing = stated.pop("print_config", False)
+    domain = domain_of(stated)
+    config = CONFIGS[domain]
+    _check_domain(stated, domain)
+    names = [
+        one.name for one in fields(BenchOptions) if one.name not in ("configs", "run", "datasets")
+    ]
+    values: dict[str, Any] = {
+        one.name: one.default for one in fields(BenchOptions) if one.name in names
+    }
+    for name, default in defaults(config).items():
+        values[name] = (() if default is None else (default,)) if name in LISTED else default
+    preset = PRESETS.get(stated.get("table", ""))
+    if preset is not None:
+        values |= preset.values
+    quick = QUICK[domain] if stated.get("quick") else {}
+    values |= quick | stated
+    if printing:
+        import yaml
+
+        shown = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        shown = {k: str(v) if isinstance(v, Path) else v for k, v in shown.items()}
+        print(yaml.safe_dump(shown, sort_keys=False), end="")
+        raise SystemExit(0)
+    _check_bench(values, stated, config)
+    given = {one.name: stated[one.name] for one in fields(RunOptions) if one.name in stated}
+    configs: list[RunConfig] = []
+    if values["search"] is None and values["compact"] is None:
+        configs = _configs(config, values, preset, {*stated, *quick}, stated)
+    return BenchOptions(
+        tuple(dict.fromkeys(configs)), run=_run_options(given), datasets=stated.get("dataset"),
+        **{name: values[name] for name in names},
+    )  # fmt: skip
+
+
+def _check_bench(
+    values: Mapping[str, Any], stated: Mapping[str, Any], config: type[RunConfig]
+) -> None:
+    if values["best"] is not None and values["search"] is None:
+        raise InputError("best is the folder for what a search chooses: give --search too")
+    for name in ("threads", "jobs"):
+        if values[name] is not None and values[name] < 1:
+            raise InputError(f"{name} must be at least 1, got {values[name]}")
+    if values["report"] is not None and values["report"].suffix != ".md":
+        raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
+    if stated.get("resume") and values["force"]:
+        raise InputError("resume goes on from checkpoints and force starts over: give one of them")
+    if values["search"] is None:
+        return
+    path = values["search"]
+    if config is not GraphConfig:
+        raise InputError(
+            f"{path} searches on graphs, and {', '.join(stated['dataset'])} are images"
+        )
+    others = {"table", "select", "seeds", "recipe", "quick", "json"}
+    own = sorted(set(stated) & {*defaults(GraphConfig), *others} - {"dataset"})
+    if own:
+        raise InputError(f"{path} states what is searched: leave out {', '.join(map(flag, own))}")
+
+
+def _run_options(given: Mapping[str, Any]) -> RunOptions:
+    for name in ("loader_workers", "monitor_every", "checkpoint_minutes", "diagnostics"):
+        if name in given and not 0 <= given[name] < float("inf"):
+            raise InputError(f"{flag(name)} must be at least 0, got {given[name]}")
+    return RunOptions(**given)
+
+
+def _configs(
+    config: type[RunConfig],
+    values: Mapping[str, Any],
+    preset: Preset | None,
+    given: set[str],
+    stated: Mapping[str, Any],
+) -> list[RunConfig]:
+    """All combinations that were asked for."""
+    if values["table"] == "recipe":
+        return _recipe_table(values, stated)
+    if values["recipe"] not in ("paper", "best"):
+        raise unknown("recipe", values["recipe"], ("paper", "best"))
+    if preset and values["recipe"] != "paper":
+        raise InputError(
+            f"--table {values['table']} is of the paper's recipe: leave out recipe; for graphs, "
+            f"--table recipe sets ours beside it"
+        )
+    listed = [name for name in LISTED if name in defaults(config)]
+    shared = {name: values[name] for name in defaults(config) if name not in listed}
+    found = []
+    for combination in itertools.product(*(values[name] for name in listed)):
+        one = dict(zip(listed, combination, strict=True))
+        usual = dict(preset.by_dataset.get(one["dataset"], {})) if preset else {}
+        if values["recipe"] == "best":
+            usual |= {"protocol": "inductive"} | _best(config, one["dataset"])
+        if given & {"contrast", "objective"}:  # settings of another contrast or objective
+            views = ("objective", "temperature", "augmentations", "strength")
+            usual = {name: value for name, value in usual.items() if name not in views}
+        usual = {name: value for name, value in usual.items() if name not in given}
+        found.append(config(**one | shared | usual))
+    return found
+
+
+def _best(config: type[RunConfig], dataset: str) -> dict[str, Any]:
+    if config is not GraphConfig:
+        raise InputError(f"recipes are of graphs, and {dataset} holds images")
+    from gcl_hard.graphs.datasets import canonical_name
+
+    return recipe(canonical_name(dataset))
+
+
+def _recipe_table(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[RunConfig]:
+    """The configurations of ``--table recipe``."""
+    from gcl_hard.experiments.recipe_table import entries
+    from gcl_hard.graphs.datasets import canonical_name
+
+    mine = ("dataset", "method", "protocol")
+    own = sorted((set(stated) & {*defaults(GraphConfig), "recipe", "select"}) - {*mine})
+    if own:
+        raise InputError(
+            f"--table recipe has settings of its own: leave out {', '.join(map(flag, own))}; it "
+            f"takes {', '.join(mine)} and seeds"
+        )
+    datasets = dict.fromkeys(map(canonical_name, values["dataset"]))
+    methods = dict.fromkeys(GraphConfig(method=name).method for name in values["method"])
+    protocols = dict.fromkeys(GraphConfig(protocol=name).protocol for name in values["protocol"])
+    rows = entries([*datasets], [*methods], [*protocols], quick=values["quick"])
+    return [config for row in rows for config in row.configs.values()]
+
+
+TUNE_DEFAULTS: dict[Domain, dict[str, Any]] = {"graphs": {"protocol": "inductive"}, "images": {}}
+"""Defaults of settings in a search that are not those of a single run."""
+
+
+def tune_parser() -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.tune``."""
+    from gcl_hard.tuning.study import TuneOptions
+
+    parser = _parser(
+        "tune",
+        "Search settings of a method with Optuna, scored inside training data alone; then score "
+        "the best ones once on data that the search never saw. The same command goes on with a "
+        "search that was stopped.",
+        "python -m gcl_hard.tune --dataset PTC --method hscl --trials 64",
+    )
+    names = [
+        one.name for one in fields(TuneOptions)
+        if one.name not in ("base", "search_space", "graphs", "encoder")
+    ]  # fmt: skip
+    add_options(parser, "the search", TuneOptions, names)
+    add_settings(parser, listed=False, own={"protocol": "inductive, images split"})
+    return parser
+
+
+def parse_tune(arguments: Sequence[str]) -> TuneOptions:
+    """Read the command line of ``python -m gcl_hard.tune``.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The options; space and settings are checked.
+
+    Raises:
+        InputError: for anything that cannot be run; names the flag and the nearest ones.
+    """
+    from gcl_hard.tuning.study import tune_options
+
+    parser = tune_parser()
+    try:
+        stated = _stated(parser, arguments)
+    except InputError as error:
+        raise _explained_tune(error) from error
+    stated.pop("print_config", None)
+    domain = domain_of(stated)
+    _check_domain(stated, domain)
+    settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
+    return tune_options(domain, settings, stated)
+
+
+def _explained_tune(error: InputError) -> InputError:
+    """Files that belong to another flag or entry point."""
+    message = str(error)
+    if message.startswith("--space"):
+        return InputError("a file with a search space goes to --space FILE, not to --config")
+    if "expected" in message and "got [" in message:
+        return InputError(
+            f"{message}; a search takes one value of each setting (a file of lists is for "
+            f"python -m gcl_hard.bench)"
+        )
+    return error

@@ -1,0 +1,561 @@
+"""Ablations: a search for a recipe, which tries settings one at a time and joins what helps.
+
+Everything is decided by inner scores; no test fold is read.
+"""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.evaluation.statistics import corrected_t_test
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.presets import read_yaml
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.settings import as_seeds, settings_from
+from gcl_hard.experiments.store import RunResult
+from gcl_hard.graphs.datasets import canonical_name
+
+KEYS = ("dataset", "method", "seeds", "folds", "start", "ablations")
+
+Settings = Mapping[str, Any]
+
+HOLDOUT_SHARE = 0.25
+"""n_test / n_train of an inner hold-out: a fifth against four."""
+LEVEL_Z = 1.959963984540054
+"""Two-sided 95 % of the normal distribution."""
+
+FoldAccuracies = NDArray[np.float64]
+"""Accuracies in percent, of seeds × folds."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A mean difference in points with its 95 % interval.
+
+    Attributes:
+        mean: of the differences.
+        low: lower end.
+        high: upper end.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        """Slightly more than one standard error: the t quantile is taken for a normal one."""
+        return (self.high - self.low) / (2 * LEVEL_Z)
+
+
+def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Gain:
+    """Of one data set: the difference of the means over methods, hold-out by hold-out.
+
+    The interval is that of :func:`gcl_hard.evaluation.statistics.corrected_t_test`, since
+    training parts overlap.
+
+    Args:
+        ours: of each method, accuracies of the same hold-outs.
+        theirs: the same methods on the same hold-outs.
+
+    Returns:
+        The gain, points.
+
+    Example:
+        >>> gain([np.array([61.0, 63.0])], [np.array([60.0, 60.0])]).mean
+        2.0
+    """
+    a, b = (np.mean(scores, axis=0).ravel() for scores in (ours, theirs))
+    test = corrected_t_test(a, b, test_share=HOLDOUT_SHARE)
+    return Gain(test.difference, test.low, test.high)
+
+
+def over_sets(gains: Sequence[Gain]) -> Gain:
+    """The mean gain over data sets, each weighing the same, errors taken as independent.
+
+    Example:
+        >>> whole = over_sets([Gain(1.0, 0.0, 2.0), Gain(3.0, 2.0, 4.0)])
+        >>> whole.mean, round(whole.high, 2)
+        (2.0, 2.71)
+    """
+    mean = sum(one.mean for one in gains) / len(gains)
+    half = math.sqrt(sum(((one.high - one.low) / 2) ** 2 for one in gains)) / len(gains)
+    return Gain(mean, mean - half, mean + half)
+
+
+def gains_of(
+    ours: Callable[[str, str], FoldAccuracies],
+    theirs: Callable[[str, str], FoldAccuracies],
+    datasets: Sequence[str],
+    methods: Sequence[str],
+) -> Mapping[str, Gain]:
+    """The gain on every data set."""
+    return {
+        name: gain([ours(name, m) for m in methods], [theirs(name, m) for m in methods])
+        for name in datasets
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """One value of an ablation.
+
+    Attributes:
+        ablation: its name.
+        settings: that differ from the start.
+    """
+
+    ablation: str
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """Name on pages."""
+        return said(self.settings)
+
+
+@dataclass(frozen=True, eq=False)
+class RecipeSearch:
+    """What a search tries, and on what.
+
+    Attributes:
+        datasets: canonical names.
+        methods: whose mean inner score decides; baselines among them are shown only.
+        seeds: of encoders and folds.
+        folds: of each seed; a fifth of each training fold is held out, trained without, and scored.
+        start: the settings that ablations change one at a time.
+        ablations: every alternative, in order.
+    """
+
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    folds: int
+    start: Settings
+    ablations: tuple[Alternative, ...]
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Methods that are trained."""
+        return tuple(m for m in self.methods if not GraphConfig(method=m).is_baseline)
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Methods that are not."""
+        return tuple(m for m in self.methods if m not in self.deciding)
+
+    def on(self, names: Iterable[str]) -> RecipeSearch:
+        """The same search on some data sets."""
+        return replace(self, datasets=_canonical(names))
+
+    def config(self, dataset: str, method: str, settings: Settings) -> GraphConfig:
+        """The configuration of a method with the start's settings, some of them replaced."""
+        return GraphConfig(
+            dataset=dataset, method=method, protocol="inductive", folds=self.folds,
+            **{**self.start, **settings},
+        )  # fmt: skip
+
+
+def said(settings: Settings) -> str:
+    """Settings in words.
+
+    Example:
+        >>> said({"lr": 0.001, "encodings": ("degree", "cycles"), "virtual_node": True})
+        'lr 0.001, encodings degree + cycles, virtual node'
+        >>> said({"c_grid": (0.1, 1.0, 10.0), "temperature": None})
+        'c grid 0.1 … 10 (3 values), no temperature'
+    """
+    return ", ".join(_said(name.replace("_", " "), value) for name, value in settings.items())
+
+
+def _said(name: str, value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return name if value else f"no {name}"
+    if isinstance(value, tuple) and isinstance(value[0], float):
+        return f"{name} {value[0]:g} … {value[-1]:g} ({len(value)} values)"
+    if isinstance(value, tuple):
+        return f"{name} {' + '.join(value)}"
+    return f"{name} {value:g}" if isinstance(value, (int, float)) else f"{name} {value}"
+
+
+def read_search(path: Path) -> RecipeSearch:
+    """A search as a file states it.
+
+    Args:
+        path: YAML with ``dataset``, ``method``, ``seeds``, ``folds``, ``start`` (settings) and
+            ``ablations`` (by name, lists of settings).
+
+    Returns:
+        The search; all of its configurations are valid.
+
+    Raises:
+        InputError: for a file that cannot be read or says something else; names what.
+    """
+    given = read_yaml(path)
+    try:
+        return _search(given)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _search(given: Any) -> RecipeSearch:
+    if not isinstance(given, dict) or set(given) != set(KEYS):
+        got = ", ".join(map(str, given)) if isinstance(given, dict) else type(given).__name__
+        raise InputError(f"a search states {', '.join(KEYS)}, got {got}")
+    ablations, folds = given["ablations"], given["folds"]
+    if not isinstance(ablations, dict) or not all(isinstance(v, list) for v in ablations.values()):
+        raise InputError("ablations are names with lists of settings")
+    try:
+        seeds = as_seeds(given["seeds"])
+    except ArgumentTypeError as error:
+        raise InputError(f"seeds: {error}") from error
+    if isinstance(folds, bool) or not isinstance(folds, int):
+        raise InputError(f"folds: expected a whole number, got {folds!r}")
+    search = RecipeSearch(
+        datasets=_canonical(_names("dataset", given["dataset"])),
+        methods=tuple(
+            dict.fromkeys(GraphConfig(method=m).method for m in _names("method", given["method"]))
+        ),
+        seeds=seeds,
+        folds=folds,
+        start=settings_from(given["start"], "start"),
+        ablations=tuple(
+            Alternative(str(name), settings_from(one, f"ablations, {name}"))
+            for name, some in ablations.items()
+            for one in some
+        ),
+    )
+    if not search.deciding:
+        raise InputError(f"method must name one that is trained, got {', '.join(search.methods)}")
+    _check_configs(search, {}, "start")
+    for one in search.ablations:
+        if not one.settings:
+            raise InputError(f"ablations, {one.ablation}: expected settings, got none")
+        _check_configs(search, one.settings, f"ablations, {one.ablation}")
+    return search
+
+
+def _check_configs(search: RecipeSearch, settings: Settings, where: str) -> None:
+    for method in search.methods:
+        try:
+            search.config(search.datasets[0], method, settings)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+
+
+def _names(key: str, given: Any) -> tuple[str, ...]:
+    names = given if isinstance(given, list) else [given]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{key}: expected names, got {given!r}")
+    return tuple(names)
+
+
+def _canonical(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(canonical_name, names)))
+
+
+Execute = Callable[[list[Run]], Mapping[Run, RunResult]]
+"""Executes runs that are not finished; returns the results of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Settings that were scored against the start.
+
+    Attributes:
+        settings: that differ from the start.
+        ablation: what they set; empty where several are joined.
+        gains: over the start, by data set, mean over the methods that decide.
+        by_method: the gain over all data sets of each method, baselines too.
+    """
+
+    settings: Settings
+    ablation: str
+    gains: Mapping[str, Gain]
+    by_method: Mapping[str, Gain]
+
+    @cached_property
+    def gain(self) -> Gain:
+        """Over all data sets."""
+        return over_sets([*self.gains.values()])
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The outcome of a search.
+
+    Attributes:
+        search: that was run.
+        scores: mean inner accuracy of the start in percent, by data set and method.
+        alternatives: each by itself, in the file's order.
+        helping: of each ablation the best one, where it helps; best first.
+        joined: what helps, joined one after the other: each settings with those before.
+        left_out: what helps by itself but is not joined.
+        best: the settings of the one recipe for all sets.
+        own: of data sets that prefer others, these, over the one for all.
+        final: mean inner accuracy of what was chosen, by data set and method.
+    """
+
+    search: RecipeSearch
+    scores: Mapping[tuple[str, str], float]
+    alternatives: Sequence[Tried]
+    helping: Sequence[Tried]
+    joined: Sequence[Tried]
+    left_out: Sequence[Tried]
+    best: Settings
+    own: Mapping[str, Tried] = field(default_factory=dict)
+    final: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+def choose(search: RecipeSearch, execute: Execute, *, with_edges: Callable[[str], bool]) -> Chosen:
+    """Run a search.
+
+    First every alternative by itself, against the start, on the same hold-outs. Of each ablation
+    the best alternative counts as helping if its mean gain over data sets is above some 1.2
+    standard errors. What helps is joined, best first; what does not raise the gain further, or
+    cannot be combined with the others, is left out. A data set takes an alternative of its own
+    over this recipe only if its 95 % interval there is above 0, and so is that of all of them
+    joined against it.
+
+    Args:
+        search: what to try.
+        execute: executes runs.
+        with_edges: whether a data set has edge features; ``edge_labels`` is skipped without.
+
+    Returns:
+        What was found and chosen; no test fold is scored.
+
+    Raises:
+        GclHardError: if a score is missing because its training failed.
+    """
+    inner = _InnerScores(search, execute, with_edges)
+    inner.run([{}, *(one.settings for one in search.ablations)], search.datasets)
+    alternatives = [inner.tried(one.settings, one.ablation) for one in search.ablations]
+    helping = _helping(alternatives)
+    joined, left_out = _joined(inner, helping)
+    best = joined[-1].settings if joined else {}
+    preferred = {name: _own(inner, name, best) for name in search.datasets}
+    own = {name: one for name, one in preferred.items() if one is not None}
+    final = {
+        (name, method): inner.mean(name, method, own[name].settings if name in own else best)
+        for name in search.datasets
+        for method in search.methods
+    }
+    start = {(n, m): inner.mean(n, m, {}) for n in search.datasets for m in search.methods}
+    return Chosen(search, start, alternatives, helping, joined, left_out, best, own, final)
+
+
+def _helping(alternatives: Iterable[Tried]) -> list[Tried]:
+    """Of each ablation the best alternative, if it helps; best first."""
+    ablations: dict[str, Tried] = {}
+    for one in sorted(alternatives, key=lambda one: -one.gain.mean):
+        ablations.setdefault(one.ablation, one)
+    return [one for one in ablations.values() if one.gain.mean > one.gain.error]
+
+
+def _joined(inner: _InnerScores, helping: Sequence[Tried]) -> tuple[list[Tried], list[Tried]]:
+    """What helps, joined, and what is left out."""
+    joined, left_out = [*helping[:1]], []
+    for one in helping[1:]:
+        settings = {**joined[-1].settings, **one.settings}
+        if inner.possible(settings):
+            inner.run([settings], inner.search.datasets)
+            tried = inner.tried(settings, "")
+            if tried.gain.mean > joined[-1].gain.mean:
+                joined.append(tried)
+                continue
+        left_out.append(one)
+    return joined, left_out
+
+
+def _own(inner: _InnerScores, name: str, best: Settings) -> Tried | None:
+    """What a data set prefers to the recipe for all."""
+    preferred = sorted(
+        (
+            one
+            for one in inner.search.ablations
+            if inner.on(one.settings, {}, name).low > 0
+            and any(best.get(k) != v for k, v in one.settings.items())
+        ),
+        key=lambda one: -inner.on(one.settings, {}, name).mean,
+    )
+    taken: Settings = {}
+    for one in _one_each(preferred):
+        more = {**one.settings, **taken}  # the better one has its way
+        if inner.possible({**best, **more}):
+            taken = more
+    if not taken:
+        return None
+    settings = {**best, **taken}
+    inner.run([settings], [name])
+    against = inner.on(settings, best, name)
+    if against.low <= 0:
+        return None
+    of = {m: inner.gain_of(m, settings, best, name) for m in inner.search.methods}
+    return Tried(settings, "", {name: against}, of)
+
+
+def _one_each(alternatives: Sequence[Alternative]) -> list[Alternative]:
+    """The first alternative of each ablation."""
+    ablations: dict[str, Alternative] = {}
+    for one in alternatives:
+        ablations.setdefault(one.ablation, one)
+    return [*ablations.values()]
+
+
+class _InnerScores:
+    """Inner scores by data set, method and settings."""
+
+    def __init__(
+        self, search: RecipeSearch, execute: Execute, with_edges: Callable[[str], bool]
+    ) -> None:
+        self.search, self._execute = search, execute
+        self._edges = {name: with_edges(name) for name in search.datasets}
+        self._records: dict[Run, RunResult] = {}
+
+    def runs(self, name: str, method: str, settings: Settings) -> list[Run]:
+        """Of one config."""
+        if not self._edges[name]:
+            settings = {k: v for k, v in settings.items() if k != "edge_labels"}
+        config = self.search.config(name, method, settings)
+        return [Run(config, seed, inner=True) for seed in self.search.seeds]
+
+    def run(self, several: Sequence[Settings], datasets: Sequence[str]) -> None:
+        """Score settings with all methods, data set by data set."""
+        runs = [
+            run
+            for name in datasets
+            for settings in several
+            for method in self.search.methods
+            for run in self.runs(name, method, settings)
+        ]
+        new = [run for run in dict.fromkeys(runs) if run not in self._records]
+        if new:
+            self._records |= self._execute(new)
+
+    def possible(self, settings: Settings) -> bool:
+        """Whether settings go together: two ablations may each be fine by themselves."""
+        try:
+            for method in self.search.methods:
+                self.search.config(self.search.datasets[0], method, settings)
+        except InputError:
+            return False
+        return True
+
+    def scores(self, name: str, method: str, settings: Settings) -> FoldAccuracies:
+        """Seeds × hold-outs."""
+        runs = self.runs(name, method, settings)
+        missing = [run for run in runs if run not in self._records]
+        if missing:
+            tried = said(settings) or "the start"
+            raise GclHardError(f"no score of {missing[0]} ({tried}), so nothing can be chosen")
+        return np.array([self._records[run].fold_accuracies for run in runs])
+
+    def mean(self, name: str, method: str, settings: Settings) -> float:
+        """Percent."""
+        return float(self.scores(name, method, settings).mean())
+
+    def gain_of(self, method: str, ours: Settings, theirs: Settings, name: str) -> Gain:
+        """Of one method on one data set."""
+        return self._gains(ours, theirs, [name], [method])[name]
+
+    def on(self, ours: Settings, theirs: Settings, name: str) -> Gain:
+        """Of the methods that decide on one data set."""
+        return self._gains(ours, theirs, [name], self.search.deciding)[name]
+
+    def tried(self, settings: Settings, ablation: str) -> Tried:
+        """Against the start, on all data sets."""
+        datasets, methods = self.search.datasets, self.search.methods
+        by_method = {
+            m: over_sets([self.gain_of(m, settings, {}, name) for name in datasets])
+            for m in methods
+        }
+        gains = self._gains(settings, {}, datasets, self.search.deciding)
+        return Tried(settings, ablation, gains, by_method)
+
+    def _gains(
+        self, ours: Settings, theirs: Settings, datasets: Sequence[str], methods: Sequence[str]
+    ) -> Mapping[str, Gain]:
+        return gains_of(
+            lambda name, method: self.scores(name, method, ours),
+            lambda name, method: self.scores(name, method, theirs),
+            datasets, methods,
+        )  # fmt: skip
+
+
+HEAD = "# Our recipe for "
+"""First words of a recipe that a search wrote."""
+
+
+def check_folder(folder: Path, datasets: Sequence[str]) -> None:
+    """Refuse to overwrite configs that no search wrote.
+
+    Args:
+        folder: for recipes.
+        datasets: that may get one.
+
+    Raises:
+        InputError: if there is a config of one of the names that no search wrote.
+    """
+    for path in (folder / f"{stem}.yaml" for stem in ("all", *map(str.lower, datasets))):
+        if path.exists() and not _ours(path):
+            raise InputError(f"{path} is no recipe of a search: give --best another folder")
+
+
+def write(chosen: Chosen, folder: Path, *, command: str) -> list[Path]:
+    """Write what a search chose; older recipes of single sets that it searched go.
+
+    Args:
+        chosen: by a search.
+        folder: for ``all.yaml``, and ``<set>.yaml`` where a set prefers its own.
+        command: that made them.
+
+    Returns:
+        What was written.
+    """
+    recipes = {"all": ("all sets", chosen.best)}
+    recipes |= {name.lower(): (name, one.settings) for name, one in chosen.own.items()}
+    for stem in (name.lower() for name in chosen.search.datasets):
+        path = folder / f"{stem}.yaml"
+        if stem not in recipes and path.exists() and _ours(path):
+            path.unlink()
+    written = []
+    for stem, (name, own) in recipes.items():
+        path = folder / f"{stem}.yaml"
+        path.write_text(
+            f"{HEAD}{name}, chosen by inner scores on {', '.join(chosen.search.datasets)}, "
+            f"seeds {_listed(chosen)}:\n"
+            f"#   {command}\n"
+            f"#   python -m gcl_hard.bench --recipe best --dataset "
+            f"{'NAME' if stem == 'all' else name} --method hscl\n"
+            f"{_yaml({**chosen.search.start, **own})}",
+            encoding="utf-8",
+            newline="\n",
+        )
+        written.append(path)
+    return written
+
+
+def _ours(path: Path) -> bool:
+    return path.read_bytes().startswith(HEAD.encode())
+
+
+def _listed(chosen: Chosen) -> str:
+    return ", ".join(map(str, chosen.search.seeds))
+
+
+def _yaml(settings: Settings) -> str:
+    names = [f.name for f in fields(GraphConfig) if f.name in settings]
+    stated = {n: list(v) if isinstance(v := settings[n], tuple) else v for n in names}
+    return str(yaml.safe_dump(stated, sort_keys=False, default_flow_style=None))

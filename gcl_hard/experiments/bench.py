@@ -1,0 +1,188 @@
+"""The command ``bench``: execute runs, then print, write and report what is finished."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gcl_hard.cli import BenchOptions, parse_bench, public_command
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.experiment import RunContext, experiment_of
+from gcl_hard.experiments.runner import Runner
+from gcl_hard.experiments.runs import Run, plan
+from gcl_hard.experiments.store import RunResult, Store, check_writable, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SMOKE = "A smoke run with few seeds and epochs: not reportable."
+
+
+def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
+    """Execute a command.
+
+    Args:
+        options: as parsed.
+        arguments: of the command line, which pages show.
+
+    Returns:
+        Exit status: 0, or 2 if a run failed.
+
+    Raises:
+        InputError: for anything wrong with data, device or folders, before training starts.
+        GclHardError: if a search lacks a score because its training failed.
+    """
+    import sys
+
+    from rich.console import Console
+
+    console, command = Console(), public_command(arguments)
+    if options.compact is not None:
+        n = Store(options.compact).compact()
+        console.print(f"{n} results in {options.compact / 'runs.jsonl'}", highlight=False)
+        return 0
+    runner = _runner(options, console)
+    if options.search is not None:
+        _search(options, runner, command)
+        return 0
+    canonical = (
+        c.with_dataset(experiment_of(c).canonical_name(c.dataset)) for c in options.configs
+    )
+    configs = list(dict.fromkeys(canonical))
+    _check_targets(options)
+    runs = plan(configs, options.seeds, select=options.select)
+    found, failures = runner.run(runs)
+    if found:
+        _show(options, configs, found, console, command)
+    for failure in failures:
+        print(f"error: {failure}", file=sys.stderr)
+    return 2 if failures else 0
+
+
+def _runner(options: BenchOptions, console: Console) -> Runner:
+    context = RunContext(
+        output=options.output,
+        data_dir=options.data_dir,
+        device=str(hardware.choose_device(options.device)),
+        threads=options.threads,
+        cores=hardware.available_cores(),
+        versions=hardware.versions(),  # of the source as it is now, not when a run ends
+        options=options.run,
+    )
+    return Runner(
+        context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
+        report_only=options.report_only,
+    )  # fmt: skip
+
+
+def _check_targets(options: BenchOptions) -> None:
+    """Refuse paths that cannot be written to before hours of work."""
+    if options.json is not None:
+        check_writable(options.json.absolute().parent)
+        if options.json.is_dir():
+            raise InputError(f"json must be a file, got the folder {options.json}")
+    if options.report is not None:
+        from gcl_hard.reports.page import check_target
+
+        check_writable(options.report.absolute().parent)
+        check_target(options.report, quick=options.quick)
+
+
+def _show(
+    options: BenchOptions,
+    configs: Sequence[RunConfig],
+    found: Mapping[Run, RunResult],
+    console: Console,
+    command: str,
+) -> None:
+    """Write the result file, print the table, write the page."""
+    from gcl_hard.reports import frame, tables
+
+    results = frame.Results(configs, tuple(options.seeds), found, select=options.select)
+    path = options.json or options.output / f"{_name(options, configs)}.json"
+    write_json(frame.result_json(results, quick=options.quick), path)
+    if options.quick:
+        console.print(SMOKE, style="bold yellow")
+    written = [path]
+    if options.table == "recipe":
+        from gcl_hard.reports import recipe
+
+        table = recipe.RecipeTable(results, quick=options.quick)
+        console.print(recipe.terminal(table), highlight=False)
+    else:
+        console.print(tables.terminal(frame.rows(results)))
+    if options.report is not None:
+        if options.table == "recipe":
+            from gcl_hard.reports.recipe import write
+        else:
+            from gcl_hard.reports.page import write
+        written += write(results, options.report, command=command, quick=options.quick)
+    line = f"results: {', '.join(map(str, written))}"
+    console.print(line, highlight=False, soft_wrap=True)
+
+
+def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
+    """Stem of a command's result file: its data sets, methods and protocols.
+
+    And, where other settings are not the default, a digest: two experiments have two files.
+    """
+    digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
+    if options.table:
+        whole = parse_bench([f"--table={options.table}", *["--quick"] * options.quick])
+        stem = f"table-{options.table}" + "-quick" * options.quick
+        return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
+    named = ("dataset", "method", "protocol")
+    parts = ["+".join(dict.fromkeys(getattr(c, n) for c in configs)) for n in named]
+    if any(c.changed().keys() - set(named) for c in configs):
+        parts.append(digest)
+    return "_".join(parts)
+
+
+def _search(options: BenchOptions, runner: Runner, command: str) -> None:
+    """Search for a recipe, print what was chosen, write its page and configs."""
+    from gcl_hard.experiments.ablations import check_folder, choose, read_search, write
+    from gcl_hard.graphs.datasets import MANIFEST, lacks_edge_labels
+    from gcl_hard.reports import recipe
+
+    assert options.search is not None
+    search = read_search(options.search)
+    if options.datasets is not None:
+        search = search.on(options.datasets)
+    for folder in (options.best, options.report and options.report.absolute().parent):
+        if folder is not None:
+            check_writable(folder)
+    if options.best is not None:
+        check_folder(options.best, search.datasets)
+    failures: list[str] = []
+
+    def execute(runs: list[Run]) -> Mapping[Run, RunResult]:
+        found, failed = runner.run(runs)
+        failures.extend(failed)
+        return found
+
+    def has_edges(name: str) -> bool:
+        if name in MANIFEST:  # finished scores need no data
+            return not lacks_edge_labels(name)
+        found: int | None = runner.data.load(search.config(name, "untrained", {})).edge_dim
+        return found is not None
+
+    try:
+        chosen = choose(search, execute, with_edges=has_edges)
+    except InputError:
+        raise
+    except GclHardError as error:
+        why = ["--report-only runs nothing: leave it out"] if options.report_only else failures
+        raise GclHardError("\n".join([str(error), *why])) from error
+    runner.console.print("\n".join(recipe.in_short(chosen)), highlight=False)
+    written: list[Path] = []
+    if options.best is not None:
+        written += write(chosen, options.best, command=command)
+    if options.report is not None:
+        written += recipe.write_search(chosen, options.report, command=command)
+    if written:
+        line = f"written: {', '.join(map(str, written))}"
+        runner.console.print(line, highlight=False, soft_wrap=True)

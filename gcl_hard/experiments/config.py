@@ -1,0 +1,692 @@
+"""Configurations: every setting that changes the numbers of a run, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.schedules import Annealed, Linear, Schedule
+from gcl_hard.losses import ContrastiveLoss, Objective, Positives
+from gcl_hard.methods import DEFAULT_CLASS_PRIOR, METHODS, LossOptions, contrastive_loss, method
+from gcl_hard.training.loop import Optimisation, Precision
+
+if TYPE_CHECKING:
+    from gcl_hard.images import ViewRecipe
+
+Domain = Literal["graphs", "images"]
+LrSchedule = Literal["constant", "cosine"]
+
+SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
+"""Settings that can be chosen inside training data."""
+
+
+@dataclass(frozen=True)
+class RunConfig(ABC):
+    """The settings of a data set, a method and a protocol; one subclass for graphs, one for images.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+    """
+
+    baselines: ClassVar[dict[str, tuple[str, ...]]]
+    """Methods without contrastive training, with the settings that each reads."""
+    baseline_protocol: ClassVar[str]
+    minimum: ClassVar[dict[str, int]]
+    """The least value of each integer setting."""
+    domain: ClassVar[Domain]
+
+    dataset: str
+    method: str
+    protocol: str
+    beta: Annotated[float | None, "β ≥ 0 of hucl, hcl and hscl; acts after the temperature"] = 1.0
+    beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0 is constant"] = 0
+    threshold_start: Annotated[float | None, "cosine l of hscl-tau in epoch 1"] = -0.5
+    threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch"] = 0.0
+    temperature: Annotated[float | None, "γ of InfoNCE, 0.5 if not given; JSD has none"] = None
+    class_prior: Annotated[float | None, "τ⁺ of dcl and hcl, 0.1 if not given"] = None
+    detach_weights: Annotated[bool, "whether q is a constant to the gradient"] = False
+    epochs: Annotated[int, "passes over the training data"] = 200
+    batch_size: Annotated[int, "samples in a batch"] = 128
+    lr: Annotated[float, "learning rate of Adam"] = 0.01
+    lr_schedule: Annotated[LrSchedule, "constant, or cosine to 0"] = "constant"
+    weight_decay: Annotated[float, "of Adam"] = 0.0
+    data_seed: Annotated[int, "of the batch order, the same for all seeds"] = 0
+
+    def __post_init__(self) -> None:
+        for name, kind in _field_types(type(self)).items():
+            value = getattr(self, name)
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                raise unknown(flag(name), str(value), get_args(kind))
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{flag(name)} must be a finite number, got {value}")
+        for name, least in self.minimum.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{flag(name)} must be at least {least}, got {value}")
+        baseline = self.method.casefold() in self.baselines
+        for name, value in (self._as_baseline() if baseline else self._without_defaults()).items():
+            object.__setattr__(self, name, value)
+        self.optimisation()
+        if not self.is_baseline:
+            self.loss()
+        self._check()
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Check the settings that a subclass adds."""
+
+    def _without_defaults(self) -> dict[str, Any]:
+        """Fill in defaults that depend on other settings, and empty settings that do not apply.
+
+        One experiment has one configuration, however it was asked for.
+        """
+        if self.method.casefold() not in METHODS:
+            raise unknown("method", self.method, (*METHODS, *self.baselines))
+        row = method(self.method)
+        if self.beta is not None and self.beta < 0:
+            raise InputError(f"beta must be at least 0, got {self.beta}")
+        filled: dict[str, Any] = {"method": row.name}
+        if row.hardening != "exponential":
+            filled |= {"beta": None, "beta_changes": 0}
+        elif self.beta is None:
+            raise InputError(f"{row.name} needs a beta")
+        for name in ("threshold_start", "threshold_end"):
+            value = getattr(self, name)
+            if value is not None and not -1 <= value <= 1:
+                raise InputError(f"{flag(name)} is a cosine, in [-1, 1], got {value}")
+            if row.hardening != "threshold":
+                filled[name] = None
+            elif value is None:
+                raise InputError(f"{row.name} needs a {flag(name)}")
+        if row.debias and self.class_prior is None:
+            filled["class_prior"] = DEFAULT_CLASS_PRIOR
+        filled |= self._filled()
+        return filled | self._floats(filled)
+
+    @abstractmethod
+    def _filled(self) -> dict[str, Any]:
+        """The same for the settings that a subclass adds."""
+
+    def _as_baseline(self) -> dict[str, Any]:
+        name = self.method.casefold()
+        kept = {"dataset", "folds", *self.baselines[name]}
+        filled = {k: v for k, v in defaults(type(self)).items() if k not in kept}
+        filled |= dict.fromkeys(("beta", "threshold_start", "threshold_end"))
+        filled |= {"method": name, "protocol": self.baseline_protocol}
+        return filled | self._floats(filled)
+
+    def _floats(self, filled: dict[str, Any]) -> dict[str, float | None]:
+        """Numbers as floats: 2 and 2.0 are one experiment, in JSON too."""
+        names = [n for n, kind in _field_types(type(self)).items() if float in _alternatives(kind)]
+        values = {name: filled.get(name, getattr(self, name)) for name in names}
+        return {name: None if value is None else float(value) for name, value in values.items()}
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether nothing contrastive is trained."""
+        return self.method in self.baselines
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the encoder is trained with labels."""
+        return not self.is_baseline and method(self.method).label_aware
+
+    @property
+    @abstractmethod
+    def encoders(self) -> int:
+        """Encoders that one run trains."""
+
+    @property
+    @abstractmethod
+    def n_scores(self) -> int:
+        """Test accuracies of one run."""
+
+    @property
+    def share_of_fold(self) -> float:
+        """Share of a training fold's samples that is trained on."""
+        return 1.0
+
+    @property
+    @abstractmethod
+    def can_select(self) -> bool:
+        """Whether settings can be chosen on data held out of the training data."""
+
+    @property
+    def encoder_config(self) -> Self:
+        """The settings that training reads; configurations that share it differ in scoring."""
+        return self
+
+    @property
+    def group_key(self) -> Hashable | None:
+        """Equal for configurations that can train as one ensemble; None if this one cannot."""
+        return None
+
+    @abstractmethod
+    def cost(self, size: tuple[int, int]) -> tuple[float, float]:
+        """Work of training and of scoring, in one unit for all configurations of a domain.
+
+        Args:
+            size: of the data set: nodes and graphs, or images to train on and to score.
+        """
+
+    def optimisation(self) -> Optimisation:
+        """How the encoder is optimised."""
+        return Optimisation(
+            epochs=self.epochs, lr=self.lr, weight_decay=self.weight_decay,
+            lr_schedule=self.lr_schedule,
+        )  # fmt: skip
+
+    @abstractmethod
+    def loss(self) -> ContrastiveLoss:
+        """A new loss with these settings."""
+
+    def _loss(self, objective: Objective, positives: Positives | None = None) -> ContrastiveLoss:
+        options: LossOptions = {"objective": objective, "detach_weights": self.detach_weights}
+        if self.temperature is not None:
+            options["temperature"] = self.temperature
+        beta: float | Schedule = 0.0 if self.beta is None else self.beta
+        if self.beta_changes and self.beta is not None:
+            beta = Annealed(self.beta, self.beta_changes)
+        start, end = self.threshold_start, self.threshold_end
+        threshold = -1.0 if start is None or end is None else Linear(start, end)
+        return contrastive_loss(
+            self.method, beta=beta, threshold=threshold, class_prior=self.class_prior,
+            positives=positives, **options,
+        )  # fmt: skip
+
+    def with_dataset(self, canonical: str) -> Self:
+        """The same settings on a data set by its canonical name."""
+        return replace(self, dataset=canonical)
+
+    def key(self) -> str:
+        """Stem of file names: data set, method, protocol and a hash of the settings.
+
+        Settings at their defaults are left out of the hash, so that a setting added later, whose
+        default is what was done before, keeps finished runs.
+        """
+        text = json.dumps(self.changed(raw=True), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+        return f"{self.dataset}_{self.method}_{self.protocol}_{digest}"
+
+    def changed(self, *, raw: bool = False) -> dict[str, Any]:
+        """Settings that are not at their default; ``raw`` counts what does not apply as changed."""
+        default = defaults(type(self)) if raw else asdict(type(self)(method=self.method))  # type: ignore[call-arg]
+        return {k: v for k, v in asdict(self).items() if v != default[k]}
+
+    def __str__(self) -> str:
+        """Name in messages and progress bars."""
+        beta = "" if self.beta is None else f" β={self.beta:g}"
+        return f"{self.dataset} {self.method}{beta} {self.protocol}"
+
+
+def defaults(config: type[RunConfig]) -> dict[str, Any]:
+    """Settings of a class of configurations with their defaults."""
+    return {f.name: f.default for f in fields(config)}
+
+
+@cache
+def _field_types(config: type[RunConfig]) -> dict[str, Any]:
+    hints = get_type_hints(config)
+    return {f.name: hints[f.name] for f in fields(config)}
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def flag(name: str) -> str:
+    """Spelling of a setting on the command line."""
+    return name.replace("_", "-")
+
+
+GraphProtocol = Literal["transductive", "inductive"]
+Contrast = Literal["local-global", "two-view"]
+Readout = Literal["sum", "mean", "both"]
+JumpingKnowledge = Literal["cat", "last"]
+ProbeKernel = Literal["rbf", "linear", "rbf+wl", "rbf+wl-oa"]
+
+_ENCODER = (
+    "features", "encodings", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node",
+)  # fmt: skip
+_TRAINING = ("epochs", "batch_size", "lr", "lr_schedule", "weight_decay", "data_seed")
+_PROBE = ("standardise", "kernel", "c_grid")
+GRAPH_BASELINES: dict[str, tuple[str, ...]] = {
+    "majority": (),
+    "graph-size": ("standardise", "c_grid", "train_share"),
+    "label-histogram": ("features", "standardise", "c_grid", "train_share"),
+    "wl": ("features", "c_grid", "train_share"),
+    "wl-oa": ("features", "c_grid", "train_share"),
+    "untrained": (*_ENCODER, *_PROBE, "train_share"),
+    "supervised": (*_ENCODER, *_TRAINING, "train_share"),
+}
+"""Baselines on graphs, with the settings that each reads beside data set and folds.
+
+A baseline is fitted to training folds alone, so its protocol is always ``inductive``."""
+
+
+@dataclass(frozen=True)
+class GraphConfig(RunConfig):
+    """The settings of an experiment on graphs, as the files in ``configs/graphs`` state them.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> GraphConfig(method="ucl", beta=2.0).beta is None  # ucl has no β
+        True
+    """
+
+    baselines: ClassVar[dict[str, tuple[str, ...]]] = GRAPH_BASELINES
+    baseline_protocol: ClassVar[str] = "inductive"
+    minimum: ClassVar[dict[str, int]] = {
+        "batch_size": 2, "layers": 1, "dim": 1, "folds": 2, "beta_changes": 0, "data_seed": 0,
+    }  # fmt: skip
+    domain: ClassVar[Domain] = "graphs"
+
+    dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are understood"] = "MUTAG"
+    method: Annotated[
+        str,
+        "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau; or a baseline: " + ", ".join(GRAPH_BASELINES),
+    ] = "hscl"
+    protocol: Annotated[
+        GraphProtocol, "transductive (paper; encoders see all graphs) or inductive"
+    ] = "transductive"
+    epochs: Annotated[int, "passes over the graphs"] = 200
+    batch_size: Annotated[int, "graphs in a batch"] = 128
+    objective: Annotated[
+        Objective | None, "jsd (default of local-global) or infonce (of two-view)"
+    ] = None
+    contrast: Annotated[Contrast, "local-global (InfoGraph) or two-view"] = "local-global"
+    augmentations: Annotated[
+        tuple[str, ...] | None, "of two-view, in order (mask-attributes,perturb-edges)"
+    ] = None
+    strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
+    layers: Annotated[int, "layers of the GIN"] = 3
+    dim: Annotated[int, "width of a layer; embeddings are layers × dim wide"] = 32
+    readout: Annotated[Readout, "sum, mean or both over a graph's nodes"] = "sum"
+    features: Annotated[
+        str, "auto, labels, degree-onehot, degree-scalar, constant or attributes"
+    ] = "auto"
+    standardise: Annotated[bool, "whether the SVM sees standardised embeddings"] = True
+    folds: Annotated[int, "of the outer cross-validation"] = 10
+    jk: Annotated[JumpingKnowledge, "cat: an embedding is all layers; last: the last one"] = "cat"
+    edge_labels: Annotated[bool, "GINE on edge labels and attributes, where there are any"] = False
+    virtual_node: Annotated[bool, "a node linked to all nodes of its graph"] = False
+    encodings: Annotated[
+        tuple[str, ...] | None, "beside features: degree, random-walk, cycles, wl"
+    ] = None
+    kernel: Annotated[ProbeKernel, "of the SVM: rbf, linear, or rbf plus a WL kernel"] = "rbf"
+    c_grid: Annotated[
+        tuple[float, ...] | None, "values of the SVM's C to choose from (0.001, 0.01 … 1000)"
+    ] = None
+    train_share: Annotated[float, "of a training fold's graphs that are there at all"] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.protocol == "paper":
+            object.__setattr__(self, "protocol", "transductive")
+        super().__post_init__()
+
+    def _check(self) -> None:
+        if not 0 < self.train_share <= 1:
+            raise InputError(f"train-share is in (0, 1], got {self.train_share:g}")
+        if self.train_share < 1 and self.protocol == "transductive":
+            raise InputError(
+                "train-share leaves graphs out of training folds; under protocol transductive "
+                "encoders see all graphs: give protocol inductive"
+            )
+        if self.c_grid is not None and not all(0 < c < float("inf") for c in self.c_grid):
+            raise InputError(f"c-grid holds penalties C > 0, got {self.c_grid}")
+        if self.encodings:
+            from gcl_hard.graphs.encodings import check_encodings
+
+            check_encodings(self.encodings)
+        if self.features == "auto" and self.contrast != "two-view":
+            return
+        from gcl_hard.graphs.features import check_kind  # torch-geometric takes seconds
+
+        check_kind(self.features)
+        if self.contrast == "two-view":
+            from gcl_hard.graphs.augment import check_views
+
+            check_views(self.augmentations or (), self.strength or 0.0)
+
+    def _filled(self) -> dict[str, Any]:
+        two_view = self.contrast == "two-view"
+        objective = self.objective or ("infonce" if two_view else "jsd")
+        filled: dict[str, Any] = {"objective": objective, **self._shared()}
+        if objective == "infonce" and self.temperature is None:
+            filled["temperature"] = 0.5
+        if not two_view:
+            return filled | {"augmentations": None, "strength": None}
+        filled["augmentations"] = self.augmentations or ("mask-attributes", "perturb-edges")
+        filled["strength"] = 0.2 if self.strength is None else self.strength
+        return filled
+
+    def _as_baseline(self) -> dict[str, Any]:
+        return self._shared() | super()._as_baseline()
+
+    def _shared(self) -> dict[str, Any]:
+        """Lists that methods and baselines have; an empty one is None."""
+        c_grid = None if not self.c_grid else tuple(map(float, self.c_grid))
+        return {"encodings": self.encodings or None, "c_grid": c_grid}
+
+    @property
+    def encoder_config(self) -> Self:
+        """The settings without those of the SVM, and without edge labels where there are none."""
+        unseen = {name: defaults(type(self))[name] for name in _PROBE}
+        if self.edge_labels:
+            from gcl_hard.graphs.datasets import lacks_edge_labels
+
+            unseen["edge_labels"] = not lacks_edge_labels(self.dataset)
+        return replace(self, **unseen)
+
+    @property
+    def two_view(self) -> bool:
+        """Whether two views of each graph are contrasted."""
+        return not self.is_baseline and self.contrast == "two-view"
+
+    @property
+    def encoders(self) -> int:
+        """Encoders that one run trains."""
+        if self.is_baseline and self.method != "supervised":
+            return 0
+        return self.folds if self.protocol == "inductive" else 1
+
+    @property
+    def n_scores(self) -> int:
+        """One test accuracy a fold."""
+        return self.folds
+
+    @property
+    def share_of_fold(self) -> float:
+        """``train_share``."""
+        return self.train_share
+
+    @property
+    def can_select(self) -> bool:
+        """True where every fold trains an encoder, and a part of its graphs can be held out."""
+        return self.protocol == "inductive" and self.encoders > 0
+
+    @property
+    def group_key(self) -> Hashable | None:
+        """Data, shapes, views and batches; losses, learning rates and epochs may differ."""
+        one_view = self.contrast == "local-global"
+        if self.encoders == 0 or (one_view and self.objective == "infonce"):
+            return None
+        trained = self.encoder_config
+        shape = tuple(getattr(trained, name) for name in _ENCODER)
+        batches = self.batch_size, self.data_seed, self.train_share
+        views = self.augmentations, self.strength, self.method == "supervised"
+        return self.dataset, self.protocol, self.contrast, *shape, *batches, *views
+
+    def cost(self, size: tuple[int, int]) -> tuple[float, float]:
+        """Work in node-epochs, so that one time estimate holds over sets and methods.
+
+        The SVM of n graphs costs about 0.4 n² of them (measured on the sets of the paper).
+
+        Args:
+            size: nodes and graphs.
+        """
+        n_nodes, n_graphs = size
+        return n_nodes * self.epochs * self.encoders, 0.4 * n_graphs**2
+
+    def loss(self) -> ContrastiveLoss:
+        """A new loss with these settings."""
+        return self._loss(self.objective or "jsd")
+
+
+ImageProtocol = Literal["split"]
+Encoder = Literal["resnet50", "resnet18"]
+Stem = Literal["auto", "cifar", "imagenet"]
+Forward = Literal["fused", "split"]
+Precisions = Literal["fp32", "bf16", "fp16"]
+Probe = Literal["adam", "logistic"]
+
+FABRIC: dict[str, Precision] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+DEFAULT_FLIP = 0.5
+
+_ADAM = ("probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size")
+_IMAGE_PROBE = ("probe", *_ADAM, "probe_split", "subset")
+IMAGE_BASELINES: dict[str, tuple[str, ...]] = {
+    "majority": ("probe_split", "subset"),
+    "pixels": (*_IMAGE_PROBE, "size"),
+    "untrained": (
+        *_IMAGE_PROBE, "size", "encoder", "stem", "precision", "channels_last", "pretrain_split",
+    ),
+}  # fmt: skip
+"""Baselines on images, with the settings that each reads beside the data set."""
+
+
+@dataclass(frozen=True)
+class ImageConfig(RunConfig):
+    """The settings of an experiment on images, as the files in ``configs/images`` state them.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> ImageConfig(method="scl").positives
+        'class'
+    """
+
+    baselines: ClassVar[dict[str, tuple[str, ...]]] = IMAGE_BASELINES
+    baseline_protocol: ClassVar[str] = "split"
+    minimum: ClassVar[dict[str, int]] = {
+        "batch_size": 2, "size": 4, "subset": 4, "accumulate": 1, "probe_epochs": 1,
+        "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0,
+    }  # fmt: skip
+    domain: ClassVar[Domain] = "images"
+
+    dataset: Annotated[
+        str, "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, or NAME of your NAME.npz"
+    ] = "digits"
+    method: Annotated[
+        str,
+        "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau; or a baseline: " + ", ".join(IMAGE_BASELINES),
+    ] = "hscl"
+    protocol: Annotated[ImageProtocol, "split: trained on the training images, tested once"] = (
+        "split"
+    )
+    epochs: Annotated[int, "passes over the images"] = 200
+    batch_size: Annotated[int, "images in a batch; n = 2 × batch-size embeddings"] = 256
+    lr: Annotated[float, "learning rate of Adam"] = 0.001
+    weight_decay: Annotated[float, "of Adam"] = 1e-6
+    positives: Annotated[
+        Positives | None, "view or class; the method's own if not given (class: scl, hscl)"
+    ] = None
+    class_pairs: Annotated[bool, "second view from another image of the class"] = False
+    balanced: Annotated[bool, "whether batches hold all classes in equal parts"] = False
+    encoder: Annotated[Encoder, "resnet50 or resnet18"] = "resnet50"
+    stem: Annotated[Stem, "auto (cifar up to 64 pixels), cifar or imagenet"] = "auto"
+    size: Annotated[int | None, "pixels of a view's side; the set's own if not given"] = None
+    pretrain_split: Annotated[str, "split that the encoder is trained on"] = "train"
+    probe_split: Annotated[str, "split that the probe is trained on"] = "train"
+    subset: Annotated[int | None, "training images, a stratified draw; all if not given"] = None
+    crop: Annotated[float, "least share of the area that a random crop keeps"] = 0.08
+    flip: Annotated[float | None, "probability of a mirror image; 0.5, of digits 0"] = None
+    jitter: Annotated[float, "strength of the colour jitter"] = 0.4
+    grayscale: Annotated[float, "probability of losing all colour"] = 0.2
+    blur: Annotated[float, "probability of a Gaussian blur"] = 0.5
+    noise: Annotated[float, "standard deviation of Gaussian noise"] = 0.0
+    forward: Annotated[Forward, "both views in one pass (fused) or in two (split)"] = "fused"
+    precision: Annotated[Precisions, "fp32, bf16 or fp16, mixed"] = "fp32"
+    channels_last: Annotated[bool, "memory format of images and weights"] = True
+    compile: Annotated[bool, "whether torch.compile compiles the encoder"] = False
+    accumulate: Annotated[int, "batches whose gradients make a step"] = 1
+    probe: Annotated[Probe, "linear probe: adam, or scikit-learn's logistic regression"] = "adam"
+    probe_lr: Annotated[
+        tuple[float, ...], "learning rates of adam, chosen on a part of the training images"
+    ] = (0.0001, 0.001, 0.01)
+    probe_weight_decay: Annotated[float, "of adam"] = 1e-6
+    probe_epochs: Annotated[int, "of adam"] = 100
+    probe_batch_size: Annotated[int, "of adam"] = 512
+
+    def _check(self) -> None:
+        self.view_recipe()
+        for name in ("pretrain_split", "probe_split"):
+            if getattr(self, name) == "test":
+                raise InputError(
+                    f"{flag(name)} must not be test: nothing is trained on test images"
+                )
+
+    def _filled(self) -> dict[str, Any]:
+        return {
+            "temperature": 0.5 if self.temperature is None else self.temperature,
+            "positives": self.positives or method(self.method).positives,
+            "flip": self._flip(),
+            **self._probe(),
+        }
+
+    def _as_baseline(self) -> dict[str, Any]:
+        read = self.baselines[self.method.casefold()]
+        return super()._as_baseline() | {k: v for k, v in self._probe().items() if k in read}
+
+    def _probe(self) -> dict[str, Any]:
+        """Settings of the probe in a canonical form."""
+        rates = tuple(sorted({float(rate) for rate in self.probe_lr}))
+        if not rates or not all(0 < rate < math.inf for rate in rates):
+            raise InputError(f"probe-lr must be finite numbers above 0, got {self.probe_lr}")
+        if self.probe_weight_decay < 0:
+            raise InputError(
+                f"probe-weight-decay must be at least 0, got {self.probe_weight_decay}"
+            )
+        if self.probe == "logistic":
+            return {name: defaults(ImageConfig)[name] for name in _ADAM}
+        return {"probe_lr": rates, "probe_weight_decay": float(self.probe_weight_decay)}
+
+    def _flip(self) -> float:
+        """A mirrored digit is no digit."""
+        if self.flip is not None:
+            return self.flip
+        return 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
+
+    def view_recipe(self) -> ViewRecipe:
+        """Random augmentations of its views."""
+        from gcl_hard.images import ViewRecipe
+
+        return ViewRecipe(
+            crop=self.crop, flip=self.flip or 0.0, jitter=self.jitter, grayscale=self.grayscale,
+            blur=self.blur, noise=self.noise,
+        )  # fmt: skip
+
+    def stem_at(self, size: int) -> Literal["cifar", "imagenet"]:
+        """The stem for views of a size in pixels."""
+        from gcl_hard.images import stem_for
+
+        return stem_for(size) if self.stem == "auto" else self.stem
+
+    @property
+    def encoders(self) -> int:
+        """Encoders that one run trains."""
+        return 0 if self.is_baseline else 1
+
+    @property
+    def n_scores(self) -> int:
+        """One accuracy, on the test split."""
+        return 1
+
+    @property
+    def can_select(self) -> bool:
+        """True of methods: a part of the training images can be held out."""
+        return not self.is_baseline
+
+    @property
+    def label_reader(self) -> str:
+        """The setting through which training reads labels, for messages."""
+        if self.positives == "class" and method(self.method).positives == "view":
+            return f"{self.method} with positives class"
+        if not method(self.method).label_aware:
+            return "class-pairs" if self.class_pairs else "balanced"
+        return self.method
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the encoder is trained with labels."""
+        by_setting = self.positives == "class" or self.class_pairs or self.balanced
+        return super().reads_labels or by_setting
+
+    def cost(self, size: tuple[int, int]) -> tuple[float, float]:
+        """Work in image-epochs; embedding an image costs a sixth of training on it.
+
+        Args:
+            size: images to train on and to score.
+        """
+        n_train, n_score = size
+        return n_train * self.epochs * self.encoders, (n_train + n_score) / 6
+
+    def optimisation(self) -> Optimisation:
+        """How the encoder is optimised."""
+        return Optimisation(
+            epochs=self.epochs, lr=self.lr, weight_decay=self.weight_decay,
+            lr_schedule=self.lr_schedule, precision=FABRIC[self.precision],
+            accumulate=self.accumulate,
+        )  # fmt: skip
+
+    def loss(self) -> ContrastiveLoss:
+        """A new loss with these settings."""
+        return self._loss("infonce", self.positives)
+
+
+CONFIGS: dict[str, type[RunConfig]] = {
+    config.domain: config for config in (GraphConfig, ImageConfig)
+}
+"""The class of configurations of each domain."""
+
+
+def is_baseline(name: str) -> bool:
+    """Whether a method is a baseline, on graphs or on images.
+
+    Example:
+        >>> is_baseline("pixels"), is_baseline("hscl")
+        (True, False)
+    """
+    return any(name in config.baselines for config in CONFIGS.values())
+
+
+def from_dict(stored: dict[str, Any]) -> RunConfig:
+    """The configuration that a result file states.
+
+    Args:
+        stored: the output of ``dataclasses.asdict``, also after JSON; settings that did not exist
+            then have their defaults.
+
+    Returns:
+        A ``GraphConfig``, or an ``ImageConfig`` if only that has all the settings.
+
+    Raises:
+        InputError: for an unknown setting.
+
+    Example:
+        >>> import json
+        >>> from dataclasses import asdict
+        >>> from_dict(json.loads(json.dumps(asdict(GraphConfig())))) == GraphConfig()
+        True
+    """
+    kinds = [config for config in CONFIGS.values() if set(stored) <= set(defaults(config))]
+    if not kinds:
+        surplus = min((set(stored) - set(defaults(config)) for config in CONFIGS.values()), key=len)
+        raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+    return kinds[0](**values)

@@ -1,0 +1,347 @@
+"""Diagnostics: what the theory says of an encoder while it trains, measured in snapshots.
+
+Measuring changes no number of the training.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gcl_hard.functional.angles import class_centres, least_angle, packing, widest_angle
+from gcl_hard.functional.collapse import cdnv, equiangularity, equinorm, nc1
+from gcl_hard.functional.diagnosis import diagnose
+from gcl_hard.functional.geometry import alignment, effective_rank, uniformity
+from gcl_hard.functional.hardening import Exponential, Hardening, Threshold, Uniform
+from gcl_hard.functional.histograms import cosine_histograms, overlap
+from gcl_hard.functional.scores import Objective, Scores, local_global_scores, two_view_scores
+
+SALT = 7
+"""Keeps the draws apart from those of the batch order, which have the same seed."""
+Points = dict[str, NDArray[Any]]
+"""A batch as arrays: the tensors of :class:`Batch`, ``scale``, ``temperature``, ``objective``."""
+
+
+SETTINGS: dict[str, Hardening] = {
+    "l=-0.25": Threshold(-0.25),
+    "l=-0.05": Threshold(-0.05),
+    "beta=1": Exponential(1.0),
+    "beta=2": Exponential(2.0),
+}
+"""Those of the H-SCL paper's Fig. 4 and 5: τ = e^(−0.5) and e^(−0.1) at γ = 0.5, β = 1 and 2."""
+OWN = "own"
+"""Name of the hardening of the training itself where it is none of them."""
+
+
+def snapshot_epochs(every: int, epochs: int) -> list[int]:
+    """Epochs after which a snapshot is taken: every so many, and the last.
+
+    Args:
+        every: 0 for none.
+        epochs: of the training.
+
+    Example:
+        >>> snapshot_epochs(10, 25), snapshot_epochs(10, 5), snapshot_epochs(0, 5)
+        ([10, 20, 25], [5], [])
+    """
+    if not every:
+        return []
+    return [*range(every, epochs, every), epochs]
+
+
+def with_own(current: Hardening) -> dict[str, Hardening]:
+    """The paper's settings, and the hardening that training uses if it is another.
+
+    Args:
+        current: of the sampler, as it is in this epoch.
+
+    Example:
+        >>> list(with_own(Exponential(2.0))) == list(SETTINGS), list(with_own(Exponential(5.0)))[-1]
+        (True, 'own')
+    """
+    if isinstance(current, Uniform) or name_of(current) in SETTINGS:
+        return SETTINGS
+    return {**SETTINGS, OWN: current}
+
+
+def name_of(hardening: Hardening) -> str:
+    """Spelling of a hardening in the keys of :data:`SETTINGS`.
+
+    Example:
+        >>> name_of(Exponential(5.0)), name_of(Threshold(-0.1))
+        ('beta=5', 'l=-0.1')
+    """
+    if isinstance(hardening, Exponential) and isinstance(hardening.beta, float | int):
+        return f"beta={_rounded(hardening.beta):g}"
+    if isinstance(hardening, Threshold) and isinstance(hardening.cosine, float | int):
+        return f"l={_rounded(hardening.cosine):g}"
+    return type(hardening).__name__
+
+
+def _rounded(scheduled: float) -> float:
+    """A scheduled value without rounding noise, and never −0."""
+    return round(scheduled, 6) + 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Anchors and candidates as the loss sees them, with their scores.
+
+    Attributes:
+        scores: float64 [A, K].
+        anchors: float [A, d].
+        candidates: float [K, d]; the first ``n_items`` are one of each sample.
+        anchor_labels: int64 [A].
+        candidate_labels: int64 [K].
+        positive: int64 [A], the candidate that is an anchor's positive.
+        own: int64 [A], the candidate that is the anchor itself, −1 of nodes against graphs.
+        n_items: samples in the batch.
+    """
+
+    scores: Scores
+    anchors: Tensor
+    candidates: Tensor
+    anchor_labels: Tensor
+    candidate_labels: Tensor
+    positive: Tensor
+    own: Tensor
+    n_items: int
+
+    @classmethod
+    def two_view(
+        cls, z1: Tensor, z2: Tensor, labels: Tensor, *, temperature: float, objective: Objective
+    ) -> Self:
+        """Two views of B samples, 2B anchors; arguments as ``two_view_scores`` takes them."""
+        scores = two_view_scores(z1, z2, labels, temperature=temperature, objective=objective)
+        both, n = torch.cat([z1, z2]), len(z1)
+        own = torch.arange(2 * n, device=z1.device)
+        labels = labels.repeat(2)
+        return cls(scores, both, both, labels, labels, own.roll(n), own, n)
+
+    @classmethod
+    def local_global(
+        cls,
+        nodes: Tensor,
+        graphs: Tensor,
+        owner: Tensor,
+        labels: Tensor,
+        rows: Tensor | None = None,
+        *,
+        temperature: float,
+        objective: Objective,
+    ) -> Self:
+        """Some nodes of a batch against its graphs, as a loss that sees all nodes sees them.
+
+        Args:
+            nodes: float [N, d], all of them.
+            graphs: float [G, d].
+            owner: int64 [N], graph of each node.
+            labels: int64 [G].
+            rows: int64 [A], the nodes that are anchors; None for all.
+            temperature: γ.
+            objective: of the loss; JSD's m is of all nodes.
+        """
+        scale = _jsd_scale(nodes, graphs, owner) if objective == "jsd" else None
+        if rows is not None:
+            nodes, owner = nodes[rows], owner[rows]
+        scores = local_global_scores(
+            nodes, graphs, owner, labels,
+            temperature=temperature, objective=objective, scale=scale,
+        )  # fmt: skip
+        none = torch.full_like(owner, -1)
+        return cls(scores, nodes, graphs, labels[owner], labels, owner, none, len(graphs))
+
+    def points(self) -> Points:
+        """The batch as arrays, from which figures draw the sets of an anchor's negatives."""
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        found: Points = {name: value.cpu().numpy() for name, value in tensors.items()}
+        of = self.scores
+        scale, temperature = np.array(float(of.scale)), np.array(of.temperature)
+        return found | {
+            "scale": scale, "temperature": temperature, "objective": np.array(of.objective)
+        }  # fmt: skip
+
+
+def _jsd_scale(nodes: Tensor, graphs: Tensor, owner: Tensor) -> Tensor:
+    """``objectives.jsd_scale`` of all nodes, without tables beside that of the scores.
+
+    +∞, and so no hardening, also where scores overflow.
+    """
+    t = (nodes @ graphs.T).scatter_(1, owner[:, None], 0.0)
+    largest = torch.maximum(t.amax(), -t.amin()).double()
+    return torch.where(largest > 0, largest, torch.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What an encoder in eval mode makes of some training samples.
+
+    Attributes:
+        batches: as the loss sees them, at least one.
+        z: float [n, D], embeddings of the samples, as the classifier sees them.
+        labels: int64 [n].
+    """
+
+    batches: Sequence[Batch]
+    z: Tensor
+    labels: Tensor
+
+    @property
+    def positives(self) -> tuple[Tensor, Tensor]:
+        """Float [A, d] twice: anchors and their positives."""
+        pairs = [(batch.anchors, batch.candidates[batch.positive]) for batch in self.batches]
+        first, second = zip(*pairs, strict=True)
+        return torch.cat(first), torch.cat(second)
+
+    @property
+    def items(self) -> Tensor:
+        """Float [n, d], one of each sample, as the loss sees it."""
+        return torch.cat([batch.candidates[: batch.n_items] for batch in self.batches])
+
+
+def finite(*parts: Tensor) -> bool:
+    """Whether all entries are finite."""
+    return all(bool(part.isfinite().all()) for part in parts)
+
+
+Snapshot = dict[str, Any]
+"""``epoch``, ``anchors``, ``settings`` by hardening, ``geometry``, and perhaps ``histograms``."""
+
+DIGITS = 6
+
+
+def snapshot(sample: Sample | None, current: Hardening, epoch: int, *, last: bool) -> Snapshot:
+    """Measure a sample, as plain numbers for a record.
+
+    Args:
+        sample: of an encoder; None where its embeddings are not finite.
+        current: the hardening of its training, as it is in this epoch.
+        epoch: after which it is taken.
+        last: whether histograms are kept too.
+
+    Returns:
+        The snapshot; a number that is not defined, or not finite, is None.
+    """
+    if sample is None:
+        return {"epoch": epoch, "anchors": 0, "settings": {}, "geometry": {}}
+    hardenings = with_own(current)
+    tables = [batch.scores for batch in sample.batches]
+    settings: dict[str, dict[str, Any]] = {
+        name: plain(values._asdict()) for name, values in diagnose(tables, hardenings).items()
+    }
+    if OWN in settings:
+        settings[OWN]["setting"] = name_of(current)
+    cosines = cosine_histograms(sample.z, sample.labels)
+    geometry = _geometry(sample) | {"overlap": overlap(cosines.same, cosines.different)}
+    found: Snapshot = {
+        "epoch": epoch,
+        "anchors": sum(len(table.t) for table in tables),
+        "settings": settings,
+        "geometry": plain(geometry),
+    }
+    if last:
+        found["histograms"] = {
+            "same": cosines.same.tolist(), "different": cosines.different.tolist()
+        }  # fmt: skip
+    return found
+
+
+def _geometry(sample: Sample) -> dict[str, Tensor | float | None]:
+    z, labels = sample.z, sample.labels
+    centres = class_centres(z, labels)
+    n_classes, width = centres.directions.shape
+    widest = widest_angle(n_classes, width) if n_classes > 1 else None
+    angles = equiangularity(z, labels)
+    return {
+        "alignment": alignment(*sample.positives),
+        "uniformity": uniformity(sample.items),
+        "effective_rank": effective_rank(z),
+        "nc1": nc1(z, labels),
+        "equinorm": equinorm(z, labels),
+        "equiangular_spread": angles.spread,
+        "equiangular_gap": angles.gap,
+        "cdnv": cdnv(z, labels),
+        "packing": packing(centres),
+        "least_angle": torch.rad2deg(least_angle(centres.directions)),
+        "widest_angle": None if widest is None else math.degrees(widest),
+    }
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers as JSON has them, floats in six digits; None for what is not finite.
+
+    Example:
+        >>> plain({"a": math.nan, "b": 1 / 3, "c": {"d": torch.tensor(2.0)}, "e": 7})
+        {'a': None, 'b': 0.333333, 'c': {'d': 2.0}, 'e': 7}
+    """
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return plain(value)
+    if isinstance(value, Tensor):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return value
+
+
+M = TypeVar("M")
+Sampler = Callable[[M], Sample | None]
+"""Returns what a model makes of the samples; None where that is not finite."""
+
+
+@dataclass(eq=False)
+class Diagnostics(Generic[M]):
+    """Callback that takes snapshots of one encoder while it trains.
+
+    Attributes:
+        epochs: of the training.
+        every: epochs between snapshots.
+        make_sampler: makes the sampler, at the first snapshot.
+        snapshots: so far.
+        seconds: that they took, the making of the sampler included.
+        points: arrays of the last epoch's snapshot.
+    """
+
+    epochs: int
+    every: int
+    make_sampler: Callable[[], Sampler[M]]
+    snapshots: list[Snapshot] = field(default_factory=list)
+    seconds: float = 0.0
+    points: Points | None = None
+    _sampler: Sampler[M] | None = None
+
+    def __call__(self, epoch: int, model: M, current: Hardening) -> None:
+        """Take a snapshot if the epoch has one.
+
+        Args:
+            epoch: that ended, from 1; one before the last snapshot means that training restarted.
+            model: in training.
+            current: the hardening of its training in this epoch.
+        """
+        if epoch not in snapshot_epochs(self.every, self.epochs):
+            return
+        start = time.perf_counter()
+        if self.snapshots and epoch <= self.snapshots[-1]["epoch"]:
+            self.snapshots.clear()
+        sample, last = self.sample(model), epoch == self.epochs
+        self.snapshots.append(snapshot(sample, current, epoch, last=last))
+        if sample is not None and last:
+            self.points = sample.batches[0].points()
+        self.seconds += time.perf_counter() - start
+
+    def sample(self, model: M) -> Sample | None:
+        """What the model makes of the samples."""
+        if self._sampler is None:
+            self._sampler = self.make_sampler()
+        return self._sampler(model)

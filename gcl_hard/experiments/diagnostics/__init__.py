@@ -1,1 +1,0 @@
-"""What the theory says of an encoder while it trains; nothing here changes a number of it."""

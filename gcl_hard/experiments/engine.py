@@ -1,0 +1,356 @@
+"""Engines: tasks run in this process, or on the workers of a Dask cluster.
+
+A task is a function of a module with small arguments; its last argument, ``report``, tells the
+driver how far it is and returns whether to go on. Results come as tasks end. Stores give fault
+tolerance: an engine only gives speed.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self
+from uuid import uuid4
+
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.experiments.hardware import source_digest
+
+TRIES = 3
+"""Workers that a task may cost before it fails."""
+REPORT_INTERVAL = 0.2
+"""Seconds between two reports of a task's progress to the driver."""
+STOP_TIMEOUT = 20.0
+"""Seconds that running tasks have to save a checkpoint after Ctrl-C."""
+
+OnReport = Callable[..., bool]
+"""Called by the driver with what a task reports; returns whether the task goes on."""
+
+
+class Task(Protocol):
+    """A submitted task."""
+
+    def result(self) -> Any:
+        """What the function returned; raises what it raised."""
+
+
+class Engine(Protocol):
+    """Where tasks run."""
+
+    workers: int
+    """Tasks that run at a time."""
+
+    def submit(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        urgent: bool = False,
+        remote: bool = False,
+    ) -> Task:
+        """Queue ``function(*arguments, report=report)``; tasks among the arguments become results.
+
+        Args:
+            function: of a module.
+            arguments: small, and picklable.
+            urgent: whether it runs before tasks that were queued earlier.
+            remote: whether the result stays with the workers, as an argument of other tasks.
+        """
+
+    def completed(self) -> Iterator[Task]:
+        """Tasks as they end, until none is left; more may be submitted meanwhile.
+
+        Raises:
+            KeyboardInterrupt: after Ctrl-C, once running tasks have saved their checkpoints.
+        """
+
+    def __enter__(self) -> Self:
+        """Start."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop what runs, and end the workers that the engine started."""
+
+
+def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
+    """The engine for a number of processes, or for a cluster.
+
+    Args:
+        jobs: processes on this machine; 1 runs tasks in this one.
+        scheduler: address of a Dask scheduler, or None.
+        on_report: called in the driver's thread with the reports of tasks.
+
+    Returns:
+        The engine, not started.
+
+    Raises:
+        InputError: for a cluster that cannot be reached or used.
+    """
+    if scheduler is None and jobs == 1:
+        return InProcess(on_report)
+    return Cluster(jobs, scheduler, on_report)
+
+
+@dataclass(eq=False)
+class _LocalTask:
+    call: Callable[[], Any]
+    value: Any = None
+    error: Exception | None = None
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@dataclass(eq=False)
+class _RemoteTask:
+    future: Any
+    value: Any = None
+    error: Exception | None = None
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@dataclass(eq=False)
+class InProcess:
+    """Tasks one after the other in this process.
+
+    The first Ctrl-C lets the running task save a checkpoint; the second ends it at once.
+
+    Attributes:
+        on_report: called with the reports of tasks.
+    """
+
+    on_report: OnReport
+    workers: int = 1
+    _queue: deque[_LocalTask] = field(default_factory=deque)
+    _stopping: bool = False
+
+    def submit(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        urgent: bool = False,
+        remote: bool = False,
+    ) -> _LocalTask:
+        """Queue a call; see :class:`Engine`."""
+
+        def call() -> Any:
+            given = [a.result() if isinstance(a, _LocalTask) else a for a in arguments]
+            return function(*given, report=self._report)
+
+        task = _LocalTask(call)
+        (self._queue.appendleft if urgent else self._queue.append)(task)
+        return task
+
+    def completed(self) -> Iterator[_LocalTask]:
+        """Run tasks; see :class:`Engine`."""
+        while self._queue:
+            task = self._queue.popleft()
+            with self._interruptible():
+                try:
+                    task.value = task.call()
+                except Exception as error:
+                    task.error = error
+            if self._stopping:
+                raise KeyboardInterrupt
+            yield task
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._queue.clear()
+
+    def _report(self, *values: Any, wait: bool = False) -> bool:
+        return self.on_report(*values) and not self._stopping
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Turn the first Ctrl-C into a request to stop."""
+        if threading.current_thread() is not threading.main_thread():  # signals are the main one's
+            yield
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if self._stopping:
+                raise KeyboardInterrupt
+            self._stopping = True
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+class Cluster:
+    """Tasks on the workers of a Dask cluster: one of this machine, or any with a scheduler.
+
+    Args:
+        jobs: worker processes to start on this machine, with one thread each.
+        scheduler: address of a scheduler that has workers already, or None to start them.
+        on_report: called in the driver's thread with the reports of tasks.
+    """
+
+    def __init__(self, jobs: int, scheduler: str | None, on_report: OnReport) -> None:
+        self.workers = jobs
+        self._scheduler, self._on_report = scheduler, on_report
+        self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._topic = f"gcl-hard-{uuid4().hex}"
+        self._pending: set[_RemoteTask] = set()
+        self._client: Any = None
+        self._cluster: Any = None
+
+    def __enter__(self) -> Self:
+        import dask
+        from distributed import Client, LocalCluster
+
+        from gcl_hard.experiments.worker import IgnoreInterrupts, worker_facts
+
+        dask.config.set({
+            "distributed.scheduler.allowed-failures": TRIES - 1,
+            "distributed.worker.daemon": False,  # loader workers are children of a worker
+            "distributed.comm.timeouts.connect": "10s",
+        })  # fmt: skip
+        try:
+            if self._scheduler is None:
+                self._cluster = LocalCluster(
+                    n_workers=self.workers, threads_per_worker=1, processes=True,
+                    memory_limit=0, dashboard_address=None, silence_logs="CRITICAL",
+                )  # fmt: skip
+            self._client = Client(self._cluster or self._scheduler, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the scheduler {self._scheduler} cannot be reached: {error}; give --scheduler "
+                f"tcp://HOST:PORT of a running dask scheduler, or leave it out"
+            ) from error
+        if self._scheduler is None:
+            self._client.register_plugin(IgnoreInterrupts())
+        self._check(self._client.run(worker_facts))
+        self._client.subscribe_topic(self._topic, self._reported)
+        return self
+
+    def _check(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
+        if not facts:
+            raise InputError(
+                f"the scheduler {self._scheduler} has no workers: start some with dask worker "
+                f"{self._scheduler} --nthreads 1"
+            )
+        self.workers = len(facts)
+        for address, fact in facts.items():
+            if fact["threads"] != 1:
+                raise InputError(
+                    f"the worker {address} has {fact['threads']} threads, which share one random "
+                    f"state: start workers with --nthreads 1"
+                )
+            if fact["source"] != source_digest():
+                raise InputError(
+                    f"the worker {address} runs another version of gcl_hard: install this one there"
+                )
+
+    def submit(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        urgent: bool = False,
+        remote: bool = False,
+    ) -> _RemoteTask:
+        """Send a task to the cluster; see :class:`Engine`."""
+        from gcl_hard.experiments.worker import call
+
+        given = [a.future if isinstance(a, _RemoteTask) else a for a in arguments]
+        future = self._client.submit(
+            call, function, self._topic, *given, pure=False, priority=int(urgent)
+        )
+        task = _RemoteTask(future)
+        self._pending.add(task)
+
+        def done(future: Any) -> None:
+            # Here, and not in the driver's thread, which answers the reports of a task that is
+            # computed again because the worker with its result died.
+            try:
+                if future.status != "finished" or not remote:
+                    task.value = future.result()
+            except Exception as error:
+                task.error = error
+            self._events.put(("done", task))
+
+        future.add_done_callback(done)
+        return task
+
+    def completed(self) -> Iterator[_RemoteTask]:
+        """Tasks as they end; see :class:`Engine`."""
+        from distributed import CancelledError
+
+        while self._pending:
+            try:
+                kind, value = self._events.get(timeout=1.0)
+            except queue.Empty:
+                if self._client.status != "running":
+                    raise self._lost() from None
+                continue
+            if kind == "report":
+                self._answer(value)
+                continue
+            self._pending.discard(value)
+            if isinstance(value.error, CancelledError):
+                raise self._lost() from value.error
+            yield value
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        goes_on = self._on_report(*message["values"])
+        if message["answer"] is not None:
+            from gcl_hard.experiments.worker import answer_report
+
+            with suppress(Exception):  # the worker may have died since
+                worker = message["worker"]
+                self._client.run(answer_report, message["answer"], goes_on, workers=[worker])
+
+    def _reported(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        """Called in Dask's thread."""
+        self._events.put(("report", event[1]))
+
+    def _lost(self) -> GclHardError:
+        return GclHardError(
+            "the connection to the scheduler was lost; the same command goes on with what is left"
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self._pending:
+                from gcl_hard.experiments.worker import running_tasks
+
+                self._client.cancel([task.future for task in self._pending], force=True)
+                end = time.monotonic() + STOP_TIMEOUT
+                while any(self._client.run(running_tasks).values()) and time.monotonic() < end:
+                    time.sleep(0.1)
+            self._client.close(timeout=5)
+        if self._cluster is not None:
+            with suppress(Exception):
+                self._cluster.close(timeout=5)

@@ -1,0 +1,301 @@
+"""What an experiment is, for graphs and images alike: load data, train runs, score them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from gcl_hard.errors import GclHardError
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import write_json
+from gcl_hard.places import cache_root
+
+if TYPE_CHECKING:
+    from gcl_hard.evaluation import FoldScore
+    from gcl_hard.experiments.diagnostics import Points, Snapshot
+
+Report = Callable[[Run, float, float], bool]
+"""Called as training goes on: with a run, the share of its training that is done, and the latest
+mean loss (NaN before the first). Returns whether to go on; False asks for a checkpoint and an
+end."""
+
+
+def silent(run: Run, share: float, loss: float) -> bool:
+    """A :data:`Report` that shows nothing and never stops."""
+    return True
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How runs are executed; none of it changes their numbers, ``ensemble_size`` beyond rounding.
+
+    Attributes:
+        resume: whether a run goes on from its checkpoint.
+        loader_workers: processes that make views of images, 0 for none.
+        monitor_every: epochs between two points of the monitoring curve, 0 for no curve.
+        checkpoint_minutes: least time between two checkpoints; 0 is one after every step.
+        save_encoder: whether the trained encoder is kept beside the result.
+        ensemble_size: encoders trained as one ensemble, None for the default of the device.
+        diagnostics: epochs between two snapshots of a run's first encoder, 0 for none.
+    """
+
+    resume: bool = False
+    loader_workers: int = 0
+    monitor_every: int = 10
+    checkpoint_minutes: float = 10.0
+    save_encoder: bool = False
+    ensemble_size: int | None = None
+    diagnostics: int = 0
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Where and how runs are executed; small enough to travel to other processes.
+
+    Attributes:
+        output: folder of the results; checkpoints and encoders lie beside them.
+        data_dir: an offline mirror, or None.
+        device: as PyTorch writes it.
+        threads: of one process, None to choose by the size of a run.
+        cores: that one process may use.
+        versions: of what computes, read when the command began.
+        options: how.
+        digest: of the data of the run in training; checkpoints of other data are refused.
+    """
+
+    output: Path
+    data_dir: Path | None
+    device: str
+    threads: int | None
+    cores: int
+    versions: dict[str, str]
+    options: RunOptions = RunOptions()
+    digest: str = ""
+
+    def file(self, run: Run, suffix: str) -> Path:
+        """A file beside the result of a run."""
+        return self.output / f"{run.key}{suffix}"
+
+
+@dataclass(eq=False)
+class Trained:
+    """A run after training; what scoring it needs, or why it failed.
+
+    Attributes:
+        run: which.
+        losses: mean loss of the last epoch of every encoder trained, nats.
+        seconds_train: of training, all encoders together.
+        seconds_eval: of embedding.
+        embeddings: what is scored; its meaning is that of the experiment.
+        scores: of what needs no embeddings.
+        curve: monitoring: epoch and accuracy in percent.
+        snapshots: of the diagnostics.
+        seconds_diagnostics: that these took.
+        points: arrays of the last snapshot.
+        error: why it failed, or None.
+        device: name of the hardware that trained it.
+    """
+
+    run: Run
+    losses: tuple[float, ...] = ()
+    seconds_train: float = 0.0
+    seconds_eval: float = 0.0
+    embeddings: Any = None
+    scores: tuple[FoldScore, ...] | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    snapshots: Sequence[Snapshot] = field(default_factory=list)
+    seconds_diagnostics: float = 0.0
+    points: Points | None = None
+    error: GclHardError | None = None
+    device: str = ""
+
+
+C_contra = TypeVar("C_contra", bound=RunConfig, contravariant=True)
+D = TypeVar("D")
+
+
+class Experiment(Protocol[C_contra, D]):
+    """One domain: how its data are found and described, how runs are trained and scored."""
+
+    def canonical_name(self, name: str) -> str:
+        """The name of a data set as its files spell it."""
+
+    def data_key(self, config: C_contra) -> Hashable:
+        """The settings that decide which data are loaded."""
+
+    def load(self, config: C_contra, context: RunContext) -> D:
+        """The data of a configuration, on the device unless loader workers prepare them."""
+
+    def files(self, config: C_contra, data_dir: Path | None) -> list[Path]:
+        """The files of a data set; empty if it is part of a package."""
+
+    def facts(self, data: D) -> dict[str, Any]:
+        """Sizes, and a digest that tells two sets of one name apart."""
+
+    def resolved(self, config: C_contra, facts: dict[str, Any]) -> dict[str, Any]:
+        """Settings that the data decided, for the result."""
+
+    def size(self, data: D) -> tuple[int, int]:
+        """The argument of :meth:`RunConfig.cost`."""
+
+    def check(self, config: C_contra, data: D, *, inner: bool, device: torch.device) -> None:
+        """Raise InputError, before training, for what cannot be trained or scored."""
+
+    def train(
+        self, runs: Sequence[Run], data: D, context: RunContext, report: Report
+    ) -> Iterator[Trained]:
+        """Train runs that share ``RunConfig.group_key``, or one run of any kind."""
+
+    def score(self, trained: Trained, data: D, context: RunContext) -> tuple[FoldScore, ...]:
+        """Score a run that is trained."""
+
+
+def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
+    """The experiment of a configuration's domain."""
+    if config.domain == "graphs":
+        from gcl_hard.experiments.graphs import GraphExperiment
+
+        return GraphExperiment()
+    from gcl_hard.experiments.images import ImageExperiment
+
+    return ImageExperiment()
+
+
+class DataSets:
+    """Data sets by configuration, each read once in a process.
+
+    Args:
+        context: names the folder, the device, and the source that reads the sets: facts that
+            were cached by other source do not count.
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._sets: dict[Hashable, Any] = {}
+        self._facts: dict[Hashable, dict[str, Any]] = {}
+
+    def load(self, config: RunConfig) -> Any:
+        """The data of a configuration.
+
+        Raises:
+            InputError: if they cannot be had or lack what is asked for.
+        """
+        experiment = experiment_of(config)
+        key = config.domain, experiment.data_key(config)
+        if key not in self._sets:
+            self._sets[key] = experiment.load(config, self._context)
+        return self._sets[key]
+
+    def facts(self, config: RunConfig) -> dict[str, Any]:
+        """What a result says of its data; the digest tells two sets of one name apart.
+
+        A finished table is shown without parsing its sets: the facts of a file are cached for as
+        long as neither the file nor this package changes.
+
+        Raises:
+            InputError: if the data cannot be had.
+        """
+        experiment = experiment_of(config)
+        key = config.domain, experiment.data_key(config)
+        if key not in self._facts:
+            files = experiment.files(config, self._context.data_dir)
+            stamps = [(str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
+            text = json.dumps([*key, self._context.versions["source"], stamps])
+            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+            cache = FactsCache(cache_root() / "facts.json")
+            found = cache.get(digest)
+            if found is None:
+                found = experiment.facts(self.load(config))
+                cache.put(digest, found)
+            self._facts[key] = found
+        return self._facts[key] | experiment.resolved(config, self._facts[key])
+
+    def size(self, config: RunConfig) -> tuple[int, int]:
+        """The argument of :meth:`RunConfig.cost`."""
+        return experiment_of(config).size(self.load(config))
+
+
+class FactsCache:
+    """A small JSON file of facts by key; losing it costs time only."""
+
+    LARGEST = 200  # entries; the oldest go first
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The facts under a key, or None."""
+        found = self._read().get(key)
+        return found if isinstance(found, dict) else None
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        """Add facts; a file that cannot be written is no error."""
+        entries = [*self._read().items(), (key, value)][-self.LARGEST :]
+        with contextlib.suppress(Exception):
+            write_json(dict(entries), self._path)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+
+@contextmanager
+def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
+    """Draw weights that are made inside from a seed; yields another seed, for augmentations.
+
+    The global random state is left as it was.
+
+    Args:
+        seed: of the run.
+        encoder: which of its encoders.
+    """
+    weights, views = np.random.SeedSequence([seed, encoder]).generate_state(2, np.uint64)
+    with torch.random.fork_rng(devices=[]):
+        # The CPU's generator alone: torch.manual_seed would reseed every GPU for good.
+        torch.default_generator.manual_seed(int(weights))
+        yield int(views >> 1)
+
+
+class Clock:
+    """Adds the time since the last call to one of two accounts."""
+
+    def __init__(self, seconds_train: float = 0.0, seconds_eval: float = 0.0) -> None:
+        self.seconds_train, self.seconds_eval = seconds_train, seconds_eval
+        self._last = time.perf_counter()
+
+    def _lap(self) -> float:
+        now = time.perf_counter()
+        elapsed, self._last = now - self._last, now
+        return elapsed
+
+    def move_to(self, notes: dict[str, Any]) -> None:
+        """Add both accounts to ``notes["seconds"]``, which a checkpoint keeps, and reset them."""
+        total = notes.get("seconds", [0.0, 0.0])
+        notes["seconds"] = [total[0] + self.seconds_train, total[1] + self.seconds_eval]
+        self.seconds_train = self.seconds_eval = 0.0
+
+    def train(self) -> None:
+        """Count the time since the last call as training."""
+        self.seconds_train += self._lap()
+
+    def pause(self) -> None:
+        """Count the time since the last call as neither."""
+        self._lap()
+
+    def evaluate(self) -> None:
+        """Count the time since the last call as scoring."""
+        self.seconds_eval += self._lap()

@@ -1,0 +1,543 @@
+"""Experiments on images: ResNets, the official split, a linear probe of the test images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.diagnostics import SALT, Batch, Diagnostics, Sample, Sampler, finite
+from gcl_hard.experiments.experiment import Clock, Report, RunContext, Trained, seeded_weights
+from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
+from gcl_hard.experiments.runs import Run
+from gcl_hard.images import (
+    ClassPairs,
+    ImageContrast,
+    Split,
+    ViewPair,
+    ViewPairs,
+    Views,
+    channel_statistics,
+    datasets,
+    resnet,
+)
+from gcl_hard.methods import method
+from gcl_hard.models import evaluating
+from gcl_hard.places import written_whole
+from gcl_hard.seeds import seed_for, seeded
+from gcl_hard.training.checkpoint import Checkpoint
+from gcl_hard.training.loop import train
+from gcl_hard.training.memory import memory_for
+
+Floats = NDArray[np.float32]
+HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+NEIGHBOURS, TEMPERATURE = 200, 0.5  # of HCL's and H-SCL's code
+QUERIES, SHARE = 2_000, 0.1  # of the monitoring curve: at most so many images, and this share
+PIXELS_AT_A_TIME = 4096  # images
+OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
+"""Called after an epoch with a function that scores the encoder as it is then; may raise to end
+training."""
+
+
+class ImageExperiment:
+    """Experiments on images; methods as in ``Experiment``."""
+
+    def canonical_name(self, name: str) -> str:
+        """As the set is commonly spelt."""
+        return datasets.canonical_name(name)
+
+    def data_key(self, config: ImageConfig) -> tuple[str, str, str, int | None]:
+        """Data set, splits and subset."""
+        return config.dataset, config.pretrain_split, config.probe_split, config.subset
+
+    def load(self, config: ImageConfig, context: RunContext) -> ImageData:
+        """The splits of a configuration, on the device; with loader workers only the test."""
+        device, on_cpu = torch.device(context.device), context.options.loader_workers > 0
+        with memory_for(
+            lambda: (
+                f"{config.dataset} does not fit into the memory of {device}: --loader-workers N "
+                f"keeps its training images on the CPU"
+            )
+        ):
+            return image_data(config, context.data_dir, device, on_cpu=on_cpu)
+
+    def files(self, config: ImageConfig, data_dir: Path | None) -> list[Path]:
+        """The archive, or the first files of a folder: of many thousands enough to tell."""
+        path = datasets.locate(config.dataset, data_dir=data_dir)
+        if path is None:
+            return []
+        if path.is_dir():
+            parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
+            return sorted(
+                [*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)]
+            )
+        return [path]
+
+    def facts(self, data: ImageData) -> dict[str, Any]:
+        """Sizes and a digest."""
+        return image_facts(data)
+
+    def resolved(self, config: ImageConfig, facts: dict[str, Any]) -> dict[str, Any]:
+        """The size of views and the stem that goes with it."""
+        size = config.size or int(facts["side"])
+        if config.is_baseline and config.method != "untrained":
+            return {"size": size}
+        return {"size": size, "stem": config.stem_at(size)}
+
+    def size(self, data: ImageData) -> tuple[int, int]:
+        """Images to train on, and to score."""
+        return len(data.pretrain), len(data.probe) + len(data.test)
+
+    def check(
+        self, config: ImageConfig, data: ImageData, *, inner: bool, device: torch.device
+    ) -> None:
+        """Labels where they are read, batches that fit, a precision that the device has."""
+        if inner:
+            data = data.held_out(0)
+        for name, part in ((config.probe_split, data.probe), ("test", data.test)):
+            if bool((part.labels < 0).any()):
+                remedy = "remove these images" if name == "test" else "choose another --probe-split"
+                raise InputError(
+                    f"{config.dataset}: split {name} has images without labels, and the probe "
+                    f"reads labels; {remedy}"
+                )
+        _check_classes(config, data)
+        if config.is_baseline:
+            return
+        if config.reads_labels and bool((data.pretrain.labels < 0).any()):
+            raise InputError(
+                f"{config.dataset}: split {config.pretrain_split} has images without labels, and "
+                f"{config.label_reader} reads labels in training; choose another --pretrain-split, "
+                f"or train without labels (ucl, dcl, hucl or hcl, positives view, no class pairs, "
+                f"no balanced batches)"
+            )
+        if method(config.method).admit == "other_labels" and not _several(data.pretrain.labels):
+            raise InputError(
+                f"{config.dataset}: split {config.pretrain_split} is of one class only, and "
+                f"{config.method} takes its negatives from other classes"
+            )
+        if config.batch_size > len(data.pretrain):
+            raise InputError(
+                f"batch-size {config.batch_size} is larger than the {len(data.pretrain)} images of "
+                f"{config.dataset} to train on: lower it"
+            )
+        if config.precision == "fp16" and device.type != "cuda":
+            raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
+
+    def train(
+        self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
+    ) -> Iterator[Trained]:
+        """Train one run after the other: a network fills the device by itself."""
+        hardware.use_threads(context.threads or context.cores, 0, 0)
+        for run in runs:
+            yield train_run(run, data, context, report)
+
+    def score(self, trained: Trained, data: ImageData, context: RunContext) -> tuple[FoldScore]:
+        """The accuracy of a linear probe on the test images."""
+        hardware.use_threads(context.threads or context.cores, 0, 0)
+        return (score_run(trained, data),)
+
+
+def _check_classes(config: ImageConfig, data: ImageData) -> None:
+    """What the probe would refuse hours later."""
+    if not _several(data.probe.labels):
+        raise InputError(f"{config.dataset}: the training images are of one class only")
+    strange = data.test.labels.cpu()[~torch.isin(data.test.labels.cpu(), data.probe.labels.cpu())]
+    if len(strange):
+        raise InputError(
+            f"{config.dataset}: class {int(strange[0])} is among the test images and not among the "
+            f"{len(data.probe)} images of {config.probe_split} that the probe is trained on"
+        )
+    chooses = config.probe == "logistic" or len(config.probe_lr) > 1
+    if config.method == "majority" or not chooses:
+        return
+    labels = data.probe.labels.cpu().numpy()
+    try:
+        inner_holdout(np.arange(len(labels)), labels, seed=0)
+    except InputError as error:
+        raise InputError(
+            f"{config.dataset}: the probe is chosen on a part of its {len(labels)} training "
+            f"images: {error}; give more of them, or one --probe-lr, which needs no choice"
+        ) from error
+
+
+def _several(labels: Tensor) -> bool:
+    """Whether there are two classes or more."""
+    return bool((labels != labels[0]).any())
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A config's model with the views that it sees.
+
+    Attributes:
+        model: the encoder, its head and its loss.
+        views: with the channel statistics of the images trained on.
+        view_seed: of the random views.
+    """
+
+    model: ImageContrast
+    views: Views
+    view_seed: int
+
+    def embed(self, split: Split, config: ImageConfig) -> Floats:
+        """Embeddings of the images of a split."""
+        z = self.model.embed(split.images, self.views, precision=HALF[config.precision])
+        found: Floats = z.cpu().numpy()
+        return found
+
+
+def views_of(config: ImageConfig, data: ImageData) -> Views:
+    """The views of a config, normalised by the images that its encoder is trained on."""
+    mean, std = channel_statistics(data.pretrain.images)
+    return Views(config.view_recipe(), size=config.size or data.side, mean=mean, std=std)
+
+
+def build(config: ImageConfig, data: ImageData, seed: int) -> Encoding:
+    """The untrained model of a config; the global random state is left as it was.
+
+    Whatever the method, the encoder starts from the same weights.
+
+    Args:
+        config: the settings.
+        data: decides sizes and statistics.
+        seed: of weights and views.
+
+    Returns:
+        The model, on the device of the images.
+    """
+    size = config.size or data.side
+    loss = ImageConfig(method="ucl").loss() if config.is_baseline else config.loss()
+    with seeded_weights(seed, 0) as view_seed:
+        model = ImageContrast(
+            resnet(config.encoder, stem=config.stem_at(size)), loss=loss,
+            one_forward=config.forward == "fused", channels_last=config.channels_last,
+        )  # fmt: skip
+    device = data.test.images.device
+    encoding = Encoding(model.to(device), views_of(config, data).to(device), view_seed)
+    if config.compile and not config.is_baseline:
+        encoding.model.encoder.compile()
+    return encoding
+
+
+def train_run(
+    run: Run,
+    data: ImageData,
+    context: RunContext,
+    report: Report,
+    on_epoch_end: OnEpochEnd | None = None,
+) -> Trained:
+    """Train one run and embed its images.
+
+    Args:
+        run: ``inner`` puts a fifth of the training images, held out of all training, in the place
+            of the test images.
+        data: the images, on the device to train on.
+        context: where checkpoints and encoders are kept.
+        report: progress; where it returns False, training ends with a checkpoint.
+        on_epoch_end: called after every epoch.
+
+    Returns:
+        Embeddings to score, what they cost, and the monitoring curve.
+
+    Raises:
+        DivergenceError: if a loss or an embedding is not finite.
+        OutOfMemory: if the device's memory does not hold a batch.
+        KeyboardInterrupt: if ``report`` returned False.
+    """
+    config = cast("ImageConfig", run.config)
+    if run.inner:
+        data = data.held_out(run.seed)
+    if config.method == "majority":
+        return Trained(run, scores=(majority(data),))
+    if config.method == "pixels":
+        clock, views = Clock(), views_of(config, data)
+        embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
+        clock.evaluate()
+        return Trained(run, (), 0.0, clock.seconds_eval, embeddings=embedded)
+    encoding = build(config, data, run.seed)
+    clock, notes, losses = Clock(), dict[str, Any](), list[float]()
+    if not config.is_baseline:
+        losses, notes = _fit(run, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
+        clock = Clock(*notes["seconds"])
+    embedded = _embed(run, data, encoding)
+    clock.evaluate()
+    if context.options.save_encoder and not config.is_baseline:
+        save_encoder(run, encoding, context.file(run, ".pt"))
+    found = Trained(
+        run, tuple(losses[-1:]), clock.seconds_train, clock.seconds_eval, embeddings=embedded,
+        curve=tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", [])),
+    )  # fmt: skip
+    if "diagnostics" in notes:
+        found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
+        found.points = notes["points"]
+    return found
+
+
+def score_run(trained: Trained, data: ImageData) -> FoldScore:
+    """Accuracy of the linear probe on the embeddings of a run."""
+    run, config = trained.run, cast("ImageConfig", trained.run.config)
+    if run.inner:
+        data = data.held_out(run.seed)
+    return _probe(run, config, data, *trained.embeddings)
+
+
+def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Floats]:
+    """Embeddings of the probe's and of the test images, checked to be finite."""
+    config = cast("ImageConfig", run.config)
+    with memory_for(
+        lambda: f"out of memory in embedding ({run}): use precision bf16 or a smaller encoder"
+    ):
+        train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
+    if not (np.isfinite(train_z).all() and np.isfinite(test_z).all()):
+        raise DivergenceError(
+            f"embeddings are not finite after epoch {config.epochs} ({run}); nothing of this run "
+            f"was saved. Lower lr or beta, raise temperature, or use precision fp32"
+        )
+    return train_z, test_z
+
+
+def _fit(
+    run: Run,
+    data: ImageData,
+    encoding: Encoding,
+    context: RunContext,
+    *,
+    report: Report,
+    on_epoch_end: OnEpochEnd | None,
+) -> tuple[list[float], dict[str, Any]]:
+    """Train, from a checkpoint if there is one to resume.
+
+    Returns:
+        Mean loss of every epoch, and the notes of the checkpoint: seconds, curve, diagnostics.
+    """
+    config = cast("ImageConfig", run.config)
+    options, device = context.options, data.test.images.device
+    every = 0 if run.inner else options.diagnostics
+    identity = {**asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest}
+    if every:  # a checkpoint without snapshots cannot be resumed with them
+        identity["diagnostics"] = every
+    checkpoint = Checkpoint(
+        context.file(run, ".ckpt"), identity,
+        resume=options.resume, every=60 * options.checkpoint_minutes,
+    )  # fmt: skip
+    split, views = data.pretrain, encoding.views
+    if options.loader_workers:  # their views are made on the CPU
+        split, views = split.to(torch.device("cpu")), views_of(config, data)
+    pairs = ViewPairs(
+        split, views,
+        batch_size=config.batch_size, seed=encoding.view_seed, data_seed=config.data_seed,
+        balanced=config.balanced, class_pairs=config.class_pairs, workers=options.loader_workers,
+        device=device,
+    )  # fmt: skip
+    monitor = _Monitor(run, data, encoding, options.monitor_every)
+    diagnostics = None
+    if every:
+        make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
+        diagnostics = Diagnostics(config.epochs, every, make)
+    progress = _Progress(run, report, checkpoint)
+    clock, last_mean = Clock(), math.nan
+    n_steps = len(data.pretrain) // config.batch_size
+
+    def batches(epoch: int) -> Iterator[ViewPair]:
+        for step, pair in enumerate(pairs(epoch)):
+            clock.train()
+            clock.move_to(checkpoint.notes)
+            progress(epoch - 1 + step / n_steps, last_mean)
+            yield pair
+
+    def ended(epoch: int, mean: float) -> None:
+        nonlocal last_mean
+        last_mean = mean
+        clock.train()
+        monitor(epoch, checkpoint.notes)
+        clock.evaluate()
+        if diagnostics is not None:
+            diagnostics.snapshots, diagnostics.seconds = checkpoint.notes.get(
+                "diagnostics", ([], 0.0)
+            )
+            diagnostics(epoch, encoding.model, encoding.model.loss.sampler.current)
+            checkpoint.notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
+            clock.pause()
+        if on_epoch_end is not None:
+            on_epoch_end(epoch, lambda: _probe(run, config, data, *_embed(run, data, encoding)))
+        clock.evaluate()
+        clock.move_to(checkpoint.notes)
+        progress(epoch, mean)
+
+    losses = train(
+        encoding.model, batches, config.optimisation(), device=device, on_epoch=ended,
+        setting=str(run), checkpoint=checkpoint,
+    )  # fmt: skip
+    clock.train()
+    clock.move_to(checkpoint.notes)
+    notes = checkpoint.notes
+    if diagnostics is not None:  # the last epoch may have ended before a resumption
+        sample = None if diagnostics.points else diagnostics.sample(encoding.model)
+        points = diagnostics.points if sample is None else sample.batches[0].points()
+        notes = {**notes, "points": points}
+    return losses, notes
+
+
+@dataclass(eq=False)
+class _Progress:
+    """Reports how far a run is; when it is asked to stop, it saves a checkpoint first."""
+
+    run: Run
+    report: Report
+    checkpoint: Checkpoint
+    stopping: bool = False
+
+    def __call__(self, epoch: float, loss: float) -> None:
+        if self.report(self.run, epoch / self.run.config.epochs, loss):
+            return
+        if self.stopping:  # the step after the request has been saved
+            raise KeyboardInterrupt
+        self.stopping, self.checkpoint.every = True, 0.0
+
+
+class _Monitor:
+    """Accuracy of nearest neighbours among training images; test images are not read."""
+
+    def __init__(self, run: Run, data: ImageData, encoding: Encoding, every: int) -> None:
+        self._config = cast("ImageConfig", run.config)
+        self._encoding, self._every = encoding, every
+        self._parts = [data.probe, data.test]
+        self._device = data.test.images.device
+        if run.inner:  # no page shows its curve
+            self._every = 0
+        if not self._every:
+            return
+        labels = data.probe.labels.cpu().numpy()
+        share = min(SHARE, QUERIES / len(labels))
+        try:
+            fold = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=share)
+        except InputError:  # a class too small to leave an image out: no reason not to train
+            self._every = 0
+        else:
+            ids = [torch.from_numpy(part) for part in (fold.train, fold.test)]
+            self._parts = [data.probe.take(part) for part in ids]
+
+    def __call__(self, epoch: int, notes: dict[str, Any]) -> None:
+        """Add a point to the curve in ``notes`` if the epoch has one."""
+        last = epoch == self._config.epochs
+        if not self._every or (epoch % self._every and not last):
+            return
+        bank, queries = (self._encoding.embed(part, self._config) for part in self._parts)
+        known, asked = (part.labels.cpu().numpy() for part in self._parts)
+        accuracy = weighted_knn(
+            bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
+            device=str(self._device),
+        )  # fmt: skip
+        notes.setdefault("curve", []).append((epoch, 100 * accuracy))
+
+
+def _probe(
+    run: Run, config: ImageConfig, data: ImageData, train_z: Floats, test_z: Floats
+) -> FoldScore:
+    recipe = ProbeRecipe(
+        solver=config.probe, rates=config.probe_lr, weight_decay=config.probe_weight_decay,
+        epochs=config.probe_epochs, batch_size=config.probe_batch_size,
+    )  # fmt: skip
+    known, asked = (part.labels.cpu().numpy() for part in (data.probe, data.test))
+    device, seed = str(data.test.images.device), seed_for(run.seed, 1) % 2**32
+    with memory_for(lambda: f"out of memory in the probe ({run}): lower probe-batch-size"):
+        return linear_probe(train_z, known, test_z, asked, seed=seed, recipe=recipe, device=device)
+
+
+def majority(data: ImageData) -> FoldScore:
+    """Accuracy of naming the most frequent class of the training images, the first of several."""
+    frequent = data.probe.labels.bincount().argmax()
+    share = float((data.test.labels == frequent).double().mean())
+    return FoldScore(share, None, len(data.probe), len(data.test), None)
+
+
+def pixels(views: Views, split: Split) -> Floats:
+    """Normalised pixels of images, one row each, float32 [n, 3 · S · S]."""
+    rows = [
+        views.plain(chunk).flatten(1).cpu().numpy()
+        for chunk in torch.split(split.images, PIXELS_AT_A_TIME)
+    ]
+    found: Floats = np.concatenate(rows)
+    return found
+
+
+def save_encoder(run: Run, encoding: Encoding, path: Path) -> None:
+    """Save a trained encoder so that ``torch.load(…, weights_only=True)`` reads it.
+
+    The file holds ``encoder`` (its state dict), ``config``, ``seed``, the ``stem`` and ``size`` of
+    views that "auto" resolved to, and ``mean`` and ``std`` of the channels.
+    """
+    config = cast("ImageConfig", run.config)
+    state = {
+        "encoder": encoding.model.encoder.state_dict(),
+        "config": asdict(config),
+        "seed": run.seed,
+        "stem": config.stem_at(encoding.views.size),
+        "size": encoding.views.size,
+        "mean": encoding.views.mean.flatten().tolist(),
+        "std": encoding.views.std.flatten().tolist(),
+    }
+    with written_whole(path) as file:
+        torch.save(state, file)
+
+
+ANCHORS = 1024
+"""Embeddings of a snapshot, or those of one batch if that has more."""
+
+
+def image_sampler(
+    config: ImageConfig, split: Split, views: Views, precision: torch.dtype
+) -> Sampler[ImageContrast]:
+    """Sampler of views of some images, and of other images of their classes.
+
+    Positives come from augmentation and label, whatever the method.
+
+    Args:
+        config: of the encoder; its ``data_seed`` decides what is drawn: all methods and seeds are
+            measured on the same views.
+        split: labelled training images.
+        views: with the normalisation of the training, on the device.
+        precision: to encode in.
+
+    Returns:
+        A function from a model to a :class:`Sample`.
+    """
+    draws = seeded(config.data_seed, SALT)
+    size = min(config.batch_size, len(split))
+    n = min(max(1, ANCHORS // (2 * size)), len(split) // size)
+    index = torch.randperm(len(split), generator=draws)[: n * size]
+    partners = ClassPairs(split.labels).draw(index, draws)
+    device = views.mean.device
+    images, labels = (part.to(device) for part in (split.images[index], split.labels[index]))
+    both = torch.cat([images, split.images[partners].to(device)])
+    made = torch.split(views(both, seed=seed_for(config.data_seed, SALT, 1)), size)
+
+    def sample(model: ImageContrast) -> Sample | None:
+        half = precision != torch.float32
+        with evaluating(model), torch.autocast(device.type, dtype=precision, enabled=half):
+            z: list[Tensor] = [model.project(view) for view in made]
+        embedded = model.embed(images, views, batch_size=size, precision=precision)
+        if not finite(embedded, *z):
+            return None
+        batches = [
+            Batch.two_view(
+                z1, z2, y, temperature=model.loss.temperature, objective=model.loss.objective
+            )
+            for z1, z2, y in zip(z[:n], z[n:], torch.split(labels, size), strict=True)
+        ]
+        return Sample(batches, embedded, labels)
+
+    return sample

@@ -1,0 +1,503 @@
+"""The runner: find finished runs, train and score the others, store every result at once."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.engine import Engine, Task, engine
+from gcl_hard.experiments.experiment import DataSets, RunContext, Trained, experiment_of
+from gcl_hard.experiments.groups import groups_of
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import RunResult, Store, check_writable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from gcl_hard.experiments.diagnostics import Points
+
+MOST_BARS = 4
+"""Runs that have a progress bar of their own."""
+QUEUED = 2
+"""Groups that a worker has at most, the one in training included."""
+
+
+class Outcome(NamedTuple):
+    """What became of one run: a result, or why there is none."""
+
+    result: RunResult | None = None
+    points: Points | None = None
+    failure: str | None = None
+    diverged: bool = False
+
+
+@dataclass
+class Runner:
+    """Runs what is not finished.
+
+    Attributes:
+        context: where and how runs are executed.
+        console: for progress.
+        jobs: processes, None for one a core.
+        scheduler: address of a Dask scheduler, or None.
+        force: whether finished runs are run again.
+        report_only: whether nothing is run.
+    """
+
+    context: RunContext
+    console: Console
+    jobs: int | None = 1
+    scheduler: str | None = None
+    force: bool = False
+    report_only: bool = False
+    _started: str = field(
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), init=False
+    )
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.context.output)
+        self.data = _data_sets(self.context)
+
+    def run(self, runs: Sequence[Run]) -> tuple[dict[Run, RunResult], list[str]]:
+        """Find the results of runs, and make those that are missing.
+
+        Args:
+            runs: the whole plan, without repeats, data sets by their canonical names. Ensembles
+                are cut from it, so that their numbers do not hang on what is finished.
+
+        Returns:
+            Results, and a message for every run that failed; a failure does not stop the others.
+
+        Raises:
+            InputError: for anything wrong with data, device or folders, before training.
+        """
+        results = self._finished(runs)
+        pending = [run for run in runs if run not in results]
+        if self.report_only or not pending:
+            return results, []
+        for config, inner in dict.fromkeys((run.config, run.inner) for run in pending):
+            experiment_of(config).check(
+                config, self.data.load(config), inner=inner,
+                device=torch.device(self.context.device),
+            )  # fmt: skip
+        check_writable(self.context.output)
+        self._check_checkpoints(pending)
+        size, device = self.context.options.ensemble_size, self.context.device
+        groups = [
+            group for group in groups_of(runs, size=size, device=device) if {*group} & {*pending}
+        ]
+        found, failures = self._execute(groups, pending)
+        return results | found, failures
+
+    def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
+        """Stored results; says which files cannot be used."""
+        results, problems = {}, []
+        for run in runs:
+            if (result := self.stored(run)) is not None:
+                results[run] = result
+            elif (problem := self.store.problem(run)) is not None:
+                problems.append(problem)
+        if problems and not self.force:
+            shown = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
+            what = "left out" if self.report_only else "run again"
+            self.console.print(f"{what}: {shown}", style="yellow", highlight=False)
+        if results or self.report_only:
+            line = f"{len(results)} of {len(runs)} runs were finished before"
+            self.console.print(line, style="dim")
+        return results
+
+    def stored(self, run: Run) -> RunResult | None:
+        """The stored result of a run, if it counts: of these data, and as new as asked for."""
+        result = self.store.get(run)
+        if result is None or self.report_only:
+            return result
+        if self.force and result.finished < self._started:
+            return None
+        if result.lacks_snapshots(self.context.options.diagnostics):
+            return None
+        facts = self.data.facts(run.config)
+        return result if {**facts, **result.data} == facts else None
+
+    def _check_checkpoints(self, pending: Sequence[Run]) -> None:
+        """Neither resume nor overwrite hours of training unasked."""
+        if self.context.options.resume:
+            return
+        found = [path for run in pending if (path := self.context.file(run, ".ckpt")).exists()]
+        if found and self.force:
+            for path in found:
+                path.unlink()
+        elif found:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            raise InputError(
+                f"{found[0]}{more} is a checkpoint of what this command trains: --resume goes on "
+                f"from it, --force starts over"
+            )
+
+    def _execute(
+        self, groups: Sequence[tuple[Run, ...]], pending: Sequence[Run]
+    ) -> tuple[dict[Run, RunResult], list[str]]:
+        on_cpu = self.context.device == "cpu"
+        jobs = self.jobs or (self.context.cores if on_cpu else 1)
+        jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
+        costs = {run: run.cost(self.data.size(run.config)) for run in pending}
+        context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
+        with (
+            progress(self.console, costs) as bars,
+            engine(jobs, self.scheduler, bars.report) as workers,
+        ):
+            execution = _Execution(self, workers, context, bars, {*pending})
+            execution.run(groups)
+        return execution.results, list(dict.fromkeys(execution.failures))
+
+
+def share_of(context: RunContext, processes: int) -> RunContext:
+    """A context for one of several processes of this machine."""
+    threads = context.threads
+    return replace(
+        context,
+        cores=max(1, context.cores // processes),
+        threads=None if threads is None else max(1, threads // processes),
+    )
+
+
+@dataclass(eq=False)
+class _Group:
+    """Runs that train as one ensemble, those of them to store, and their locks."""
+
+    runs: tuple[Run, ...]
+    wanted: list[Run]
+    locks: dict[Run, ExitStack]
+
+    def release(self) -> None:
+        """Let other commands train what is not stored."""
+        for lock in self.locks.values():
+            lock.close()
+
+
+@dataclass(eq=False)
+class _Execution:
+    """The groups of a command on their way through the engine."""
+
+    runner: Runner
+    workers: Engine
+    context: RunContext
+    bars: Bars
+    pending: set[Run]
+    results: dict[Run, RunResult] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    _training: dict[Task, _Group] = field(default_factory=dict)
+    _scoring: dict[Task, tuple[Run, _Group]] = field(default_factory=dict)
+
+    def run(self, groups: Sequence[tuple[Run, ...]]) -> None:
+        """Execute groups; those that another command works on are waited for."""
+        waiting = list(groups)
+        try:
+            while waiting:
+                waiting = self._fill(waiting)
+                for task in self.workers.completed():
+                    if task in self._training:
+                        self._trained(task)
+                    else:
+                        self._scored(task)
+                    waiting = self._fill(waiting)
+                if waiting:
+                    elsewhere = sum(len(group) for group in waiting)
+                    line = f"waiting for another command to end {elsewhere} runs"
+                    self.runner.console.print(line, style="dim", highlight=False)
+                    while waiting and len(left := self._fill(waiting)) == len(waiting):
+                        time.sleep(1.0)
+                    waiting = left
+        finally:
+            for group in {*self._training.values(), *(g for _, g in self._scoring.values())}:
+                group.release()
+
+    def _fill(self, waiting: Sequence[tuple[Run, ...]]) -> list[tuple[Run, ...]]:
+        """Send groups that no other command holds, as many as workers can take."""
+        left = list(waiting)
+        for runs in waiting:
+            if len(self._training) >= QUEUED * self.workers.workers:
+                break
+            locks = self._locked([run for run in runs if run in self.pending])
+            if locks is None:
+                continue
+            left.remove(runs)
+            group = _Group(runs, [*locks], locks)
+            for run in locks:  # another command may have ended it meanwhile
+                if (result := self.runner.stored(run)) is not None:
+                    group.wanted.remove(run)
+                    self._end(run, Outcome(result), show=False)
+            if group.wanted:
+                self._train(group)
+            else:
+                group.release()
+        return left
+
+    def _locked(self, runs: Sequence[Run]) -> dict[Run, ExitStack] | None:
+        """Locks of all runs; None if another command holds one."""
+        with ExitStack() as all_locks:
+            locks: dict[Run, ExitStack] = {}
+            for run in runs:
+                locks[run] = all_locks.enter_context(ExitStack())
+                if not locks[run].enter_context(self.runner.store.lock(run)):
+                    return None
+            all_locks.pop_all()
+            return locks
+
+    def _train(self, group: _Group) -> None:
+        for run in group.wanted:
+            self.bars.started(run)
+        task = self.workers.submit(train_group, self.context, group.runs, remote=True)
+        self._training[task] = group
+
+    def _trained(self, task: Task) -> None:
+        group = self._training.pop(task)
+        try:
+            task.result()
+        except Exception as error:
+            self._failed(group, error)
+            return
+        for run in group.wanted:
+            number = group.runs.index(run)
+            scored = self.workers.submit(score_run, self.context, task, number, urgent=True)
+            self._scoring[scored] = run, group
+
+    def _failed(self, group: _Group, error: Exception) -> None:
+        """One bad run does not stop the others of its group, and is named."""
+        if len(group.wanted) > 1 and not isinstance(error, OutOfMemory):
+            for run in group.wanted:
+                self._train(_Group((run,), [run], {run: group.locks[run]}))
+            return
+        for run in group.wanted:
+            self._end(run, Outcome(failure=failure_message(run, error)))
+        group.release()
+
+    def _scored(self, task: Task) -> None:
+        run, group = self._scoring.pop(task)
+        try:
+            outcome = task.result()
+        except Exception as error:
+            outcome = Outcome(failure=failure_message(run, error))
+        self._end(run, outcome)
+        group.wanted.remove(run)
+        group.locks.pop(run).close()
+
+    def _end(self, run: Run, outcome: Outcome, *, show: bool = True) -> None:
+        """Store a result, or keep the failure."""
+        checkpoint = self.runner.context.file(run, ".ckpt")
+        failure = outcome.failure
+        if failure is None and show:
+            assert outcome.result is not None
+            try:
+                self.runner.store.put_points(run, outcome.points)
+                self.runner.store.put(run, outcome.result)
+            except GclHardError as error:
+                failure = str(error)
+        if failure is None:
+            assert outcome.result is not None
+            self.results[run] = outcome.result
+            checkpoint.unlink(missing_ok=True)
+            if show:
+                self.runner.console.print(_line(run, outcome.result), highlight=False)
+        else:
+            if outcome.diverged:  # resuming would diverge again
+                checkpoint.unlink(missing_ok=True)
+            self.failures.append(failure)
+            line = f"failed: {failure.splitlines()[0]}"
+            self.runner.console.print(line, style="red", highlight=False)
+        self.pending.discard(run)
+        self.bars.ended(run)
+
+
+def failure_message(run: Run, error: Exception) -> str:
+    """What went wrong with a run, for the person who started it."""
+    if isinstance(error, GclHardError):
+        return str(error)
+    if type(error).__name__ == "KilledWorker":
+        return (
+            f"{run}: the workers that trained it were killed; if memory ran out, use fewer --jobs "
+            f"or a smaller --ensemble-size"
+        )
+    trace = "".join(traceback.format_exception(error))
+    return f"{run}: {type(error).__name__}: {error}\n{trace}"
+
+
+def _line(run: Run, result: RunResult) -> str:
+    mean = sum(result.fold_accuracies) / len(result.fold_accuracies)
+    return f"{run}: {mean:.1f} % ({result.seconds_train + result.seconds_eval:.0f} s)"
+
+
+# Tasks: these functions run in this process, or in the workers of a cluster.
+
+_DATA: dict[tuple[object, ...], DataSets] = {}
+
+
+def _data_sets(context: RunContext) -> DataSets:
+    """The data sets of this process."""
+    on_cpu = context.options.loader_workers > 0
+    key = context.data_dir, context.device, on_cpu, context.versions["source"]
+    return _DATA.setdefault(key, DataSets(context))
+
+
+def train_group(
+    context: RunContext, runs: tuple[Run, ...], *, report: Callable[..., bool]
+) -> list[Trained]:
+    """Task: train the encoders of a group.
+
+    Args:
+        context: where and how.
+        runs: that share ``RunConfig.group_key``, or one run of any kind.
+        report: called with the key of a run, the share of its training done, and its loss.
+
+    Returns:
+        The trained runs in their order.
+    """
+    data = _data_sets(context)
+    config = runs[0].config
+    context = replace(context, digest=data.facts(config)["digest"])
+
+    def tell(run: Run, share: float, loss: float) -> bool:
+        return report(run.key, share, loss)
+
+    found: dict[Run, Trained] = {}
+    try:
+        for one in experiment_of(config).train(runs, data.load(config), context, tell):
+            found[one.run] = one
+    except DivergenceError as error:
+        if len(runs) > 1:
+            raise
+        found[runs[0]] = Trained(runs[0], error=error)
+    device = hardware.device_name(torch.device(context.device))
+    for one in found.values():
+        one.device = device
+    return [found[run] for run in runs]
+
+
+def score_run(
+    context: RunContext, group: Sequence[Trained], number: int, *, report: Callable[..., bool]
+) -> Outcome:
+    """Task: score one run of a trained group.
+
+    Args:
+        context: where and how.
+        group: trained runs.
+        number: of the run among them.
+        report: not called.
+
+    Returns:
+        The result, or why there is none.
+    """
+    trained = group[number]
+    run, data = trained.run, _data_sets(context)
+    if trained.error is not None:
+        diverged = isinstance(trained.error, DivergenceError)
+        return Outcome(failure=str(trained.error), diverged=diverged)
+    start = time.perf_counter()
+    scores = trained.scores
+    if scores is None:
+        scores = experiment_of(run.config).score(trained, data.load(run.config), context)
+    result = RunResult(
+        config=asdict(run.config),
+        seed=run.seed,
+        fold_accuracies=[100 * fold.accuracy for fold in scores],
+        fold_c=[fold.chosen for fold in scores if fold.chosen is not None],
+        final_losses=list(trained.losses),
+        seconds_train=trained.seconds_train,
+        seconds_eval=trained.seconds_eval + time.perf_counter() - start,
+        data=data.facts(run.config),
+        device=trained.device,
+        versions=context.versions,
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        inner=run.inner,
+        curve=[list(point) for point in trained.curve],
+        diagnostics=list(trained.snapshots),
+        seconds_diagnostics=trained.seconds_diagnostics,
+    )
+    return Outcome(result, trained.points)
+
+
+class Bars:
+    """One progress bar over all runs, and one for each that trains where they are few."""
+
+    def __init__(self, bars: Progress, costs: dict[Run, float]) -> None:
+        self._bars, self._costs = bars, costs
+        self._runs = {run.key: run for run in costs}
+        self._all = bars.add_task(f"0 of {len(costs)} runs done", total=sum(costs.values()))
+        self._tasks: dict[Run, TaskID] = {}
+        self._shares: dict[Run, float] = {}
+        self._done = 0
+        bars.update(self._all, visible=len(costs) > 1)
+
+    def started(self, run: Run) -> None:
+        """A run begins, perhaps anew."""
+        self._advance(run, 0.0)
+        if run not in self._tasks and len(self._tasks) < MOST_BARS:
+            self._tasks[run] = self._bars.add_task(str(run), total=1.0)
+
+    def report(self, key: str, share: float, loss: float) -> bool:
+        """Show how far a run is; never stops it."""
+        run = self._runs.get(key)
+        if run is not None:
+            if run in self._tasks:
+                mean = "" if math.isnan(loss) else f" loss {loss:.3f}"
+                epoch = math.ceil(share * run.config.epochs)
+                text = f"{run} epoch {epoch}/{run.config.epochs}{mean}"
+                self._bars.update(self._tasks[run], completed=share, description=text)
+            self._advance(run, share)
+        return True
+
+    def ended(self, run: Run) -> None:
+        """A run is over, one way or another."""
+        if run in self._tasks:
+            self._bars.remove_task(self._tasks.pop(run))
+        self._advance(run, 1.0)
+        self._done += 1
+        self._bars.update(self._all, description=f"{self._done} of {len(self._costs)} runs done")
+
+    def _advance(self, run: Run, share: float) -> None:
+        self._bars.advance(self._all, (share - self._shares.get(run, 0.0)) * self._costs[run])
+        self._shares[run] = share
+
+
+def columns(console: Console, **options: Any) -> Progress:
+    """Progress bars with a description, the share done, the time passed and the time left.
+
+    Args:
+        console: where.
+        **options: of rich's ``Progress``.
+    """
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"),
+        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
+        console=console, transient=True, **options,
+    )  # fmt: skip
+
+
+@contextmanager
+def progress(console: Console, costs: dict[Run, float]) -> Iterator[Bars]:
+    """Progress bars on a console while runs are executed.
+
+    Args:
+        console: where.
+        costs: of every run to do, in one unit of work.
+    """
+    with columns(console) as bars:
+        yield Bars(bars, costs)

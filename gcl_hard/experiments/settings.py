@@ -1,0 +1,281 @@
+"""Settings from text: flags of a parser, values of YAML, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from jsonargparse import ArgumentError, ArgumentParser
+
+from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.experiments.config import CONFIGS, Domain, GraphConfig, defaults, flag
+
+NOT_OF_RECIPES = ("dataset", "method", "protocol", "folds", "train_share")
+"""Settings that a command or a search states, and no recipe."""
+COMMON = ("dataset", "method", "protocol", "beta", "epochs", "lr")
+"""Settings that stand first in the help."""
+
+
+MOST_SEEDS = 10_000
+SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        items: list[Any] = [item.strip() for item in value.split(",") if item.strip()]
+    else:
+        items = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not items:
+        raise ArgumentTypeError("at least one value is needed")
+    return items
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(str(word) for word in _items(value))
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    try:
+        return tuple(float(item) for item in _items(value))
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(f"expected numbers, separated by commas, got {value}") from None
+
+
+def _counts(value: Any) -> tuple[int, ...]:
+    items = _items(value)
+    if not all(str(item).isdecimal() for item in items):
+        raise ArgumentTypeError(f"expected whole numbers, separated by commas, got {value}")
+    return tuple(int(item) for item in items)
+
+
+def as_seeds(value: Any) -> tuple[int, ...]:
+    """Seeds from a count (``5`` is 0 … 4) or a list (``0,1,2``; ``7,`` is seed 7 alone).
+
+    Raises:
+        ArgumentTypeError: for anything else.
+
+    Example:
+        >>> as_seeds("3"), as_seeds([7])
+        ((0, 1, 2), (7,))
+    """
+    wrong = ArgumentTypeError(f"expected {SEEDS}, got {value}")
+    if isinstance(value, bool):
+        raise wrong
+    try:
+        if isinstance(value, int) or (isinstance(value, str) and "," not in value):
+            seeds: Sequence[int] = range(int(value))
+            if len(seeds) > MOST_SEEDS:
+                raise ArgumentTypeError(
+                    f"{value} seeds are more than {MOST_SEEDS}; for seed {value} alone write "
+                    f"{value},"
+                )
+        else:
+            seeds = [int(item) for item in _items(value)]
+    except (TypeError, ValueError):
+        raise wrong from None
+    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) != len(seeds):
+        raise wrong
+    return tuple(seeds)
+
+
+def _auto(value: Any) -> int | None:
+    if value is None or value == "auto":
+        return None
+    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
+        raise ArgumentTypeError(f"expected auto or a whole number of at least 1, got {value}")
+    return int(value)
+
+
+def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+LISTED: dict[str, Callable[[Any], Any]] = {
+    "dataset": _words,
+    "method": _words,
+    "protocol": _words,
+    "beta": _numbers,
+    "threshold_start": _numbers,
+    "threshold_end": _numbers,
+    "lr": _numbers,
+    "epochs": _counts,
+}
+"""Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
+READERS: dict[str, Callable[[Any], Any]] = {
+    "augmentations": _optional(_words),
+    "encodings": _optional(_words),
+    "c_grid": _optional(_numbers),
+    "probe_lr": _numbers,
+    "seeds": as_seeds,
+    "ensemble_size": _auto,
+    "batch": _auto,
+}
+"""Flags whose values the parser cannot read by their types."""
+METAVARS = {
+    **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
+    **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
+    **dict.fromkeys(("dataset", "method", "protocol", "augmentations", "encodings"), "NAMES"),
+    **dict.fromkeys(
+        ("beta", "threshold_start", "threshold_end", "lr", "epochs", "c_grid", "probe_lr"),
+        "NUMBERS",
+    ),
+}
+
+
+def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
+    """One flag; values that are not given are absent after parsing."""
+    if kind is bool and default is False:
+        switch = name in _SWITCHES
+        if switch:
+            group.add_argument(f"--{flag(name)}", action="store_true", help=text)
+            return
+    read = LISTED.get(name) if listed else None
+    kind = read or READERS.get(name, kind)
+    shown = "" if default is None else f" (default: {_written(default)})"
+    last = name.upper().split("_")[-1]
+    metavar = {} if kind is bool else {"metavar": METAVARS.get(name, last)}
+    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **metavar)
+
+
+_SWITCHES = ("quick", "force", "report_only", "resume", "save_encoder")
+
+
+def _written(default: Any) -> str:
+    if isinstance(default, dict):
+        several = dict.fromkeys(_written(one) for one in default.values())
+        return ", images ".join(several)
+    if isinstance(default, tuple):
+        return ",".join(f"{item:g}" if isinstance(item, float) else str(item) for item in default)
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+@cache
+def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
+    """Settings of configurations: the domains that have them, type, help and default."""
+    found: dict[str, tuple[tuple[Domain, ...], Any, str, Any]] = {}
+    for domain, config in CONFIGS.items():
+        hints = get_type_hints(config, include_extras=True)
+        for one in fields(config):
+            kind, text = get_args(hints[one.name])
+            if one.name not in found:
+                found[one.name] = (domain,), kind, text, one.default
+                continue
+            domains, known, first, default = found[one.name]
+            both = {"graphs": default, "images": one.default}
+            default = default if default == one.default else both
+            text = first if text == first else f"{first}; images: {text}"
+            kind = known if known == kind else Any if str in (known, kind) else known | kind
+            found[one.name] = (*domains, domain), kind, text, default
+    return found
+
+
+def add_settings(parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any]) -> None:
+    """A flag for every setting, common ones first, those of one domain in a group of theirs."""
+    groups = {
+        ("graphs", "images", "common"): parser.add_argument_group("common settings"),
+        ("graphs", "images"): parser.add_argument_group("losses and training"),
+        ("graphs",): parser.add_argument_group("graphs"),
+        ("images",): parser.add_argument_group("images"),
+    }
+    for name, (domains, kind, text, default) in all_settings().items():
+        key = (*domains, "common") if name in COMMON and len(domains) > 1 else domains
+        add_flag(groups[key], name, kind, text, own.get(name, default), listed=listed)
+
+
+def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
+    """A group of flags for the annotated fields of a dataclass."""
+    group = parser.add_argument_group(title)
+    hints = get_type_hints(options, include_extras=True)
+    default = {one.name: one.default for one in fields(options)}
+    for name in names:
+        kind, text = get_args(hints[name])
+        add_flag(group, name, kind, text, default[name], listed=False)
+
+
+def settings_from(
+    settings: Any, where: str, *, without: Iterable[str] = NOT_OF_RECIPES
+) -> dict[str, Any]:
+    """Settings of graphs from YAML, checked like those of a command line.
+
+    Args:
+        settings: as YAML states them.
+        where: they stand, for messages.
+        without: settings that must not be stated.
+
+    Raises:
+        InputError: for an unknown setting, one that must not be stated, or a value of a wrong
+            type; names it.
+
+    Example:
+        >>> settings_from({"lr": 1, "c_grid": [1, 10]}, "mine.yaml")
+        {'lr': 1.0, 'c_grid': (1.0, 10.0)}
+    """
+    excluded = {*without}
+    names = [name for name in defaults(GraphConfig) if name not in excluded]
+    if not isinstance(settings, dict):
+        raise InputError(f"{where}: expected settings, got {settings!r}")
+    for name in settings:
+        if name in excluded:
+            raise InputError(f"{where}: {name} is no part of a recipe")
+        if name not in names:
+            raise InputError(f"{where}: {unknown('setting', str(name), names)}")
+    try:
+        found = vars(_settings_parser().parse_object(settings, defaults=False))
+    except ArgumentError as error:
+        message = explain(str(error), _settings_parser()).removeprefix("--")
+        raise InputError(f"{where}: {message}") from error
+    return {name: found[name] for name in settings}
+
+
+@cache
+def _settings_parser() -> ArgumentParser:
+    parser = ArgumentParser(exit_on_error=False)
+    add_settings(parser, listed=False, own={})
+    return parser
+
+
+# Errors of the parser, in the words of the command line.
+
+PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or false"}
+
+
+def explain(message: str, parser: ArgumentParser) -> str:
+    """The parser's message in the words of the command line, with the nearest flags."""
+    flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
+    if match := re.match(r"unrecognized arguments: (.*)", message, re.DOTALL):
+        wrong = match[1].split()[0].split("=")[0]
+        if not wrong.startswith("-"):
+            return f"{wrong!r} belongs to no flag; several values are separated by commas (a,b)"
+        return f"unknown flag {wrong}{_hint(wrong, flags)}"
+    if match := re.search(r"Option '(.*?)' is not accepted", message):
+        keys = [one.removeprefix("--").replace("-", "_") for one in flags]
+        return f"unknown key {match[1]!r} in the config file{_hint(match[1], keys)}"
+    if match := re.match(r"argument (--[\w-]+): (.*)", message, re.DOTALL):
+        return f"{match[1]}: {match[2]}"
+    if match := re.match(r'Parser key "(\w+)":\s*(.*)', message, re.DOTALL):
+        return _explained_value(match[1], " ".join(match[2].split()))
+    return message
+
+
+def _explained_value(key: str, message: str) -> str:
+    """What is wrong with a value, without the parser's names of types."""
+    name, got = flag(key), message.rpartition("value: ")[2].strip()
+    if words := re.search(r"Literal\[(.*?)\]", message):
+        return str(unknown(name, got, re.findall(r"'(.*?)'", words[1])))
+    if "Expected a <class 'float'>" in message:  # on its own or in a union
+        return f"--{name} must be {PLAIN['float']}, got {got}"
+    if expected := re.match(r"Expected a <class '(\w+)'>", message):
+        return f"--{name}: expected {PLAIN.get(expected[1], expected[1])}, got {got}"
+    if kinds := re.findall(r"Expected <class '(\w+)'>", message):  # of a union
+        got = message.rpartition("Given value: ")[2].strip()
+        return f"--{name}: expected {PLAIN.get(kinds[0], kinds[0])}, got {got}"
+    return f"--{name}: {message}"
+
+
+def _hint(word: str, options: list[str]) -> str:
+    close = nearest(word, options)
+    return f"; did you mean {' or '.join(close)}?" if close else "; --help lists them"

@@ -1,0 +1,358 @@
+"""The store: one small JSON file for each finished run, or all of them in one sorted .jsonl."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import from_dict
+from gcl_hard.experiments.diagnostics import Points, snapshot_epochs
+from gcl_hard.experiments.runs import Run
+from gcl_hard.places import written_whole as atomic_write
+
+SCHEMA_VERSION = 2
+COMPACT = "runs.jsonl"
+"""Name of the compact form in a folder."""
+SHARED = ("config", "data", "versions", "device")
+"""Fields that many runs have in common; the compact form states each value once."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run.
+
+    Attributes:
+        config: every setting.
+        seed: of encoder and folds.
+        fold_accuracies: percent, in fold order; of images one, of the test split.
+        fold_c: the choice of each fold's classifier inside its training part: C of an SVM, the
+            learning rate or C of a linear probe; empty where there is no such choice.
+        final_losses: of the encoders trained, nats.
+        seconds_train: of training.
+        seconds_eval: of embedding and scoring.
+        data: sizes, what was resolved by reading the data set, and its digest.
+        device: name of the hardware that trained.
+        versions: of the packages that numbers depend on.
+        finished: date, UTC, ISO 8601.
+        inner: whether accuracies are of hold-outs inside the training folds, by which settings
+            are chosen, and not of the test folds.
+        curve: monitoring of images: epochs and accuracies in percent of nearest neighbours among
+            training images. No number of a table comes from it.
+        diagnostics: snapshots of the run's first encoder, in the order of their epochs (docs:
+            theory).
+        seconds_diagnostics: of the snapshots, in neither of the other times.
+    """
+
+    config: dict[str, Any]
+    seed: int
+    fold_accuracies: list[float]
+    fold_c: list[float]
+    final_losses: list[float]
+    seconds_train: float
+    seconds_eval: float
+    data: dict[str, Any]
+    device: str
+    versions: dict[str, str]
+    finished: str
+    inner: bool = False
+    curve: list[list[float]] = field(default_factory=list)
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    seconds_diagnostics: float = 0.0
+
+    @cached_property
+    def run(self) -> Run:
+        """The run that it is the result of."""
+        return Run(from_dict(self.config), self.seed, self.inner)
+
+    def lacks_snapshots(self, every: int) -> bool:
+        """Whether a snapshot is missing.
+
+        Args:
+            every: epochs between snapshots, 0 for none. Baselines and inner hold-outs have none.
+        """
+        if not every or self.inner or self.run.config.is_baseline:
+            return False
+        epochs = {snapshot["epoch"] for snapshot in self.diagnostics}
+        return not epochs >= {*snapshot_epochs(every, self.run.config.epochs)}
+
+
+class Store:
+    """Results of runs in a folder: single files, and the compact form beside them.
+
+    A single file is newer than the line of the same run in the compact form. Folders merge by
+    copying single files.
+
+    Args:
+        folder: made when the first result is stored.
+
+    Example:
+        >>> store = Store(Path("results"))
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> store.path(Run(GraphConfig(method="ucl"), 0)).name
+        'MUTAG_ucl_transductive_2f62a3a1a3_seed0.json'
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, run: Run) -> Path:
+        """The single file of a run; its checkpoint and encoder have the same stem."""
+        return self.folder / f"{run.key}.json"
+
+    def get(self, run: Run) -> RunResult | None:
+        """The result of a run; None if there is none, or none that can be trusted."""
+        path = self.path(run)
+        found = _read(path)
+        if isinstance(found, str) and not path.exists():
+            found = self._compact.get(run.key, found)
+        if isinstance(found, str) or not _is_whole(found, run):
+            return None
+        return found
+
+    def problem(self, run: Run) -> str | None:
+        """Why the file of a run cannot be used; None without a file.
+
+        Raises:
+            InputError: if a newer version wrote it, which is not overwritten.
+        """
+        path = self.path(run)
+        if not path.exists():
+            return None
+        found = _read(path)
+        if isinstance(found, str):
+            return f"{path.name} {found}"
+        return None if _is_whole(found, run) else f"{path.name} is not what its name says"
+
+    def put(self, run: Run, result: RunResult) -> None:
+        """Store a result atomically.
+
+        Raises:
+            InputError: if the folder cannot be written to.
+        """
+        content = {"schema_version": SCHEMA_VERSION, **asdict(result)}
+        snapshots = ",\n".join(f"  {_json(one)}" for one in content.pop("diagnostics"))
+        text = _json(content | {"diagnostics": []}, 1)
+        if snapshots:  # a line each: two hundred of them stay readable
+            text = text.replace('"diagnostics": []', f'"diagnostics": [\n{snapshots}\n ]')
+        with atomic_write(self.path(run)) as file:
+            file.write(f"{text}\n".encode())
+
+    def put_points(self, run: Run, points: Points | None) -> None:
+        """Store the arrays of the last snapshot beside the result; None removes old ones."""
+        path = self.path(run).with_suffix(".npz")
+        if points is None:
+            path.unlink(missing_ok=True)
+            return
+        with atomic_write(path) as file:
+            np.savez_compressed(file, allow_pickle=False, **points)
+
+    def rows(self) -> Iterator[RunResult]:
+        """All results in the folder, sorted by the names of their runs; damaged files are skipped.
+
+        Raises:
+            InputError: if the compact form is damaged.
+        """
+        singles = {path.stem: path for path in self.folder.glob("*_seed*.json")}
+        for key in sorted(singles.keys() | self._compact.keys()):
+            found = _read(singles[key]) if key in singles else self._compact[key]
+            if isinstance(found, RunResult):
+                yield found
+
+    @contextlib.contextmanager
+    def lock(self, run: Run) -> Iterator[bool]:
+        """Keep other processes from training a run; yields False if one of them does."""
+        path = self.path(run)
+        lock = path.with_name(f".{path.name}.lock")
+        with _locked(lock) as mine:
+            if mine:
+                for leftover in path.parent.glob(f".{path.name}.*"):
+                    if leftover != lock:  # half-written when a process was killed
+                        leftover.unlink(missing_ok=True)
+            yield mine
+
+    def compact(self) -> int:
+        """Move the single files into the compact form; of two results of a run the newer stays.
+
+        Returns:
+            Results in the compact form.
+
+        Raises:
+            InputError: if the folder cannot be written to, a file is damaged, or another process
+                compacts it.
+        """
+        check_writable(self.folder)
+        with _locked(self.folder / f".{COMPACT}.lock") as mine:
+            if not mine:
+                raise InputError(f"{self.folder} is being compacted by another command")
+            self.__dict__.pop("_compact", None)  # another process may have written it since
+            results = dict(self._compact)
+            singles = sorted(self.folder.glob("*_seed*.json"))
+            for path in singles:
+                found = _read(path)
+                if isinstance(found, str):
+                    raise InputError(f"{path} {found}: remove it, or run its command again")
+                known = results.get(found.run.key)
+                if known is None or found.finished >= known.finished:
+                    results[found.run.key] = found
+            with atomic_write(self.folder / COMPACT) as file:
+                file.writelines(f"{line}\n".encode() for line in _lines(results))
+            for path in singles:
+                path.unlink()
+            self.__dict__.pop("_compact", None)
+            return len(results)
+
+    @cached_property
+    def _compact(self) -> Mapping[str, RunResult]:
+        return dict(_read_compact(self.folder / COMPACT))
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Hold a lock that ends with the process; yields False if another process holds it.
+
+    Where the file system has no locks, a lease takes their place, which ends by itself.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock: BaseFileLock = FileLock(path, fallback_to_soft=False)
+    try:
+        try:
+            lock.acquire(timeout=0)
+        except OSError as error:
+            if error.errno != errno.ENOSYS:
+                raise
+            lock = SoftFileLease(path)
+            lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # Unlinked while held: a process that waits for the old file sees that it is gone.
+        path.unlink(missing_ok=True)
+        lock.release()
+
+
+def _is_whole(result: RunResult, run: Run) -> bool:
+    try:
+        return (
+            all(isinstance(a, (int, float)) and 0 <= a <= 100 for a in result.fold_accuracies)
+            and len(result.fold_accuracies) == run.config.n_scores
+            and isinstance(result.finished, str)
+            and isinstance(result.data, dict)
+            and all("epoch" in one and "settings" in one for one in result.diagnostics)
+            and result.run == run
+        )
+    except (InputError, TypeError, AttributeError):
+        return False
+
+
+def _read(path: Path) -> RunResult | str:
+    """The result in a single file, or why it cannot be used."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        version = stored.pop("schema_version")
+        if version == SCHEMA_VERSION:
+            return RunResult(**stored)
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "is half-written or damaged"
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise InputError(
+            f"{path} is of schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
+            f"gcl_hard, or give another --output"
+        )
+    return f"is of the older schema {version}"
+
+
+def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
+    """Values that runs share, numbered by field; then the runs in the order of their names."""
+    yield _json({"schema_version": SCHEMA_VERSION})
+    numbers: dict[tuple[str, str], int] = {}
+    counts = dict.fromkeys(SHARED, 0)
+    plain = {key: asdict(results[key]) for key in sorted(results)}
+    for row in plain.values():
+        for name in SHARED:
+            value = _json(row[name])
+            if (name, value) not in numbers:
+                numbers[name, value] = counts[name]
+                counts[name] += 1
+                yield f'{{"{name}": {value}}}'
+    for key, row in plain.items():
+        row |= {name: numbers[name, _json(row[name])] for name in SHARED}
+        yield _json({"run": key, **{k: v for k, v in row.items() if v not in ([], False)}})
+
+
+def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    shared: dict[str, list[Any]] = {name: [] for name in SHARED}
+    missing: dict[str, Any] = {"fold_accuracies": [], "fold_c": [], "final_losses": []}
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            stored = json.loads(line)
+            if "schema_version" in stored:
+                _check_version(path, stored["schema_version"])
+            elif (key := stored.pop("run", None)) is None:
+                ((name, value),) = stored.items()
+                shared[name].append(value)
+            else:
+                of_all = {name: shared[name][stored[name]] for name in SHARED}
+                yield key, RunResult(**missing | stored | of_all)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise InputError(
+                f"{path}, line {number}, is torn or damaged ({type(error).__name__}): restore the "
+                f"file, or remove the line"
+            ) from error
+
+
+def _check_version(path: Path, version: Any) -> None:
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path} is of schema {version}, and this version reads {SCHEMA_VERSION}: upgrade "
+            f"gcl_hard, or give another --output"
+        )
+
+
+def write_json(content: dict[str, Any], path: Path) -> None:
+    """Write JSON atomically.
+
+    Raises:
+        InputError: if the path cannot be written to; names it.
+    """
+    with atomic_write(path) as file:
+        file.write(f"{_json(content, 1)}\n".encode())
+
+
+def _json(content: Any, indent: int | None = None) -> str:
+    return json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def check_writable(folder: Path) -> None:
+    """Make a folder and try to write in it, before hours of work depend on it.
+
+    Raises:
+        InputError: if that fails; names the folder and the reason.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {error.strerror}") from error
