@@ -292,7 +292,7 @@ def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
                 yield f'{{"{name}": {value}}}'
     for key, row in plain.items():
         row |= {name: numbers[name, _json(row[name])] for name in SHARED}
-        yield _json({"run": key, **{k: v for k, v in row.items() if v not in ([], False)}})
+        yield _json({"run": key, **{k: v for k, v in row.items() if v != [] and v is not False}})
 
 
 def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
