@@ -404,22 +404,25 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
     typed = [(one.entry, list(one.arguments)) for one in shown]
     old = configurations(base, typed, words.parsers)
     new = configurations(here, [(entry, words.modern(entry, given)) for entry, given in typed])
-    ignored = VARYING | words.ignored
-    same = True
+    ignored = words.ignored  # a device is a setting here
+    refused = differing = 0
     for one, before, after in zip(shown, old, new, strict=True):
+        if "error" in before:  # it names a file of the reader's own
+            refused += 1
+            continue
         found = Comparison()
-        leaves = flat(words.read(before), ignored=ignored)
-        translated = {words.path(path): value for path, value in leaves}
-        _compare_values(found, translated, dict(flat(after, ignored=ignored)), "")
-        for side, configuration in (("base", before), ("here", after)):
-            if "error" in configuration:
-                found.differences.append(f"refused by {side}: {configuration['error']}")
+        if "error" in after:
+            found.differences.append(f"refused here: {after['error']}")
+        else:
+            leaves = flat(words.read(before), ignored=ignored)
+            translated = {words.path(path): value for path, value in leaves}
+            _compare_values(found, translated, dict(flat(after, ignored=ignored)), "")
         if found.differences:
-            same = False
+            differing += 1
             print(f"{one.page}: python -m gcl_hard.{one.entry} {' '.join(one.arguments)}")
             _print_differences(found.differences)
-    print(f"{len(shown)} documented commands: {'the same' if same else 'not all the same'}")
-    return same
+    print(f"{len(shown)} documented commands: {differing} differ, {refused} refused by the base")
+    return not differing
 
 
 @contextmanager
