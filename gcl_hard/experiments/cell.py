@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_type_hints
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, Objective, Positives
+from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import DEFAULT_CLASS_PRIOR, METHODS, LossOptions, contrastive_loss, method
 from gcl_hard.training.loop import Optimisation
 

@@ -15,7 +15,7 @@ from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.place import DEFAULT_RUNNING, Running
 from gcl_hard.experiments.records import write_json
-from gcl_hard.places import cache_root
+from gcl_hard.io import cache_root
 
 
 class Data:

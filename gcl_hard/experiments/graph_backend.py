@@ -14,7 +14,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.place import Place, Running
 from gcl_hard.experiments.seed_score import OnEpoch, Unscored
-from gcl_hard.graphs import GraphSet, datasets
+from gcl_hard.graphs import GraphSet, tudataset
 
 
 class GraphBackend:
@@ -22,7 +22,7 @@ class GraphBackend:
 
     def canonical_name(self, name: str) -> str:
         """As the TUDataset site spells it."""
-        return datasets.canonical_name(name)
+        return tudataset.canonical_name(name)
 
     def key(self, cell: GraphCell) -> tuple[str, ...]:
         """Data set, kind of features, and encodings."""
@@ -32,12 +32,14 @@ class GraphBackend:
         self, cell: GraphCell, data_dir: Path | None, device: torch.device, running: Running
     ) -> GraphSet:
         """The set, on the device."""
-        graphs = datasets.load(cell.dataset, data_dir=data_dir, features=cell.features)
-        return graphs.encoded(cell.encodings or ()).to(device)
+        from gcl_hard.graphs.encodings import encoded  # it loads NetworkX
+
+        graphs = tudataset.load(cell.dataset, data_dir=data_dir, features=cell.features)
+        return encoded(graphs, cell.encodings or ()).to(device)
 
     def files(self, cell: GraphCell, data_dir: Path | None) -> list[Path]:
         """The archive, or the files of an unpacked one."""
-        path = datasets.locate(cell.dataset, data_dir=data_dir).resolve()
+        path = tudataset.locate(cell.dataset, data_dir=data_dir).resolve()
         return sorted(path.rglob("*")) if path.is_dir() else [path]
 
     def facts(self, data: GraphSet) -> dict[str, Any]:

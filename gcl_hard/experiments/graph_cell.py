@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell, LrSchedule, defaults
 from gcl_hard.experiments.paper import paper_accuracy
-from gcl_hard.losses import ContrastiveLoss, Objective
+from gcl_hard.functional.objectives import Objective
+from gcl_hard.losses import ContrastiveLoss
 
 Protocol = Literal["paper", "inductive"]
 Contrast = Literal["local-global", "two-view"]
@@ -144,7 +145,7 @@ class GraphCell(Cell):
         """The cell without what no encoder sees: the SVM, and edge labels where there are none."""
         unseen = {name: defaults(type(self))[name] for name in _PROBE}
         if self.edge_labels:
-            from gcl_hard.graphs.datasets import lacks_edge_labels
+            from gcl_hard.graphs.tudataset import lacks_edge_labels
 
             unseen["edge_labels"] = not lacks_edge_labels(self.dataset)
         return replace(self, **unseen)

@@ -25,7 +25,7 @@ from gcl_hard.experiments.scoring import Scoring, score
 from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, Unscored
 from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
 from gcl_hard.graphs import GraphSet, Supervised
-from gcl_hard.graphs.contrast import GraphContrast, GraphModel
+from gcl_hard.graphs.models import GraphContrast, GraphModel
 
 T = TypeVar("T")
 

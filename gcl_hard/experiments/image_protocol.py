@@ -30,7 +30,7 @@ from gcl_hard.images import (
     channel_statistics,
     resnet,
 )
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 from gcl_hard.seeds import seed_for
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train

@@ -224,7 +224,7 @@ def _best(cell: type[Cell], dataset: str) -> dict[str, Any]:
     if cell is not GraphCell:
         raise InputError(f"recipes are of graphs, and {dataset} holds images")
     from gcl_hard.experiments.recipe.files import best
-    from gcl_hard.graphs.datasets import canonical_name
+    from gcl_hard.graphs.tudataset import canonical_name
 
     return {"protocol": "inductive"} | best(canonical_name(dataset))
 
@@ -232,7 +232,7 @@ def _best(cell: type[Cell], dataset: str) -> dict[str, Any]:
 def _of_recipes(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[Cell]:
     """The cells of ``--table recipe``."""
     from gcl_hard.experiments.recipe.table import entries
-    from gcl_hard.graphs.datasets import canonical_name
+    from gcl_hard.graphs.tudataset import canonical_name
 
     mine = ("dataset", "method", "protocol")
     own = sorted((set(stated) & {*defaults(GraphCell), "recipe", "select"}) - {*mine})

@@ -13,7 +13,7 @@ from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.seed_score import weights_from
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 
 SALT = 0x7A17
 """Tells the draw of a part of a training fold from others with its seed."""

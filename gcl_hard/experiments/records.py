@@ -19,7 +19,7 @@ from gcl_hard.experiments.cells import from_dict
 from gcl_hard.experiments.diagnostics.sample import Points
 from gcl_hard.experiments.diagnostics.settings import looked_at
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 
 SCHEMA_VERSION = 1
 

@@ -20,8 +20,8 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.population_size import SideBySide, best_size, check_size
 from gcl_hard.graphs import GraphSet, Population, TwoView, ViewPopulation
 from gcl_hard.graphs.colours import coloured
-from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.population import refusal
 from gcl_hard.graphs.view_population import view_refusal

@@ -14,7 +14,7 @@ import numpy as np
 from gcl_hard.errors import InputError
 from gcl_hard.images.checks import Images, Labels, check_splits
 from gcl_hard.images.reading import PLAIN, Arrays, from_npz
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 
 NAME = "TinyImageNet"
 Listed = list[tuple[Path, int]]

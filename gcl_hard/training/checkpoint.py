@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 
 SCHEMA_VERSION = 1
 MOST_NAMED = 5  # settings that a message about another run names

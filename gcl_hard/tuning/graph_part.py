@@ -20,7 +20,7 @@ from gcl_hard.experiments.floors import probe_of
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.tuning.part import Candidate, Inner, Local, Maker, OwnError, Score, Watch
 
 OUTER_SHARE = 0.3

@@ -8,13 +8,7 @@ import pytest
 import torch
 
 from gcl_hard import InputError
-from gcl_hard.functional.angles import (
-    Centres,
-    class_centres,
-    least_angle,
-    packing,
-    widest_angle,
-)
+from gcl_hard.functional.geometry import Centres, class_centres, least_angle, packing, widest_angle
 from tests.reference import shapes
 from tests.reference.loops import unit
 

@@ -11,16 +11,13 @@ import torch
 from gcl_hard import Exponential, InputError
 from gcl_hard.functional import geometry, histograms
 from gcl_hard.functional.comparison import compare
-from gcl_hard.functional.geometry import (
-    alignment,
+from gcl_hard.functional.geometry import alignment, effective_rank, uniformity
+from gcl_hard.functional.negatives import (
     effective_negatives,
-    effective_rank,
+    log_negative_distribution,
     same_label_weight,
-    uniformity,
 )
-from gcl_hard.functional.histograms import cosine_histograms, overlap
-from gcl_hard.functional.negatives import log_negative_distribution
-from gcl_hard.functional.scores import log_eta, two_view_scores
+from gcl_hard.functional.similarity import cosine_histograms, log_eta, overlap, two_view_scores
 from tests.reference import shapes
 
 

@@ -16,10 +16,10 @@ from gcl_hard import (
     Threshold,
     losses,
 )
+from gcl_hard.functional.assumptions import four_losses
 from gcl_hard.functional.comparison import compare
-from gcl_hard.functional.four_losses import losses as four_losses
-from gcl_hard.functional.scores import (
-    Scores,
+from gcl_hard.functional.similarity import (
+    ScoreTable,
     local_global_scores,
     log_eta,
     log_etas,
@@ -38,7 +38,7 @@ def graphs_of(seed: int = 0):
     return numbers(7, 4, seed=seed), numbers(4, 4, seed=seed + 9), batch, torch.tensor([0, 1, 0, 2])
 
 
-def assert_is(scores: Scores, anchors) -> None:
+def assert_is(scores: ScoreTable, anchors) -> None:
     anchors = list(anchors)
     assert len(scores.t) == len(anchors)
     for i, x in enumerate(anchors):
@@ -128,10 +128,10 @@ def test_no_gradient_flows():
         assert not local_global_scores(z, z, y, y, objective=objective).t.requires_grad
 
 
-def table(t: list[float], objective) -> Scores:
+def table(t: list[float], objective) -> ScoreTable:
     row = torch.tensor([t], dtype=torch.float64)
     true = torch.ones_like(row, dtype=torch.bool)
-    return Scores(row, true, ~true, torch.zeros(1), 0.5, 2.0, objective)
+    return ScoreTable(row, true, ~true, torch.zeros(1), 0.5, 2.0, objective)
 
 
 def test_log_integrand_keeps_its_digits_wherever_softplus_underflows():

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.batches import GraphSet
-from gcl_hard.graphs.datasets import MANIFEST, load
+from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.order import epoch_batches, epoch_chunks
-from gcl_hard.graphs.sources import PACKAGED
+from gcl_hard.graphs.tudataset import MANIFEST, PACKAGED, load
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:FutureWarning")
 

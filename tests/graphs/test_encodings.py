@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.batches import GraphSet
-from gcl_hard.graphs.datasets import load
+from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.encodings import ENCODINGS, check_encodings, encoded
+from gcl_hard.graphs.tudataset import load
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
 STRUCTURAL = ("degree", "random-walk", "cycles")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Population, TwoView, load
-from gcl_hard.graphs.contrast import encode
+from gcl_hard.graphs.models import encode
 from gcl_hard.graphs.population import refusal
 from gcl_hard.training.loop import Optimisation, train
 

@@ -106,7 +106,7 @@ def test_infograph_is_heads_around_the_loss(mutag, method):
 
 
 def test_head_is_three_linear_relu_and_a_linear_shortcut():
-    from gcl_hard.graphs.infograph import Head
+    from gcl_hard.graphs.models import Head
 
     torch.manual_seed(0)
     head, z = Head(5), torch.randn(3, 5)

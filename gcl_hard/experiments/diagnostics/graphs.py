@@ -11,8 +11,8 @@ from gcl_hard.experiments.diagnostics.sample import SALT, Batch, Sample, finite
 from gcl_hard.experiments.diagnostics.watch import Sampler
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
-from gcl_hard.graphs.batches import GraphBatch
-from gcl_hard.graphs.contrast import GraphModel, encode
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.models import GraphModel, encode
 from gcl_hard.images.batches import ClassPairs
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded

@@ -11,12 +11,19 @@ from torch import Tensor
 
 from gcl_hard.experiments.diagnostics.sample import Sample
 from gcl_hard.experiments.diagnostics.settings import OWN, name_of, with_own
-from gcl_hard.functional.angles import class_centres, least_angle, packing, widest_angle
+from gcl_hard.functional.assumptions import diagnose
 from gcl_hard.functional.collapse import cdnv, equiangularity, equinorm, nc1
-from gcl_hard.functional.diagnosis import diagnose
-from gcl_hard.functional.geometry import alignment, effective_rank, uniformity
+from gcl_hard.functional.geometry import (
+    alignment,
+    class_centres,
+    effective_rank,
+    least_angle,
+    packing,
+    uniformity,
+    widest_angle,
+)
 from gcl_hard.functional.hardening import Hardening
-from gcl_hard.functional.histograms import cosine_histograms, overlap
+from gcl_hard.functional.similarity import cosine_histograms, overlap
 
 Look = dict[str, Any]
 """``epoch``, ``anchors``, ``settings`` by hardening, ``geometry``, and perhaps ``histograms``."""

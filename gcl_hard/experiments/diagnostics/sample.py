@@ -11,12 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.functional.scores import (
-    Objective,
-    Scores,
-    local_global_scores,
-    two_view_scores,
-)
+from gcl_hard.functional.objectives import Objective
+from gcl_hard.functional.similarity import ScoreTable, local_global_scores, two_view_scores
 
 SALT = 7
 """Apart from the draws of the batch order, which have the same seed."""
@@ -39,7 +35,7 @@ class Batch:
         n_items: samples in the batch.
     """
 
-    scores: Scores
+    scores: ScoreTable
     anchors: Tensor
     candidates: Tensor
     anchor_labels: Tensor

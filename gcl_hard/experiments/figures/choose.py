@@ -9,7 +9,7 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.cell import flag
 from gcl_hard.experiments.figures.runs import Run
 from gcl_hard.experiments.reporting.words import values
-from gcl_hard.graphs.datasets import ALIASES
+from gcl_hard.graphs.tudataset import ALIASES
 from gcl_hard.images.datasets import canonical_name
 
 ONE = ("dataset", "protocol", "contrast", "objective")

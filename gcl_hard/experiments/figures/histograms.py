@@ -20,7 +20,7 @@ from gcl_hard.experiments.figures.naming import labels, subject
 from gcl_hard.experiments.figures.runs import RERUN, Run, by_cell, looked, versions
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, FLOOR, INK, TEXT, WIDTH
-from gcl_hard.functional.histograms import overlap
+from gcl_hard.functional.similarity import overlap
 
 Floats = NDArray[np.float64]
 

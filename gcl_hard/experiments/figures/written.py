@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from gcl_hard.experiments.reporting.figures.drawing import INK, TEXT, save
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 
 ACROSS = 134
 """Letters of the note in a line."""

@@ -16,7 +16,7 @@ from gcl_hard.experiments.flags import add_settings
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.mistakes import explain
 from gcl_hard.experiments.values import SEEDS, Seeds, as_seeds
-from gcl_hard.graphs.datasets import canonical_name
+from gcl_hard.graphs.tudataset import canonical_name
 
 KEYS = ("dataset", "method", "seeds", "folds", "start", "levers")
 OWN = ("dataset", "method", "protocol", "folds", "train_share")

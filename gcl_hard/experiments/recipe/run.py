@@ -13,7 +13,7 @@ from gcl_hard.experiments.options import BenchOptions
 from gcl_hard.experiments.recipe import files, page
 from gcl_hard.experiments.recipe.search import Chosen, choose
 from gcl_hard.experiments.records import Record, check_writable
-from gcl_hard.graphs.datasets import MANIFEST, lacks_edge_labels
+from gcl_hard.graphs.tudataset import MANIFEST, lacks_edge_labels
 
 if TYPE_CHECKING:
     from rich.console import Console

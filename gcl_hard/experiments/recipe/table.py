@@ -10,7 +10,7 @@ from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
 from gcl_hard.experiments.paper import TABLE_II
 from gcl_hard.experiments.recipe.files import best
 from gcl_hard.experiments.table import QUICK
-from gcl_hard.graphs.datasets import lacks_edge_labels
+from gcl_hard.graphs.tudataset import lacks_edge_labels
 
 Part = Literal["floors", "paper", "ours", "off", "on", "fewer"]
 

@@ -24,7 +24,7 @@ from optuna.trial import FrozenTrial
 from optuna.visualization import matplotlib as drawn
 
 from gcl_hard.experiments.reporting.figures.drawing import INK, RULE
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 from gcl_hard.tuning.lease import GRID
 from gcl_hard.tuning.reporting.spoken import complete, importances, plane, quiet, spoken
 from gcl_hard.tuning.reporting.words import ACCURACY, value

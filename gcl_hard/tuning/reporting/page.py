@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.words import count
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 from gcl_hard.tuning.reporting.best import best_yaml
 from gcl_hard.tuning.reporting.numbers import (
     against_grid,

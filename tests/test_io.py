@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.places import written_whole
+from gcl_hard.io import written_whole
 
 
 class Stopped:
