@@ -171,20 +171,6 @@ def test_package_copy_comes_after_the_cache(cache: Path) -> None:
         load("MUTAG", download=False)
 
 
-def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tudataset.cache_folder("/explicit") == Path("/explicit/tu")
-    monkeypatch.setenv("GCL_HARD_CACHE", "/own")
-    assert tudataset.cache_folder() == Path("/own/tu")
-    monkeypatch.delenv("GCL_HARD_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert tudataset.cache_folder() == Path("/xdg/gcl_hard/tu")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert tudataset.cache_folder() == Path.home() / ".cache/gcl_hard/tu"
-
-
-# Sets that cannot be had
-
-
 def test_offline_message_says_everything_once(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
