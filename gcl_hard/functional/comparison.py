@@ -225,19 +225,8 @@ def joined(parts: Sequence[LossComparison]) -> LossComparison:
     kinds = {part.objective for part in parts}
     if len(kinds) != 1:
         raise InputError(f"parts must be comparisons of one objective, got {sorted(kinds)}")
-
-    def cat(tensors: Iterable[Tensor]) -> Tensor:
-        return torch.cat(list(tensors))
-
-    def cat_each(five: Iterable[PerDistribution]) -> PerDistribution:
-        return PerDistribution(*map(cat, zip(*five, strict=True)))
-
-    return LossComparison(
-        cat_each(part.log_mean for part in parts),
-        cat_each(part.log_alpha for part in parts),
-        cat_each(part.effective for part in parts),
-        cat(part.t_pos for part in parts),
-        cat(part.n_others for part in parts),
-        cat(part.n_same for part in parts),
-        parts[0].objective,
-    )
+    *columns, objectives = zip(*parts, strict=True)
+    per_distribution = [
+        PerDistribution(*map(torch.cat, zip(*column, strict=True))) for column in columns[:3]
+    ]
+    return LossComparison(*per_distribution, *map(torch.cat, columns[3:]), objectives[0])

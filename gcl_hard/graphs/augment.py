@@ -147,7 +147,7 @@ def random_walk_subgraph(batch: GraphBatch, p: float, *, generator: torch.Genera
     fewer nodes are kept.
 
     Args:
-        batch: of any graphs; edges are walked from row 0 to row 1 of ``edge_index``.
+        batch: any graphs; edges are walked from row 0 to row 1 of ``edge_index``.
         p: share to remove, in [0, 1), rounded as in :func:`drop_nodes`.
         generator: random generator, on any device.
 

@@ -56,7 +56,8 @@ def wl_kernel(
         if (
             optimal_assignment
         ):  # min(a, b) counts the ranks (1st, 2nd, … node of a colour) that both graphs have
-            columns = _numbered(_rank(owner, colours) * (colours.max() + 1) + colours)
+            ranked = _rank(owner, colours) * (colours.max() + 1) + colours
+            columns = np.unique(ranked, return_inverse=True)[1].reshape(-1)
         else:
             columns = colours
         counts = csr_matrix((np.ones(len(owner)), (owner, columns)))
@@ -74,9 +75,3 @@ def _rank(owner: Integers, colours: Integers) -> Integers:
     rank = np.empty_like(colours)
     rank[order] = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
     return rank
-
-
-def _numbered(values: Integers) -> Integers:
-    """Numbers 0 … n − 1 for n different values."""
-    numbers: Integers = np.unique(values, return_inverse=True)[1].reshape(-1)
-    return numbers
