@@ -80,7 +80,8 @@ class ContrastiveLoss(nn.Module):
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
             their mean over positives (default otherwise).
         on_empty: ``"skip"`` leaves anchors without a negative or without a positive out of the
-            mean (if none is left, the loss is an attached 0); ``"raise"`` makes them an error.
+            mean (if none is left, or the batch is empty, the loss is an attached 0);
+            ``"raise"`` makes them an error.
 
     Raises:
         InputError: for values outside the ranges above, or combinations without a meaning.
@@ -182,6 +183,8 @@ class ContrastiveLoss(nn.Module):
             if self.sampler.needs_labels or self.positives == "class":
                 labels = masks.check_labels(labels, n_items, self._label_user()).repeat(2)
                 same = masks.same_label(labels, labels)
+            if n_items == 0:
+                return self._no_anchors(z)
             if self.positives == "class" and same is not None:
                 positive = same & ~torch.eye(2 * n_items, dtype=torch.bool, device=z.device)
             else:
@@ -216,6 +219,8 @@ class ContrastiveLoss(nn.Module):
             if self.sampler.needs_labels:
                 labels = masks.check_labels(graph_labels, len(graphs), self._label_user())
                 same = masks.same_label(labels, labels)
+            if len(nodes) == 0:
+                return self._no_anchors(nodes, graphs)
             if self.fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same)
             others = masks.local_global_others(batch, len(graphs))
@@ -286,6 +291,14 @@ class ContrastiveLoss(nn.Module):
         total = terms.new_zeros(len(count)).index_add(0, row, terms.where(contributes, 0.0))
         return masks.masked_mean(total / count.clamp(min=1), used), diagnostics
 
+    def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
+        """The loss of an empty batch: an attached 0."""
+        if self.on_empty == "raise":
+            raise InputError("the batch is empty: there is no anchor (on_empty='raise')")
+        none = torch.zeros((), dtype=torch.int64, device=embeddings[0].device)
+        attached = torch.cat([z[:0] for z in embeddings]).sum()
+        return attached, Diagnostics(0, none, none, none, none)
+
     def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
         """E over negatives [A] (its log for InfoNCE), log M, and anchors without negatives."""
         # Excluded scores are replaced before any function sees them, or their gradient is 0 · NaN.
@@ -299,7 +312,7 @@ class ContrastiveLoss(nn.Module):
             others=scores.others,
             temperature=self.temperature,
             same_label=scores.same,
-            log_integrand=objectives.softplus(t).log() if row_wise and not infonce else t,
+            log_integrand=objectives.log_softplus(t) if row_wise and not infonce else t,
         )
         if self.detach_weights:
             log_q = log_q.detach()

@@ -252,6 +252,52 @@ def test_a_batch_of_one_item_is_an_attached_zero():
     assert loss.item() == 0.0
 
 
+def test_a_mean_threshold_tells_scores_apart_whose_softplus_underflows():
+    """Scores −120, −200, −300 of one anchor: e^−120 alone reaches the mean of the three."""
+    graphs = torch.tensor([[1.0], [-120.0], [-200.0], [-300.0]])
+    nodes, batch = torch.ones(1, 1, requires_grad=True), torch.zeros(1, dtype=torch.int64)
+    loss = ContrastiveLoss(NegativeSampler("others", MeanThreshold()), objective="jsd")
+    seen = []
+    loss.sampler.register_forward_hook(lambda *call: seen.append(call[-1][0]))
+    for dtype in (torch.float32, torch.float64):
+        loss.local_global(nodes.to(dtype), graphs.to(dtype), batch)
+        assert seen[-1].exp().tolist() == [[0.0, 1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("n_graphs", [0, 3])
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        NegativeSampler("others", Exponential(1.0)),
+        NegativeSampler("other_labels", MeanThreshold()),
+        NegativeSampler("others", Exponential(1.0), draws=2),
+    ],
+    ids=str,
+)
+def test_an_empty_batch_is_an_attached_zero_or_refused(sampler, n_graphs, objective):
+    none = torch.zeros(0, 4, requires_grad=True)
+    graphs = torch.full((n_graphs, 4), math.nan, requires_grad=True)  # of which none has a node
+    labels, batch = torch.arange(n_graphs), torch.arange(0)
+    loss = ContrastiveLoss(sampler, objective=objective)
+    strict = ContrastiveLoss(sampler, objective=objective, on_empty="raise")
+    for value, seen in (
+        loss.with_diagnostics(none, none, batch),
+        loss.local_global_with_diagnostics(none, graphs, batch, labels),
+    ):
+        value.backward()
+        assert value.item() == 0.0
+        assert [int(count) for count in seen] == [0] * 5
+    assert none.grad is not None
+    assert none.grad.shape == none.shape
+    assert graphs.grad is not None
+    assert torch.equal(graphs.grad, torch.zeros_like(graphs))
+    with pytest.raises(InputError, match="the batch is empty"):
+        strict(none, none, batch)
+    with pytest.raises(InputError, match="the batch is empty"):
+        strict.local_global(none, graphs, batch, labels)
+
+
 def test_label_free_losses_never_read_labels():
     class Forbidden:
         def __getattr__(self, name):

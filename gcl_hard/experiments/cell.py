@@ -45,7 +45,7 @@ class Cell(ABC):
     method: str
     protocol: str
     beta: Annotated[float | None, "β ≥ 0 of hucl, hcl and hscl; acts after the temperature"] = 1.0
-    beta_changes: Annotated[int, "HCL's annealing: β falls in this many steps; 0 is constant"] = 0
+    beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0 is constant"] = 0
     threshold_start: Annotated[float | None, "cosine l of hscl-tau in epoch 1"] = -0.5
     threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch"] = 0.0
     temperature: Annotated[float | None, "γ of InfoNCE, 0.5 if not given; JSD has none"] = None
@@ -145,6 +145,11 @@ class Cell(ABC):
     @abstractmethod
     def n_scores(self) -> int:
         """How many test accuracies a seed has."""
+
+    @property
+    def share_of_fold(self) -> float:
+        """Share of a training fold's samples that is trained on."""
+        return 1.0
 
     @property
     @abstractmethod

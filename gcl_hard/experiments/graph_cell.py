@@ -168,6 +168,11 @@ class GraphCell(Cell):
         return self.folds
 
     @property
+    def share_of_fold(self) -> float:
+        """``train_share``."""
+        return self.train_share
+
+    @property
     def can_select(self) -> bool:
         """Where every fold has its own encoder, a part of its training graphs can be held out."""
         return self.protocol == "inductive" and self.encoders > 0

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gcl_hard.evaluation.statistics import (
-    Interval,
-    corrected_interval,
-    corrected_t_test,
-    holm,
-    wilcoxon,
-)
+from gcl_hard.evaluation.statistics import Interval, holm, wilcoxon
 from gcl_hard.experiments.cell import SELECTABLE, Cell
 from gcl_hard.experiments.cells import is_floor
 from gcl_hard.experiments.results import CellResult, Results, Scores, Selection, best_on_test
@@ -113,13 +107,8 @@ class Line:
 
     @property
     def interval(self) -> Interval | None:
-        """Mean and 95 % interval over all seed × fold pairs, by the corrected variance.
-
-        None where there is one pair only.
-        """
-        if self.scores is None or len(self.scores.flat) < 2:
-            return None
-        return corrected_interval(self.scores.flat, test_share=self.scores.test_share)
+        """Mean and 95 % interval over all seed × fold pairs; None where there is one pair only."""
+        return None if self.scores is None else self.scores.interval
 
     @property
     def gap(self) -> float | None:
@@ -265,9 +254,9 @@ def _compare(line: Line, control: Line) -> Comparison | None:
     if not seeds:
         return None
     ours, theirs = line.scores.of(seeds), control.scores.of(seeds)
-    if len(ours.flat) < 2:
+    t = ours.test_against(theirs)
+    if t is None:
         return None
-    t = corrected_t_test(ours.flat, theirs.flat, test_share=ours.test_share)
     return Comparison(
         control=control.method,
         seeds=len(seeds),

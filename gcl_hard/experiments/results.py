@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from gcl_hard.evaluation.statistics import (
+    Interval,
+    PairedTest,
+    corrected_interval,
+    corrected_t_test,
+)
 from gcl_hard.experiments.cell import SELECTABLE, Cell
 from gcl_hard.experiments.jobs import Job, candidate_groups, plan
 from gcl_hard.experiments.records import SCHEMA_VERSION, Record
@@ -22,11 +28,13 @@ class Scores:
         seeds: at least one.
         folds: of each seed, the accuracies of its folds; one, where there is one test split.
         n_test: samples of that one test split; None of folds.
+        train_share: of a training fold's samples, the share that was trained on, in (0, 1].
     """
 
     seeds: tuple[int, ...]
     folds: tuple[tuple[float, ...], ...]
     n_test: int | None = None
+    train_share: float = 1.0
 
     @property
     def accuracies(self) -> list[float]:
@@ -68,13 +76,37 @@ class Scores:
 
     @property
     def test_share(self) -> float:
-        """n_test / n_train of the outer folds; 0 of one split, whose seeds resample nothing."""
-        return 0.0 if self.one_split else 1 / (len(self.folds[0]) - 1)
+        """n_test / n_train of the outer folds; 0 of one split, whose seeds resample nothing.
+
+        n_train counts what was trained on: of K folds, 1 / ((K − 1) · ``train_share``).
+        """
+        return 0.0 if self.one_split else 1 / ((len(self.folds[0]) - 1) * self.train_share)
+
+    @property
+    def interval(self) -> Interval | None:
+        """Mean and 95 % interval over all seed × fold pairs, by the corrected variance.
+
+        None where there is one pair only.
+        """
+        if len(self.flat) < 2:
+            return None
+        return corrected_interval(self.flat, test_share=self.test_share)
+
+    def test_against(self, other: Scores) -> PairedTest | None:
+        """The corrected resampled t-test of these accuracies less others of the same seeds.
+
+        Where the two were trained on different shares of a fold, n_test / n_train is the larger.
+        None where there is one pair only.
+        """
+        if len(self.flat) < 2:
+            return None
+        test_share = max(self.test_share, other.test_share)
+        return corrected_t_test(self.flat, other.flat, test_share=test_share)
 
     def of(self, seeds: Sequence[int]) -> Scores:
         """The same, of some of its seeds."""
         rows = dict(zip(self.seeds, self.folds, strict=True))
-        return Scores(tuple(seeds), tuple(rows[seed] for seed in seeds), self.n_test)
+        return replace(self, seeds=tuple(seeds), folds=tuple(rows[seed] for seed in seeds))
 
     @property
     def flat(self) -> list[float]:
@@ -101,6 +133,7 @@ class CellResult:
             tuple(r.seed for r in self.records),
             tuple(tuple(r.fold_accuracies) for r in self.records),
             self.records[0].data.get("n_test"),
+            self.cell.share_of_fold,
         )
 
     @property
@@ -190,14 +223,11 @@ class Selection:
     @cached_property
     def scores(self) -> Scores:
         """Test accuracies of what was chosen."""
-        return Scores(
-            self.outer[0].scores.seeds,
-            tuple(
-                tuple(self.outer[c].scores.folds[s][k] for k, c in enumerate(row))
-                for s, row in enumerate(self.chosen)
-            ),
-            self.outer[0].scores.n_test,
+        folds = tuple(
+            tuple(self.outer[c].scores.folds[s][k] for k, c in enumerate(row))
+            for s, row in enumerate(self.chosen)
         )
+        return replace(self.outer[0].scores, folds=folds)
 
     @property
     def best(self) -> CellResult | None:

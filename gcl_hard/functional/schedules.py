@@ -113,22 +113,23 @@ class Cosine(_FromStartToEnd):
 
 @dataclass(frozen=True)
 class Annealed(Schedule):
-    r"""HCL's annealing: ``changes`` equal steps down from ``start``, the last at ``start/changes``.
+    r"""HCL's annealing: from ``start`` to 0 in ``changes`` equal steps, the last in the last epoch.
 
     .. math:: \beta \left(1 - \frac{1}{\ell}
-              \left\lfloor \frac{(\text{epoch} - 1)\,\ell}{\text{epochs}} \right\rfloor \right)
+              \left\lfloor \frac{\text{epoch} \cdot \ell}{\text{epochs}} \right\rfloor \right)
 
     Args:
-        start: β in the first stretch of epochs, ≥ 0.
-        changes: ℓ ≥ 1, the number of stretches.
+        start: β before the first step, ≥ 0.
+        changes: ℓ ≥ 1, the number of steps; step i is taken in epoch i · epochs / ℓ, rounded up.
+            A run of one epoch stays at ``start``.
 
     Source:
         Robinson, Chuang, Sra, Jegelka (2021), *Contrastive Learning with Hard Negative Samples*,
-        appendix C. The text says that β falls to zero; with its own rule it ends at β/ℓ.
+        appendix C.
 
     Example:
         >>> [Annealed(1.0, changes=2).at(epoch, epochs=4) for epoch in (1, 2, 3, 4)]
-        [1.0, 1.0, 0.5, 0.5]
+        [1.0, 0.5, 0.5, 0.0]
     """
 
     start: float
@@ -140,13 +141,13 @@ class Annealed(Schedule):
 
     def at(self, epoch: int, epochs: int) -> float:
         """Value in ``epoch`` of ``epochs``."""
-        return self.start * (1.0 - ((epoch - 1) * self.changes // epochs) / self.changes)
+        steps = epoch * self.changes // epochs if epochs > 1 else 0
+        return self.start * (1.0 - steps / self.changes)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Smallest and largest value."""
-        last = self.start / self.changes
-        return min(self.start, last), max(self.start, last)
+        return min(self.start, 0.0), max(self.start, 0.0)
 
 
 def as_schedule(value: float | Schedule) -> Schedule:

@@ -220,8 +220,7 @@ def log_integrand(scores: ScoreTable) -> Tensor:
     t = torch.where(scores.others, scores.t.double(), 0.0)
     if scores.objective == "infonce":
         return t
-    # softplus(t) = e^t up to a factor 1 − e^t / 2, and underflows long before t does.
-    return torch.where(t < -40, t, objectives.softplus(t).log())
+    return objectives.log_softplus(t)
 
 
 def log_eta(scores: ScoreTable, hardening: Hardening | None = None) -> Tensor:
@@ -252,7 +251,7 @@ def log_etas(scores: ScoreTable, hardenings: Iterable[Hardening | None]) -> list
 
     Args:
         scores: of the batch.
-        hardenings: each as :func:`log_eta` takes it.
+        hardenings: each as for :func:`log_eta`.
 
     Returns:
         One float64 [A, K] per hardening.

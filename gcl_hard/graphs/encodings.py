@@ -190,7 +190,7 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
         return graphs
     if graphs.features == "degree-scalar":
         raise InputError(
-            f"encodings {', '.join(names)} cannot stand behind features 'degree-scalar'; "
+            f"encodings {', '.join(names)} cannot be added to features 'degree-scalar'; "
             "expected features of another kind, say 'constant' and the encoding 'degree'"
         )
     added = torch.cat([ENCODINGS[name](graphs) for name in names], dim=1)

@@ -23,7 +23,9 @@ def epoch_batches(
         epoch: ≥ 0; each has its own order.
         balanced: every batch holds the classes in equal parts, as far as they divide it (which
             classes have one image more is drawn). A small class is gone through several times an
-            epoch, a large one not wholly.
+            epoch, a large one not wholly. No batch holds an image twice, which would be a negative
+            of itself: a class with fewer images than its part gives them all, and the others fill
+            the batch in equal parts.
 
     Returns:
         CPU int64 index tensors, each [batch_size].
@@ -59,21 +61,32 @@ def _balanced_order(
 ) -> Tensor:
     if bool((labels < 0).any()):
         raise InputError("balanced batches need labels: some images have none")
-    classes = torch.unique(labels)
-    rounds = -(-batch_size // len(classes))
-    seats = torch.cat([
+    classes, sizes = torch.unique(labels, return_counts=True)
+    rounds: list[Tensor] = []
+    n_seats = 0
+    while n_seats < batch_size:  # a class has a seat in as many rounds as it has images
+        rounds.append(classes[sizes > len(rounds)])
+        n_seats += len(rounds[-1])
+    seats = torch.stack([
         torch.cat([
-            classes[torch.randperm(len(classes), generator=generator)] for _ in range(rounds)
+            some[torch.randperm(len(some), generator=generator)] for some in rounds
         ])[:batch_size]
         for _ in range(n_batches)
     ])  # fmt: skip
     order = torch.empty_like(seats)
     for one in classes:
-        members, taken = (labels == one).nonzero().flatten(), (seats == one).nonzero().flatten()
-        times = -(-len(taken) // len(members))
-        stream = [members[torch.randperm(len(members), generator=generator)] for _ in range(times)]
-        order[taken] = torch.cat([*stream, members[:0]])[: len(taken)]
-    return order
+        members, taken = (labels == one).nonzero().flatten(), seats == one
+        drawn: list[Tensor] = []
+        queue = members[:0]
+        for n_seats in taken.sum(1).tolist():
+            if n_seats > len(queue):
+                fresh = members[torch.randperm(len(members), generator=generator)]
+                again = torch.isin(fresh, queue)  # those wait until the next batch
+                queue = torch.cat([queue, fresh[~again], fresh[again]])
+            drawn.append(queue[:n_seats])
+            queue = queue[n_seats:]
+        order[taken] = torch.cat(drawn)
+    return order.flatten()
 
 
 class ClassPairs:

@@ -264,7 +264,7 @@ def test_the_threshold_runs_from_start_to_end_over_the_epochs() -> None:
 
 
 def test_beta_is_constant_unless_it_is_annealed() -> None:
-    for changes, expected in ((0, [4.0, 4.0, 4.0, 4.0]), (2, [4.0, 4.0, 2.0, 2.0])):
+    for changes, expected in ((0, [4.0, 4.0, 4.0, 4.0]), (2, [4.0, 2.0, 2.0, 0.0])):
         cell = GraphCell(beta=4.0, beta_changes=changes, epochs=4)
         now = [hardening_at(cell, epoch) for epoch in (1, 2, 3, 4)]
         assert [getattr(h, "beta", None) for h in now] == expected

@@ -176,6 +176,24 @@ def test_the_interval_is_students_with_the_corrected_variance() -> None:
     )
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_fewer_training_graphs_widen_intervals_and_raise_p(share: float) -> None:
+    """n_test / n_train counts the graphs trained on; of two lines, those of the one with fewer."""
+    control, other = cell("ucl", train_share=share), cell("majority")
+    assert other.train_share == 1
+    found = lines(filled([control, other], SEEDS))
+    a, b = (np.ravel([noise(Job(c, seed)) for seed in SEEDS]) for c in (other, control))
+    to_train = 1 / ((FOLDS - 1) * share)
+    error = math.sqrt((1 / len(b) + to_train) * b.var(ddof=1))
+    interval = line_of(found, "ucl").interval
+    assert interval is not None
+    assert interval.high - interval.mean == pytest.approx(stats.t.ppf(0.975, len(b) - 1) * error)
+    d = a - b
+    t = d.mean() / math.sqrt((1 / len(d) + to_train) * d.var(ddof=1))
+    p = 2 * stats.t.sf(abs(t), len(d) - 1)
+    assert line_of(found, "majority").tests["ucl"].p == pytest.approx(p)
+
+
 def with_accuracies(table: Mapping[Job, float], **settings: Any) -> Results:
     cells, seeds = (tuple(dict.fromkeys(job[i] for job in table)) for i in (0, 1))
     records = {j: record(j.cell, j.seed, [a] * FOLDS, inner=j.inner) for j, a in table.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from gcl_hard.experiments.protocols import build
 from gcl_hard.experiments.side_by_side import Encoder, Result, Trained
 from gcl_hard.graphs import GraphSet, Population, load
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.tudataset import locate, parse, read_texts
 from gcl_hard.methods import METHODS
 from gcl_hard.training.population import train_population
 from tests.reference.one_by_one import fit
@@ -124,6 +126,67 @@ def test_garbage_in_held_out_graphs_leaves_an_inductive_encoder_bit_identical(
     for x in (float("nan"), 1e30):
         garbage = with_garbage(rewired(mutag, fold.test), fold.test, x=x, y=1_000)
         assert same_bits(weights(cell, garbage, held_out=fold.test, trainer=trainer), clean)
+
+
+def encoded(graphs: GraphSet, features: str, other: np.ndarray | None = None) -> GraphSet:
+    """A set encoded from its bare graphs with made-up attributes, some replaced by other graphs.
+
+    These are complete graphs of 40 nodes with huge attributes and the label of the other class.
+    """
+    replaced = set() if other is None else set(other.tolist())
+    complete = 1 - torch.eye(40)
+    bare = []
+    for g in range(graphs.n_graphs):
+        one = graphs.batch(torch.tensor([g]))
+        x = torch.randn(len(one.x), 3, generator=torch.Generator().manual_seed(g))
+        edges, y = one.edge_index, int(graphs.y[g])
+        if g in replaced:
+            x, edges, y = torch.full((40, 3), 1e30), complete.nonzero().T.contiguous(), 1 - y
+        bare.append(SimpleNamespace(x=x, edge_index=edges, edge_attr=None, y=y, num_nodes=len(x)))
+    return GraphSet.from_graphs(bare, features=features)
+
+
+@pytest.mark.parametrize("features", ["attributes", "constant", "degree-scalar"])
+@pytest.mark.parametrize(
+    ("contrast", "trainer"), [("local-global", fit), ("local-global", alone), ("two-view", fit)]
+)
+def test_other_held_out_graphs_leave_an_encoder_of_fixed_width_bit_identical(
+    features: str, contrast: str, trainer: Any, mutag: GraphSet, fold: Fold
+) -> None:
+    """Replaced before features are made of them, where these have a width of their own."""
+    cell = small("hscl", contrast, protocol="inductive", features=features)
+    train = torch.from_numpy(fold.train)
+    clean, other = (
+        weights(cell, some.standardised_on(train), held_out=fold.test, trainer=trainer)
+        for some in (encoded(mutag, features), encoded(mutag, features, fold.test))
+    )
+    assert same_bits(clean, other)
+
+
+def relabelled(ids: np.ndarray, value: int | None = None) -> GraphSet:
+    """MUTAG with the node labels of some graphs, in its files, reversed or all of one value."""
+    texts = read_texts(locate("MUTAG", download=False), "MUTAG")
+    owner = np.array([int(line) - 1 for line in texts["graph_indicator"].split()])
+    labels = np.array([int(line) for line in texts["node_labels"].split()])
+    chosen = np.isin(owner, ids)
+    labels[chosen] = labels[chosen][::-1] if value is None else value
+    texts["node_labels"] = "\n".join(map(str, labels))
+    return GraphSet.from_raw(parse(texts, "made up"), name="MUTAG", features="labels")
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+def test_one_hot_labels_tell_an_encoder_their_number_and_no_more_of_held_out_graphs(
+    contrast: str, mutag: GraphSet, fold: Fold
+) -> None:
+    """A value that held-out graphs alone have adds a column, known values change no bit."""
+    cell = small("hscl", contrast, protocol="inductive")
+    clean = weights(cell, mutag, held_out=fold.test)
+    assert same_bits(weights(cell, relabelled(fold.test), held_out=fold.test), clean)
+    assert not same_bits(weights(cell, relabelled(fold.train), held_out=fold.test), clean)
+    assert relabelled(fold.test, 7).n_features == mutag.n_features + 1
+    assert encoded(mutag, "degree-onehot", fold.test).n_features == 40
+    wider = encoded(mutag, "degree-onehot").n_features
+    assert wider < 40
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)

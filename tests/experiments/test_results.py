@@ -92,6 +92,18 @@ def test_the_test_share_is_that_of_equal_folds(n_folds: int) -> None:
     assert scores.test_share == pytest.approx(n_test / (n_graphs - n_test))
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
+    n_graphs = 600
+    n_test = n_graphs // FOLDS
+    n_train = share * (n_graphs - n_test)
+    cells = [cell("hscl", beta=beta, train_share=share) for beta in (1.0, 2.0)]
+    (selection,) = filled(cells, select=True).selections
+    for scores in (selection.scores, *(result.scores for result in selection.outer)):
+        assert scores.test_share == pytest.approx(n_test / n_train)
+        assert scores.of([2]).test_share == scores.test_share
+
+
 def test_one_seed_has_folds_but_no_deviation_over_seeds() -> None:
     scores = SCORES.of([0])
     assert (scores.std, scores.accuracies) == (None, [73.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -110,17 +111,23 @@ def test_linear_schedule_is_equation_4():
                 assert abs(Linear(start, end).at(epoch, 200) - expected) < 1e-15
 
 
-def test_annealing_is_the_appendix_step_by_step():
-    """β_{i+1} = β_i − β/ℓ in epoch i · e/ℓ + 1, counting epochs from 1."""
-    beta, changes, epochs = 2.0, 5, 100
-    current, expected = beta, []
+@pytest.mark.parametrize(("changes", "epochs"), [(4, 200), (5, 100), (1, 10), (9, 400), (3, 7)])
+def test_annealing_is_the_appendix_step_by_step(changes, epochs):
+    """β_1 = β; in epoch number i · e/ℓ, counted from 1, β_{i+1} = β_i − β/ℓ replaces β_i."""
+    beta = current = 2.0
+    i, expected = 1, []
     for epoch in range(1, epochs + 1):
-        if epoch > 1 and (epoch - 1) % (epochs // changes) == 0:
+        if epoch >= Fraction(i * epochs, changes):  # the first whole epoch that is not before it
             current -= beta / changes
+            i += 1
         expected.append(current)
     ours = [Annealed(beta, changes).at(epoch, epochs) for epoch in range(1, epochs + 1)]
     assert ours == pytest.approx(expected, abs=1e-12)
-    assert ours[-1] == pytest.approx(beta / changes)
+    assert ours[-1] == 0  # "down to zero as training progresses"
+    assert Exponential(Annealed(beta, changes)).slope(1.0) == beta  # before an epoch is set
+    low, high = Annealed(beta, changes).bounds
+    assert low <= min(ours)
+    assert max(ours) <= high
 
 
 def test_cosine_schedule_ends_where_it_should():

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from gcl_hard.functional.objectives import softplus
+from gcl_hard.functional.objectives import log_softplus, softplus
 
 GRID = torch.cat([torch.linspace(-80, 80, 400_001), torch.logspace(-30, 1, 1001), torch.zeros(1)])
 
@@ -39,3 +39,18 @@ def test_softplus_leaves_its_argument_alone_and_has_its_gradient():
     x.requires_grad_()
     (got,) = torch.autograd.grad(softplus(x).sum(), x)
     torch.testing.assert_close(got, before.double().sigmoid().float(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
+def test_the_log_of_softplus_does_not_underflow(dtype, digits):
+    x = torch.tensor([-1e6, -300.0, -120.0, -80.0, -41.0, -40.0, -39.0, -5.0, 0.0, 9.0, 90.0])
+    x = x.to(dtype).requires_grad_()
+    got = log_softplus(x)
+    expected = [
+        math.log(math.log1p(math.exp(-abs(t))) + max(t, 0.0)) if t > -600 else t for t in x.tolist()
+    ]
+    assert got.tolist() == pytest.approx(expected, rel=digits)
+    (slope,) = torch.autograd.grad(got.sum(), x)
+    wanted = [1 / ((1 + math.exp(-t)) * math.exp(e)) if t > -600 else 1.0
+              for t, e in zip(x.tolist(), expected, strict=True)]  # fmt: skip
+    assert slope.tolist() == pytest.approx(wanted, rel=digits)

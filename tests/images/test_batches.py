@@ -6,6 +6,8 @@ from collections import Counter
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.batches import ClassPairs, epoch_batches
@@ -54,6 +56,36 @@ def test_balanced_batches_go_through_a_class_before_they_meet_an_image_again() -
         if small[i] == 1
     )
     assert times == {30: 8, 31: 8}
+
+
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    batch_size=st.integers(2, 20),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_no_balanced_batch_holds_an_image_twice(
+    sizes: list[int], batch_size: int, seed: int
+) -> None:
+    """Seats are dealt class by class in turn; a class without an image left passes."""
+    assume(batch_size <= sum(sizes))
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    parts, left = [0] * len(sizes), batch_size
+    while left >= (able := sum(part < size for part, size in zip(parts, sizes, strict=True))) > 0:
+        parts = [min(part + 1, size) for part, size in zip(parts, sizes, strict=True)]
+        left -= able
+    met = Counter[int]()
+    for batch in epoch_batches(labels, batch_size, seed=seed, epoch=1, balanced=True):
+        images = batch.tolist()
+        assert len(set(images)) == batch_size
+        met.update(images)
+        more = [n - part for n, part in zip(labels[batch].bincount(minlength=len(sizes)).tolist(),
+                                            parts, strict=True)]  # fmt: skip
+        assert sum(more) == left
+        assert set(more) <= {0, 1}
+    for one in range(len(sizes)):  # a class is gone through before an image comes once more
+        times = [met[i] for i in range(len(labels)) if labels[i] == one]
+        assert max(times) - min(times) <= 1
 
 
 def test_more_classes_than_a_batch_has_places_take_turns() -> None:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.statistics import Interval, corrected_interval
+from gcl_hard.evaluation.statistics import Interval
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.figures import axes
 from gcl_hard.experiments.figures.accuracies import (
@@ -107,7 +107,7 @@ AGAINST = (
     "Against β: means over seeds, bars ± their standard deviation (of methods without β at the "
     "right); β at equal distances."
 )
-ANNEALED = " Annealed, β is that of the first epoch and falls in equal steps."
+ANNEALED = " Annealed, β is where it starts, and falls to 0 in equal steps."
 ABLATION = "Ablation: means and 95 % intervals over seeds{}."
 RESAMPLED = " and folds, variance corrected for the samples that folds share"
 
@@ -201,7 +201,7 @@ def _bar(panel: Axes, x: float, at: Spread, colour: str) -> None:
 def _draw_dots(panel: Axes, dots: Mapping[Cell, list[Run]]) -> list[dict[str, object]]:
     rows, called = [], labels(dots)
     for x, (cell, own) in enumerate(dots.items()):
-        at, interval, hue = spread(own), _interval(own), COLOURS[cell.method]
+        at, interval, hue = spread(own), _interval(cell, own), COLOURS[cell.method]
         panel.plot([x], [at.mean], "o", markersize=7, color=hue, label=f"_{called[cell]}")
         if interval is not None:
             panel.vlines(x, interval.low, interval.high, color=hue, linewidth=1.8)
@@ -216,11 +216,9 @@ def _draw_dots(panel: Axes, dots: Mapping[Cell, list[Run]]) -> list[dict[str, ob
     return rows
 
 
-def _interval(own: Sequence[Run]) -> Interval | None:
-    scores = Scores(tuple(run.seed for run in own), tuple(run.accuracies for run in own))
-    if len(scores.flat) < 2:
-        return None
-    return corrected_interval(scores.flat, test_share=scores.test_share)
+def _interval(cell: Cell, own: Sequence[Run]) -> Interval | None:
+    seeds, folds = zip(*((run.seed, run.accuracies) for run in own), strict=True)
+    return Scores(seeds, folds, train_share=cell.share_of_fold).interval
 
 
 def _row(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gcl_hard.evaluation.statistics import Interval, corrected_interval, corrected_t_test, holm
+from gcl_hard.evaluation.statistics import Interval, holm
 from gcl_hard.experiments.lines import LEVEL
 from gcl_hard.experiments.recipe.gains import Gain, over_sets
 from gcl_hard.experiments.recipe.table import REPORTED, Entry, Part, entries
@@ -113,10 +113,7 @@ class Compared:
     def interval(self, row: Entry, dataset: str) -> Interval | None:
         """Mean of a row and its 95 % interval; None if nothing is finished."""
         found = self.result(row, dataset)
-        if found is None:
-            return None
-        test_share = found.scores.test_share / row.cells[dataset].train_share
-        return corrected_interval(found.scores.flat, test_share=test_share)
+        return None if found is None else found.scores.interval
 
     def pair(self, ours: Entry | None, theirs: Entry | None) -> Pair | None:
         """The difference of two rows, p not corrected; None where no data set has both."""
@@ -180,6 +177,5 @@ class Compared:
         seeds = [seed for seed in ours.scores.seeds if seed in theirs.scores.seeds]
         if not seeds:
             return None
-        a, b = ours.scores.of(seeds), theirs.scores.of(seeds)
-        t = corrected_t_test(a.flat, b.flat, test_share=a.test_share)
-        return Difference(t.difference, t.low, t.high, t.p, len(seeds))
+        t = ours.scores.of(seeds).test_against(theirs.scores.of(seeds))
+        return None if t is None else Difference(t.difference, t.low, t.high, t.p, len(seeds))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 from gcl_hard.experiments.lines import LEVEL
-from gcl_hard.experiments.recipe.accuracies import protocol_section
+from gcl_hard.experiments.recipe.accuracies import (
+    OPEN,
+    floors,
+    is_floor,
+    protocol_section,
+    whose,
+)
 from gcl_hard.experiments.recipe.answers import answers
-from gcl_hard.experiments.recipe.beside import bars, cost
 from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.learning_curves import learning_curves
 from gcl_hard.experiments.recipe.paired import differences, levers
 from gcl_hard.experiments.recipe.results_csv import to_csv
-from gcl_hard.experiments.recipe.table import SHARES
+from gcl_hard.experiments.recipe.table import SHARES, Entry
 from gcl_hard.experiments.recipe.top import top
 from gcl_hard.experiments.recipe.two_recipes import recipes
+from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.origin import origin
 from gcl_hard.experiments.reporting.page import check_target
 from gcl_hard.experiments.reporting.words import count
@@ -74,13 +82,8 @@ def page(compared: Compared, command: str, *, figure: str | None) -> str:
     for protocol in compared.protocols:
         parts += protocol_section(compared, protocol)
     if "inductive" in compared.protocols:
-        parts += [
-            *differences(compared),
-            *levers(compared),
-            *_curves(compared, figure),
-            *bars(compared),
-        ]
-    parts += [*cost(compared), TESTS, origin(compared.results)]
+        parts += [*differences(compared), *levers(compared), *_curves(compared, figure)]
+    parts += [*_cost(compared), TESTS, origin(compared.results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -103,3 +106,33 @@ def in_short(compared: Compared) -> str:
     n_open = len(compared.results.open)
     told = [text.replace("**", "") for text in answers(compared)]
     return "\n".join([*told, f"{count(n_open, 'run')} open" if n_open else "all runs are finished"])
+
+
+def _cost(compared: Compared) -> list[str]:
+    """Seconds a seed: the mean of the trained methods by recipe and protocol, and floors."""
+    return [
+        "## Cost",
+        "Seconds a seed takes to train and to score, as its record has them; of trained methods "
+        "the mean. Methods train side by side on busy machines, so these are rough.",
+        _seconds(compared),
+    ]
+
+
+def _seconds(compared: Compared) -> str:
+    rows: dict[tuple[str, str, str], list[Entry]] = {}
+    for row in compared.rows("ours", "paper"):
+        if not is_floor(row):
+            rows.setdefault(("trained", whose(row), row.protocol), []).append(row)
+    for row in floors(compared):
+        rows[row.name, whose(row), ""] = [row]
+    body = [[*key, *(_mean(compared, some, d) for d in compared.datasets)]
+            for key, some in rows.items()]  # fmt: skip
+    return markdown_table(["", "recipe", "protocol", *compared.datasets], body, texts=3)
+
+
+def _mean(compared: Compared, rows: Sequence[Entry], dataset: str) -> str:
+    found = [r for row in rows if (r := compared.result(row, dataset)) is not None]
+    if not found:
+        return OPEN
+    mean = statistics.fmean(one.seconds / len(one.records) for one in found)
+    return f"{mean:.0f}" if mean >= 1 else "< 1"

@@ -224,7 +224,7 @@ def test_the_own_hardening_is_that_of_the_epoch(tmp_path: Path) -> None:
 
 def test_annealed_beta_is_that_of_the_epoch(tmp_path: Path) -> None:
     go(tmp_path, "--method=hcl", "--beta=15", "--beta-changes=5", "--seeds=1", "--diagnostics=1")
-    assert own(tmp_path) == {"hcl": ["beta=15", "beta=12", "beta=9", "beta=6", "beta=3"]}
+    assert own(tmp_path) == {"hcl": ["beta=12", "beta=9", "beta=6", "beta=3", "beta=0"]}
 
 
 # What is not finite

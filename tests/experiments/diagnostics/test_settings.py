@@ -63,7 +63,7 @@ def test_settings_are_called_what_their_hardenings_are() -> None:
 @pytest.mark.parametrize(
     ("hardening", "name"),
     [
-        (Exponential(Annealed(10.0, 5)).at(5, 5), "beta=2"),
+        (Exponential(Annealed(10.0, 5)).at(4, 5), "beta=2"),
         (Threshold(Linear(-0.6, 0.2)).at(4, 5), "l=0"),
         (Threshold(-1e-17), "l=0"),
     ],

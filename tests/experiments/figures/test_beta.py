@@ -98,6 +98,16 @@ def test_dots_are_at_one_beta_with_corrected_intervals() -> None:
     assert [row["beta"] for row in rows] == [None, None, 1.0, 1.0]
 
 
+def test_intervals_of_dots_count_the_graphs_trained_on() -> None:
+    cells = [
+        GraphCell(method=name, protocol="inductive", folds=2, train_share=0.1)
+        for name in ("ucl", "dcl")
+    ]
+    for row in draw([run for of in cells for run in seeds(of, 70.0)]).rows:
+        one = corrected_interval([66, 72, 69, 73], test_share=1 / 0.1)
+        assert [row["interval_low"], row["interval_high"]] == pytest.approx([one.low, one.high])
+
+
 @pytest.mark.parametrize(
     ("hucl", "hcl", "chosen"),
     [

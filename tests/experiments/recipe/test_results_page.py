@@ -17,7 +17,6 @@ from tests.experiments.recipe.made_up_page import (
     COMMAND,
     FLOORS,
     folder,
-    folds,
     get,
     part,
     section,
@@ -162,38 +161,7 @@ def test_a_setting_that_is_the_same_in_both_is_not_listed(folder: Path) -> None:
     assert body == [["lr", "0.01", "0.5"]]
 
 
-# Published figures, cost
-
-
-@pytest.mark.parametrize("given", ["whole", "part"])
-def test_published_figures_stand_above_the_highest_of_ours(
-    given: str, request: pytest.FixtureRequest
-) -> None:
-    found = request.getfixturevalue(given)
-    heads, *body = table(found, "Beside")
-    rows = {name: dict(zip(heads[1:], row, strict=True)) for name, *row in body}
-    assert rows["best published"] == {"MUTAG": "91.7", "PTC_MR": "66.3 WWL kernel"}
-    for dataset in SETS:
-        means = {}
-        for method in REPORTED:
-            seeds = folds(found, get(found, "ours", method), dataset)
-            means[method] = fmean(map(fmean, seeds.values())), len(seeds)
-        name = max(means, key=lambda m: means[m][0])
-        so_far = "" if means[name][1] == 2 else " [1]"
-        assert rows["ours, highest"][dataset] == f"{means[name][0]:.1f} {name}{so_far}"
-        kernel = folds(found, get(found, "floors", "wl-oa"), dataset)
-        assert rows["wl-oa"][dataset] == f"{fmean(map(fmean, kernel.values())):.1f}"
-        both = [
-            fmean(map(fmean, folds(found, get(found, p, "supervised"), dataset).values()))
-            for p in ("ours", "floors")
-        ]
-        assert rows["supervised, higher recipe"][dataset] == f"{max(both):.1f}"
-
-
-def test_sets_without_a_published_figure_have_no_such_section() -> None:
-    assert "## Beside" not in text(compared(methods=("hscl",), datasets=("PROTEINS",)))
-    _, first, *_ = table(compared(methods=("hscl",), datasets=("PROTEINS", "MUTAG")), "Beside")
-    assert first == ["best published", "–", "91.7"]
+# Cost
 
 
 def test_seconds_are_means_over_seeds_and_trained_methods(part: Compared) -> None:
@@ -246,7 +214,7 @@ def test_sections_do_not_hang_below_a_protocol(whole: Compared) -> None:
     assert re.findall(r"^#+ .*$", text(whole, figure="c.svg"), flags=re.M) == [
         "# Results", "## The two recipes", "## Protocol `inductive`", "## Protocol `paper`",
         "## Paired differences", "## Each lever off, each lever on", "## Fewer graphs",
-        "## Beside the best published figures", "## Cost", "## How the tests work",
+        "## Cost", "## How the tests work",
         "## Where the numbers come from",
     ]  # fmt: skip
 
