@@ -148,7 +148,7 @@ def locate(
     """The zip or folder of raw files that :func:`load` reads, downloaded if it is nowhere else.
 
     Args:
-        name: as for :func:`load`, and so are all others.
+        name: of the set; this and the other arguments are those of :func:`load`.
         data_dir: a folder with ``NAME/`` or ``NAME.zip``.
         download: whether the network may be used.
         cache_dir: root of the cache.
@@ -190,7 +190,7 @@ def locate(
     target = (folders["data folder"] if given else folders["cache"]) / f"{name}.zip"
     raise InputError(
         f"{head}\ntried:\n  " + "\n  ".join(tried) + f"\nto use it offline, put {url} at {target}"
-        " (any folder does that --data-dir or GCL_HARD_DATA names)\nMUTAG is in the package and"
+        " (or into any folder named by --data-dir or GCL_HARD_DATA)\nMUTAG is in the package and"
         " works offline"
     )
 
