@@ -148,13 +148,13 @@ class Trainer:
     def __call__(self, turn: Turn) -> tuple[int, float]:
         """Members, and seconds of an epoch of one of them."""
         cell, graphs = turn.case.cell, self._set(turn.case)
-        both = self.both if turn.together else None
+        both = self.both if turn.group_key else None
         if turn.how == PLAIN:
             laps = Laps(EPOCHS["cpu"], both)
             with stopped():
                 train_plainly(cell, graphs, laps)
             return 1, laps.seconds
-        size = self._size(turn.case, turn.together) if turn.how == AUTOMATIC else int(turn.how)
+        size = self._size(turn.case, turn.group_key) if turn.how == AUTOMATIC else int(turn.how)
         population = first(cell, graphs, size)
         laps = Laps(EPOCHS["cpu"] if size <= SMALL else 1, both)
         with stopped():
@@ -188,7 +188,7 @@ class Processes:
     def train(self, turn: Turn) -> tuple[list[int], float]:
         """Members of each process that trains, and seconds of a member's epoch by all of them."""
         self.both.done.value = 0
-        chosen = self.connections[: 2 if turn.together else 1]
+        chosen = self.connections[: 2 if turn.group_key else 1]
         for connection in chosen:
             connection.send(turn)
         found = [connection.recv() for connection in chosen]

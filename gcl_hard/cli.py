@@ -419,7 +419,7 @@ def _configs(
 def _best(config: type[RunConfig], dataset: str) -> dict[str, Any]:
     if config is not GraphConfig:
         raise InputError(f"recipes are of graphs, and {dataset} holds images")
-    from gcl_hard.graphs.datasets import canonical_name
+    from gcl_hard.graphs.tudataset import canonical_name
 
     return recipe(canonical_name(dataset))
 
@@ -427,7 +427,7 @@ def _best(config: type[RunConfig], dataset: str) -> dict[str, Any]:
 def _recipe_table(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[RunConfig]:
     """The configurations of ``--table recipe``."""
     from gcl_hard.experiments.recipe_table import entries
-    from gcl_hard.graphs.datasets import canonical_name
+    from gcl_hard.graphs.tudataset import canonical_name
 
     mine = ("dataset", "method", "protocol")
     own = sorted((set(stated) & {*defaults(GraphConfig), "recipe", "select"}) - {*mine})

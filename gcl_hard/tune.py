@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.experiments.command import answer, shown
+from gcl_hard.cli import answer, shown
 from gcl_hard.tuning.options import parse_tune
 
 STOPPED = "stopped; trials that have ended are saved, the same command continues"

@@ -24,7 +24,7 @@ from gcl_hard.experiments.presets import read_yaml
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.settings import as_seeds, settings_from
 from gcl_hard.experiments.store import RunResult
-from gcl_hard.graphs.datasets import canonical_name
+from gcl_hard.graphs.tudataset import canonical_name
 
 KEYS = ("dataset", "method", "seeds", "folds", "start", "ablations")
 

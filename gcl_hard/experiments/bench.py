@@ -145,7 +145,7 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
 def _search(options: BenchOptions, runner: Runner, command: str) -> None:
     """Search for a recipe, print what was chosen, write its page and configs."""
     from gcl_hard.experiments.ablations import check_folder, choose, read_search, write
-    from gcl_hard.graphs.datasets import MANIFEST, lacks_edge_labels
+    from gcl_hard.graphs.tudataset import MANIFEST, lacks_edge_labels
     from gcl_hard.reports import recipe
 
     assert options.search is not None

@@ -19,7 +19,7 @@ from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import write_json
-from gcl_hard.places import cache_root
+from gcl_hard.io import cache_root
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gcl_hard.evaluation.statistics import Interval, holm, wilcoxon
-from gcl_hard.experiments.cell import SELECTABLE, Cell
-from gcl_hard.experiments.cells import is_floor
+from gcl_hard.experiments.config import SELECTABLE, RunConfig, is_baseline
 from gcl_hard.experiments.results import CellResult, Results, Scores, Selection, best_on_test
 
 CONTROLS = ("ucl", "scl")
@@ -87,9 +86,9 @@ class Line:
     curve: tuple[tuple[int, float], ...] = ()
 
     @property
-    def is_floor(self) -> bool:
+    def is_baseline(self) -> bool:
         """Whether it is of a floor, however its setting came to be."""
-        return is_floor(self.method)
+        return is_baseline(self.method)
 
     @property
     def choice(self) -> str:
@@ -128,14 +127,14 @@ def lines(results: Results) -> list[Line]:
         One line a cell; where several settings of a method were run, one more for the best on
         the test folds, and one for what was chosen inside, if that was asked for.
     """
-    trained = [c.protocol for c in results.cells if not c.is_floor]
-    own = [c.protocol for c in results.cells if c.is_floor and c.encoders]
+    trained = [c.protocol for c in results.cells if not c.is_baseline]
+    own = [c.protocol for c in results.cells if c.is_baseline and c.encoders]
     protocols = list(dict.fromkeys([*trained, *own] or [c.protocol for c in results.cells]))
     found = []
     for protocol in protocols:
         for dataset in dict.fromkeys(c.dataset for c in results.cells):
             shown = [c for c in results.cells if c.dataset == dataset and _shown(c, protocol)]
-            methods = sorted(dict.fromkeys(c.method for c in shown), key=is_floor)
+            methods = sorted(dict.fromkeys(c.method for c in shown), key=is_baseline)
             block = [
                 line
                 for method in methods
@@ -145,18 +144,18 @@ def lines(results: Results) -> list[Line]:
     return found
 
 
-def _shown(cell: Cell, protocol: str) -> bool:
+def _shown(cell: RunConfig, protocol: str) -> bool:
     """A floor stands under every protocol; one that trains encoders under its own."""
-    return cell.protocol == protocol or (cell.is_floor and not cell.encoders)
+    return cell.protocol == protocol or (cell.is_baseline and not cell.encoders)
 
 
-def _of_method(results: Results, cells: Sequence[Cell], protocol: str) -> list[Line]:
+def _of_method(results: Results, cells: Sequence[RunConfig], protocol: str) -> list[Line]:
     first = cells[0]
     empty = Line(
         dataset=first.dataset,
         method=first.method,
         protocol=protocol,
-        kind="floor" if first.is_floor else "fixed",
+        kind="floor" if first.is_baseline else "fixed",
         setting="",
         scores=None,
         expected=len(results.seeds),
@@ -184,7 +183,9 @@ def _of_method(results: Results, cells: Sequence[Cell], protocol: str) -> list[L
     return [*found, replace(line, optimism=selection.optimism if selection else None)]
 
 
-def _filled(line: Line, result: CellResult | None, cell: Cell, beside: Sequence[Cell]) -> Line:
+def _filled(
+    line: Line, result: CellResult | None, cell: RunConfig, beside: Sequence[RunConfig]
+) -> Line:
     """The line with a cell's setting, and its numbers if there are any."""
     names = _settings(cell, beside)
     setting = " ".join(f"{SYMBOLS[name]}={getattr(cell, name):g}" for name in names)
@@ -194,7 +195,7 @@ def _filled(line: Line, result: CellResult | None, cell: Cell, beside: Sequence[
     return replace(line, scores=result.scores, seconds=result.seconds, curve=result.curve)
 
 
-def _settings(cell: Cell, beside: Sequence[Cell]) -> list[str]:
+def _settings(cell: RunConfig, beside: Sequence[RunConfig]) -> list[str]:
     """β, and whatever else differs between lines of a method."""
     return [
         name
@@ -204,7 +205,7 @@ def _settings(cell: Cell, beside: Sequence[Cell]) -> list[str]:
 
 
 def _best(
-    results: Results, cells: Sequence[Cell], selection: Selection | None
+    results: Results, cells: Sequence[RunConfig], selection: Selection | None
 ) -> CellResult | None:
     """On seeds that all candidates have: on those of the selection, where there is one."""
     if selection is not None:

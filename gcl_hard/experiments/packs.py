@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import ceil
 
-from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.population_limits import MOST
+from gcl_hard.experiments.runs import Run
 
-Pack = tuple[Job, ...]
+Pack = tuple[Run, ...]
 
 FOLD_BY_FOLD = 4
 """Seeds of a pack whose every fold is a population: they are saved when the last fold ends."""
 
 
 def packs(
-    jobs: Sequence[Job], *, n_processes: int = 1, members: int | None = None, device: str = "cpu"
+    jobs: Sequence[Run], *, n_processes: int = 1, members: int | None = None, device: str = "cpu"
 ) -> list[Pack]:
     """Put seeds together that can train side by side.
 
@@ -30,16 +30,16 @@ def packs(
         Packs in the order of their first seeds; what trains alone is a pack of one.
 
     Example:
-        >>> from gcl_hard.experiments.graph_cell import GraphCell
-        >>> jobs = [Job(GraphCell(method=name), 0) for name in ("ucl", "wl", "hscl")]
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> jobs = [Run(GraphConfig(method=name), 0) for name in ("ucl", "wl", "hscl")]
         >>> [[job.cell.method for job in pack] for pack in packs(jobs)]
         [['ucl', 'hscl'], ['wl']]
     """
     kind = device.partition(":")[0]
     most = members or MOST.get(kind, 1)
-    alike: dict[Hashable, list[Job]] = {}
+    alike: dict[Hashable, list[Run]] = {}
     for job in jobs:
-        shared = job.cell.together
+        shared = job.cell.group_key
         if shared is not None and kind == "cpu" and job.cell.encoders > 1:
             shared = shared, job.seed, job.inner  # who holds out the same graphs
         alike.setdefault(job if shared is None else (job.cell.backend, shared), []).append(job)
@@ -56,15 +56,15 @@ def packs(
     return sorted(found, key=lambda pack: order[pack[0]])
 
 
-def _alike_together(jobs: Sequence[Job]) -> list[Job]:
+def _alike_together(jobs: Sequence[Run]) -> list[Run]:
     """Jobs that differ in scoring alone next to each other, where the first of them stood."""
-    groups: dict[Job, list[Job]] = {}
+    groups: dict[Run, list[Run]] = {}
     for job in jobs:
         groups.setdefault(job.trained, []).append(job)
     return [job for group in groups.values() for job in group]
 
 
-def _filled(jobs: Sequence[Job], members: Sequence[int], size: int) -> list[Pack]:
+def _filled(jobs: Sequence[Run], members: Sequence[int], size: int) -> list[Pack]:
     """Seeds in order, as long as their members are at most ``size``; a larger one by itself.
 
     Those that differ in scoring alone are trained once.

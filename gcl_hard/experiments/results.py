@@ -15,9 +15,9 @@ from gcl_hard.evaluation.statistics import (
     corrected_interval,
     corrected_t_test,
 )
-from gcl_hard.experiments.cell import SELECTABLE, Cell
-from gcl_hard.experiments.jobs import Job, candidate_groups, plan
-from gcl_hard.experiments.records import SCHEMA_VERSION, Record
+from gcl_hard.experiments.config import SELECTABLE, RunConfig
+from gcl_hard.experiments.runs import Run, candidate_groups, plan
+from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class CellResult:
         records: at least one.
     """
 
-    cell: Cell
-    records: tuple[Record, ...]
+    cell: RunConfig
+    records: tuple[RunResult, ...]
 
     @cached_property
     def scores(self) -> Scores:
@@ -280,16 +280,16 @@ class Results:
         select: whether settings are chosen inside training folds.
     """
 
-    cells: Sequence[Cell]
+    cells: Sequence[RunConfig]
     seeds: tuple[int, ...]
-    records: Mapping[Job, Record]
+    records: Mapping[Run, RunResult]
     select: bool = False
 
     def result(
-        self, cell: Cell, *, inner: bool = False, seeds: Sequence[int] | None = None
+        self, cell: RunConfig, *, inner: bool = False, seeds: Sequence[int] | None = None
     ) -> CellResult | None:
         """A cell's finished seeds; None if there are none."""
-        jobs = [Job(cell, seed, inner) for seed in (self.seeds if seeds is None else seeds)]
+        jobs = [Run(cell, seed, inner) for seed in (self.seeds if seeds is None else seeds)]
         found = tuple(self.records[job] for job in jobs if job in self.records)
         return CellResult(cell, found) if found else None
 
@@ -299,7 +299,7 @@ class Results:
         return [r for r in map(self.result, self.cells) if r is not None]
 
     @property
-    def open(self) -> list[Job]:
+    def open(self) -> list[Run]:
         """What is left to do."""
         return [
             j for j in plan(self.cells, self.seeds, select=self.select) if j not in self.records
@@ -311,7 +311,7 @@ class Results:
         groups = candidate_groups(self.cells) if self.select else []
         return [s for s in map(self.selection, groups) if s is not None]
 
-    def selection(self, candidates: Sequence[Cell]) -> Selection | None:
+    def selection(self, candidates: Sequence[RunConfig]) -> Selection | None:
         """What was chosen among candidates; None while no seed is finished for all of them."""
         seeds = self.shared_seeds((c, inner) for c in candidates for inner in (False, True))
         pairs = [
@@ -323,10 +323,10 @@ class Results:
             return None
         return Selection(tuple(o for o, _ in whole), tuple(i for _, i in whole))
 
-    def shared_seeds(self, parts: Iterable[tuple[Cell, bool]]) -> list[int]:
+    def shared_seeds(self, parts: Iterable[tuple[RunConfig, bool]]) -> list[int]:
         """Seeds that are finished for all of some cells, each with whether its hold-outs count."""
         parts = list(parts)
-        return [s for s in self.seeds if all(Job(cell, s, i) in self.records for cell, i in parts)]
+        return [s for s in self.seeds if all(Run(cell, s, i) in self.records for cell, i in parts)]
 
 
 def result_json(results: Results, *, quick: bool = False) -> dict[str, Any]:

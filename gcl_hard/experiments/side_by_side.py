@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.config import GraphConfig as GraphCell
+from gcl_hard.experiments.config import GraphConfig as GraphConfig
 from gcl_hard.experiments.population_size import SideBySide, best_size, check_size
 from gcl_hard.graphs import GraphSet, Population, TwoView, ViewPopulation
 from gcl_hard.graphs.colours import coloured
-from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.population import refusal
 from gcl_hard.graphs.view_population import view_refusal
@@ -47,7 +47,7 @@ class Encoder:
         looks: epochs after which it is looked at.
     """
 
-    cell: GraphCell
+    cell: GraphConfig
     graphs: GraphSet
     seed: int
     fold: int = 0
@@ -58,7 +58,7 @@ class Encoder:
     @classmethod
     def of_fold(
         cls,
-        cell: GraphCell,
+        cell: GraphConfig,
         graphs: GraphSet,
         seed: int,
         k: int,
@@ -129,7 +129,7 @@ def train_encoders(
     those of a seed and fold, that draw the same ones.
 
     Args:
-        encoders: of cells that share ``GraphCell.group_key``.
+        encoders: of cells that share ``GraphConfig.group_key``.
         graphs: the set without any fold's scaling.
         size: members of a population, None to choose by memory and by timing a few steps.
         on_epoch: progress.
@@ -266,7 +266,7 @@ def _train(
     return [found[number] for number in part]
 
 
-def _likeness(cell: GraphCell) -> tuple[object, ...]:
+def _likeness(cell: GraphConfig) -> tuple[object, ...]:
     beta = 0.0 if cell.is_baseline else cell.beta or 0.0
     return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
 

@@ -19,7 +19,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import from_dict
 from gcl_hard.experiments.diagnostics import Points, snapshot_epochs
 from gcl_hard.experiments.runs import Run
-from gcl_hard.places import written_whole as atomic_write
+from gcl_hard.io import atomic_write
 
 SCHEMA_VERSION = 2
 COMPACT = "runs.jsonl"

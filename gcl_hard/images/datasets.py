@@ -151,7 +151,7 @@ def locate(
     Args:
         name: of the set.
         data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
-        cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
+        cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
         download: whether the network may be asked.
 
     Returns:
@@ -189,7 +189,7 @@ def load(
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none.
         data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
-        cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
+        cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
         download: whether the network may be asked.
         splits: which to read: STL10's ``unlabeled`` and ``train+unlabeled`` are large.
 

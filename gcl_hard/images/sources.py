@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.places import cache_root, given_folder
+from gcl_hard.io import cache_root, given_folder
 
 TIMEOUT = 20.0  # seconds without an answer
 

@@ -14,7 +14,7 @@ import numpy as np
 from gcl_hard.errors import InputError
 from gcl_hard.images.checks import Images, Labels, check_splits
 from gcl_hard.images.reading import PLAIN, Arrays, from_npz
-from gcl_hard.places import written_whole
+from gcl_hard.io import atomic_write
 
 NAME = "TinyImageNet"
 Listed = list[tuple[Path, int]]
@@ -37,7 +37,7 @@ def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays
     if set(arrays) == set(PLAIN):
         stored: dict[str, Any] = {f"{split}_images": arrays[split][0] for split in PLAIN}
         stored |= {f"{split}_labels": arrays[split][1] for split in PLAIN}
-        with suppress(InputError), written_whole(kept) as file:  # no room: decode next time too
+        with suppress(InputError), atomic_write(kept) as file:  # no room: decode next time too
             np.savez(file, class_names=np.array(names), **stored)
     return arrays, names
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna import Study
 
-from gcl_hard.experiments.records import check_writable, write_json
+from gcl_hard.experiments.store import check_writable, write_json
 from gcl_hard.tuning.board import board
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.outcome import Outcome, find

@@ -17,7 +17,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.table import entries
-from gcl_hard.graphs.datasets import MANIFEST
+from gcl_hard.graphs.tudataset import MANIFEST
 from tests.experiments.recipe.made_up_table import RECIPE, put
 
 ROOT = Path(__file__).parents[2]

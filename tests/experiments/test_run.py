@@ -214,7 +214,7 @@ def test_report_only_runs_nothing_and_needs_no_data(
 ) -> None:
     go(tmp_path, "--seeds=1", "--method=ucl,hscl")
     started.clear()
-    monkeypatch.setattr("gcl_hard.graphs.datasets.load", None)
+    monkeypatch.setattr("gcl_hard.graphs.tudataset.load", None)
     outcome = go(tmp_path, "--seeds=2", "--method=ucl,hscl", "--report-only")
     assert started == []
     assert [c["seeds"] for c in cells_in(outcome.path)] == [[0], [0]]
@@ -239,7 +239,7 @@ def test_a_finished_command_is_read_back_without_reading_the_graphs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = cells_in(go(tmp_path, "--seeds=1").path)
-    monkeypatch.setattr("gcl_hard.graphs.datasets.load", None)
+    monkeypatch.setattr("gcl_hard.graphs.tudataset.load", None)
     assert cells_in(go(tmp_path, "--seeds=1").path) == first
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from gcl_hard.graphs import colours
-from gcl_hard.graphs.batches import GraphSet
 from gcl_hard.graphs.colours import ColouredSet, coloured
-from gcl_hard.graphs.datasets import load
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.tudataset import load
 
 CPU = torch.device("cpu")
 PRIME = 1_000_003.0

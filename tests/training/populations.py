@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gcl_hard.functional.schedules import Linear
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, load
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (

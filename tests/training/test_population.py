@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Population
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.training.loop import Optimisation, train
 from gcl_hard.training.population import train_population

@@ -13,7 +13,7 @@ from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.functional.hardening import MeanThreshold
 from gcl_hard.functional.schedules import Linear
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Population, Supervised, TwoView
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.population import refusal
 from gcl_hard.training.loop import Optimisation, train

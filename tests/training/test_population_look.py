@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Population
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.training.loop import Optimisation, train
 from gcl_hard.training.population import Look, train_population
 from tests.training.populations import batches_of, model, mutag, same_bits, stored

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.figures.runs import Run, by_cell
 from gcl_hard.methods import METHODS
 
@@ -26,9 +26,9 @@ class Spread(NamedTuple):
     seeds: int
 
 
-Lines = dict[Cell, dict[float, Spread]]
+Lines = dict[RunConfig, dict[float, Spread]]
 """Of each line, its points; the cell says all but where on the axis they lie."""
-Grouped = dict[Cell, dict[float, list[Run]]]
+Grouped = dict[RunConfig, dict[float, list[Run]]]
 """The same, with the seeds of each point."""
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.figures.epochs import Series
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, RULE, TEXT, WIDTH
 
@@ -46,7 +46,7 @@ def panels(
     return figure, grid
 
 
-def styles(called: Mapping[Cell, str]) -> dict[Cell, dict[str, Any]]:
+def styles(called: Mapping[RunConfig, str]) -> dict[RunConfig, dict[str, Any]]:
     """Of each cell's line; a method has one colour, and every line its own dashes and marker."""
     return {
         cell: {

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.statistics import Interval
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.figures import axes
 from gcl_hard.experiments.figures.accuracies import (
     Grouped,
@@ -118,13 +118,13 @@ def _curves(runs: Sequence[Run]) -> Grouped:
     return lines if any(len(points) > 1 for points in lines.values()) else {}
 
 
-def _rules(runs: Sequence[Run], curves: Grouped) -> dict[Cell, list[Run]]:
+def _rules(runs: Sequence[Run], curves: Grouped) -> dict[RunConfig, list[Run]]:
     """Methods without β, if there are lines beside them."""
     return {c: own for c, own in by_cell(runs).items() if c.method in RULES and curves}
 
 
 def _points(
-    runs: Sequence[Run], curves: Grouped, dots: Mapping[Cell, list[Run]]
+    runs: Sequence[Run], curves: Grouped, dots: Mapping[RunConfig, list[Run]]
 ) -> dict[str, list[list[Run]]]:
     """By what lines, rules and dots are called, the seeds of each of their points."""
     rules = _rules(runs, curves)
@@ -135,7 +135,7 @@ def _points(
     return found | {name: [alone[cell]] for cell, name in labels(alone).items()}
 
 
-def _ablation(runs: Sequence[Run]) -> dict[Cell, list[Run]]:
+def _ablation(runs: Sequence[Run]) -> dict[RunConfig, list[Run]]:
     """Methods at one β > 0, 1 if all have it, else the least; none without both kinds."""
     cells = {
         cell: own
@@ -149,11 +149,11 @@ def _ablation(runs: Sequence[Run]) -> dict[Cell, list[Run]]:
     return found if len({method(cell.method).debias for cell in found}) == 2 else {}
 
 
-def _place(cell: Cell) -> int:
+def _place(cell: RunConfig) -> int:
     return [*PARTS, cell.method].index(cell.method)
 
 
-def _named(curves: Grouped, rules: Iterable[Cell]) -> dict[Cell, str]:
+def _named(curves: Grouped, rules: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """Lines without their β, which is on the axis, and with their annealing."""
     plain = {cell: replace(cell, beta_changes=0) if cell in curves else cell
              for cell in (*curves, *rules)}  # fmt: skip
@@ -166,7 +166,7 @@ def _named(curves: Grouped, rules: Iterable[Cell]) -> dict[Cell, str]:
 
 
 def _draw_curves(
-    figure: Figure, panel: Axes, curves: Grouped, rules: Mapping[Cell, list[Run]]
+    figure: Figure, panel: Axes, curves: Grouped, rules: Mapping[RunConfig, list[Run]]
 ) -> list[dict[str, object]]:
     styles, rows = axes.styles(_named(curves, rules)), []
     ticks = sorted({beta for points in curves.values() for beta in points})
@@ -198,7 +198,7 @@ def _bar(panel: Axes, x: float, at: Spread, colour: str) -> None:
         panel.vlines(x, at.mean - at.std, at.mean + at.std, color=colour, linewidth=1.2)
 
 
-def _draw_dots(panel: Axes, dots: Mapping[Cell, list[Run]]) -> list[dict[str, object]]:
+def _draw_dots(panel: Axes, dots: Mapping[RunConfig, list[Run]]) -> list[dict[str, object]]:
     rows, called = [], labels(dots)
     for x, (cell, own) in enumerate(dots.items()):
         at, interval, hue = spread(own), _interval(cell, own), COLOURS[cell.method]
@@ -216,13 +216,13 @@ def _draw_dots(panel: Axes, dots: Mapping[Cell, list[Run]]) -> list[dict[str, ob
     return rows
 
 
-def _interval(cell: Cell, own: Sequence[Run]) -> Interval | None:
+def _interval(cell: RunConfig, own: Sequence[Run]) -> Interval | None:
     seeds, folds = zip(*((run.seed, run.accuracies) for run in own), strict=True)
     return Scores(seeds, folds, train_share=cell.share_of_fold).interval
 
 
 def _row(
-    panel: str, cell: Cell, line: str, at: Spread, *, beta: float | None = None,
+    panel: str, cell: RunConfig, line: str, at: Spread, *, beta: float | None = None,
     interval: Interval | None = None,
 ) -> dict[str, object]:  # fmt: skip
     return {

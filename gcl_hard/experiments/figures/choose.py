@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.cell import flag
+from gcl_hard.experiments.config import flag
 from gcl_hard.experiments.figures.runs import Run
 from gcl_hard.experiments.reporting.words import values
-from gcl_hard.graphs.datasets import ALIASES
+from gcl_hard.graphs.tudataset import ALIASES
 from gcl_hard.images.datasets import canonical_name
 
 ONE = ("dataset", "protocol", "contrast", "objective")
@@ -32,14 +32,14 @@ def choose(runs: Sequence[Run], only: Mapping[str, Sequence[str]] | None = None)
 
     Example:
         >>> from pathlib import Path
-        >>> from gcl_hard.experiments.graph_cell import GraphCell
-        >>> cells = [GraphCell(method="ucl"), GraphCell(), GraphCell(beta=2)]
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> cells = [GraphConfig(method="ucl"), GraphConfig(), GraphConfig(beta=2)]
         >>> runs = [Run(cell, 0, (80.0,), (), (), None, Path("a.json")) for cell in cells]
         >>> [run.cell.beta for run in choose(runs, {"method": ["hscl"], "beta": ["2"]})]
         [2.0]
     """
     wanted = only or {}
-    left = trained = [run for run in runs if not run.cell.is_floor]
+    left = trained = [run for run in runs if not run.cell.is_baseline]
     if not trained:
         raise InputError(
             f"these results are of floors alone ({_there(runs, 'method')}); figures are of "
@@ -74,7 +74,7 @@ def _check(runs: Sequence[Run], trained: Sequence[Run], key: str, texts: Sequenc
     for text in texts:
         if any(_is(run, key, text) for run in trained):
             continue
-        if any(_is(run, key, text) for run in runs if run.cell.is_floor):
+        if any(_is(run, key, text) for run in runs if run.cell.is_baseline):
             raise InputError(f"{text} is a floor; figures are of trained methods")
         raise unknown(f"{flag(key)} in these results", text, _words(trained, key))
 

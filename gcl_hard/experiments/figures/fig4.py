@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.diagnostics.settings import OWN
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.diagnostics import OWN
 from gcl_hard.experiments.figures import axes, epochs, notes
 from gcl_hard.experiments.figures.naming import labels, settings, subject
 from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured, versions
@@ -69,7 +69,9 @@ def _own(runs: Sequence[Run]) -> str:
     return "as trained" + words.replace("beta=", "β = ").replace("l=", "l = ")
 
 
-def _rows(cells: Mapping[Cell, Sequence[Run]], shown: Sequence[str]) -> list[dict[str, object]]:
+def _rows(
+    cells: Mapping[RunConfig, Sequence[Run]], shown: Sequence[str]
+) -> list[dict[str, object]]:
     trained_with, rows = settings(cells), []
     for cell, runs in cells.items():
         for run in runs:
@@ -88,7 +90,7 @@ def _rows(cells: Mapping[Cell, Sequence[Run]], shown: Sequence[str]) -> list[dic
 
 
 def _note(
-    cells: Mapping[Cell, Sequence[Run]], shown: Sequence[str], bottom: float, left_out: str
+    cells: Mapping[RunConfig, Sequence[Run]], shown: Sequence[str], bottom: float, left_out: str
 ) -> str:
     runs = [run for own in cells.values() for run in own]
     last = [(run.looks[-1], measured(run.looks[-1], name)) for run in runs for name in shown]

@@ -10,12 +10,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FormatStrFormatter, SymmetricalLogLocator
 
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.experiments.figures import axes, epochs, notes
 from gcl_hard.experiments.figures.naming import labels, settings, subject
 from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured, versions
 from gcl_hard.experiments.figures.written import Drawn, title
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, TEXT
 
 LOSSES = {"ucl": "UCL", "hucl": "H-UCL", "scl": "SCL", "hscl": "H-SCL"}
@@ -111,7 +110,7 @@ def _holds(found: Mapping[str, Any]) -> bool | None:
     return bool(losses["hscl"] <= losses["hucl"])
 
 
-def _rows(cells: Mapping[Cell, Sequence[Run]]) -> list[dict[str, object]]:
+def _rows(cells: Mapping[RunConfig, Sequence[Run]]) -> list[dict[str, object]]:
     trained_with, rows = settings(cells), []
     for cell, runs in cells.items():
         for run in runs:
@@ -129,14 +128,14 @@ def _rows(cells: Mapping[Cell, Sequence[Run]]) -> list[dict[str, object]]:
     return rows
 
 
-def _note(cells: Mapping[Cell, Sequence[Run]], left_out: str) -> str:
+def _note(cells: Mapping[RunConfig, Sequence[Run]], left_out: str) -> str:
     runs = [run for own in cells.values() for run in own]
     last = [run.looks[-1] for run in runs]
     common = notes.between([measured(x, n)["common"] for x in last for n in epochs.SETTINGS])
     total = notes.between([look["anchors"] for look in last])
     said = [_held(label, cells[cell]) for cell, label in labels(cells).items()]
     cell = runs[0].cell
-    nodes = isinstance(cell, GraphCell) and cell.contrast == "local-global"
+    nodes = isinstance(cell, GraphConfig) and cell.contrast == "local-global"
     positives = "positive, the node's own graph" if nodes else "positives, by view and label"
     return (
         "Means over the anchors that have all four losses "

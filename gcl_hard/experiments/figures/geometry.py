@@ -11,12 +11,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import ScalarFormatter
 
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.experiments.figures import axes, epochs, notes
 from gcl_hard.experiments.figures.naming import labels, settings, subject
 from gcl_hard.experiments.figures.runs import Run, by_cell, looked, measured, versions
 from gcl_hard.experiments.figures.written import Drawn, title
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.reporting.figures.drawing import FLOOR, INK, TEXT
 
 GEOMETRY = {
@@ -119,7 +118,9 @@ def _plain(panel: Axes) -> None:
         panel.set_ylim(low - lacking / 2, high + lacking / 2)
 
 
-def _rows(cells: Mapping[Cell, Sequence[Run]], names: Sequence[str]) -> list[dict[str, object]]:
+def _rows(
+    cells: Mapping[RunConfig, Sequence[Run]], names: Sequence[str]
+) -> list[dict[str, object]]:
     trained_with = settings(cells)
     return [
         {
@@ -131,10 +132,10 @@ def _rows(cells: Mapping[Cell, Sequence[Run]], names: Sequence[str]) -> list[dic
     ]  # fmt: skip
 
 
-def _note(cells: Mapping[Cell, Sequence[Run]]) -> str:
+def _note(cells: Mapping[RunConfig, Sequence[Run]]) -> str:
     runs = [run for own in cells.values() for run in own]
     cell = runs[0].cell
-    nodes = isinstance(cell, GraphCell) and cell.contrast == "local-global"
+    nodes = isinstance(cell, GraphConfig) and cell.contrast == "local-global"
     positives = "a node and its graph" if nodes else "two views of one class"
     scaled = {getattr(cell, "standardise", False) for cell in cells}
     where = " where the classifier standardises" if len(scaled) > 1 else ""

@@ -14,13 +14,13 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.figures import notes
 from gcl_hard.experiments.figures.naming import labels, subject
 from gcl_hard.experiments.figures.runs import RERUN, Run, by_cell, looked, versions
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, FLOOR, INK, TEXT, WIDTH
-from gcl_hard.functional.histograms import overlap
+from gcl_hard.functional.similarity import overlap
 
 Floats = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ def _key(figure: Figure, reference: str) -> None:
                   fontsize=TEXT)  # fmt: skip
 
 
-def _rows(cell: Cell, line: str, shape: Shape) -> list[dict[str, object]]:
+def _rows(cell: RunConfig, line: str, shape: Shape) -> list[dict[str, object]]:
     several = len(shape.overlaps) > 1
     return [
         {

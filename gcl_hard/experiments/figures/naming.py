@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from gcl_hard.experiments.cell import SELECTABLE, Cell
+from gcl_hard.experiments.config import SELECTABLE, GraphConfig, ImageConfig, RunConfig
 from gcl_hard.experiments.figures.runs import Run, by_cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.lines import SYMBOLS
 from gcl_hard.experiments.reporting.words import count, values
 from gcl_hard.methods import method
@@ -21,7 +19,7 @@ USUAL = 0.5
 """γ of the papers, at which l = γ ln τ makes their τ the thresholds l of a look."""
 
 
-def settings(cells: Iterable[Cell]) -> dict[Cell, str]:
+def settings(cells: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """What tells cells apart beside their method: β, and all in which the cells differ.
 
     Args:
@@ -31,7 +29,7 @@ def settings(cells: Iterable[Cell]) -> dict[Cell, str]:
         The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
 
     Example:
-        >>> cells = [GraphCell(method="ucl"), GraphCell(method="hucl"), GraphCell(beta=2)]
+        >>> cells = [GraphConfig(method="ucl"), GraphConfig(method="hucl"), GraphConfig(beta=2)]
         >>> list(settings(cells).values())
         ['', 'β=1', 'β=2']
     """
@@ -42,7 +40,7 @@ def settings(cells: Iterable[Cell]) -> dict[Cell, str]:
     return {cell: " ".join(filter(None, (_said(cell, name) for name in shown))) for cell in cells}
 
 
-def _said(cell: Cell, name: str) -> str:
+def _said(cell: RunConfig, name: str) -> str:
     """A cell's setting in words; empty where there is nothing to say."""
     value = _own(cell, name)
     if value is None:
@@ -52,21 +50,21 @@ def _said(cell: Cell, name: str) -> str:
     return f"{SYMBOLS.get(name, name.replace('_', ' '))}={values([cell], name)}"
 
 
-def _own(cell: Cell, name: str) -> object:
+def _own(cell: RunConfig, name: str) -> object:
     """A cell's setting; None where it does not apply or is what the method says."""
     value = getattr(cell, name, None)
     if name == "beta_changes" and cell.beta is None:
         return None
-    if isinstance(cell, ImageCell) and name == "positives" and not cell.is_floor:
+    if isinstance(cell, ImageConfig) and name == "positives" and not cell.is_baseline:
         return None if value == method(cell.method).positives else value
     return value
 
 
-def labels(cells: Iterable[Cell]) -> dict[Cell, str]:
+def labels(cells: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """Method and :func:`settings` of each cell.
 
     Example:
-        >>> list(labels([GraphCell(), GraphCell(method="scl", epochs=20)]).values())
+        >>> list(labels([GraphConfig(), GraphConfig(method="scl", epochs=20)]).values())
         ['hscl β=1 epochs=200', 'scl epochs=20']
     """
     return {cell: f"{cell.method} {own}".strip() for cell, own in settings(cells).items()}
@@ -83,11 +81,11 @@ def subject(runs: Sequence[Run]) -> str:
 
     Example:
         >>> from pathlib import Path
-        >>> subject([Run(GraphCell(), 0, (80.0,), (), (), None, Path("a.json"))])
+        >>> subject([Run(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
         'MUTAG: nodes against graphs, JSD, protocol paper, 1 seed'
     """
     cell = runs[0].cell
-    if isinstance(cell, GraphCell):
+    if isinstance(cell, GraphConfig):
         how = f"{CONTRASTS[cell.contrast]}, {OBJECTIVES[cell.objective or 'jsd']}"
         how += f", protocol {cell.protocol}"
     else:
@@ -99,7 +97,7 @@ def subject(runs: Sequence[Run]) -> str:
     return f"{cell.dataset}: {how}, {seeds(runs)}"
 
 
-def is_usual(cell: Cell) -> bool:
+def is_usual(cell: RunConfig) -> bool:
     """Whether a cell hardens at the papers' γ; JSD, which has none, does."""
     return cell.temperature in (None, USUAL)
 
@@ -112,15 +110,15 @@ def seeds(runs: Sequence[Run]) -> str:
     return count(numbers[0], "seed")
 
 
-def stem(figure: str, cell: Cell) -> str:
+def stem(figure: str, cell: RunConfig) -> str:
     """A figure's file name without a suffix: of data set, and of what is not usual.
 
     Example:
-        >>> stem("fig4", GraphCell()), stem("fig5", GraphCell(contrast="two-view"))
+        >>> stem("fig4", GraphConfig()), stem("fig5", GraphConfig(contrast="two-view"))
         ('fig4-MUTAG-jsd', 'fig5-MUTAG-two-view')
     """
     parts = [figure, cell.dataset]
-    if isinstance(cell, GraphCell):
+    if isinstance(cell, GraphConfig):
         two_view, objective = cell.contrast == "two-view", cell.objective or "jsd"
         parts += ["two-view"] * two_view
         parts += [objective] * (objective != "infonce" or not two_view)

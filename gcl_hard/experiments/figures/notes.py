@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.figures.epochs import epochs_of
 from gcl_hard.experiments.figures.runs import Run, measured
 
@@ -15,7 +15,7 @@ def encoder(runs: Sequence[Run]) -> str:
     return f"The encoder{first} is frozen at the end of the epoch, in eval mode. "
 
 
-def lines(cells: Mapping[Cell, Sequence[Run]]) -> str:
+def lines(cells: Mapping[RunConfig, Sequence[Run]]) -> str:
     """What lines and bands are, as a sentence of the note; empty of one seed."""
     said = ""
     if max(map(len, cells.values())) > 1:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.cells import from_dict
+from gcl_hard.experiments.config import RunConfig, from_dict
 from gcl_hard.experiments.figures.runs import Run, is_whole
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.records import SCHEMA_VERSION, fault, points_of
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import SCHEMA_VERSION, fault, points_of
 from gcl_hard.methods import METHODS
 
 WANTED = "expected what python -m gcl_hard.bench wrote: its --output folder, records, --json files"
@@ -36,7 +35,7 @@ def read(places: Iterable[Path]) -> list[Run]:
         InputError: for a place that is missing, damaged, of another version or without a finished
             seed; names it.
     """
-    found: dict[tuple[Cell, int], Run] = {}
+    found: dict[tuple[RunConfig, int], Run] = {}
     for place in places:
         for run in _folder(place) if place.is_dir() else _file(place):
             known = found.setdefault((run.cell, run.seed), run)
@@ -152,13 +151,13 @@ def _version(stored: Mapping[str, Any]) -> str | None:
     return None if found is None else str(found)
 
 
-def _beside(path: Path, cell: Cell, seed: int) -> Path:
+def _beside(path: Path, cell: RunConfig, seed: int) -> Path:
     """The points of a seed whose result file lies in the folder of its record."""
-    return points_of(path.with_name(Job(cell, int(seed)).file_name))
+    return points_of(path.with_name(Run(cell, int(seed)).file_name))
 
 
 def _run(
-    cell: Cell, seed: int, source: Path, *, accuracies: Sequence[float],
+    cell: RunConfig, seed: int, source: Path, *, accuracies: Sequence[float],
     curve: Sequence[Sequence[float]], looks: Sequence[Mapping[str, Any]], points: Path,
     version: str | None, finished: str = "",
 ) -> Run:  # fmt: skip

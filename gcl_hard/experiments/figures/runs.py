@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.diagnostics.settings import SETTINGS
-from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.diagnostics import SETTINGS
 from gcl_hard.experiments.reporting.words import count
+from gcl_hard.experiments.runs import Run
 
 RERUN = "run the same command again with --diagnostics 1"
 
@@ -32,7 +32,7 @@ class Run:
         finished: date, ISO 8601; empty of a result file.
     """
 
-    cell: Cell
+    cell: RunConfig
     seed: int
     accuracies: tuple[float, ...]
     curve: tuple[tuple[int, float], ...]
@@ -44,12 +44,12 @@ class Run:
 
     def __str__(self) -> str:
         """How messages call it."""
-        return str(Job(self.cell, self.seed))
+        return str(Run(self.cell, self.seed))
 
 
-def by_cell(runs: Sequence[Run]) -> dict[Cell, list[Run]]:
+def by_cell(runs: Sequence[Run]) -> dict[RunConfig, list[Run]]:
     """The seeds of each cell, in their order."""
-    found: dict[Cell, list[Run]] = {}
+    found: dict[RunConfig, list[Run]] = {}
     for run in runs:
         found.setdefault(run.cell, []).append(run)
     return found

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from gcl_hard.experiments.reporting.figures.drawing import INK, TEXT, save
-from gcl_hard.places import written_whole
+from gcl_hard.io import atomic_write
 
 ACROSS = 134
 """Letters of the note in a line."""
@@ -69,7 +69,7 @@ def write(drawn: Drawn, folder: Path, name: str) -> list[Path]:
     contents = {"png": _png(drawn.figure), "svg": _svg(drawn.figure), "csv": _csv(drawn.rows)}
     files = [folder / f"{name}.{suffix}" for suffix in contents]
     for path, content in zip(files, contents.values(), strict=True):
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             file.write(content)
     return files
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gcl_hard.experiments.recipe.compared import Compared
-from gcl_hard.experiments.recipe.table import SCORED_ALIKE, Entry
+from gcl_hard.experiments.recipe_table import SCORED_ALIKE, Entry
 from gcl_hard.experiments.reporting.explained import SEEN, SEEN_LABELS
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.words import NBSP
@@ -51,7 +51,7 @@ def _accuracies(compared: Compared, protocol: str) -> str:
         row
         for part in ("ours", "paper")
         for row in compared.entries
-        if (row.part, row.protocol) == (part, protocol) and not is_floor(row)
+        if (row.part, row.protocol) == (part, protocol) and not is_baseline(row)
     ]
     body = [
         [row.name, whose(row), *(_accuracy(compared, row, d) for d in compared.datasets)]
@@ -60,14 +60,14 @@ def _accuracies(compared: Compared, protocol: str) -> str:
     return markdown_table(["", "recipe", *compared.datasets], body, texts=2)
 
 
-def is_floor(row: Entry) -> bool:
+def is_baseline(row: Entry) -> bool:
     """Whether nothing contrastive is trained."""
-    return any(cell.is_floor for cell in row.cells.values())
+    return any(cell.is_baseline for cell in row.cells.values())
 
 
 def floors(compared: Compared) -> list[Entry]:
     """Rows of floors, those of one method together."""
-    rows = [row for row in compared.rows("floors", "ours") if is_floor(row)]
+    rows = [row for row in compared.rows("floors", "ours") if is_baseline(row)]
     names = [row.name for row in compared.rows("floors")]
     return sorted(rows, key=lambda row: (names.index(row.name), row.part == "floors"))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gcl_hard.evaluation.statistics import Interval, holm
+from gcl_hard.experiments.ablations import Gain, over_sets
 from gcl_hard.experiments.lines import LEVEL
-from gcl_hard.experiments.recipe.gains import Gain, over_sets
-from gcl_hard.experiments.recipe.table import REPORTED, Entry, Part, entries
+from gcl_hard.experiments.recipe_table import REPORTED, Entry, Part, entries
 from gcl_hard.experiments.results import CellResult, Results
 
 
@@ -84,7 +84,7 @@ class Compared:
         self.datasets = list(dict.fromkeys(cell.dataset for cell in results.cells))
         methods = list(dict.fromkeys(cell.method for cell in results.cells))
         protocols = list(
-            dict.fromkeys(c.protocol for c in results.cells if not c.is_floor) or ["inductive"]
+            dict.fromkeys(c.protocol for c in results.cells if not c.is_baseline) or ["inductive"]
         )
         self.protocols = protocols
         asked = set(results.cells)  # floors do not tell which protocols were

@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.experiments.recipe.levers import said
-from gcl_hard.experiments.recipe.search import Chosen, Tried
+from gcl_hard.experiments.ablations import Chosen, Tried, said
 from gcl_hard.experiments.reporting.figures.drawing import (
     FLOOR,
     INK,

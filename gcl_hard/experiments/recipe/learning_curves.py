@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gcl_hard.experiments.recipe.compared import Compared
-from gcl_hard.experiments.recipe.table import CURVES, SHARES, Entry
+from gcl_hard.experiments.recipe_table import CURVES, SHARES, Entry
 from gcl_hard.experiments.reporting.figures.drawing import (
     COLOURS,
     FLOOR,

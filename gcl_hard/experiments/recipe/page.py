@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gcl_hard.experiments.ablations import Chosen, Gain, Settings, Tried, said
 from gcl_hard.experiments.recipe.accuracies import NOTHING
 from gcl_hard.experiments.recipe.forest import forest
-from gcl_hard.experiments.recipe.gains import Gain
-from gcl_hard.experiments.recipe.levers import Settings, said
-from gcl_hard.experiments.recipe.search import Chosen, Tried
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.words import interval
 from gcl_hard.experiments.reporting.written import write_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gcl_hard.experiments.recipe.accuracies import NOTHING, OPEN, PAPERS, whose
 from gcl_hard.experiments.recipe.compared import Compared, Difference, Pair
-from gcl_hard.experiments.recipe.table import ABLATED, LEVERS, Entry
+from gcl_hard.experiments.recipe_table import ABLATED, LEVERS, Entry
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.words import interval
 

@@ -6,7 +6,7 @@ import csv
 import io
 
 from gcl_hard.experiments.recipe.compared import Compared
-from gcl_hard.experiments.recipe.table import Entry
+from gcl_hard.experiments.recipe_table import Entry
 
 COLUMNS = (
     "part", "row", "protocol", "dataset", "seeds", "mean", "std_seeds", "low", "high",

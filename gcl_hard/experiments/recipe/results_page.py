@@ -10,7 +10,7 @@ from gcl_hard.experiments.lines import LEVEL
 from gcl_hard.experiments.recipe.accuracies import (
     OPEN,
     floors,
-    is_floor,
+    is_baseline,
     protocol_section,
     whose,
 )
@@ -19,9 +19,9 @@ from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.learning_curves import learning_curves
 from gcl_hard.experiments.recipe.paired import differences, levers
 from gcl_hard.experiments.recipe.results_csv import to_csv
-from gcl_hard.experiments.recipe.table import SHARES, Entry
 from gcl_hard.experiments.recipe.top import top
 from gcl_hard.experiments.recipe.two_recipes import recipes
+from gcl_hard.experiments.recipe_table import SHARES, Entry
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.origin import origin
 from gcl_hard.experiments.reporting.page import check_target
@@ -121,7 +121,7 @@ def _cost(compared: Compared) -> list[str]:
 def _seconds(compared: Compared) -> str:
     rows: dict[tuple[str, str, str], list[Entry]] = {}
     for row in compared.rows("ours", "paper"):
-        if not is_floor(row):
+        if not is_baseline(row):
             rows.setdefault(("trained", whose(row), row.protocol), []).append(row)
     for row in floors(compared):
         rows[row.name, whose(row), ""] = [row]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gcl_hard.experiments.jobs import plan
+from gcl_hard.experiments.presets import TABLES
 from gcl_hard.experiments.recipe.answers import answers
 from gcl_hard.experiments.recipe.compared import Compared
-from gcl_hard.experiments.recipe.table import REPORTED
+from gcl_hard.experiments.recipe_table import REPORTED
 from gcl_hard.experiments.reporting.words import count, values
 from gcl_hard.experiments.results import Results
-from gcl_hard.experiments.table import TABLES
+from gcl_hard.experiments.runs import plan
 
 
 def top(compared: Compared, command: str) -> list[str]:
@@ -20,7 +20,7 @@ def top(compared: Compared, command: str) -> list[str]:
 def _quick(compared: Compared) -> str:
     if not compared.quick:
         return ""
-    epochs = values((c for c in compared.results.cells if not c.is_floor), "epochs")
+    epochs = values((c for c in compared.results.cells if not c.is_baseline), "epochs")
     seeds = count(len(compared.results.seeds), "seed")
     return f"> **A quick look: {seeds}, {epochs or 'no'} epochs; not results.**"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.recipe.accuracies import NOTHING, OURS, PAPERS, is_floor
+from gcl_hard.experiments.ablations import OWN, said
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.recipe.accuracies import NOTHING, OURS, PAPERS, is_baseline
 from gcl_hard.experiments.recipe.compared import Compared
-from gcl_hard.experiments.recipe.levers import OWN, said
-from gcl_hard.experiments.recipe.table import ABLATED, REPORTED, Part, ours, papers
+from gcl_hard.experiments.recipe_table import ABLATED, REPORTED, Part, ours, papers
 from gcl_hard.experiments.reporting.markdown import markdown_table
 
 PARTS: tuple[Part, ...] = ("ours", "paper")
@@ -28,7 +28,7 @@ def recipes(compared: Compared) -> list[str]:
 def _who(compared: Compared) -> str:
     """Which methods the paper's recipe is run with, where ours is run with others too."""
     own, of_paper = (
-        {row.name for row in compared.rows(part) if not is_floor(row)} for part in PARTS
+        {row.name for row in compared.rows(part) if not is_baseline(row)} for part in PARTS
     )
     if own == of_paper:
         return ""
@@ -38,12 +38,12 @@ def _who(compared: Compared) -> str:
 
 def _recipes(compared: Compared) -> str:
     """Sets of one recipe share a column."""
-    paper = GraphCell(method=ABLATED, **papers(quick=compared.quick))
-    columns: dict[GraphCell, list[str]] = {}
+    paper = GraphConfig(method=ABLATED, **papers(quick=compared.quick))
+    columns: dict[GraphConfig, list[str]] = {}
     for name in compared.datasets:
-        cell = GraphCell(method=ABLATED, **ours(name, quick=compared.quick))
+        cell = GraphConfig(method=ABLATED, **ours(name, quick=compared.quick))
         columns.setdefault(cell, []).append(name)
-    names = [f.name for f in fields(GraphCell) if f.name not in OWN]
+    names = [f.name for f in fields(GraphConfig) if f.name not in OWN]
     body = [
         [name.replace("_", " "), *(_setting(cell, name) for cell in (paper, *columns))]
         for name in names
@@ -53,7 +53,7 @@ def _recipes(compared: Compared) -> str:
     return markdown_table(["setting", PAPERS, *heads], body, texts=2 + len(columns))
 
 
-def _setting(cell: GraphCell, name: str) -> str:
+def _setting(cell: GraphConfig, name: str) -> str:
     value: Any = getattr(cell, name)
     if value is None or isinstance(value, bool):
         return NOTHING if value is None else "yes" if value else "no"

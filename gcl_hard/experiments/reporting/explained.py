@@ -76,6 +76,6 @@ def seen(own: Sequence[Line], protocol: str) -> str:
     said = [SEEN[protocol]]
     if aware:
         said.append(SEEN_LABELS[protocol].format(aware))
-    if any(line.is_floor for line in own) and not of_images(protocol):
+    if any(line.is_baseline for line in own) and not of_images(protocol):
         said.append("Floors are fitted to training folds alone, under either protocol.")
     return " ".join(said)

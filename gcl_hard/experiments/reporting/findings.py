@@ -33,7 +33,7 @@ def findings(found: Sequence[Line]) -> list[str]:
 
 def _in_short(found: Sequence[Line]) -> list[str]:
     """The answer for whoever reads one sentence."""
-    trained = [test for x in found if not x.is_floor for test in x.tests.values()]
+    trained = [test for x in found if not x.is_baseline for test in x.tests.values()]
     if not trained:
         return []
     found_better = sum(test.significant and test.difference > 0 for test in trained)
@@ -81,7 +81,7 @@ def _trained(own: Sequence[Line]) -> list[str]:
     """What is significant against the controls."""
     parts = []
     for control in CONTROLS:
-        tests = [(x, x.tests[control]) for x in own if not x.is_floor and control in x.tests]
+        tests = [(x, x.tests[control]) for x in own if not x.is_baseline and control in x.tests]
         found = [f"{x.dataset} {x.label} {points(t.difference)}" for x, t in tests if t.significant]
         told = f"{len(found) or 'none'} significant" + f": {', '.join(found)} points" * bool(found)
         parts += [f"of {count(len(tests), 'comparison')} with {control}, {told}"] if tests else []

@@ -11,7 +11,7 @@ from gcl_hard.experiments.reporting.words import count
 
 def floors_tested(own: Sequence[Line]) -> list[str]:
     """Which floors are significantly below or above ucl, and which are neither."""
-    tested = [(x, x.tests["ucl"]) for x in own if x.is_floor and "ucl" in x.tests]
+    tested = [(x, x.tests["ucl"]) for x in own if x.is_baseline and "ucl" in x.tests]
     if not tested:
         return []
     below = sum(t.significant and t.difference < 0 for _, t in tested)
@@ -37,7 +37,7 @@ def floors(own: Sequence[Line]) -> list[str]:
     for dataset in dict.fromkeys(line.dataset for line in own):
         here = [line for line in own if line.dataset == dataset]
         best = best_trained(here)
-        ready = [x for x in here if x.is_floor and whole(x)]
+        ready = [x for x in here if x.is_baseline and whole(x)]
         means = sorted(((x.scores.mean, x.label) for x in ready if x.scores), reverse=True)
         if best is None or best.scores is None or not means:
             continue

@@ -39,7 +39,7 @@ def _table(lines: Sequence[Line]) -> str:
     body: list[str] = []
     above = False
     for name, row in rows.items():
-        floor = all(line.is_floor for line in row.values())
+        floor = all(line.is_baseline for line in row.values())
         if floor and above:
             body.append(r"\midrule")
         above = not floor

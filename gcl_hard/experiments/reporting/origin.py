@@ -18,7 +18,7 @@ def origin(results: Results) -> str:
     states = len(found.pop("source", ()))
     silent = sum("source" not in record.versions for record in records)
     days = sorted(record.finished[:10] for record in records)
-    trained = [cell for cell in results.cells if not cell.is_floor]
+    trained = [cell for cell in results.cells if not cell.is_baseline]
     settings = "; ".join(
         f"{name.replace('_', '-')} {value}"
         for name in vars(results.cells[0])

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.jobs import plan
 from gcl_hard.experiments.lines import Line, lines
 from gcl_hard.experiments.reporting.csv_file import to_csv
 from gcl_hard.experiments.reporting.explained import SPLIT_TESTS, TESTS, seen
@@ -25,6 +24,7 @@ from gcl_hard.experiments.reporting.words import (
 )
 from gcl_hard.experiments.reporting.written import write_files
 from gcl_hard.experiments.results import Results, Selection
+from gcl_hard.experiments.runs import plan
 
 ALT = {
     "accuracy": "Mean accuracies with 95 % intervals, protocol {}",

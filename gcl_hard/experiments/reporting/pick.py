@@ -49,6 +49,6 @@ def best_trained(lines: Iterable[Line]) -> Line | None:
     scored = [
         line
         for line in lines
-        if whole(line) and line.kind in ("fixed", "inside") and not line.is_floor
+        if whole(line) and line.kind in ("fixed", "inside") and not line.is_baseline
     ]
     return max(scored, key=lambda line: line.scores.mean if line.scores else 0.0, default=None)

@@ -44,7 +44,7 @@ def notes(lines: Sequence[Line]) -> list[str]:
     """What a reader must know to read the table."""
     split = any(of_images(line.protocol) for line in lines)
     found = [SPREAD_SPLIT if split else SPREAD_FOLDS]
-    trained = [line for line in lines if not line.is_floor]
+    trained = [line for line in lines if not line.is_baseline]
     if any(line.protocol == "paper" and label_aware(line) for line in trained):
         found.append(
             "Protocol paper trains on all graphs: label-aware encoders have seen the labels of "
@@ -80,7 +80,7 @@ def notes(lines: Sequence[Line]) -> list[str]:
     ]
     if optimism:
         found.append(f"Optimism, best less inside, in points: {', '.join(optimism)}.")
-    if any(line.is_floor for line in lines) and not split:
+    if any(line.is_baseline for line in lines) and not split:
         found.append("Floors see training folds alone, so they stand under both protocols.")
     if any(line.tests for line in lines):
         found.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.lines import Line
 
 NBSP = "\u00a0"
@@ -77,7 +77,7 @@ def count(n: int, word: str) -> str:
     return f"{n} {word}{'s' * (n != 1)}"
 
 
-def values(cells: Iterable[Cell], name: str) -> str:
+def values(cells: Iterable[RunConfig], name: str) -> str:
     """The different values of a setting, in their order."""
     found = dict.fromkeys(getattr(cell, name) for cell in cells)
     return ", ".join(_value(value) for value in found if value is not None)

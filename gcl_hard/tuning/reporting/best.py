@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.options import LISTED
 
 
-def best_yaml(cell: Cell, head: str) -> str:
+def best_yaml(cell: RunConfig, head: str) -> str:
     """A config of exactly one cell.
 
     Settings that a method does not have, such as β of hscl-tau, are left out where the flag takes
@@ -25,8 +25,8 @@ def best_yaml(cell: Cell, head: str) -> str:
         YAML; numbers are read back with the same bits.
 
     Example:
-        >>> from gcl_hard.experiments.graph_cell import GraphCell
-        >>> print("\\n".join(best_yaml(GraphCell(beta=2.5), "The best.").splitlines()[:6]))
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> print("\\n".join(best_yaml(GraphConfig(beta=2.5), "The best.").splitlines()[:6]))
         # The best.
         <BLANKLINE>
         dataset: [MUTAG]

@@ -24,7 +24,7 @@ from optuna.trial import FrozenTrial
 from optuna.visualization import matplotlib as drawn
 
 from gcl_hard.experiments.reporting.figures.drawing import INK, RULE
-from gcl_hard.places import written_whole
+from gcl_hard.io import atomic_write
 from gcl_hard.tuning.lease import GRID
 from gcl_hard.tuning.reporting.spoken import complete, importances, plane, quiet, spoken
 from gcl_hard.tuning.reporting.words import ACCURACY, value
@@ -89,7 +89,7 @@ def write_figures(
             figure.suptitle("\n".join(textwrap.wrap(f"{title}: {above}", 84)), x=0.012, ha="left",
                             fontsize=11, color=INK)  # fmt: skip
             path = stem.with_name(f"{stem.name}-{name}.png")
-            with written_whole(path) as file:
+            with atomic_write(path) as file:
                 figure.savefig(file, format="png", dpi=DPI, facecolor="white")
             written.append(path)
     return written

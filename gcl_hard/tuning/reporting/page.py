@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.reporting.markdown import markdown_table
 from gcl_hard.experiments.reporting.words import count
-from gcl_hard.places import written_whole
+from gcl_hard.io import atomic_write
 from gcl_hard.tuning.reporting.best import best_yaml
 from gcl_hard.tuning.reporting.numbers import (
     against_grid,
@@ -82,7 +82,7 @@ def write(outcome: Outcome, path: Path, *, command: str) -> list[Path]:
         **configs,
     }
     for file, text in texts.items():
-        with written_whole(file) as whole:
+        with atomic_write(file) as whole:
             whole.write(text.encode())
     return [*texts, *(figure for of_study in figures for figure in of_study)]
 

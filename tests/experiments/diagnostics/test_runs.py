@@ -21,7 +21,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.records import points_of
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet, Population, load
-from gcl_hard.graphs.contrast import GraphContrast
+from gcl_hard.graphs.models import GraphContrast
 from tests.experiments.diagnostics import EPOCHS, epochs, go, saved
 
 # The digest of the source, too: somebody may edit it meanwhile.

@@ -81,6 +81,6 @@ def _key(shown: Sequence[Line]) -> list[Line2D]:
     if any(line.paper is not None for line in shown):
         key.append(Line2D([], [], marker="D", markersize=3.6, color=INK, linestyle="none",
                           markerfacecolor="none", label="the paper's figure"))  # fmt: skip
-    if any(line.is_floor for line in shown):
+    if any(line.is_baseline for line in shown):
         key.append(Line2D([], [], marker="o", markersize=5, color=FLOOR, label="floor"))
     return key

@@ -99,7 +99,7 @@ def _ranked(lines: Sequence[Line]) -> tuple[list[Line], list[str], NDArray[np.fl
         method: {d: line for d in datasets(lines) if (line := _of_method(lines, method, d))}
         for method in dict.fromkeys(line.method for line in lines)
     }
-    trained = [row for row in table.values() if all(not x.is_floor for x in row.values())]
+    trained = [row for row in table.values() if all(not x.is_baseline for x in row.values())]
     sets = [d for d in datasets(lines) if all(whole(row.get(d)) for row in trained)]
     rows = [row for row in table.values() if sets and all(whole(row.get(d)) for d in sets)]
     means = [[s.mean for row in rows if (s := row[d].scores) is not None] for d in sets]

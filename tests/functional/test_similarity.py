@@ -1,9 +1,10 @@
-"""Tables of scores: two views and nodes against graphs, integrands, hardening."""
+"""Score tables of two views and of nodes against graphs, hardening on them, and histograms."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,16 +17,20 @@ from gcl_hard import (
     Threshold,
     losses,
 )
+from gcl_hard.functional import similarity
+from gcl_hard.functional.assumptions import four_losses
 from gcl_hard.functional.comparison import compare
-from gcl_hard.functional.four_losses import losses as four_losses
-from gcl_hard.functional.scores import (
-    Scores,
+from gcl_hard.functional.similarity import (
+    ScoreTable,
+    cosine_histograms,
     local_global_scores,
     log_eta,
     log_etas,
     log_integrand,
+    overlap,
     two_view_scores,
 )
+from tests.reference import shapes
 from tests.reference.theory import local_global_anchors, two_view_anchors
 
 
@@ -38,7 +43,7 @@ def graphs_of(seed: int = 0):
     return numbers(7, 4, seed=seed), numbers(4, 4, seed=seed + 9), batch, torch.tensor([0, 1, 0, 2])
 
 
-def assert_is(scores: Scores, anchors) -> None:
+def assert_is(scores: ScoreTable, anchors) -> None:
     anchors = list(anchors)
     assert len(scores.t) == len(anchors)
     for i, x in enumerate(anchors):
@@ -128,10 +133,10 @@ def test_no_gradient_flows():
         assert not local_global_scores(z, z, y, y, objective=objective).t.requires_grad
 
 
-def table(t: list[float], objective) -> Scores:
+def table(t: list[float], objective) -> ScoreTable:
     row = torch.tensor([t], dtype=torch.float64)
     true = torch.ones_like(row, dtype=torch.bool)
-    return Scores(row, true, ~true, torch.zeros(1), 0.5, 2.0, objective)
+    return ScoreTable(row, true, ~true, torch.zeros(1), 0.5, 2.0, objective)
 
 
 def test_log_integrand_keeps_its_digits_wherever_softplus_underflows():
@@ -199,3 +204,63 @@ BATCH = torch.tensor([0, 1])
 def test_what_makes_no_table_is_named(build, says):
     with pytest.raises(InputError, match=says):
         build()
+
+
+LABELS = torch.tensor([0, 1, 0, 2, 1, 0, 2, 2, 1, 0])
+
+
+@pytest.mark.parametrize("block", [3, 1024])
+@pytest.mark.parametrize("bins", [1, 7, 50])
+def test_histograms_count_every_pair_once(monkeypatch, block, bins):
+    monkeypatch.setattr(similarity, "BLOCK", block)
+    z = numbers(10, 3)
+    same, different = shapes.cosines(z.tolist(), LABELS.tolist())
+    found = cosine_histograms(z, LABELS, bins)
+    for ours, cosines in ((found.same, same), (found.different, different)):
+        expected, edges = np.histogram(cosines, bins=bins, range=(-1, 1))
+        assert ours.tolist() == expected.tolist()
+        np.testing.assert_allclose(found.edges.numpy(), edges, atol=1e-15)
+    assert int(found.same.sum() + found.different.sum()) == 45
+
+
+def test_cosines_at_the_ends_have_a_bin():
+    z = torch.tensor([[1.0, 0.0], [3.0, 0.0], [-2.0, 0.0], [0.0, 0.0]])
+    found = cosine_histograms(z, torch.tensor([0, 0, 0, 1]), bins=4)
+    assert found.same.tolist() == [2, 0, 0, 1]
+    assert found.different.tolist() == [0, 0, 3, 0]  # a row of zeros has cosine 0
+
+
+def test_overlap_is_one_minus_half_the_distance_of_the_shapes():
+    p, q = numbers(20).abs(), numbers(20, seed=3).abs()
+    expected = 1 - (p / p.sum() - q / q.sum()).abs().sum() / 2
+    assert overlap(p, q).item() == pytest.approx(expected.item(), rel=1e-12)
+    assert overlap(p, 7 * p).item() == pytest.approx(1)
+    assert overlap(torch.tensor([4, 0]), torch.tensor([0, 1])).item() == 0
+
+
+def test_one_class_has_no_overlap():
+    found = cosine_histograms(numbers(4, 3), torch.zeros(4, dtype=torch.int64), bins=5)
+    assert found.different.sum() == 0
+    assert overlap(found.same, found.different).isnan()
+
+
+def test_histograms_do_not_depend_on_rotation_and_order():
+    z, order = numbers(10, 4), torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    moved = (z @ torch.linalg.qr(numbers(4, 4, seed=7))[0])[order]
+    a, b = cosine_histograms(z, LABELS, 9), cosine_histograms(moved, LABELS[order], 9)
+    assert torch.equal(a.same, b.same)
+    assert torch.equal(a.different, b.different)
+
+
+@pytest.mark.parametrize(
+    ("measure", "says"),
+    [
+        (lambda: cosine_histograms(Z, torch.zeros(2)), "labels must be integers"),
+        (lambda: cosine_histograms(Z, Y, bins=0), "bins must be at least 1, got 0"),
+        (lambda: overlap(torch.ones(2), torch.ones(3)), r"\[2\] and \[3\]"),
+        (lambda: overlap(torch.ones(2, 2), torch.ones(2, 2)), "two vectors of one length"),
+    ],
+)
+def test_what_makes_no_histogram_is_named(measure, says):
+    with pytest.raises(InputError, match=says):
+        measure()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Population, TwoView, load
-from gcl_hard.graphs.contrast import encode
+from gcl_hard.graphs.models import encode
 from gcl_hard.graphs.population import refusal
 from gcl_hard.training.loop import Optimisation, train
 
@@ -26,6 +26,15 @@ def batch() -> GraphBatch:
     found = load("MUTAG", download=False).batch(torch.tensor(IDS))
     assert found.edge_attr is not None
     return replace(found, x=found.x.double(), edge_attr=torch.rand_like(found.edge_attr).double())
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG")
+
+
+def small_batch(mutag: GraphSet) -> GraphBatch:
+    return mutag.batch(torch.tensor(IDS))
 
 
 def gin_of(**options: Any) -> GIN:
@@ -279,3 +288,70 @@ def test_a_set_knows_how_wide_its_edge_features_are() -> None:
     assert of(None).edge_dim is None
     assert of(torch.ones(2, 3)).edge_dim == 3
     assert of(None).n_encoded == 0
+
+
+@pytest.mark.parametrize("readout", ["sum", "mean"])
+def test_gin_equals_its_equation_node_by_node(mutag, readout):
+    """Linear-ReLU-Linear of the node plus its neighbours, ReLU, BatchNorm over the batch."""
+    torch.manual_seed(0)
+    batch = small_batch(mutag)
+    gin = GIN(7, dim=4, layers=2, readout=readout).double()
+    nodes, graphs = gin(batch.x.double(), batch.edge_index, batch.batch)
+    h, layers = batch.x.double(), []
+    for conv, norm in zip(gin.convs, gin.norms, strict=True):
+        first, _, second = conv.nn
+        rows = []
+        for v in range(len(h)):
+            total = h[v] + sum(
+                (h[u] for u, w in batch.edge_index.T.tolist() if w == v), torch.zeros(())
+            )
+            hidden = (first.weight @ total + first.bias).clamp(min=0)
+            rows.append((second.weight @ hidden + second.bias).clamp(min=0))
+        stacked = torch.stack(rows)
+        mean, var = stacked.mean(0), stacked.var(0, unbiased=False)
+        h = (stacked - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias
+        layers.append(h)
+    expected = torch.cat(layers, 1)
+    torch.testing.assert_close(nodes, expected, rtol=1e-10, atol=1e-10)
+    for g in range(5):
+        mine = expected[batch.batch == g]
+        pooled = mine.sum(0) if readout == "sum" else mine.mean(0)
+        torch.testing.assert_close(graphs[g], pooled, rtol=1e-10, atol=1e-10)
+
+
+def test_gin_starts_from_xavier_weights():
+    torch.manual_seed(0)
+    gin = GIN(7, dim=64, layers=2)
+    for linear in (m for m in gin.modules() if isinstance(m, nn.Linear)):
+        bound = (6 / (linear.in_features + linear.out_features)) ** 0.5
+        assert 0.9 * bound < linear.weight.abs().max() <= bound
+        assert torch.equal(linear.bias, torch.zeros_like(linear.bias))
+
+
+def test_gin_refuses_bad_sizes(mutag):
+    with pytest.raises(InputError, match="layers must be at least 1, got 0"):
+        GIN(7, layers=0)
+    with pytest.raises(InputError, match="unknown readout 'max'"):
+        GIN(7, readout="max")
+    with pytest.raises(InputError, match="7 wide, this GIN takes 5"):
+        InfoGraph(GIN(5))(small_batch(mutag))
+
+
+def test_torch_scatter_changes_nothing(mutag, monkeypatch):
+    """With and without the optional extra: the same embeddings and gradients."""
+    pytest.importorskip("torch_scatter", reason="the optional extra `scatter` is not installed")
+    import torch_geometric.typing
+    import torch_geometric.utils._scatter as scatter_module
+
+    results = []
+    for with_extra in (True, False):
+        for module in (torch_geometric.typing, scatter_module.torch_geometric.typing):
+            monkeypatch.setattr(module, "WITH_TORCH_SCATTER", with_extra)
+        torch.manual_seed(0)
+        model = InfoGraph(GIN(7), method="hscl")
+        loss = model(small_batch(mutag))
+        loss.backward()
+        grads = [p.grad for p in model.parameters()]
+        results.append([loss, *grads])
+    for with_it, without in zip(*results, strict=True):
+        torch.testing.assert_close(with_it, without)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, whatever stops the writing."""
+"""Atomic writing, whatever interrupts it, and the folder of the cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.places import written_whole
+from gcl_hard.io import cache_root, written_whole
 
 
 class Stopped:
@@ -53,3 +53,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         written_whole(tmp_path / "file" / "new"),
     ):
         pass
+
+
+def test_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_root("/explicit") == Path("/explicit")
+    monkeypatch.setenv("GCL_HARD_CACHE", "/own")
+    assert cache_root() == Path("/own")
+    monkeypatch.delenv("GCL_HARD_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert cache_root() == Path("/xdg/gcl_hard")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_root() == Path.home() / ".cache/gcl_hard"

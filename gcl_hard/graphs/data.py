@@ -1,29 +1,52 @@
-"""A whole graph set pre-collated once, and batches sliced from it by index."""
+"""Graph sets collated once, the batches sliced from them, and graphs of your own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.custom import GraphLike, collate
 from gcl_hard.graphs.features import node_features, standardise
-from gcl_hard.graphs.reading import RawGraphs
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraphs:
+    """A graph classification set as read, before node features are chosen.
+
+    Attributes:
+        edge_index: int64 [2, E], global node ids, sorted by source node; no loops, no repeats.
+        node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
+        edge_ptr: int64 [G + 1]; the same for edges.
+        y: int64 [G] in 0..C-1, in the order of the original labels.
+        node_labels: float32 [N, L] one-hot, or None.
+        node_attributes: float32 [N, A], or None.
+        edge_labels: float32 [E, K] one-hot, or None.
+        edge_attributes: float32 [E, D], or None.
+    """
+
+    edge_index: Tensor
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    y: Tensor
+    node_labels: Tensor | None
+    node_attributes: Tensor | None
+    edge_labels: Tensor | None
+    edge_attributes: Tensor | None
 
 
 @dataclass(eq=False)
 class GraphBatch:
-    """Some graphs as one: fields named as in a PyTorch Geometric ``Batch``.
+    """A batch of graphs as one graph, with the fields of a PyTorch Geometric ``Batch``.
 
     Attributes:
         x: float32 [n, F].
         edge_index: int64 [2, e], node ids 0..n-1 of this batch; no edge crosses graphs.
-        batch: int64 [n], sorted: the graph, 0..B-1, of each node.
+        batch: int64 [n], sorted: graph of each node, 0..B-1.
         y: int64 [B].
         n_graphs: B.
         edge_attr: float32 [e, K], or None.
@@ -38,20 +61,20 @@ class GraphBatch:
 
     @property
     def num_graphs(self) -> int:
-        """B, under the name that PyTorch Geometric uses."""
+        """B, under PyTorch Geometric's name."""
         return self.n_graphs
 
     @classmethod
     def of(cls, graphs: Any) -> GraphBatch:
-        """A PyTorch Geometric ``Batch``, or anything with its fields, as a GraphBatch."""
+        """Convert a PyTorch Geometric ``Batch``, or anything with its fields."""
         if isinstance(graphs, cls):
             return graphs
-        y: Any = getattr(graphs, "y", None)  # label-free training does without
+        y: Any = getattr(graphs, "y", None)  # label-free training needs none
         edge_attr = getattr(graphs, "edge_attr", None)
         return cls(graphs.x, graphs.edge_index, graphs.batch, y, graphs.num_graphs, edge_attr)
 
     def followed_by(self, other: GraphBatch) -> GraphBatch:
-        """The graphs of this batch, then those of another with as many features."""
+        """The graphs of this batch and then those of another one with as many features."""
         attributes = [a for a in (self.edge_attr, other.edge_attr) if a is not None]
         return GraphBatch(
             x=torch.cat([self.x, other.x]),
@@ -63,24 +86,34 @@ class GraphBatch:
         )
 
 
+class GraphLike(Protocol):
+    """A graph with the fields of ``torch_geometric.data.Data``."""
+
+    x: Any
+    edge_index: Any
+    edge_attr: Any
+    y: Any
+    num_nodes: Any
+
+
 @dataclass(frozen=True, eq=False)
 class GraphSet:
     """A graph classification set, collated once on its device.
 
     Attributes:
-        name: of the set.
+        name: name of the set.
         x: float32 [N, F].
         edge_index: int64 [2, E], global node ids, edges grouped by graph, in graph order.
         y: int64 [G] in 0..n_classes-1.
         node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
         n_classes: C.
-        features: the resolved kind of node features.
+        features: kind of node features, never ``auto``.
         edge_attr: float32 [E, K], or None.
-        n_encoded: how many of the last columns of ``x`` are structural encodings.
+        n_encoded: number of columns at the end of ``x`` that are structural encodings.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> mutag = load("MUTAG", download=False)
         >>> batch = mutag.batch(torch.tensor([5, 0]))
         >>> batch.x.shape, batch.edge_index.shape, batch.y.tolist()
@@ -115,17 +148,17 @@ class GraphSet:
 
     @property
     def edge_dim(self) -> int | None:
-        """K, None of a set without edge features."""
+        """K, or None without edge features."""
         return None if self.edge_attr is None else self.edge_attr.shape[1]
 
     @property
     def class_counts(self) -> Tensor:
-        """Graphs per class, int64 [C]."""
+        """Number of graphs of each class, int64 [C]."""
         return torch.bincount(self.y, minlength=self.n_classes)
 
     @cached_property
     def _sizes(self) -> tuple[Tensor, Tensor]:
-        """Nodes and edges per graph on the CPU: a batch's size is known without a device sync."""
+        """Nodes and edges per graph, on the CPU: sizing a batch needs no synchronisation."""
         return self.node_ptr.diff().cpu(), self.edge_ptr.diff().cpu()
 
     def to(self, device: torch.device | str) -> GraphSet:
@@ -140,17 +173,17 @@ class GraphSet:
         return self.batch(torch.arange(self.n_graphs))
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """The graphs with the given ids, in the given order, by tensor operations alone.
+        """A batch of the graphs with the given ids, in the given order.
 
         Args:
-            index: int64 [B], ids in 0..G-1, any order, repeats allowed; a CPU tensor avoids a
+            index: int64 [B], ids in 0..G-1 in any order, repeats allowed; a CPU tensor avoids a
                 device synchronisation.
 
         Returns:
             The batch, on the set's device.
 
         Raises:
-            InputError: the index is empty, of another dtype or shape, or out of range.
+            InputError: if the index is empty, of another dtype or shape, or out of range.
         """
         ids = checked_ids(index, self.n_graphs, "index")
         node_sizes, edge_sizes = (sizes[ids] for sizes in self._sizes)
@@ -167,9 +200,9 @@ class GraphSet:
         )
 
     def take(self, index: Tensor) -> GraphSet:
-        """A set of some graphs alone, in the given order; nothing of the others is in it.
+        """The set of some graphs alone, in the given order, without any data of the others.
 
-        Node features stay as they are in this set (a one-hot degree keeps its columns).
+        Node features keep their columns (those of one-hot degrees too).
 
         Args:
             index: as for :meth:`batch`.
@@ -178,10 +211,10 @@ class GraphSet:
             The smaller set, with the same classes.
 
         Raises:
-            InputError: as :meth:`batch`.
+            InputError: as for :meth:`batch`.
 
         Example:
-            >>> from gcl_hard.graphs.datasets import load
+            >>> from gcl_hard.graphs import load
             >>> load("MUTAG", download=False).take(torch.tensor([5, 0])).node_ptr
             tensor([ 0, 28, 45])
         """
@@ -196,13 +229,13 @@ class GraphSet:
         )  # fmt: skip
 
     def standardised_on(self, index: Tensor) -> GraphSet:
-        """The set with degree scalars standardised over some graphs only (an inductive fold).
+        """The set with degree scalars standardised over some graphs only, for inductive folds.
 
         Args:
-            index: int64 ids of the graphs that mean and deviation may see.
+            index: int64 ids of the graphs that mean and standard deviation are computed on.
 
         Returns:
-            The set itself unless its features are ``degree-scalar``: no other kind has statistics.
+            The set itself unless its features are ``degree-scalar``; no other kind has statistics.
         """
         if self.features != "degree-scalar":
             return self
@@ -211,25 +244,16 @@ class GraphSet:
         degree = torch.bincount(self.edge_index[0], minlength=self.n_nodes).double()
         return replace(self, x=standardise(degree.unsqueeze(1), nodes).float())
 
-    def encoded(self, names: Sequence[str]) -> GraphSet:
-        """The set with structural encodings behind its features.
-
-        Arguments and errors are those of :func:`gcl_hard.graphs.encodings.encoded`.
-        """
-        from gcl_hard.graphs.encodings import encoded  # it imports this module
-
-        return encoded(self, names)
-
     @classmethod
     def from_graphs(
         cls, graphs: Iterable[GraphLike], *, name: str = "custom", features: str = "auto"
     ) -> GraphSet:
-        """Your own graphs: a list or data set of PyTorch Geometric ``Data``, or objects like it.
+        """A set of your own graphs: PyTorch Geometric ``Data`` objects, or objects like them.
 
         Args:
             graphs: each with edge_index int64 [2, e], y (one integer label), x float [n, F] or
                 None (then num_nodes counts), edge_attr [e, K] or None.
-            name: what results call the set.
+            name: name of the set in results.
             features: ``auto`` takes x where the graphs have one (recorded as ``attributes``);
                 otherwise as in :func:`gcl_hard.graphs.features.node_features`.
 
@@ -237,8 +261,8 @@ class GraphSet:
             The set; labels are renumbered 0..C-1 in increasing order.
 
         Raises:
-            InputError: no graphs, a graph without exactly one integer label, without nodes, with
-                node ids out of range, or with other columns than the first one.
+            InputError: if there are no graphs, or a graph has no nodes, not exactly one integer
+                label, node ids out of range, or other columns than the first one.
 
         Example:
             >>> from types import SimpleNamespace
@@ -255,18 +279,18 @@ class GraphSet:
 
     @classmethod
     def from_raw(cls, raw: RawGraphs, *, name: str, features: str = "auto") -> GraphSet:
-        """A set as read, with node features chosen.
+        """A set as read, with its node features.
 
         Args:
-            raw: from :func:`gcl_hard.graphs.reading.parse` or your own reader.
-            name: what results call the set.
+            raw: from :func:`gcl_hard.graphs.tudataset.parse` or a reader of your own.
+            name: name of the set in results.
             features: as in :func:`gcl_hard.graphs.features.node_features`.
 
         Returns:
-            The set; edge attributes stand before one-hot edge labels where there are both.
+            The set; edge attributes come before one-hot edge labels where there are both.
 
         Raises:
-            InputError: the set lacks the features asked for.
+            InputError: if the set lacks the features asked for.
         """
         x, kind = node_features(
             features,
@@ -290,7 +314,7 @@ class GraphSet:
 
 
 def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Positions owned by the ids in ``ptr``, each one's place in ``ids``, and old - new start."""
+    """Positions of the ids' items, the index into ``ids`` of each, and old minus new start."""
     sizes = ptr[ids + 1] - ptr[ids]
     shift = ptr[ids] - (sizes.cumsum(0) - sizes)
     places = torch.arange(ids.numel(), device=ids.device)
@@ -299,7 +323,7 @@ def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tenso
 
 
 def checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
-    """The ids on the CPU, once they are known to be ids."""
+    """Graph ids, checked, on the CPU."""
     if index.dtype != torch.int64 or index.ndim != 1 or index.numel() < least:
         raise InputError(
             f"{what} is {index.dtype} {list(index.shape)}; expected graph ids, int64 [B], B >= 1"
@@ -309,3 +333,88 @@ def checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> T
         bounds = f"{int(ids.min())}..{int(ids.max())}"
         raise InputError(f"{what} holds graph ids {bounds}; this set has 0..{n_graphs - 1}")
     return ids
+
+
+def collate(graphs: Iterable[GraphLike]) -> RawGraphs:
+    """Concatenate graphs on the CPU; their features become attributes.
+
+    Args:
+        graphs: as for :meth:`GraphSet.from_graphs`.
+
+    Returns:
+        The set; labels are renumbered 0..C-1 in increasing order, edges are kept as given.
+
+    Raises:
+        InputError: if there are no graphs, or one does not fit; names it.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> edge = torch.tensor([[0, 1], [1, 0]])
+        >>> graph = SimpleNamespace(x=None, edge_attr=None, edge_index=edge, y=7, num_nodes=2)
+        >>> collate([graph, graph]).edge_index.tolist()
+        [[0, 1, 2, 3], [1, 0, 3, 2]]
+    """
+    items = list(graphs)
+    if not items:
+        raise InputError("graphs is empty; expected at least one graph")
+    labels = torch.tensor([_label(graph, i) for i, graph in enumerate(items)])
+    x = _column_block([graph.x for graph in items], "x")
+    edge_attr = _column_block([graph.edge_attr for graph in items], "edge_attr")
+    node_ptr = _pointer([_n_nodes(graph, i) for i, graph in enumerate(items)])
+    shifted = [g.edge_index.cpu() + start for g, start in zip(items, node_ptr[:-1], strict=True)]
+    return RawGraphs(
+        edge_index=torch.cat(shifted, dim=1),
+        node_ptr=node_ptr,
+        edge_ptr=_pointer([graph.edge_index.shape[1] for graph in items]),
+        y=torch.unique(labels, return_inverse=True)[1],
+        node_labels=None,
+        node_attributes=x,
+        edge_labels=None,
+        edge_attributes=edge_attr,
+    )
+
+
+def _pointer(sizes: list[int]) -> Tensor:
+    return torch.tensor([0, *sizes]).cumsum(0)
+
+
+def _label(graph: GraphLike, i: int) -> int:
+    y = torch.as_tensor(graph.y if graph.y is not None else [])
+    if y.numel() != 1 or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        got = "no y" if graph.y is None else f"y of {y.dtype} {list(y.shape)}"
+        raise InputError(f"graph {i} has {got}; expected one integer label per graph")
+    return int(y)
+
+
+def _n_nodes(graph: GraphLike, i: int) -> int:
+    n_nodes = len(graph.x) if graph.x is not None else int(graph.num_nodes or 0)
+    edges = graph.edge_index
+    if n_nodes < 1:
+        raise InputError(f"graph {i} has no nodes; expected at least one")
+    if edges is None or edges.dtype != torch.int64 or edges.ndim != 2 or len(edges) != 2:
+        got = "None" if edges is None else f"{edges.dtype} {list(edges.shape)}"
+        raise InputError(f"edge_index of graph {i} is {got}; expected int64 [2, e]")
+    if edges.numel() and not (edges.min() >= 0 and edges.max() < n_nodes):
+        raise InputError(f"edge_index of graph {i} names nodes outside 0..{n_nodes - 1}")
+    if graph.edge_attr is not None and len(graph.edge_attr) != edges.shape[1]:
+        raise InputError(
+            f"edge_attr of graph {i} has {len(graph.edge_attr)} rows for {edges.shape[1]} edges"
+        )
+    return n_nodes
+
+
+def _column_block(blocks: list[Any], what: str) -> Tensor | None:
+    """The rows of all graphs, float32 [rows, K]; None if no graph has any."""
+    if all(block is None for block in blocks):
+        return None
+    shaped: list[Tensor] = []
+    for i, block in enumerate(blocks):
+        rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block
+        if rows is None or rows.ndim != 2 or (shaped and rows.shape[1] != shaped[0].shape[1]):
+            got = "None" if rows is None else list(rows.shape)
+            raise InputError(f"{what} of graph {i} is {got}; every graph needs the same columns")
+        shaped.append(rows)
+    rows = torch.cat(shaped).float().cpu()
+    if not rows.isfinite().all():
+        raise InputError(f"{what} holds NaN or infinite values; only finite ones will do")
+    return rows

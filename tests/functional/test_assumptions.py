@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from gcl_hard import Custom, Exponential, InputError, MeanThreshold, Threshold
-from gcl_hard.functional.diagnosis import Diagnosis, diagnose
-from gcl_hard.functional.geometry import effective_negatives, same_label_weight
-from gcl_hard.functional.negatives import log_negative_distribution
-from gcl_hard.functional.scores import Scores, local_global_scores, log_eta, two_view_scores
+from gcl_hard.functional.assumptions import Diagnosis, diagnose
+from gcl_hard.functional.negatives import (
+    effective_negatives,
+    log_negative_distribution,
+    same_label_weight,
+)
+from gcl_hard.functional.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
 from tests.reference import theory
 
 GAMMA = 0.5
@@ -32,7 +35,7 @@ HARDENINGS = {name: hardening for name, (hardening, _) in ETAS.items()}
 COUNTS = ("defined", "alone", "spared", "unopposed", "common")
 NAN = math.nan
 
-Batch = tuple[Scores, list[theory.Anchor]]
+Batch = tuple[ScoreTable, list[theory.Anchor]]
 
 
 def near(y: Tensor, seed: int, tight: float, d: int = 3) -> Tensor:

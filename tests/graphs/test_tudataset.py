@@ -15,12 +15,11 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import sources
-from gcl_hard.graphs.datasets import MANIFEST, canonical_name, load
-from gcl_hard.graphs.reading import parse
+from gcl_hard.graphs import tudataset
+from gcl_hard.graphs.tudataset import MANIFEST, canonical_name, load, parse
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
-EMBEDDED = sources.PACKAGED / "MUTAG.zip"
+EMBEDDED = tudataset.PACKAGED / "MUTAG.zip"
 TOY = {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "1\n-1\n"}
 
 
@@ -30,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("GCL_HARD_DATA", raising=False)
     monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(sources, "SITE", "http://127.0.0.1:9")
+    monkeypatch.setattr(tudataset, "SITE", "http://127.0.0.1:9")
     return tmp_path / "cache" / "tu"
 
 
@@ -49,7 +48,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        monkeypatch.setattr(sources, "SITE", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(tudataset, "SITE", f"http://127.0.0.1:{server.server_port}")
         yield folder
         server.shutdown()
         thread.join()
@@ -170,20 +169,6 @@ def test_package_copy_comes_after_the_cache(cache: Path) -> None:
     (cache / "MUTAG.zip").write_bytes(b"")
     with pytest.raises(InputError, match=r"cache.tu.MUTAG.zip cannot be read"):
         load("MUTAG", download=False)
-
-
-def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sources.cache_folder("/explicit") == Path("/explicit/tu")
-    monkeypatch.setenv("GCL_HARD_CACHE", "/own")
-    assert sources.cache_folder() == Path("/own/tu")
-    monkeypatch.delenv("GCL_HARD_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert sources.cache_folder() == Path("/xdg/gcl_hard/tu")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert sources.cache_folder() == Path.home() / ".cache/gcl_hard/tu"
-
-
-# Sets that cannot be had
 
 
 def test_offline_message_says_everything_once(

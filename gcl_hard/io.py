@@ -1,4 +1,4 @@
-"""Where data lie on this machine, and files that are written whole or not at all."""
+"""The folders of data on this machine, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gcl_hard.errors import InputError
 
 
 def cache_root(cache_dir: str | Path | None = None) -> Path:
-    """The cache's root; it need not exist.
+    """The root folder of the cache; it need not exist.
 
     Args:
         cache_dir: the root itself; by default the environment's ``GCL_HARD_CACHE``, else
             ``gcl_hard`` under ``XDG_CACHE_HOME``, else ``~/.cache/gcl_hard``.
 
     Returns:
-        The folder; graph sets lie in its ``tu``, image sets in its ``images``.
+        The folder; graph sets are in its subfolder ``tu``, image sets in ``images``.
 
     Example:
         >>> cache_root("a/b").as_posix()
@@ -34,14 +34,14 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
 
 
 def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
-    """The offline mirror: the folder given, else the one ``GCL_HARD_DATA`` names.
+    """The offline mirror of data sets: ``data_dir``, else the folder that ``GCL_HARD_DATA`` names.
 
     Args:
         data_dir: a folder, or None.
-        files: what is expected in it, for the message.
+        files: the kind of files expected in it, for the message.
 
     Returns:
-        The folder; None if none is named.
+        The folder; None if neither names one.
 
     Raises:
         InputError: if it is not a folder.
@@ -61,23 +61,23 @@ def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write; it takes its place when it is whole and on the disk.
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Write a file atomically: it replaces ``path`` once it is complete and on the disk.
 
-    Whoever reads meanwhile, or is killed, finds the old file or the new one.
+    Readers, and a process restarted after a kill, find either the old file or the new one.
 
     Args:
-        path: of the file; its folder is made.
+        path: of the file; its folder is created if needed.
 
     Yields:
-        A binary file beside it, which is removed if anything is raised.
+        A temporary binary file in the same folder, removed if an exception is raised.
 
     Raises:
-        InputError: if the place cannot be written to; names it.
+        InputError: if the file cannot be written; names it.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with written_whole(Path(folder) / "a" / "b.txt") as file:
+        ...     with atomic_write(Path(folder) / "a" / "b.txt") as file:
         ...         _ = file.write(b"whole")
         ...     (Path(folder) / "a" / "b.txt").read_text()
         'whole'
@@ -94,7 +94,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
             Path(temporary).replace(path)
         except BaseException as error:
             Path(temporary).unlink(missing_ok=True)
-            hidden = error.__context__  # torch.save raises its own error over what stopped it
+            hidden = error.__context__  # torch.save hides what stopped it behind its own error
             if isinstance(error, RuntimeError) and isinstance(hidden, (KeyboardInterrupt, OSError)):
                 raise hidden from None
             raise
