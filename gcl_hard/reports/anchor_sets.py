@@ -50,8 +50,8 @@ NAMES = {
     "in_hcol": r"$\mathcal{H}_{\mathrm{Hcol}}$",
 }
 HUES = {
-    "in the set, of its label": theme.COLOURS["scl"],
-    "in the set, of another label": theme.COLOURS["ucl"],
+    "in the set: own label": theme.COLOURS["scl"],
+    "another label": theme.COLOURS["ucl"],
     "not in the set": "#D0D0D0",
 }
 ANCHOR = "#F0E442"
@@ -425,6 +425,7 @@ def _draw(data: pd.DataFrame) -> Any:
                           edgecolors=theme.INK, linewidths=0.8, zorder=4)  # fmt: skip
         panel.set(title=f"{title}: {others[name].sum()} of {len(others)}", xlabel="", ylabel="")
         panel.locator_params(nbins=4)
+        panel.grid(visible=False)
     marks = zip(HUES.items(), "^oo", strict=True)
     theme.legend(
         figure,

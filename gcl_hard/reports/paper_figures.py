@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -40,7 +40,6 @@ from gcl_hard.reports.runs import (
     labels,
     over_seeds,
     same_seeds,
-    settings,
     snapshots,
     subject,
     usual_temperature,
@@ -247,9 +246,11 @@ def beta_data(runs: Sequence[Run]) -> Accuracies:
     data = pd.DataFrame(rows).assign(
         dataset=cells[0].dataset, accuracy_on=test_part(cells[0].protocol)
     )
-    data = data[["dataset", "accuracy_on", "panel", "method", "line", "beta", "beta_changes",
-                 "seeds", "accuracy_mean", "accuracy_std", "interval_low", "interval_high"]]  # fmt: skip
-    data["beta"] = data["beta"].astype(float)
+    columns = [
+        "dataset", "accuracy_on", "panel", "method", "line", "beta", "beta_changes", "seeds",
+        "accuracy_mean", "accuracy_std", "interval_low", "interval_high",
+    ]  # fmt: skip
+    data = data[columns].astype({"beta": float})
     methods = dict(zip(data["line"], data["method"], strict=True))
     return Accuracies(data, methods, kept, words)
 
@@ -321,7 +322,8 @@ def beta(runs: Sequence[Run]) -> Drawn:
     panels[0].set_ylabel(f"accuracy on {on}, %")
     shown, note = [], []
     if len(curves):
-        styles = theme.line_styles(dict(zip(curves["line"], curves["method"], strict=True)))
+        lines = curves.sort_values("beta", key=pd.Series.isna, kind="stable")
+        styles = theme.line_styles(dict(zip(lines["line"], lines["method"], strict=True)))
         _draw_curves(panels[0], curves, styles)
         theme.legend(figure, list(styles.values()))
         shown.append("accuracy against β")

@@ -454,9 +454,9 @@ def snapshots(runs: Sequence[Run]) -> pd.DataFrame:
         ``dataset``, ``method``, ``trained_with``, ``line`` (the label), ``seed``, ``epoch``,
         ``shared`` (whether every seed of the line has the epoch), ``last`` (whether it is the
         run's last), ``panel`` (the hardening, as in the papers' figures, or ``own``), ``setting``
-        (what ``own`` is, else empty), ``anchors``, ``finite`` (whether embeddings were), Assumption 1 and
-        Lemma 1, the counts, the losses, the weights, and the geometry, which is the same for all
-        hardenings of an epoch. What is not defined is NaN.
+        (what ``own`` is, else empty), ``anchors``, ``finite`` (whether embeddings were),
+        Assumption 1 and Lemma 1, the counts, the losses, the weights, and the geometry, which is
+        the same for all hardenings of an epoch. What is not defined is NaN.
     """
     label, own = labels(by_cell(runs)), settings(by_cell(runs))
     rows = [

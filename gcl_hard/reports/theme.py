@@ -175,6 +175,11 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
     """
     suffix, drawn = path.suffix.removeprefix("."), io.BytesIO()
     outside = any(not 0 <= text.get_position()[1] <= 1 for text in figure.texts)
+    if outside:  # fix the layout, or a tight box would move the legend
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for key in figure.legends:
+            key.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
     figure.savefig(
         drawn, format=suffix, dpi=dpi, metadata={"Date": None} if suffix == "svg" else None,
         bbox_inches="tight" if outside else None,
@@ -203,10 +208,6 @@ def write(drawn: Drawn, folder: Path, name: str) -> list[Path]:
         InputError: if the place cannot be written to; names it.
     """
     figure = drawn.figure
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # or a tight box would move the legend
-    for key in figure.legends:
-        key.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
     figure.text(0.01, -0.05 / figure.get_figheight(), textwrap.fill(drawn.note, NOTE_WIDTH),
                 fontsize=SMALL, va="top")  # fmt: skip
     files = [folder / f"{name}.{suffix}" for suffix in ("png", "svg", "csv")]
