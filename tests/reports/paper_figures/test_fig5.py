@@ -9,21 +9,23 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures.fig5 import LOSSES, draw
-from gcl_hard.experiments.figures.written import Drawn
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
-from tests.experiments.figures import made
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.paper_figures import LOSSES
+from tests.reports import made
+
+draw = made.shown(paper_figures.fig5)
 
 CELLS = {method: ImageCell(method=method) for method in ("ucl", "hucl", "scl", "hscl")}
 EPOCHS = (1, 5)
 
 
-def grid(drawn: Drawn) -> Any:
+def grid(drawn: made.Shown) -> Any:
     return np.array(drawn.figure.axes, dtype=object).reshape(-1, 4)
 
 
-def trained(drawn: Drawn) -> list[str]:
+def trained(drawn: made.Shown) -> list[str]:
     return [line[0].get_ylabel().split("\n")[1] for line in grid(drawn)]
 
 
@@ -37,7 +39,7 @@ def test_every_panel_has_four_losses_as_means_over_seeds() -> None:
                 panel.get_lines(), panel.collections, ("ucl", "hucl", "scl", "hscl"), strict=True
             ):
                 table = np.array(
-                    [[look["settings"][setting]["losses"][loss] for look in r.looks] for r in own]
+                    [[x["settings"][setting]["losses"][loss] for x in r.snapshots] for r in own]
                 )
                 np.testing.assert_allclose(curve.get_xydata(), np.stack([EPOCHS, table.mean(0)], 1))
                 reach = band.get_paths()[0].vertices[:, 1]
@@ -55,7 +57,7 @@ def test_lines_are_named_as_in_the_paper_and_differ_without_colour() -> None:
 
 def test_rows_share_their_axis() -> None:
     runs = [made.run(CELLS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
-    runs[0].looks[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
+    runs[0].snapshots[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
     limits = [[panel.get_ylim() for panel in line] for line in grid(draw(runs))]
     assert [len(set(line)) for line in limits] == [1, 1]
     assert limits[0][0][1] < 10 < limits[1][0][1]
@@ -88,7 +90,7 @@ def test_rows_of_the_file_hold_the_losses() -> None:
     rows = draw([run]).rows
     assert len(rows) == 2 * 4
     found = next(row for row in rows if row["epoch"] == 5 and row["panel"] == "l=-0.05")
-    look = run.looks[1]["settings"]["l=-0.05"]
+    look = run.snapshots[1]["settings"]["l=-0.05"]
     assert found == {
         "dataset": "digits", "method": "hscl", "trained_with": "β=1", "seed": 3, "epoch": 5,
         "panel": "l=-0.05", **{name: look["losses"][name] for name in LOSSES}, "common": 58,
@@ -99,11 +101,11 @@ def test_rows_of_the_file_hold_the_losses() -> None:
 def test_where_lemma_1_holds_on_average_is_counted() -> None:
     runs = [made.run(CELLS[m], s, epochs=EPOCHS) for m in ("hscl", "hucl") for s in (0, 1)]
     assert "trained with hscl β=1: 4 of 4 in each panel; hucl β=1: 4" in draw(runs).note
-    losses = runs[1].looks[0]["settings"]["beta=2"]["losses"]
+    losses = runs[1].snapshots[0]["settings"]["beta=2"]["losses"]
     losses["hscl"] = losses["hucl"]  # equal is no violation
     assert "trained with hscl β=1: 4 of 4 in each panel" in draw(runs).note
     losses["hscl"] = losses["hucl"] + 1e-3
-    runs[0].looks[0]["settings"]["l=-0.05"]["losses"].update(dict.fromkeys(losses))
+    runs[0].snapshots[0]["settings"]["l=-0.05"]["losses"].update(dict.fromkeys(losses))
     drawn = draw(runs)
     assert (
         "trained with hscl β=1: 4 of 4 (l=-0.25), 3 of 3 (l=-0.05), 4 of 4 (β=1), 3 of 4 (β=2); "
@@ -117,7 +119,7 @@ def test_where_lemma_1_holds_on_average_is_counted() -> None:
 
 def test_losses_that_no_anchor_has_are_a_gap() -> None:
     run = made.run(CELLS["hscl"], epochs=(1, 2, 3))
-    run.looks[1]["settings"]["beta=1"].update(losses=dict.fromkeys(LOSSES), common=0)
+    run.snapshots[1]["settings"]["beta=1"].update(losses=dict.fromkeys(LOSSES), common=0)
     for line in grid(draw([run]))[0, 2].get_lines():
         assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
 
@@ -133,8 +135,8 @@ def test_runs_without_looks_are_refused() -> None:
 
 def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
     runs = [made.run(CELLS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
-    runs[0].looks[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
-    runs[0].looks[1]["settings"]["beta=1"]["losses"]["scl"] = -0.5
+    runs[0].snapshots[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
+    runs[0].snapshots[1]["settings"]["beta=1"]["losses"]["scl"] = -0.5
     first, second = grid(draw(runs))
     assert [panel.get_yscale() for panel in first] == ["linear"] * 4
     assert [panel.get_yscale() for panel in second] == ["symlog"] * 4
@@ -148,7 +150,7 @@ def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        (GraphCell(), "the same positive, the node's own graph"),
+        (GraphCell(), "the same positive, the graph of the node"),
         (GraphCell(contrast="two-view"), "the same positives, by view and label"),
         (ImageCell(), "the same positives, by view and label"),
     ],
@@ -159,11 +161,11 @@ def test_the_note_says_what_the_positives_are(cell: Cell, said: str) -> None:
 
 def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
     run = made.run(CELLS["hscl"], epochs=range(1, 41))
-    run.looks[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
+    run.snapshots[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
     drawn = draw([run])
     rest = [
         loss
-        for look in run.looks
+        for look in run.snapshots
         for name in made.SETTINGS
         for loss in look["settings"][name]["losses"].values()
         if loss < 1e6
@@ -178,13 +180,13 @@ def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
 
 def test_no_loss_anywhere_is_refused() -> None:
     run = made.run(CELLS["hscl"], epochs=(1,))
-    for setting in run.looks[0]["settings"].values():
+    for setting in run.snapshots[0]["settings"].values():
         setting.update(losses=dict.fromkeys(LOSSES), common=0)
-    with pytest.raises(InputError, match=r"no look has an anchor with all four losses.*one class"):
+    with pytest.raises(InputError, match=r"an anchor with all four losses.*one class"):
         draw([run])
 
 
 def test_the_note_explains_losses_that_no_setting_moves() -> None:
     note = draw([made.run(CELLS["hscl"], epochs=EPOCHS)]).note
     assert "UCL and SCL depend on no setting" in note
-    assert "H-UCL takes 31 of 62 others in effect" in note
+    assert "H-UCL takes 31 of 62 others" in note

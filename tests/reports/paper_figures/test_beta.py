@@ -11,11 +11,13 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_interval
-from gcl_hard.experiments.figures.beta import draw
-from gcl_hard.experiments.figures.runs import Run
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
-from tests.experiments.figures import made
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.runs import Run
+from tests.reports import made
+
+draw = made.shown(paper_figures.beta)
 
 
 def cell(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphCell:

@@ -10,14 +10,21 @@ from typing import Any
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.figures.reading import read
-from gcl_hard.experiments.figures.runs import looked, measured, versions
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.records import Record
 from gcl_hard.experiments.results import Results, result_json
-from tests.experiments.figures import made
+from gcl_hard.reports.runs import (
+    Run,
+    over_seeds,
+    read,
+    same_seeds,
+    snapshots,
+    versions,
+    with_snapshots,
+)
+from tests.reports import made
 
 HSCL, UCL = GraphCell(folds=2), GraphCell(folds=2, method="ucl")
 
@@ -44,7 +51,7 @@ def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
     (run,) = read([path])
     assert (run.cell, run.seed, run.accuracies) == (cell, 3, (71.5,))
     assert run.curve == ((2, 50.0), (4, 60.0))
-    assert list(run.looks) == made.looks((2, 4), seed=3)
+    assert list(run.snapshots) == made.snapshots((2, 4), seed=3)
     assert (run.points, run.source) == (None, path)
 
 
@@ -83,7 +90,7 @@ def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
 
 def test_a_result_file_without_looks_is_read(tmp_path: Path) -> None:
     (run,) = read([result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))])
-    assert (run.seed, run.accuracies, run.looks, run.curve) == (1, (80, 90), (), ())
+    assert (run.seed, run.accuracies, run.snapshots, run.curve) == (1, (80, 90), (), ())
 
 
 def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
@@ -103,7 +110,7 @@ def test_a_seed_that_is_there_twice_counts_once_with_its_looks(
     places = [made.save(tmp_path / "a", HSCL), made.save(tmp_path / "b", HSCL, epochs=(1, 2))]
     (run,) = read([places[i] for i in order])
     assert run.source == places[1]
-    assert len(run.looks) == 2
+    assert len(run.snapshots) == 2
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -158,10 +165,13 @@ def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
         ({"curve": [[1]]}, "is damaged"),
         ({"diagnostics": [3]}, "is damaged"),
         ({"diagnostics": [{"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}}]}, "is damaged"),
-        ({"diagnostics": [{k: v for k, v in made.look(1).items() if k != "geometry"}]}, "damaged"),
-        ({"diagnostics": [{**made.look(1), "geometry": None}]}, "is damaged"),
-        ({"diagnostics": [{**made.look(1), "epoch": "1"}]}, "is damaged"),
-        ({"diagnostics": [{**made.look(1), "settings": {"beta=1": None}}]}, "is damaged"),
+        (
+            {"diagnostics": [{k: v for k, v in made.snapshot(1).items() if k != "geometry"}]},
+            "damaged",
+        ),
+        ({"diagnostics": [{**made.snapshot(1), "geometry": None}]}, "is damaged"),
+        ({"diagnostics": [{**made.snapshot(1), "epoch": "1"}]}, "is damaged"),
+        ({"diagnostics": [{**made.snapshot(1), "settings": {"beta=1": None}}]}, "is damaged"),
         ({"versions": 3}, "is damaged"),
         ({"config": {"gamma": 3}}, "unknown settings: gamma"),
         ({"config": asdict(HSCL) | {"method": "hslc"}}, "unknown method 'hslc'"),
@@ -197,23 +207,48 @@ def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
 
 def test_runs_without_looks_are_named() -> None:
     with_looks, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
-    looked([with_looks])
+    with_snapshots([with_looks])
     with pytest.raises(InputError, match=r"^no result has diagnostics: run .* --diagnostics 1$"):
-        looked(without)
+        with_snapshots(without)
     with pytest.raises(
         InputError, match=r"^MUTAG ucl paper, seed 4 has no diagnostics, see .*json"
     ):
-        looked([with_looks, without[0]])
+        with_snapshots([with_looks, without[0]])
     with pytest.raises(InputError, match=r"seed 4 has no diagnostics \(nor have 1 other seeds\)"):
-        looked([with_looks, *without])
+        with_snapshots([with_looks, *without])
 
 
-def test_a_look_at_what_was_not_finite_says_nothing() -> None:
-    look = {"epoch": 1, "anchors": 0, "settings": {}, "geometry": {}}
-    assert measured(look, "beta=1")["assumption_1"] is None
-    whole = made.look(1)["settings"]["beta=1"]
-    assert measured(made.look(1), "beta=1") == whole
-    assert measured(look, "beta=1").keys() == whole.keys()
+def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
+    run = made.run(HSCL, epochs=(1, 2))
+    run.snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    frame = snapshots([run])
+    first, second = (
+        frame[(frame["epoch"] == epoch) & (frame["panel"] == "beta=1")].iloc[0] for epoch in (1, 2)
+    )
+    assert (first["finite"], first["defined"], first["common"]) == (False, 0, 0)
+    assert first[["assumption_1", "ucl", "others", "nc1"]].isna().all()
+    whole = made.snapshot(2)
+    for name, value in whole["settings"]["beta=1"].items():
+        if name != "losses":
+            assert second[name] == value
+    for name, value in (whole["settings"]["beta=1"]["losses"] | whole["geometry"]).items():
+        assert name not in frame or second[name] == value
+
+
+def test_numbers_against_epoch_are_over_the_seeds_that_define_them() -> None:
+    runs = [
+        made.run(HSCL, seed, epochs=epochs) for seed, epochs in enumerate([(1, 2), (2, 3), (2,)])
+    ]
+    shares = [
+        run.snapshots[i]["settings"]["beta=1"] for run, i in zip(runs, (1, 0, 0), strict=True)
+    ]
+    shares[2]["assumption_1"] = None
+    frame = snapshots(runs)
+    found = over_seeds(frame[frame["panel"] == "beta=1"], "assumption_1")
+    both = [one["assumption_1"] for one in shares[:2]]
+    assert found.to_dict("index") == {
+        ("hscl β=1", 2): {"mean": pytest.approx(sum(both) / 2), "min": min(both), "max": max(both)}
+    }
 
 
 def test_looks_that_do_not_count_others_are_read(tmp_path: Path) -> None:
@@ -223,11 +258,29 @@ def test_looks_that_do_not_count_others_are_read(tmp_path: Path) -> None:
         del setting["others"], setting["other_labels"]
     path.write_text(json.dumps(stored), encoding="utf-8")
     (run,) = read([path])
-    found = measured(run.looks[0], "beta=2")
-    assert (found["others"], found["effective_hucl"]) == (None, 31.2)
+    frame = snapshots([run]).set_index("panel")
+    assert frame["others"].isna().all()
+    assert frame.loc["beta=2", "effective_hucl"] == 31.2
 
 
 def test_versions_are_said_if_they_differ() -> None:
     runs = [made.run(HSCL, seed, version=name) for seed, name in enumerate(("a", "b", None, "a"))]
-    assert versions(runs) == " Finished with 2 versions of the code."
-    assert versions(runs[2:]) == versions([]) == ""
+    assert versions(runs) == ["Finished with 2 versions of the code."]
+    assert versions(runs[2:]) == versions([]) == []
+
+
+def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
+    def points(*seeds: tuple[int, ...]) -> list[Run]:
+        cells = [GraphCell(epochs=10), GraphCell(epochs=20), GraphCell(method="ucl", epochs=20)]
+        return [made.run(c, seed) for c, own in zip(cells, seeds, strict=False) for seed in own]
+
+    def kept(runs: list[Run]) -> list[tuple[int, int]]:
+        found, words = same_seeds(runs, {run.cell: run.cell.method for run in runs})
+        assert words
+        return [(run.cell.epochs, run.seed) for run in found]
+
+    assert kept(points((0, 1, 2), (1, 2), (1, 2, 3))) == [
+        (10, 1), (10, 2), (20, 1), (20, 2), (20, 1), (20, 2)
+    ]  # fmt: skip
+    assert kept(points((0, 1), (1, 2), (5,))) == [(10, 1), (20, 1), (20, 5)]
+    assert kept(points((0,), (1,))) == [(10, 0), (20, 1)]

@@ -10,16 +10,18 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures.geometry import GEOMETRY, WEIGHED, draw
-from gcl_hard.experiments.figures.runs import Run
-from gcl_hard.experiments.figures.written import Drawn
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
-from tests.experiments.figures import made
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.paper_figures import MEASURES as TITLES
+from gcl_hard.reports.runs import GEOMETRY, Run
+from tests.reports import made
+
+draw = made.shown(paper_figures.geometry)
 
 HSCL, UCL = GraphCell(), GraphCell(method="ucl")
 EPOCHS = (2, 4, 7)
-MEASURES = [*GEOMETRY, *WEIGHED]
+MEASURES = [*TITLES]
 
 
 def runs(*cells: Cell, epochs: Any = EPOCHS) -> list[Run]:
@@ -30,24 +32,24 @@ def runs(*cells: Cell, epochs: Any = EPOCHS) -> list[Run]:
 def values(run: Run, name: str) -> list[float]:
     return [
         look["geometry"][name] if name in GEOMETRY else look["settings"]["beta=1"][name]
-        for look in run.looks
+        for look in run.snapshots
     ]
 
 
-def panel(drawn: Drawn, name: str) -> Any:
+def panel(drawn: made.Shown, name: str) -> Any:
     return drawn.figure.axes[MEASURES.index(name)]
 
 
-def lines(drawn: Drawn, name: str) -> list[Any]:
+def lines(drawn: made.Shown, name: str) -> list[Any]:
     return [line for line in panel(drawn, name).get_lines() if line.get_marker() != "None"]
 
 
-def rules(drawn: Drawn, name: str) -> list[float]:
+def rules(drawn: made.Shown, name: str) -> list[float]:
     found = [line for line in panel(drawn, name).get_lines() if line.get_marker() == "None"]
     return [float(line.get_ydata()[0]) for line in found]
 
 
-def key(drawn: Drawn) -> list[str]:
+def key(drawn: made.Shown) -> list[str]:
     return [text.get_text() for text in drawn.figure.legends[0].get_texts()]
 
 
@@ -78,9 +80,9 @@ def test_rows_are_every_seed_epoch_and_measure() -> None:
 
 def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
     (run, _) = given = runs(HSCL, epochs=range(1, 41))
-    run.looks[20]["settings"]["beta=1"]["collisions"] = 5.9e6
+    run.snapshots[20]["settings"]["beta=1"]["collisions"] = 5.9e6
     for each in given:
-        for look in each.looks[:20]:
+        for look in each.snapshots[:20]:
             look["settings"]["beta=1"]["collisions"] = 2.0
     drawn = draw(given)
     low, high = panel(drawn, "collisions").get_ylim()
@@ -91,30 +93,30 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
 
 def test_the_number_of_negatives_is_a_rule_if_all_looks_say_it() -> None:
     given = runs(UCL, HSCL)
-    for look in given[0].looks:
+    for look in given[0].snapshots:
         look["settings"]["beta=1"]["other_labels"] = 30.0
     drawn = draw(given)
     assert rules(drawn, "effective_hscl") == [(30 + 3 * 32) / 4]
-    assert "all that there are" in key(drawn)
-    given[1].looks[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    assert "all negatives" in key(drawn)
+    given[1].snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
     assert rules(draw(given), "effective_hscl") == pytest.approx([(3 * 30 + 8 * 32) / 11])
-    del given[0].looks[1]["settings"]["beta=1"]["other_labels"]
+    del given[0].snapshots[1]["settings"]["beta=1"]["other_labels"]
     drawn = draw(given)
     assert rules(drawn, "effective_hscl") == []
-    assert "all that there are" not in key(drawn)
+    assert "all negatives" not in key(drawn)
     assert [row["other_labels"] for row in drawn.rows].count(None) == 2
 
 
 def test_the_widest_angle_is_a_rule() -> None:
     given = runs(HSCL)
     for run in given:
-        for look in run.looks:
+        for look in run.snapshots:
             look["geometry"]["widest_angle"] = 96.4
     drawn = draw(given)
     assert rules(drawn, "least_angle") == [96.4]
-    assert "widest that could be" in key(drawn)
+    assert "widest possible" in key(drawn)
     for run in given:
-        for look in run.looks:
+        for look in run.snapshots:
             look["geometry"]["widest_angle"] = None
     assert rules(draw(given), "least_angle") == []
 
@@ -123,7 +125,7 @@ def test_the_widest_angle_is_a_rule() -> None:
 def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
     given = runs(HSCL, epochs=range(1, 9))
     for run in given:
-        for look in run.looks:
+        for look in run.snapshots:
             look["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * look["epoch"])
             del look["settings"]["beta=1"]["other_labels"]
     drawn = draw(given)
@@ -141,9 +143,9 @@ def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
     [
         (GraphCell(), "Alignment, of positives (a node and its graph)"),
         (GraphCell(contrast="two-view"), "Alignment, of positives (two views of one class)"),
-        (GraphCell(), "looked at, standardised over them, as the classifier"),
-        (GraphCell(standardise=False), "looked at, as the classifier"),
-        (ImageCell(), "looked at, as the classifier"),
+        (GraphCell(), "embeddings, standardised, as the classifier"),
+        (GraphCell(standardise=False), "embeddings, as the classifier"),
+        (ImageCell(), "embeddings, as the classifier"),
     ],
 )
 def test_the_note_says_of_what_measures_are(cell: Cell, said: str) -> None:
@@ -152,25 +154,25 @@ def test_the_note_says_of_what_measures_are(cell: Cell, said: str) -> None:
 
 def test_cells_that_standardise_beside_cells_that_do_not() -> None:
     note = draw(runs(GraphCell(), GraphCell(standardise=False))).note
-    assert "standardised over them where the classifier standardises" in note
+    assert "standardised where the classifier standardises" in note
 
 
 def test_looks_that_were_not_finite_are_gaps() -> None:
     (run, _) = given = runs(HSCL)
     for each in given:
-        each.looks[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+        each.snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
     drawn = draw(given)
     for name in MEASURES:
         assert [math.isnan(y) for y in lines(drawn, name)[0].get_ydata()] == [False, True, False]
     assert "embeddings were not finite" in drawn.note
     assert [row["nc1"] for row in drawn.rows if row["epoch"] == 4] == [None, None]
-    assert run.looks[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
+    assert run.snapshots[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
 
 
 def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
     drawn = draw([*runs(HSCL), *runs(UCL, epochs=(7,))])
     assert {row["method"] for row in drawn.rows} == {"hscl"}
-    assert drawn.note.endswith("Left out, with fewer than two looks: ucl.")
+    assert drawn.note.endswith("fewer than two snapshots: ucl.")
 
 
 def test_runs_without_looks_are_refused() -> None:

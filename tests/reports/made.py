@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures.runs import Run
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.records import Record
+from gcl_hard.reports.runs import Run
+from gcl_hard.reports.theme import Drawn
+
+
+class Shown(NamedTuple):
+    """A figure, its rows with None for what is not defined, and its caption."""
+
+    figure: Figure
+    rows: list[dict[str, Any]]
+    note: str
+
+
+def shown(draw: Callable[..., Drawn]) -> Callable[..., Shown]:
+    """A figure's function, giving :class:`Shown`."""
+
+    def drawn(*given: Any, **own: Any) -> Shown:
+        found = draw(*given, **own)
+        data = found.data.astype(object).where(found.data.notna(), None)
+        return Shown(found.figure, data.to_dict("records"), found.note)
+
+    return drawn
+
 
 SETTINGS = ("l=-0.25", "l=-0.05", "beta=1", "beta=2")
 GEOMETRY = (
@@ -22,7 +44,7 @@ GEOMETRY = (
 )  # fmt: skip
 
 
-def look(
+def snapshot(
     epoch: int, *, seed: int = 0, own: str | None = None, histograms: bool = False,
     anchors: int = 64,
 ) -> dict[str, Any]:  # fmt: skip
@@ -61,9 +83,11 @@ def _bell(middle: float) -> Any:
     return weights / weights.sum()
 
 
-def looks(epochs: Sequence[int], *, seed: int = 0, own: str | None = None) -> list[dict[str, Any]]:
+def snapshots(
+    epochs: Sequence[int], *, seed: int = 0, own: str | None = None
+) -> list[dict[str, Any]]:
     """Looks of a run; the last has the histograms."""
-    return [look(e, seed=seed, own=own, histograms=e == epochs[-1]) for e in epochs]
+    return [snapshot(e, seed=seed, own=own, histograms=e == epochs[-1]) for e in epochs]
 
 
 def run(
@@ -73,7 +97,7 @@ def run(
 ) -> Run:  # fmt: skip
     """A run without a file."""
     return Run(
-        cell, seed, tuple(accuracies), tuple(curve), tuple(looks(epochs, seed=seed, own=own)),
+        cell, seed, tuple(accuracies), tuple(curve), tuple(snapshots(epochs, seed=seed, own=own)),
         points, Path(Job(cell, seed).file_name), version,
     )  # fmt: skip
 
@@ -91,7 +115,7 @@ def stored(
         curve=[list(point) for point in curve],
     )  # fmt: skip
     found = {"schema_version": 1, **asdict(record)}
-    return found | {"diagnostics": looks(epochs, seed=seed, own=own)}
+    return found | {"diagnostics": snapshots(epochs, seed=seed, own=own)}
 
 
 def save(folder: Path, cell: Cell, seed: int = 0, **given: Any) -> Path:

@@ -11,13 +11,14 @@ import pytest
 from matplotlib.colors import to_hex
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.figures.fig3 import MARKS, REST, draw
-from gcl_hard.experiments.figures.points import load_points, sets
-from gcl_hard.experiments.figures.runs import Run
-from gcl_hard.experiments.figures.written import Drawn
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
-from tests.experiments.figures import made
+from gcl_hard.reports import theme
+from gcl_hard.reports.anchor_sets import fig3, load_points, sets
+from gcl_hard.reports.runs import Run
+from tests.reports import made
+
+draw = made.shown(fig3)
 
 SETS = ("in_scl", "in_hucl", "in_hscl", "in_hcol")
 OBJECTIVES = ("infonce", "jsd")
@@ -29,7 +30,7 @@ def run(tmp_path: Path, seed: int = 0, **given: Any) -> Run:
     return made.run(cell, seed, epochs=(7,), points=path)
 
 
-def heading(drawn: Drawn) -> str:
+def heading(drawn: made.Shown) -> str:
     return " ".join(drawn.figure.texts[-1].get_text().split())
 
 
@@ -50,7 +51,7 @@ def slow_sets(path: Path, anchor: int, threshold: float) -> list[list[bool]]:
     return [[bool(value) for value in row] for row in found]
 
 
-def candidates(drawn: Drawn) -> list[dict[str, object]]:
+def candidates(drawn: made.Shown) -> list[dict[str, object]]:
     return [row for row in drawn.rows if row["role"] != "anchor" or row["similarity"] is not None]
 
 
@@ -74,13 +75,16 @@ def test_every_point_is_drawn_where_its_row_says_and_in_its_colour(
     tmp_path: Path, objective: str
 ) -> None:
     drawn = draw([run(tmp_path, objective=objective)])
+    another, own, grey = theme.COLOURS["ucl"], theme.COLOURS["scl"], "#D0D0D0"
+    colours = {False: another, True: own}
     for axes, name in zip(drawn.figure.axes, SETS, strict=True):
         found: dict[tuple[float, float], str] = {}
         for dots in axes.collections:
-            for x, y in np.asarray(dots.get_offsets()):
-                found[x, y] = to_hex(np.asarray(dots.get_facecolor())[0]).upper()
+            faces = np.asarray(dots.get_facecolor())
+            for i, (x, y) in enumerate(np.asarray(dots.get_offsets())):
+                found[x, y] = to_hex(faces[i % len(faces)]).upper()
         for row in (row for row in drawn.rows if row["role"] == "candidate"):
-            hue = MARKS[bool(row["same_label"])][1] if row[name] else REST
+            hue = colours[bool(row["same_label"])] if row[name] else grey
             assert found[row["x"], row["y"]] == hue  # type: ignore[index]
 
 
@@ -135,7 +139,7 @@ def test_roles_and_labels(tmp_path: Path) -> None:
         4: "anchor", 28: "positive"
     }  # fmt: skip
     assert "a view of label 0" in heading(views)
-    assert "the anchor is a node" in graphs.note
+    assert "anchor is a node" in graphs.note
 
 
 @pytest.mark.parametrize(("objective", "threshold"), [("infonce", 0.6), ("jsd", 0.1)])
@@ -207,7 +211,9 @@ def refused(runs: list[Run], said: str, **own: Any) -> None:
 
 def test_bad_input(tmp_path: Path) -> None:
     one = run(tmp_path)
-    refused([made.run(GraphCell())], r"no embeddings of a look \(.npz\) .* --diagnostics 1, and")
+    refused(
+        [made.run(GraphCell())], r"no embeddings of a snapshot \(.npz\) .* --diagnostics 1, and"
+    )
     refused([made.run(GraphCell(), epochs=(1,))], "--diagnostics 1 --force .*its records")
     refused([one], "seed 5 has no embeddings; there are those of 0", seed=5)
     refused([one], "anchor must be from 0 to 47, got 48", anchor=48)

@@ -8,12 +8,11 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.figures.choose import choose
-from gcl_hard.experiments.figures.naming import labels, settings, stem, subject
-from gcl_hard.experiments.figures.options import asked
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
-from tests.experiments.figures import made
+from gcl_hard.reports.command import parse_only
+from gcl_hard.reports.runs import labels, select, settings, stem, subject
+from tests.reports import made
 
 CELLS = (
     GraphCell(method="ucl"),
@@ -27,7 +26,7 @@ RUNS = [made.run(cell, seed) for cell in CELLS for seed in (0, 1)]
 
 
 def chosen(*only: str) -> list[tuple[Cell, int]]:
-    return [(run.cell, run.seed) for run in choose(RUNS, asked(only))]
+    return [(run.cell, run.seed) for run in select(RUNS, parse_only(only))]
 
 
 def refusal(*only: str) -> str:
@@ -49,7 +48,7 @@ def refusal(*only: str) -> str:
         (["method=HSCL", "detach-weights=False"], CELLS[2:4]),
     ],
 )
-def test_settings_choose(only: list[str], kept: tuple[Cell, ...]) -> None:
+def test_settings_select(only: list[str], kept: tuple[Cell, ...]) -> None:
     assert chosen(*only) == [(cell, seed) for cell in kept for seed in (0, 1)]
 
 
@@ -66,7 +65,7 @@ def test_a_seed_chooses() -> None:
         (["method=hslc"], "unknown method in these results 'hslc'; did you mean hscl"),
         (["batch_size=7"], "unknown batch-size in these results '7'; known: 128"),
         (["dataset=PTC_MR", "method=hscl"], "no result has dataset=PTC_MR and method=hscl"),
-        (["method=wl"], "wl is a floor; figures are of trained methods"),
+        (["method=wl"], "wl is a baseline; figures are of trained methods"),
         (["method"], "--only takes KEY=VALUE or KEY=VALUE,VALUE, got 'method'"),
         (["=ucl"], "got '=ucl'"),
         (["method=,"], "got 'method=,'"),
@@ -87,17 +86,17 @@ def test_what_does_not_choose_is_refused(only: list[str], said: str) -> None:
 )
 def test_a_mixture_is_refused(one: Cell, other: Cell, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        choose([made.run(one), made.run(other)])
+        select([made.run(one), made.run(other)])
     assert said in str(caught.value)
     name = str(caught.value).rpartition("--only ")[2]
-    assert [r.cell for r in choose([made.run(one), made.run(other)], asked([name]))] == [one]
+    assert [r.cell for r in select([made.run(one), made.run(other)], parse_only([name]))] == [one]
 
 
 def test_floors_are_passed_over_whatever_their_protocol() -> None:
     runs = [made.run(GraphCell()), made.run(GraphCell(method="untrained"))]
-    assert [run.cell for run in choose(runs)] == [GraphCell()]
-    with pytest.raises(InputError, match=r"of floors alone \(untrained\)"):
-        choose(runs[1:])
+    assert [run.cell for run in select(runs)] == [GraphCell()]
+    with pytest.raises(InputError, match=r"of baselines alone \(untrained\)"):
+        select(runs[1:])
 
 
 def test_cells_are_told_apart_by_what_differs() -> None:
