@@ -14,17 +14,13 @@ from optuna.study import Study
 from PIL import Image
 
 from gcl_hard.errors import InputError
-from gcl_hard.tuning.reporting import figures
-from gcl_hard.tuning.reporting.figures import write_figures
-from gcl_hard.tuning.reporting.spoken import quiet, spoken
+from gcl_hard.reports.search_figures import figures, trials, write_figures
+from gcl_hard.tuning.reporting.spoken import spoken
 from tests.tuning.reporting.made import searched, study, trial
 
 
 def drawn(name: str, made: Study, **how: str) -> Figure:
-    with figures._drawing(), quiet():
-        figure = getattr(figures, f"_{name}")(spoken(made), **how)
-    assert isinstance(figure, Figure)
-    return figure
+    return figures(spoken(made), **{"step": "epoch", "grid": "the grid", **how})[name][1]
 
 
 def places(figure: Figure, label: str, panel: int = 0) -> list[list[float]]:
@@ -48,7 +44,8 @@ def test_all_figures_of_a_search_are_readable_pictures(tmp_path: Path) -> None:
     assert names(searched(), tmp_path) == kinds
     for path in tmp_path.iterdir():
         with Image.open(path) as picture:
-            assert (picture.format, picture.width) == ("PNG", 975)
+            assert picture.format == "PNG"
+            assert 1000 < picture.width < 1200
             assert len(picture.convert("L").getcolors()) > 20
 
 
@@ -160,13 +157,30 @@ def test_the_contour_is_over_the_whole_search() -> None:
 
 
 def test_scores_while_training_tell_best_complete_and_pruned_apart() -> None:
-    with figures._drawing(), quiet():
-        figure = figures._intermediate(spoken(searched()), step="fold")
-    assert figure is not None
+    figure = drawn("intermediate", searched(), step="fold")
     assert figure.axes[0].get_xlabel() == "fold"
-    assert labels(figure) == ["the best trial", "complete", "pruned"]
+    assert set(labels(figure)) == {"the best trial", "complete", "pruned"}
     kinds = [(line.get_label(), list(line.get_ydata())) for line in figure.axes[0].lines]
     assert kinds == [
         ("complete", [40, 50]), ("complete", [40, 55]), ("the best trial", [50, 60]),
         ("pruned", [20]),
     ]  # fmt: skip
+
+
+def test_trials_are_those_with_a_score_and_words_of_categories() -> None:
+    made = study(
+        trial(60.0, {"beta": 1.0, "readout": "sum"}, grid=True),
+        trial("diverged", {"beta": 2.0}),
+        trial(None, {"beta": 3.0}),
+        trial(70.0, {"beta": 4.0, "encoder.hidden": 16}),
+    )
+    data = trials(spoken(made))
+    assert data["number"].tolist() == [0, 3]
+    assert data["value"].tolist() == [60.0, 70.0]
+    assert data["grid"].tolist() == [True, False]
+    assert data["best"].tolist() == [False, True]
+    assert data["β"].tolist() == [1.0, 4.0]
+    assert data["readout"][0] == "sum"
+    assert data["encoder hidden"][1] == "16"
+    assert data["readout"].isna().tolist() == [False, True]
+    assert trials(spoken(study())).empty

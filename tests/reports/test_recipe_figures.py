@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.recipe.forest import HARMS, HELPS, NEITHER, forest
 from gcl_hard.experiments.recipe.levers import said
 from gcl_hard.experiments.recipe.page import page, write
 from gcl_hard.experiments.recipe.search import Chosen
+from gcl_hard.reports.result_figures import HARMS, HELPS, NEITHER, forest
 from tests.experiments.recipe.made_up import chosen
 
 LEVERS = {
@@ -58,12 +58,12 @@ def test_every_setting_has_its_gain_and_interval_best_first(searched: Chosen) ->
     assert labels == [f"{said(joined.settings)} (joined)", *(said(o.settings) for o in order[1:])]
     assert [said(one.settings) for one in order[1:]] == ["dim 8", "epochs 60", "lr 0.2", "lr 0.1"]
     dots, intervals, diamonds = (lines(axes, marker) for marker in ("o", "None", "D"))
-    assert len(dots) == len(intervals) == len(diamonds) == 5
+    assert (len(dots), len(intervals), len(diamonds)) == (5, 5, 1)
     for y, one in enumerate(order):
         assert list(dots[y].get_xydata()[0]) == [one.gain.mean, y]
         assert [*intervals[y].get_xdata()] == [one.gain.low, one.gain.high]
         assert set(intervals[y].get_ydata()) == {y}
-        assert list(diamonds[y].get_xydata()[0]) == [one.by_method["untrained"].mean, y]
+        assert list(diamonds[0].get_xydata()[y]) == [one.by_method["untrained"].mean, y]
     bottom, top = axes.get_ylim()
     assert top < 0 < bottom  # the best stands on top
 
