@@ -36,13 +36,6 @@ DAMAGED = (
 )  # fmt: skip
 """What reading a file that is not whole may raise."""
 AXES = {"pca": "principal component", "tsne": "dimension of t-SNE", "mds": "dimension of MDS"}
-KEPT = {
-    "pca": "Two principal components keep {} of the variance.",
-    "tsne": "t-SNE keeps neighbours, not distances (two principal components keep {} of the "
-    "variance).",
-    "mds": "MDS keeps distances as well as a plane can (two principal components keep {} of the "
-    "variance).",
-}
 NAMES = {
     "in_scl": r"$\mathcal{H}_{\mathrm{SCL}}$",
     "in_hucl": r"$\mathcal{H}_{\mathrm{H}\text{-}\mathrm{UCL}}$",
@@ -389,23 +382,13 @@ def fig3(
         f"Hard negatives at l = {words} of anchor {one}, {'a node' if node else 'a view'} of label "
         f"{points.anchor_labels[one]}. {which}, trained with {labels([run.cell])[run.cell]}",
     )
-    similarity = "cosine" if points.objective == "infonce" else "dot product over the largest"
-    positive = "is its own graph" if node else "comes from augmentation and label"
-    note = [
-        f"Candidates of one batch of training samples; hard are those with similarity s ≥ l "
-        f"({similarity}, in all {points.candidates.shape[1]} dimensions).",
-        KEPT[projection].format(f"{100 * kept:.0f} %"),
-        "There is no circle as in the paper's drawing.",
-        f"The anchor's positive {positive} and is in none of the sets.",
-    ]
-    if node:
-        note.append("The anchor is a node; all else are graphs.")
-    if setting is None and threshold not in THRESHOLDS:
-        note.append(f"l is what {100 * SHARE:.0f} % of all pairs reach: at the paper's -0.25 and "
-                    f"-0.05 nearly all others are hard, or a set is empty.")  # fmt: skip
-    if outside:
-        note.append(f"{outside} of {len(points.labels)} candidates lie outside the picture.")
-    return theme.Drawn(figure, data, " ".join(note))
+    note = theme.caption(
+        "fig3", infonce=points.objective == "infonce", width=points.candidates.shape[1],
+        projection=projection, kept=f"{100 * kept:.0f}", node=node, outside=outside,
+        quantile=setting is None and threshold not in THRESHOLDS and f"{100 * SHARE:.0f}",
+        candidates=len(points.labels),
+    )  # fmt: skip
+    return theme.Drawn(figure, data, note)
 
 
 def _draw(data: pd.DataFrame) -> Any:

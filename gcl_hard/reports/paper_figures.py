@@ -164,47 +164,38 @@ def fig1(runs: Sequence[Run]) -> Drawn:
     theme.legend(figure, list(styles.values()))
     what = "Test accuracy" if tested else "Monitoring, not test, accuracy"
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
-    missing = [name for name in labels(by_cell(runs)).values() if name not in methods]
-    if tested:
-        note = [
-            "Every point is of encoders trained for that many epochs and tested after the last; "
-            f"no epoch is chosen. Means over {seeds}; bars ± standard deviation.",
-            *_label_note(kept),
-        ]
-    else:
-        spread = ", bands" if band else "; the CSV has the"
-        note = [
-            "Nearest neighbours of training images among other training images; the encoder has "
-            "seen all of them, so this is monitoring and no test accuracy. "
-            f"Means over {seeds}{spread} ± standard deviation.",
-            *([f"Without a curve: {', '.join(missing)}."] if missing else []),
-        ]
-    return Drawn(figure, data, " ".join([*note, *reached(data), *versions(kept)]))
+    note = theme.caption(
+        "fig1", tested=tested, band=band, seeds=seeds, readers=label_readers(kept),
+        missing=[name for name in labels(by_cell(runs)).values() if name not in methods],
+        reached=reached(data), versions=versions(kept),
+    )  # fmt: skip
+    return Drawn(figure, data, note)
 
 
-def reached(data: pd.DataFrame) -> list[str]:
-    """When each H-SCL reaches what each SCL ends with; the paper: within 50 of 200 epochs."""
+def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
+    """When each H-SCL reaches what each SCL ends with; the paper: within 50 of 200 epochs.
+
+    Args:
+        data: rows of :func:`fig1`.
+
+    Returns:
+        ``line`` reaches the ``goal`` of ``other`` (percent, at its ``last`` epoch) at ``epoch``;
+        None if never.
+    """
     found = []
     for own, ours in data[data["method"] == "hscl"].groupby("line", sort=False):
         for other, theirs in data[data["method"] == "scl"].groupby("line", sort=False):
-            end = theirs.iloc[-1]
-            goal = f"what {other} has at epoch {end['epoch']} ({end['accuracy_mean']:.1f} %)"
-            there = ours.loc[ours["accuracy_mean"] >= end["accuracy_mean"], "epoch"]
-            found.append(
-                f"At no epoch shown does the mean of {own} reach {goal}."
-                if there.empty
-                else f"The mean of {own} first reaches {goal} at epoch {there.iloc[0]}."
-            )
+            last, goal = theirs[["epoch", "accuracy_mean"]].iloc[-1]
+            epochs = ours.loc[ours["accuracy_mean"] >= goal, "epoch"]
+            epoch = None if epochs.empty else int(epochs.iloc[0])
+            found.append({"line": own, "other": other, "last": last, "goal": goal, "epoch": epoch})
     return found
 
 
-def _label_note(runs: Sequence[Run]) -> list[str]:
-    """A sentence on the methods whose encoders have seen the labels of test samples."""
+def label_readers(runs: Sequence[Run]) -> list[str]:
+    """Methods whose encoders have seen the labels of test samples."""
     readers = {run.cell.method for run in runs if run.cell.reads_labels}
-    if runs[0].cell.protocol != "paper" or not readers:
-        return []
-    names = " and ".join(name for name in METHODS if name in readers)
-    return [f"Protocol paper: the encoders of {names} have seen the test labels."]
+    return [name for name in METHODS if name in readers and runs[0].cell.protocol == "paper"]
 
 
 PARTS = {"ucl": "neither", "dcl": "debiased", "hucl": "hard", "hcl": "hard,\ndebiased"}
@@ -320,29 +311,26 @@ def beta(runs: Sequence[Run]) -> Drawn:
     )
     on = data["accuracy_on"].iloc[0]
     panels[0].set_ylabel(f"accuracy on {on}, %")
-    shown, note = [], []
+    shown = []
     if len(curves):
         lines = curves.sort_values("beta", key=pd.Series.isna, kind="stable")
         styles = theme.line_styles(dict(zip(lines["line"], lines["method"], strict=True)))
         _draw_curves(panels[0], curves, styles)
         theme.legend(figure, list(styles.values()))
         shown.append("accuracy against β")
-        note.append("Against β (at equal distances): means over seeds, bars ± standard deviation; "
-                    "of methods without β at the right.")  # fmt: skip
-        if curves["beta_changes"].any():
-            note.append("Annealed: β of the first epoch, which falls in equal steps.")
     if len(dots):
         _draw_ablation(panels[-1], dots, slanted=slanted)
         shown.append("debiasing ablation")
-        resampled = "" if of_images(kept[0].cell.protocol) else (
-            " and folds, variance corrected for overlapping training folds")  # fmt: skip
-        note.append(f"Ablation: means and 95 % intervals over seeds{resampled}.")
     for panel in panels:  # an interval may go beyond what an accuracy can be
         panel.set_ylim(top=min(100.5, panel.get_ylim()[1]))
-    note += ["Each half has its own axis."] * (len(there) > 1) + [f"Over {seeds}."]
     heading = " and ".join(shown)
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
-    return Drawn(figure, data, " ".join([*note, *_label_note(kept), *versions(kept)]))
+    note = theme.caption(
+        "beta", curves=len(curves), dots=len(dots), annealed=curves["beta_changes"].any(),
+        folds=not of_images(kept[0].cell.protocol), seeds=seeds, readers=label_readers(kept),
+        versions=versions(kept),
+    )  # fmt: skip
+    return Drawn(figure, data, note)
 
 
 def _draw_curves(panel: Axes, curves: pd.DataFrame, styles: dict[str, dict[str, Any]]) -> None:
@@ -405,13 +393,15 @@ class Diagnostics(NamedTuple):
         frame: of :func:`gcl_hard.reports.runs.snapshots`.
         runs: those in it.
         methods: the method of each line, by label.
-        note: sentences that such figures share.
+        facts: of the caption: whether encoders are of the first of several folds, whether there
+            are several seeds, epochs that not all seeds have, or gaps; and the lines left out for
+            having fewer than two snapshots.
     """
 
     frame: pd.DataFrame
     runs: list[Run]
     methods: dict[str, str]
-    note: list[str]
+    facts: dict[str, Any]
 
 
 def diagnostics(runs: Sequence[Run]) -> Diagnostics:
@@ -433,20 +423,13 @@ def diagnostics(runs: Sequence[Run]) -> Diagnostics:
     short = [n for n in called.values() if epochs.get(n, 0) < 2] if epochs.max() > 1 else []
     kept = [run for run in runs if called[run.cell] not in short]
     frame = frame[~frame["line"].isin(short)]
-    note = [
-        f"The encoder{' of the first fold' * (kept[0].cell.encoders > 1)} is frozen at the end of "
-        f"the epoch, in eval mode."
-    ]
-    if max(map(len, by_cell(kept).values())) > 1:
-        note.append("Lines are means over seeds, bands from the lowest to the highest.")
-    if not frame["shared"].all():
-        note.append("Epochs that not all seeds have are left out.")
-    if not frame["finite"].all():
-        note.append("At gaps, embeddings were not finite.")
-    if short:
-        note.append(f"Left out, with fewer than two snapshots: {', '.join(short)}.")
+    facts = {
+        "first_fold": kept[0].cell.encoders > 1, "gaps": not frame["finite"].all(),
+        "several": max(map(len, by_cell(kept).values())) > 1, "short": short,
+        "unshared": not frame["shared"].all(),
+    }  # fmt: skip
     methods = {called[run.cell]: run.cell.method for run in kept}
-    return Diagnostics(frame, kept, methods, note)
+    return Diagnostics(frame, kept, methods, facts)
 
 
 def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
@@ -462,28 +445,9 @@ def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
     )
 
 
-def between(numbers: Iterable[float]) -> str:
-    """A range in words.
-
-    Example:
-        >>> between([3, 1, 2]), between([4, 4])
-        ('1 to 3', '4')
-    """
-    low, high = min(numbers := list(numbers)), max(numbers)
-    return f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
-
-
 def _anchors(frame: pd.DataFrame) -> str:
     numbers = frame.loc[frame["anchors"] > 0, "anchors"]
-    return f"{between(numbers) if len(numbers) else 0} anchors"
-
-
-def _in_effect(last: pd.DataFrame) -> list[str]:
-    """A sentence on how many negatives H-UCL weighs at the last snapshot."""
-    if last[["effective_hucl", "others"]].isna().any(axis=None):
-        return []
-    taken, others = (between(last[name].round()) for name in ("effective_hucl", "others"))
-    return [f"In effect, H-UCL takes {taken} of {others} others at the last snapshot."]
+    return f"{theme.between(numbers) if len(numbers) else 0} anchors"
 
 
 def _titles(runs: Sequence[Run]) -> dict[str, str]:
@@ -532,10 +496,6 @@ def _limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _peaks(cut: Sequence[str]) -> list[str]:
-    return [f"Peaks above the axis: {'; '.join(cut)}."] if cut else []
-
-
 def assumption_data(frame: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:
     """The numbers of :func:`fig4`: the share of anchors that satisfy Assumption 1.
 
@@ -573,7 +533,7 @@ def fig4(runs: Sequence[Run]) -> Drawn:
 
     Source: H-SCL paper, section V-B and Fig. 4.
     """
-    frame, runs, methods, said = diagnostics(runs)
+    frame, runs, methods, facts = diagnostics(runs)
     _defined(frame, "defined", "at which Assumption 1 says something")
     data, titles = assumption_data(frame, runs), _titles(runs)
     if data["panel"].str.startswith(OWN).any():
@@ -599,30 +559,11 @@ def fig4(runs: Sequence[Run]) -> Drawn:
     panels[0].set_ylabel("share of anchors")
     theme.legend(figure, [*styles.values(), rule], "trained with")
     theme.heading(figure, f"Assumption 1 while training. {subject(runs)}, {_anchors(frame)}")
-    last, shares = frame[frame["last"]], data["fraction"].dropna()
-    reasons = [f"{words} ({between(last[name])})" for name, words in REASONS.items()
-               if last[name].any()]  # fmt: skip
-    note = [
-        "Share of the anchors at which collisions, weighed by the hardening, lie no farther than "
-        "hard negatives of other labels.",
-        *said,
-        f"At the last snapshot (epoch {between(last['epoch'])}) defined at "
-        f"{between(last['defined'])} of {between(last['anchors'])} anchors"
-        + (f"; the others have {', or '.join(reasons)}." if reasons else "."),
-        *_in_effect(last),
-        f"Above {CLAIMED} at {(shares > CLAIMED).sum()} of {len(shares)} epochs × seeds × panels; "
-        f"the least is {shares.min():.3f}.",
-        *([f"The axis starts at {bottom:g}."] if bottom else []),
-    ]
-    return Drawn(figure, data, " ".join([*note, *versions(runs)]))
-
-
-REASONS = {
-    "alone": "no other of the label",
-    "spared": "none of the label that the hardening takes",
-    "unopposed": "none of another label that the hardening takes",
-}
-"""Why Assumption 1 is not defined at an anchor."""
+    note = theme.caption(
+        "fig4", facts=facts, last=frame[frame["last"]], shares=data["fraction"].dropna(),
+        claimed=CLAIMED, bottom=bottom, versions=versions(runs),
+    )  # fmt: skip
+    return Drawn(figure, data, note)
 
 
 def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
@@ -663,9 +604,9 @@ def fig5(runs: Sequence[Run], *, every: bool = False) -> Drawn:
     Source: H-SCL paper, section V-B and Fig. 5.
     """
     usual = [run for name in ("hscl", "hucl") for run in runs if run.cell.method == name]
-    frame, runs, methods, said = diagnostics(usual if usual and not every else runs)
+    frame, runs, methods, facts = diagnostics(usual if usual and not every else runs)
     _defined(frame, "common", "with all four losses")
-    data, titles, cut, held = losses_data(frame), _titles(runs), list[str](), list[str]()
+    data, titles, cut = losses_data(frame), _titles(runs), list[str]()
     figure, panels = _epoch_panels(4 * len(methods), 4, 2.0, "row")
     styles = {
         name: {"color": theme.colour(name), "label": label, "linestyle": dashes, "marker": marker}
@@ -698,34 +639,28 @@ def fig5(runs: Sequence[Run], *, every: bool = False) -> Drawn:
         first.set_ylabel(
             f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
         )
-        held.append(f"{line}: {_held(losses_data(own))}")
     theme.legend(figure, list(styles.values()))
     theme.heading(figure, f"Four losses of one encoder. {subject(runs)}, {_anchors(frame)}")
-    last = frame[frame["last"] & frame["panel"].isin(SETTINGS)]
-    nodes = isinstance(runs[0].cell, GraphCell) and runs[0].cell.contrast == "local-global"
-    note = [
-        f"Means over the anchors that have all four losses ({between(last['common'])} of "
-        f"{between(last['anchors'])} at the last snapshot), with the same "
-        f"{'positive, the graph of the node' if nodes else 'positives, by view and label'}, and "
-        "the same M. UCL and SCL depend on no setting; where they differ between panels, the "
-        "anchors that have all four do.",
-        *said,
-        *_in_effect(last),
-        f"H-SCL ≤ H-UCL, of epochs × seeds, trained with {'; '.join(held)}.",
-        *_peaks(cut),
-    ]
-    return Drawn(figure, data, " ".join([*note, *versions(runs)]))
+    note = theme.caption(
+        "fig5", facts=facts, last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
+        nodes=_nodes(runs), held={line: held(frame[frame["line"] == line]) for line in methods},
+        cut=cut, versions=versions(runs),
+    )  # fmt: skip
+    return Drawn(figure, data, note)
 
 
-def _held(data: pd.DataFrame) -> str:
-    """At how many snapshots Lemma 1's means are in order, by hardening where these differ."""
-    found = data.dropna(subset=["hscl_at_most_hucl"]).groupby("panel")["hscl_at_most_hucl"]
-    counts = {
-        name: f"{found.sum().get(name, 0)} of {found.count().get(name, 0)}" for name in SETTINGS
-    }
-    if len(set(counts.values())) == 1:
-        return f"{counts.popitem()[1]} in each panel"
-    return ", ".join(f"{n} ({name.replace('beta', 'β')})" for name, n in counts.items())
+def held(frame: pd.DataFrame) -> dict[str, str]:
+    """At how many snapshots Lemma 1's means are in order, by hardening: such as ``117 of 120``."""
+    found = losses_data(frame).dropna(subset="hscl_at_most_hucl")
+    counts = found.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
+    counts = counts.reindex(SETTINGS, fill_value=0)
+    return {str(name): f"{one['sum']} of {one['count']}" for name, one in counts.iterrows()}
+
+
+def _nodes(runs: Sequence[Run]) -> bool:
+    """Whether anchors are nodes."""
+    cell = runs[0].cell
+    return isinstance(cell, GraphCell) and cell.contrast == "local-global"
 
 
 MEASURES = {
@@ -771,7 +706,7 @@ def geometry(runs: Sequence[Run]) -> Drawn:
     Source: Wang & Isola (2020); Papyan, Han, Donoho (2020); Galanti, György, Hutter (2021);
         Robinson et al. (2021), Theorem 2; Roy & Vetterli (2007).
     """
-    frame, runs, methods, said = diagnostics(runs)
+    frame, runs, methods, facts = diagnostics(runs)
     data, frame, cut = geometry_data(frame), frame[frame["panel"] == "beta=1"], list[str]()
     figure, panels = _epoch_panels(len(MEASURES), 4, 1.7, "none")
     styles, rules = theme.line_styles(methods), list[dict[str, Any]]()
@@ -799,19 +734,11 @@ def geometry(runs: Sequence[Run]) -> Drawn:
         _plain_ticks(panel)
     theme.legend(figure, [*styles.values(), *rules], "trained with")
     theme.heading(figure, f"How embeddings lie. {subject(runs)}, {_anchors(frame)}")
-    cells = by_cell(runs)
-    nodes = isinstance(runs[0].cell, GraphCell) and runs[0].cell.contrast == "local-global"
-    scaled = {getattr(cell, "standardise", False) for cell in cells}
-    where = " where the classifier standardises" if len(scaled) > 1 else ""
-    note = [
-        f"Alignment, of positives ({'a node and its graph' if nodes else 'two views of one class'}"
-        "), and uniformity are of what the loss sees; the rest of the upper two rows is of the "
-        f"encoder's embeddings{f', standardised{where}' if any(scaled) else ''}, as the classifier "
-        "sees them. Lower alignment, uniformity, overlap, NC1 and CDNV mean tighter or better "
-        "spread.",
-        *said, *_peaks(cut), *versions(runs),
-    ]  # fmt: skip
-    return Drawn(figure, data, " ".join(note))
+    note = theme.caption(
+        "geometry", facts=facts, nodes=_nodes(runs), cut=cut, versions=versions(runs),
+        scaled={getattr(run.cell, "standardise", False) for run in runs},
+    )  # fmt: skip
+    return Drawn(figure, data, note)
 
 
 def _plain_ticks(panel: Axes) -> None:
@@ -940,15 +867,8 @@ def histograms(runs: Sequence[Run]) -> Drawn:
               "label": f"in all columns: {first}, {words[first]}"},
              {"color": theme.INK, "linewidth": 1.6, "label": "line: as the column says"}],
         )  # fmt: skip
-    last = between(int(run.snapshots[-1]["epoch"]) for run in runs)
+    last = theme.between(int(run.snapshots[-1]["epoch"]) for run in runs)
     theme.heading(
         figure, f"Cosines of pairs of one label and of two. {subject(runs)}, epoch {last}"
     )
-    note = [
-        "Pairs of training samples by the cosine of their embeddings, those of the encoder that "
-        "the classifier sees (not of the heads), summed over seeds. Overlap: Σ min(p, q) over bins "
-        "of the two kinds of pairs, 0 where they are apart and 1 where they are alike; mean over "
-        "seeds ± standard deviation.",
-        *versions(runs),
-    ]
-    return Drawn(figure, data, " ".join(note))
+    return Drawn(figure, data, theme.caption("histograms", versions=versions(runs)))

@@ -498,10 +498,9 @@ def over_seeds(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     return shared.groupby(["line", "epoch"], sort=False)[value].agg(["mean", "min", "max"])
 
 
-def versions(runs: Sequence[Run]) -> list[str]:
-    """A sentence if runs were finished by several versions of the code."""
-    n = len({run.version for run in runs} - {None})
-    return [f"Finished with {n} versions of the code."] if n > 1 else []
+def versions(runs: Sequence[Run]) -> int:
+    """How many versions of the code finished runs, of those that say it."""
+    return len({run.version for run in runs} - {None})
 
 
 def same_seeds(runs: Sequence[Run], lines: Mapping[Cell, str]) -> tuple[list[Run], str]:
