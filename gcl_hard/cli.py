@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import re
 import shlex
 import sys
 import warnings
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from gcl_hard.errors import GclHardError, InputError, unknown
+from gcl_hard.errors import GclHardError, InputError, unknown, without_password
 from gcl_hard.experiments.config import (
     CONFIGS,
     Domain,
@@ -40,11 +39,6 @@ if TYPE_CHECKING:
 
 STOPPED = 130
 """Exit status after Ctrl-C, as shells have it."""
-SECRETS = (
-    (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
-    (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),
-)
-"""Passwords in a URL, and what is shown of them."""
 
 
 def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
@@ -93,18 +87,6 @@ def public_command(arguments: Sequence[str], entry_point: str = "bench") -> str:
         elif name not in ("--report-only", "--force", "--compact"):
             words.append(item)
     return shlex.join(map(without_password, words))
-
-
-def without_password(text: str) -> str:
-    """A URL, or any text that may be one, without its password.
-
-    Example:
-        >>> without_password("postgresql://me:secret@host/db")
-        'postgresql://me:***@host/db'
-    """
-    for pattern, shown in SECRETS:
-        text = pattern.sub(shown, text)
-    return text
 
 
 @dataclass(frozen=True)
@@ -347,7 +329,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         configs = _configs(config, values, preset, {*stated, *quick}, stated)
     return BenchOptions(
         tuple(dict.fromkeys(configs)), run=_run_options(given), datasets=stated.get("dataset"),
-        **{name: values[name] for name in names},
+        **{name: values[name] for name in usual},
     )  # fmt: skip
 
 

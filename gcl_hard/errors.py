@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -65,3 +66,22 @@ def unknown(kind: str, got: str, options: Iterable[str]) -> InputError:
     close = nearest(got, known)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return InputError(f"unknown {kind} {got!r}; {hint}known: {', '.join(known)}")
+
+
+SECRETS = (
+    (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),
+)
+"""Passwords in a URL, and what is shown of them."""
+
+
+def without_password(text: str) -> str:
+    """A URL, or any text that may be one, without its password.
+
+    Example:
+        >>> without_password("postgresql://me:secret@host/db")
+        'postgresql://me:***@host/db'
+    """
+    for pattern, shown in SECRETS:
+        text = pattern.sub(shown, text)
+    return text

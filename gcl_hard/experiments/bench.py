@@ -11,7 +11,8 @@ from gcl_hard.cli import BenchOptions, parse_bench, public_command
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.experiment import RunContext, experiment_of
+from gcl_hard.experiments.domains import experiment_of
+from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import Runner
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.experiments.store import RunResult, Store, check_writable, write_json
