@@ -302,12 +302,9 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     domain = domain_of(stated)
     config = CONFIGS[domain]
     _check_domain(stated, domain)
-    names = [
-        one.name for one in fields(BenchOptions) if one.name not in ("configs", "run", "datasets")
-    ]
-    values: dict[str, Any] = {
-        one.name: one.default for one in fields(BenchOptions) if one.name in names
-    }
+    computed = ("configs", "run", "datasets")
+    usual = {one.name: one.default for one in fields(BenchOptions) if one.name not in computed}
+    values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
         values[name] = (() if default is None else (default,)) if name in LISTED else default
     preset = PRESETS.get(stated.get("table", ""))
