@@ -62,7 +62,7 @@ def train_seeds(
         jobs: seeds of cells that share ``GraphCell.together``, or one seed of any that trains.
         graphs: the set, on the device to train on.
         on_epochs: progress of each.
-        size: members of a population, None to choose.
+        size: most models of an ensemble, None for the usual number.
         diagnostics: epochs between two looks at each seed's first encoder, 0 for none.
 
     Yields:
@@ -202,7 +202,7 @@ def run_seed(
             score on it, so that settings can be chosen without the test fold, which is not seen.
         n_jobs: folds scored side by side.
         on_epoch: progress.
-        size: folds trained side by side, None to choose.
+        size: folds trained side by side, None for the usual number.
 
     Returns:
         Scores of the outer folds and what they cost.

@@ -1,33 +1,31 @@
-"""Which seeds train together: of one data set and shape, as many as a population should have."""
+"""Which runs train together: groups of one data set and shape, cut from a command's full plan."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from math import ceil
 
+from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.population_limits import MOST
+from gcl_hard.experiments.population_limits import FOLD_BY_FOLD, USUAL
 
 Pack = tuple[Job, ...]
 
-FOLD_BY_FOLD = 4
-"""Seeds of a pack whose every fold is a population: they are saved when the last fold ends."""
 
+def packs(jobs: Sequence[Job], *, members: int | None = None, device: str = "cpu") -> list[Pack]:
+    """Cut the runs of a command into groups that train as ensembles.
 
-def packs(
-    jobs: Sequence[Job], *, n_processes: int = 1, members: int | None = None, device: str = "cpu"
-) -> list[Pack]:
-    """Put seeds together that can train side by side.
+    The same runs give the same groups, whatever is finished already, however many processes share
+    them and however much memory is free: a model's rounding depends on what is trained beside it.
 
     Args:
-        jobs: in the order to do them.
-        n_processes: that share them: none is to stand idle while another has a large pack.
-        members: encoders side by side, None for as many as a device may take; on a CPU only those
-            that hold out the same graphs are.
+        jobs: the full plan of the command, in the order to do them.
+        members: models of an ensemble, None for the usual number on the device.
         device: as PyTorch writes it.
 
     Returns:
-        Packs in the order of their first seeds; what trains alone is a pack of one.
+        Groups in the order of their first runs; what trains alone is a group of one.
 
     Example:
         >>> from gcl_hard.experiments.graph_cell import GraphCell
@@ -35,48 +33,66 @@ def packs(
         >>> [[job.cell.method for job in pack] for pack in packs(jobs)]
         [['ucl', 'hscl'], ['wl']]
     """
-    kind = device.partition(":")[0]
-    most = members or MOST.get(kind, 1)
-    alike: dict[Hashable, list[Job]] = {}
+    alike: dict[Hashable, dict[Job, list[Job]]] = {}
     for job in jobs:
-        shared = job.cell.together
-        if shared is not None and kind == "cpu" and job.cell.encoders > 1:
-            shared = shared, job.seed, job.inner  # who holds out the same graphs
-        alike.setdefault(job if shared is None else (job.cell.backend, shared), []).append(job)
+        own = _together(job, on_cpu=device == "cpu")
+        # Those that differ in scoring alone are trained once.
+        alike.setdefault(own, {}).setdefault(job.trained, []).append(job)
     found: list[Pack] = []
     for group in alike.values():
-        some = _alike_together(group)
-        beside = [job.cell.encoders if kind != "cpu" else 1 for job in some]
-        folds = some[0].cell.encoders if kind == "cpu" else 1
-        distinct = {job.trained: n for job, n in zip(some, beside, strict=True)}
-        to_train = sum(distinct.values())
-        size = min(most if folds <= 1 else members or FOLD_BY_FOLD, ceil(to_train / n_processes))
-        found += _filled(some, beside, size)
+        n = _size(next(iter(group)), members, device)
+        trained = list(group.values())
+        found += [
+            tuple(job for runs in trained[start:end] for job in runs)
+            for start, end in equal_parts(len(trained), n)
+        ]
     order = {job: place for place, job in enumerate(jobs)}
     return sorted(found, key=lambda pack: order[pack[0]])
 
 
-def _alike_together(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs that differ in scoring alone next to each other, where the first of them stood."""
-    groups: dict[Job, list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(job.trained, []).append(job)
-    return [job for group in groups.values() for job in group]
+def usual_size(device: str) -> int:
+    """Models of an ensemble where no size is asked for.
 
-
-def _filled(jobs: Sequence[Job], members: Sequence[int], size: int) -> list[Pack]:
-    """Seeds in order, as long as their members are at most ``size``; a larger one by itself.
-
-    Those that differ in scoring alone are trained once.
+    Args:
+        device: as PyTorch writes it.
     """
-    found: list[Pack] = []
-    room = 0
-    for job, n in zip(jobs, members, strict=True):
-        alike = bool(found) and job.trained == found[-1][-1].trained
-        room -= 0 if alike else n
-        if alike or (room >= 0 and found):
-            found[-1] += (job,)
-        else:
-            found.append((job,))
-            room = size - n
-    return found
+    return USUAL.get(device.partition(":")[0], 1)
+
+
+def equal_parts(n: int, most: int) -> list[tuple[int, int]]:
+    """Cut n things in order into as few parts of at most ``most`` as there can be, about equal.
+
+    Args:
+        n: at least 1.
+        most: at least 1.
+
+    Returns:
+        First and past the last of each part.
+
+    Example:
+        >>> equal_parts(10, 8)
+        [(0, 5), (5, 10)]
+    """
+    parts = ceil(n / most)
+    cuts = [round(n * part / parts) for part in range(parts + 1)]
+    return list(itertools.pairwise(cuts))
+
+
+def _together(job: Job, *, on_cpu: bool) -> Hashable:
+    """What runs of one group share."""
+    shared = job.cell.together
+    if shared is None:
+        return job
+    # On a CPU those that hold out the same graphs; those that draw the same views on any device.
+    views = isinstance(job.cell, GraphCell) and job.cell.two_view
+    same_seed = views or (on_cpu and job.cell.encoders > 1)
+    return (job.cell.backend, shared, (job.seed, job.inner) if same_seed else None)
+
+
+def _size(job: Job, members: int | None, device: str) -> int:
+    """Distinct runs of a group."""
+    if job.cell.encoders <= 1:
+        return members or usual_size(device)
+    if device == "cpu":
+        return members or FOLD_BY_FOLD
+    return max(1, (members or usual_size(device)) // job.cell.encoders)

@@ -1,4 +1,4 @@
-"""Where and how a seed is run; none of it changes its numbers."""
+"""Where and how a seed is run; none of it changes its numbers, but for rounding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @dataclass(frozen=True)
 class Running:
-    """How seeds are run; none of it changes their numbers.
+    """How seeds are run; none of it changes their numbers, but for rounding (``members``).
 
     Attributes:
         resume: whether a seed goes on from its checkpoint.
@@ -18,7 +18,7 @@ class Running:
         monitor_every: epochs between two points of the monitoring curve, 0 for no curve.
         checkpoint_minutes: least time between two checkpoints; 0 is one after every step.
         save_encoder: whether the trained encoder is kept beside the record.
-        members: encoders trained side by side, None to choose.
+        members: encoders trained side by side, None for the usual number.
         diagnostics: epochs between two looks at a seed's first encoder, 0 for none.
     """
 

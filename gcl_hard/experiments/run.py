@@ -98,7 +98,8 @@ def do(
     if not pending:
         return found, []
     _check(options, pending, worker)
-    new, failures = _work(options, pending, worker, console)
+    together = packs(jobs, members=options.running.members, device=worker.setting.device)
+    new, failures = _work(options, together, pending, worker, console)
     return found | new, failures
 
 
@@ -178,22 +179,27 @@ def _check_checkpoints(options: BenchOptions, pending: list[Job]) -> None:
 
 
 def _work(
-    options: BenchOptions, pending: list[Job], worker: Worker, console: Console
+    options: BenchOptions, plan: list[Pack], pending: list[Job], worker: Worker, console: Console
 ) -> tuple[dict[Job, records.Record], list[str]]:
-    """Do what is pending; what another process is doing is waited for."""
+    """Do the packs of a plan in which a job is pending; what another process does is waited for."""
     on_cpu = worker.setting.device == "cpu"
     n = options.jobs or (worker.setting.cores if on_cpu else 1)
     costs = {job: job.cost(worker.data.size(job.cell)) for job in pending}
     found: dict[Job, records.Record] = {}
     failures: list[str] = []
     elsewhere: list[Job] = []
-    members, device = options.running.members, worker.setting.device
-    together = packs(pending, n_processes=n, members=members, device=device)
+    together = _with(pending, plan)
     n = min(n, len(together))
-    lines = sum(sorted(map(len, together))[-n:])
+    lines = sum(sorted(len(costs.keys() & pack) for pack in together)[-n:])
     with progress(console, costs, lines=lines) as bars:
+
+        def started(job: Job) -> OnEpoch:
+            return bars.started(job) if job in pending else lambda *_: None
+
         while pending:
-            for done in _do(together, worker, n, bars.started):
+            for done in _do(together, worker, n, started):
+                if done.job not in pending:  # finished before, and trained along
+                    continue
                 if done.record is not None:
                     found[done.job] = done.record
                     console.print(_line(done.job, done.record), highlight=False)
@@ -208,8 +214,14 @@ def _work(
                 console.print(waits, style="dim", highlight=False)
             pending = _freed(elsewhere, worker)
             elsewhere = [job for job in elsewhere if job not in pending]
-            together = packs(pending, n_processes=n, members=members, device=device)
+            together = _with(pending, plan)
     return found, list(dict.fromkeys(failures))
+
+
+def _with(pending: list[Job], plan: list[Pack]) -> list[Pack]:
+    """The packs in which a job is pending."""
+    missing = set(pending)
+    return [pack for pack in plan if not missing.isdisjoint(pack)]
 
 
 def _do(

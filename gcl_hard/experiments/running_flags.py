@@ -14,7 +14,7 @@ DIAGNOSTICS = (
 RUNNING: dict[str, list[tuple[str, Any, Any, str]]] = {
     "graphs": [
         ("members", Members, Members(0),
-         "encoders trained side by side; auto: by memory and a few timed steps"),
+         "encoders trained side by side; auto: 8 on a CPU (4 inductive), 256 on a GPU"),
         DIAGNOSTICS,
     ],
     "images": [

@@ -89,6 +89,9 @@ class Worker:
     def begin(self, pack: Pack, on_epochs: Sequence[OnEpoch]) -> Iterator[Done | Waiting]:
         """Claim and train the jobs of a pack.
 
+        Where one is missing all are trained, since each one's rounding depends on what is trained
+        beside it; those that are finished, or another process's, are not stored again.
+
         Args:
             pack: jobs that train together, or one.
             on_epochs: progress of each.
@@ -98,10 +101,8 @@ class Worker:
             :meth:`finish`, or until ``Waiting.claim`` is closed.
         """
         with ExitStack() as claims:
-            todo: list[Job] = []
-            told: list[OnEpoch] = []
             held: dict[Job, ExitStack] = {}
-            for job, on_epoch in zip(pack, on_epochs, strict=True):
+            for job in pack:
                 claimed = claims.enter_context(ExitStack())
                 if not claimed.enter_context(claim(self.setting.output / job.file_name)):
                     yield Done(job)
@@ -110,9 +111,9 @@ class Worker:
                     yield Done(job, record)
                 else:
                     held[job] = claimed
-                    todo.append(job)
-                    told.append(on_epoch)
-            for unscored in self._train(todo, told) if todo else ():
+            for unscored in self._train(list(pack), list(on_epochs)) if held else ():
+                if unscored.job not in held:
+                    continue
                 waiting = Waiting(unscored, held[unscored.job].pop_all())
                 if unscored.error is None and unscored.scoring is not None:
                     yield waiting
