@@ -53,7 +53,7 @@ def cases_of(dataset: str) -> list[Case]:
     return [Case(dataset, "ucl"), Case(dataset, "hscl"), Case(dataset, "hscl", "inductive")]
 
 
-def most_members(case: Case) -> int:
+def usual_members(case: Case) -> int:
     """Members that the command puts side by side on a CPU, of all cells of Table II on a set."""
     cells = [
         replace(case.cell, method=method, beta=beta if n > 1 else 1.0)

@@ -13,7 +13,6 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.config import CONFIGS, defaults, flag
 from gcl_hard.experiments.flags import Help, add_flags, add_settings, parse, settings_of
-from gcl_hard.experiments.population_limits import MOST
 from gcl_hard.experiments.values import Members
 from gcl_hard.tuning import files
 from gcl_hard.tuning.own_encoder import check_encoder
@@ -24,6 +23,9 @@ from gcl_hard.tuning.space import Base, Space
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
     from gcl_hard.tuning.part import Maker
+
+MOST_TRIALS = {"cpu": 16, "cuda": 256}
+"""Trials asked for at once where no number is given."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class TuneOptions:
         if self.base.alone.group_key is None or self.encoder is not None:
             return 1  # they train one by one: a crash loses one
         share = 8 if device == "cpu" else 4  # a sampler learns between batches
-        return max(1, min(self.trials // share, MOST.get(device, 1)))
+        return max(1, min(self.trials // share, MOST_TRIALS.get(device, 1)))
 
 
 SEARCH: list[tuple[str, Any, Any, str]] = [

@@ -85,7 +85,7 @@ class Local:
         device: to train on.
         cores: that this process may use.
         threads: of it, None to choose.
-        members: encoders side by side, None to choose.
+        members: encoders side by side, None for the usual number.
     """
 
     device: torch.device
