@@ -10,13 +10,12 @@ from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation.baselines import majority_cross_validation
-    from gcl_hard.evaluation.folds import Fold, check_labels, inner_holdout, outer_folds
     from gcl_hard.evaluation.knn import K_GRID, knn_cross_validation
     from gcl_hard.evaluation.linear import linear_cross_validation
     from gcl_hard.evaluation.nested import CrossValidation, FoldScore
-    from gcl_hard.evaluation.probe import ProbeRecipe, linear_probe, weighted_knn
+    from gcl_hard.evaluation.probes import ProbeRecipe, linear_probe, weighted_knn
     from gcl_hard.evaluation.ranks import average_ranks, cliques, critical_difference, friedman
-    from gcl_hard.evaluation.statistics import (
+    from gcl_hard.evaluation.significance import (
         Interval,
         PairedTest,
         corrected_interval,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         holm,
         wilcoxon,
     )
+    from gcl_hard.evaluation.splits import Fold, check_labels, inner_holdout, outer_folds
     from gcl_hard.evaluation.svm import (
         C_GRID,
         kernel_cross_validation,
@@ -69,30 +69,30 @@ __getattr__ = lazy(
         "C_GRID": "svm",
         "K_GRID": "knn",
         "CrossValidation": "nested",
-        "Fold": "folds",
+        "Fold": "splits",
         "FoldScore": "nested",
-        "Interval": "statistics",
-        "PairedTest": "statistics",
-        "ProbeRecipe": "probe",
+        "Interval": "significance",
+        "PairedTest": "significance",
+        "ProbeRecipe": "probes",
         "average_ranks": "ranks",
-        "check_labels": "folds",
+        "check_labels": "splits",
         "cliques": "ranks",
-        "corrected_interval": "statistics",
-        "corrected_t_test": "statistics",
+        "corrected_interval": "significance",
+        "corrected_t_test": "significance",
         "critical_difference": "ranks",
         "friedman": "ranks",
-        "holm": "statistics",
-        "inner_holdout": "folds",
+        "holm": "significance",
+        "inner_holdout": "splits",
         "kernel_cross_validation": "svm",
         "kernel_fold": "svm",
         "knn_cross_validation": "knn",
         "linear_cross_validation": "linear",
-        "linear_probe": "probe",
+        "linear_probe": "probes",
         "majority_cross_validation": "baselines",
-        "outer_folds": "folds",
+        "outer_folds": "splits",
         "svm_cross_validation": "svm",
         "svm_fold": "svm",
-        "weighted_knn": "probe",
-        "wilcoxon": "statistics",
+        "weighted_knn": "probes",
+        "wilcoxon": "significance",
     },
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcl_hard.evaluation.folds import Fold, check_labels, outer_folds
 from gcl_hard.evaluation.nested import CrossValidation, FoldScore
+from gcl_hard.evaluation.splits import Fold, check_labels, outer_folds
 
 
 def majority_cross_validation(

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.evaluation.checks import check_at_least, check_embeddings
-from gcl_hard.evaluation.folds import check_labels, outer_folds
 from gcl_hard.evaluation.nested import CrossValidation, cross_validate, grid_search_fold
+from gcl_hard.evaluation.splits import check_labels, outer_folds
 
 K_GRID = (1, 3, 5, 10, 20)
 

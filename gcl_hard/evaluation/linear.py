@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gcl_hard.evaluation.checks import check_at_least, check_embeddings, check_grid
-from gcl_hard.evaluation.folds import check_labels, outer_folds
 from gcl_hard.evaluation.nested import CrossValidation, cross_validate, grid_search_fold
+from gcl_hard.evaluation.splits import check_labels, outer_folds
 from gcl_hard.evaluation.svm import C_GRID
 
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import check_at_least
-from gcl_hard.evaluation.folds import Fold, outer_folds
+from gcl_hard.evaluation.splits import Fold, outer_folds
 
 
 @dataclass(frozen=True)

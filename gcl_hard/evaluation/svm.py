@@ -13,7 +13,6 @@ from sklearn.svm import SVC
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import Floats, check_embeddings, check_grid, check_kernel
-from gcl_hard.evaluation.folds import Fold, check_labels, outer_folds
 from gcl_hard.evaluation.kernels import (
     C_GRID,
     Indices,
@@ -24,6 +23,7 @@ from gcl_hard.evaluation.kernels import (
     sum_kernel,
 )
 from gcl_hard.evaluation.nested import CrossValidation, FoldScore, cross_validate, inner_folds
+from gcl_hard.evaluation.splits import Fold, check_labels, outer_folds
 
 __all__ = [
     "C_GRID",

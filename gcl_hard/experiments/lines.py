@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gcl_hard.evaluation.statistics import (
+from gcl_hard.evaluation.significance import (
     Interval,
     corrected_interval,
     corrected_t_test,

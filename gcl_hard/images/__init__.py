@@ -9,10 +9,10 @@ from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
     from gcl_hard.images.augment import ViewRecipe, Views, channel_statistics
-    from gcl_hard.images.batches import ClassPairs, epoch_batches
+    from gcl_hard.images.batching import ClassPairs, epoch_batches
     from gcl_hard.images.datasets import ImageSet, Split, load
     from gcl_hard.images.encoders import projection_head, resnet, stem_for
-    from gcl_hard.images.two_view import ImageContrast, ViewPair, ViewPairs
+    from gcl_hard.images.models import ImageContrast, ViewPair, ViewPairs
 
 __all__ = [
     "ClassPairs",
@@ -34,16 +34,16 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "ClassPairs": "batches",
-        "ImageContrast": "two_view",
+        "ClassPairs": "batching",
+        "ImageContrast": "models",
         "ImageSet": "datasets",
         "Split": "datasets",
-        "ViewPair": "two_view",
-        "ViewPairs": "two_view",
+        "ViewPair": "models",
+        "ViewPairs": "models",
         "ViewRecipe": "augment",
         "Views": "augment",
         "channel_statistics": "augment",
-        "epoch_batches": "batches",
+        "epoch_batches": "batching",
         "load": "datasets",
         "projection_head": "encoders",
         "resnet": "encoders",

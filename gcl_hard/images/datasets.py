@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.images import reading, sources, tiny_imagenet
+from gcl_hard.images import files, reading, tiny_imagenet
 from gcl_hard.images.checks import checked
 
 
@@ -136,7 +136,7 @@ def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
         (True, False)
     """
     name = canonical_name(name)
-    return name in KNOWN or sources.npz_of(name, data_dir) is not None
+    return name in KNOWN or files.npz_of(name, data_dir) is not None
 
 
 def locate(
@@ -165,9 +165,7 @@ def locate(
         True
     """
     name = canonical_name(name)
-    found = sources.find(
-        name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN
-    )
+    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN)
     return None if found is None else found.path
 
 
@@ -210,9 +208,7 @@ def load(
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
     name = canonical_name(name)
-    found = sources.find(
-        name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN
-    )
+    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN)
     wanted = tuple(dict.fromkeys(splits))
     where = "scikit-learn's digits" if found is None else str(found.path)
     if found is None:
@@ -222,7 +218,7 @@ def load(
     elif found.layout == "torchvision":
         arrays, class_names = reading.from_torchvision(found.path, name, wanted)
     else:
-        cache = sources.cache_folder(cache_dir)
+        cache = files.cache_folder(cache_dir)
         arrays, class_names = tiny_imagenet.from_folders(found.path, wanted, cache)
     parts = {}
     for split in wanted:  # one at a time: the largest is 2.7 GB

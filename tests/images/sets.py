@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from torchvision import datasets as tv
 
-from gcl_hard.images import sources
+from gcl_hard.images import files
 from gcl_hard.images.datasets import (
     Split,
 )
@@ -21,7 +21,7 @@ rng = np.random.default_rng(0)
 
 
 def set_url(monkeypatch: pytest.MonkeyPatch, name: str, url: str) -> None:
-    monkeypatch.setitem(sources.SITES, name, sources.SITES[name]._replace(url=url))
+    monkeypatch.setitem(files.SITES, name, files.SITES[name]._replace(url=url))
     if hasattr(tv, name):
         monkeypatch.setattr(getattr(tv, name), "url", url)
 

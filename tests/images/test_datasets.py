@@ -19,7 +19,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from gcl_hard.errors import InputError
-from gcl_hard.images import datasets, sources
+from gcl_hard.images import datasets, files
 from gcl_hard.images.datasets import (
     KNOWN,
     ImageSet,
@@ -179,7 +179,7 @@ def test_a_name_spelt_exactly_comes_before_other_capitals(mirror: Path) -> None:
 def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
     name: str, mirror: Path, cache: Path
 ) -> None:
-    site = sources.SITES[name]
+    site = files.SITES[name]
     with pytest.raises(InputError) as caught:
         load(name, data_dir=mirror)
     text = str(caught.value)

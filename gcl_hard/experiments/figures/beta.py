@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.statistics import Interval, corrected_interval
+from gcl_hard.evaluation.significance import Interval, corrected_interval
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.figures import axes
 from gcl_hard.experiments.figures.accuracies import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gcl_hard.evaluation.statistics import Interval, corrected_interval, corrected_t_test, holm
+from gcl_hard.evaluation.significance import Interval, corrected_interval, corrected_t_test, holm
 from gcl_hard.experiments.lines import LEVEL
 from gcl_hard.experiments.recipe.gains import Gain, over_sets
 from gcl_hard.experiments.recipe.table import REPORTED, Entry, Part, entries

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcl_hard.evaluation.statistics import corrected_t_test
+from gcl_hard.evaluation.significance import corrected_t_test
 
 HOLDOUT_SHARE = 0.25
 """n_test / n_train of an inner hold-out: a fifth against four."""
@@ -43,7 +43,7 @@ class Gain:
 def gain(ours: Sequence[Scores], theirs: Sequence[Scores]) -> Gain:
     """Of one data set: the difference of the means over methods, hold-out by hold-out.
 
-    The interval is that of :func:`gcl_hard.evaluation.statistics.corrected_t_test`, since
+    The interval is that of :func:`gcl_hard.evaluation.significance.corrected_t_test`, since
     training parts overlap.
 
     Args:

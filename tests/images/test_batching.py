@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.images.batches import ClassPairs, epoch_batches
+from gcl_hard.images.batching import ClassPairs, epoch_batches
 from gcl_hard.seeds import seeded
 
 LABELS = torch.tensor([0] * 7 + [1] * 5 + [2] * 9)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.augment import Views
-from gcl_hard.images.batches import ClassPairs, epoch_batches
+from gcl_hard.images.batching import ClassPairs, epoch_batches
 from gcl_hard.images.datasets import Split
 from gcl_hard.images.encoders import projection_head
 from gcl_hard.losses import ContrastiveLoss

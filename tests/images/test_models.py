@@ -16,7 +16,7 @@ from gcl_hard.functional.hardening import Rows
 from gcl_hard.images.augment import ViewRecipe, Views
 from gcl_hard.images.datasets import Split
 from gcl_hard.images.encoders import projection_head, resnet, stem_for
-from gcl_hard.images.two_view import ImageContrast, ViewPair, ViewPairs
+from gcl_hard.images.models import ImageContrast, ViewPair, ViewPairs
 from gcl_hard.methods import METHODS
 from tests.reference import loops
 

@@ -22,8 +22,8 @@ from gcl_hard.evaluation.checks import (
     check_grid,
     check_split,
 )
-from gcl_hard.evaluation.folds import Fold, inner_holdout
 from gcl_hard.evaluation.nested import FoldScore
+from gcl_hard.evaluation.splits import Fold, inner_holdout
 
 if TYPE_CHECKING:
     import torch
