@@ -1,41 +1,163 @@
-"""Probes of an official split: trained on its training part, scored once on its test part."""
+"""Probes of embeddings: logistic regressions and votes of nearest neighbours.
+
+Two protocols: nested cross-validation (``linear_cross_validation``, ``knn_cross_validation``), and
+an official split whose test part is scored once (``linear_probe``, ``weighted_knn``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gcl_hard.errors import DivergenceError, InputError, unknown
 from gcl_hard.evaluation.checks import (
     Indices,
     Singles,
-    Split,
     check_at_least,
-    check_device,
     check_grid,
-    check_split,
+    check_numbers,
+    check_share,
 )
-from gcl_hard.evaluation.nested import FoldScore
-from gcl_hard.evaluation.splits import Fold, inner_holdout
+from gcl_hard.evaluation.kernels import C_GRID
+from gcl_hard.evaluation.nested import CrossValidation, FoldScore, grid_search
+from gcl_hard.evaluation.splits import Fold, check_labels, inner_holdout, outer_folds
 
 if TYPE_CHECKING:
     import torch
 
-Solver = Literal["adam", "logistic"]
-Classify = Callable[[Singles], Indices]
-"""Embeddings to the positions of their classes."""
-Fit = Callable[[Sequence[float], Indices], Sequence[Classify | None]]
-"""Candidates and rows of the training part to their classifiers; None where one diverged."""
+K_GRID = (1, 3, 5, 10, 20)
+MAX_ITER = 10_000
+CHUNK = 2**24  # similarities in memory at a time: 64 MiB
 
-LOGISTIC_ITERATIONS = 10_000
-CHUNK = 2**24  # similarities held at a time: 64 MiB
+Metric = Literal["euclidean", "cosine"]
+Solver = Literal["adam", "logistic"]
+Predict = Callable[[Sequence[float], Indices, Singles], Sequence[Indices | None]]
+"""Candidates, rows of the training part to fit them to, and embeddings; returns the positions of
+the classes that each candidate's classifier gives the embeddings, None where it diverged."""
+
+
+def linear_cross_validation(
+    embeddings: ArrayLike,
+    labels: ArrayLike,
+    *,
+    seed: int,
+    n_folds: int = 10,
+    n_inner: int = 5,
+    C_grid: Sequence[float] = C_GRID,
+    max_iter: int = MAX_ITER,
+    n_jobs: int = 1,
+) -> CrossValidation:
+    """Accuracy of a logistic regression on standardised embeddings, C chosen inside each fold.
+
+    Args:
+        embeddings: real numbers [n, d].
+        labels: integers [n]; every class has at least ``n_folds`` members.
+        seed: of the outer and of the inner folds, >= 0.
+        n_folds: outer folds, >= 2.
+        n_inner: inner folds, >= 2.
+        C_grid: candidates for the inverse strength of the L2 penalty, each > 0; the smallest of
+            several best ones is chosen.
+        max_iter: most iterations of one fit, >= 1.
+        n_jobs: outer folds scored at a time, >= 1.
+
+    Returns:
+        One score per outer fold, in the order of ``outer_folds``; ``chosen`` is C.
+
+    Raises:
+        InputError: embeddings, labels or settings that cannot be used.
+
+    Source: scikit-learn, ``sklearn.linear_model.LogisticRegression``.
+
+    Example:
+        >>> import numpy as np
+        >>> x, y = np.arange(40.0)[:, None], np.arange(40) // 20
+        >>> len(linear_cross_validation(x, y, seed=0, n_folds=5, C_grid=[1.0]).folds)
+        5
+    """
+    X = check_numbers("embeddings", embeddings)
+    y = check_labels(labels, len(X), n_folds)
+    check_at_least("max_iter", max_iter, 1)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=max_iter))
+    candidates = {"logisticregression__C": check_grid("C_grid", C_grid)}
+    return grid_search(
+        model, candidates, X, y, seed=seed, n_folds=n_folds, n_inner=n_inner, n_jobs=n_jobs
+    )
+
+
+def knn_cross_validation(
+    embeddings: ArrayLike,
+    labels: ArrayLike,
+    *,
+    seed: int,
+    n_folds: int = 10,
+    n_inner: int = 5,
+    n_neighbors: int | Sequence[int] = K_GRID,
+    metric: Metric = "euclidean",
+    standardise: bool = True,
+    n_jobs: int = 1,
+) -> CrossValidation:
+    """Accuracy of a k-nearest-neighbour vote, k chosen inside each training fold.
+
+    Args:
+        embeddings: real numbers [n, d].
+        labels: integers [n]; every class has at least ``n_folds`` members.
+        seed: of the outer and of the inner folds, >= 0.
+        n_folds: outer folds, >= 2.
+        n_inner: inner folds, >= 2.
+        n_neighbors: k >= 1, or the candidates for k; the smallest of several best ones is chosen.
+        metric: "euclidean" or "cosine".
+        standardise: scale each column by the mean and deviation of the training subset.
+        n_jobs: outer folds scored at a time, >= 1.
+
+    Returns:
+        One score per outer fold, in the order of ``outer_folds``; ``chosen`` is k.
+
+    Raises:
+        InputError: embeddings, labels or settings that cannot be used.
+
+    Source: scikit-learn, ``sklearn.neighbors.KNeighborsClassifier``.
+
+    Example:
+        >>> import numpy as np
+        >>> x, y = np.arange(40.0)[:, None], np.arange(40) // 20
+        >>> knn_cross_validation(x, y, seed=0, n_folds=5, n_neighbors=1).folds[0].chosen
+        1.0
+    """
+    X = check_numbers("embeddings", embeddings)
+    y = check_labels(labels, len(X), n_folds)
+    if metric not in get_args(Metric):
+        raise unknown("metric", metric, get_args(Metric))
+    check_at_least("n_inner", n_inner, 2)
+    folds = outer_folds(y, seed=seed, n_folds=n_folds)
+    n_train = min(len(fold.train) for fold in folds)
+    grid = _k_grid(n_neighbors, most=n_train - -(-n_train // n_inner))
+    steps = [StandardScaler()] if standardise else []
+    model = make_pipeline(*steps, KNeighborsClassifier(metric=metric))
+    candidates = {"kneighborsclassifier__n_neighbors": grid}
+    return grid_search(
+        model, candidates, X, y, seed=seed, n_folds=n_folds, n_inner=n_inner, n_jobs=n_jobs
+    )
+
+
+def _k_grid(n_neighbors: int | Sequence[int], most: int) -> list[int]:
+    grid = sorted(n_neighbors) if isinstance(n_neighbors, Sequence) else [n_neighbors]
+    if not grid:
+        raise InputError("n_neighbors: expected one k or more, got none")
+    for k in grid:
+        check_at_least("n_neighbors", k, 1)
+        if k > most:
+            raise InputError(
+                f"n_neighbors={k}: expected at most {most}, the samples of an inner training fold"
+            )
+    return grid
 
 
 @dataclass(frozen=True)
@@ -83,8 +205,7 @@ class ProbeRecipe:
             )
         check_at_least("epochs", self.epochs, 1)
         check_at_least("batch_size", self.batch_size, 1)
-        if not 0 < self.holdout < 1:
-            raise InputError(f"holdout={self.holdout!r}: expected a share between 0 and 1")
+        check_share("holdout", self.holdout, usual=0.2)
 
     @property
     def candidates(self) -> tuple[float, ...]:
@@ -141,34 +262,76 @@ def linear_probe(
         1.0
     """
     check_at_least("seed", seed, 0)
-    split = check_split(train=train, train_labels=train_labels, test=test, test_labels=test_labels)
+    split = _checked_parts(
+        train=train, train_labels=train_labels, test=test, test_labels=test_labels
+    )
     adam = recipe.solver == "adam"
-    fit = _adam(split, recipe, seed, check_device(device)) if adam else _logistic(split)
+    predict = _adam(split, recipe, seed, _device(device)) if adam else _logistic(split)
     chosen, inner = recipe.candidates[0], None
     if len(recipe.candidates) > 1:
-        chosen, inner = _choose(fit, split, recipe, seed)
-    (classify,) = fit([chosen], np.arange(len(split.train)))
-    if classify is None:
-        raise _diverged([chosen])
-    accuracy = float(np.mean(classify(split.test) == split.test_classes))
+        part = _holdout(split, recipe.holdout, seed)
+        x, truth = split.train[part.test], split.train_classes[part.test]
+        accuracies = _accuracies(predict, recipe.candidates, part.train, x, truth)
+        inner = max(accuracies)
+        chosen = recipe.candidates[accuracies.index(inner)]
+    everything = np.arange(len(split.train))
+    (accuracy,) = _accuracies(predict, [chosen], everything, split.test, split.test_classes)
     return FoldScore(accuracy, chosen, len(split.train), len(split.test), inner)
 
 
-def _choose(fit: Fit, split: Split, recipe: ProbeRecipe, seed: int) -> tuple[float, float]:
-    """The first of the best candidates on the hold-out, and its accuracy there."""
-    part = _holdout(split, recipe.holdout, seed)
-    held_out, truth = split.train[part.test], split.train_classes[part.test]
-    accuracies = [
-        -1.0 if classify is None else float(np.mean(classify(held_out) == truth))
-        for classify in fit(recipe.candidates, part.train)
-    ]
-    best = int(np.argmax(accuracies))
-    if accuracies[best] < 0:
-        raise _diverged(recipe.candidates)
-    return recipe.candidates[best], accuracies[best]
+class _Parts(NamedTuple):
+    """The two parts of an official split, each label as its position in ``classes``.
+
+    The embeddings are the caller's own arrays if they have the right dtype: do not write into
+    them.
+    """
+
+    train: Singles
+    train_classes: Indices
+    test: Singles
+    test_classes: Indices
+    classes: Indices
 
 
-def _holdout(split: Split, share: float, seed: int) -> Fold:
+def _checked_parts(**parts: ArrayLike) -> _Parts:
+    """The checked parts of an official split, in single precision.
+
+    Args:
+        parts: embeddings [n, d] and integer labels [n] of the training part, then [m, d] and [m]
+            of the test part, under the names of the caller's arguments.
+    """
+    (train_name, train), (y_name, y), (test_name, test), (u_name, u) = parts.items()
+    X = check_numbers(train_name, train, dtype=np.float32)
+    T = check_numbers(test_name, test, dtype=np.float32)
+    if T.shape[1] != X.shape[1]:
+        raise InputError(
+            f"{test_name}: {T.shape[1]} columns, but {train_name} has {X.shape[1]}; "
+            "expected embeddings of one encoder"
+        )
+    known, asked = _label_row(y_name, y, len(X)), _label_row(u_name, u, len(T))
+    classes, positions = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"{y_name}: expected two classes or more, got {classes.tolist()}")
+    unseen = np.setdiff1d(asked, classes)
+    if unseen.size:
+        raise InputError(
+            f"{u_name}: {unseen[:5].tolist()} not among the {len(classes)} classes of {y_name}, "
+            f"{classes[0]} to {classes[-1]}; expected labels that were trained on"
+        )
+    return _Parts(X, positions, T, np.searchsorted(classes, asked), classes)
+
+
+def _label_row(name: str, labels: ArrayLike, n: int) -> Indices:
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu" or array.shape != (n,):
+        raise InputError(
+            f"{name}: expected {n} integers in one dimension, one per row of the embeddings, "
+            f"got dtype {array.dtype} with shape {array.shape}"
+        )
+    return array.astype(np.int64)
+
+
+def _holdout(split: _Parts, share: float, seed: int) -> Fold:
     y = split.classes[split.train_classes]
     try:
         part = inner_holdout(np.arange(len(y)), y, seed=seed, fraction=share)
@@ -186,52 +349,67 @@ def _holdout(split: Split, share: float, seed: int) -> Fold:
     return part
 
 
-def _diverged(rates: Sequence[float]) -> DivergenceError:
-    return DivergenceError(
-        f"linear probe: the loss is not finite at rates={tuple(rates)}; expected smaller rates, "
-        "or embeddings nearer to unit norm"
-    )
+def _accuracies(
+    predict: Predict, values: Sequence[float], rows: Indices, x: Singles, truth: Indices
+) -> list[float]:
+    """Accuracy on ``x`` of each candidate fitted to some rows; -1 where it diverged."""
+    found = [
+        -1.0 if classes is None else float(np.mean(classes == truth))
+        for classes in predict(values, rows, x)
+    ]
+    if max(found) < 0:
+        raise DivergenceError(
+            f"linear probe: the loss is not finite at rates={tuple(values)}; expected smaller "
+            "rates, or embeddings nearer to unit norm"
+        )
+    return found
 
 
-def _logistic(split: Split) -> Fit:
+def _logistic(split: _Parts) -> Predict:
     """Logistic regressions on the CPU, of standardised embeddings in single precision."""
 
-    def fit(values: Sequence[float], rows: Indices) -> list[Classify]:
+    def predict(values: Sequence[float], rows: Indices, x: Singles) -> list[Indices]:
         X, y = split.train[rows], split.train_classes[rows]
         scaler = StandardScaler().fit(X)
         X = scaler.transform(X, copy=False)  # rows taken by index are a copy already
-        models = [LogisticRegression(C=C, max_iter=LOGISTIC_ITERATIONS).fit(X, y) for C in values]
-        return [partial(_predict, scaler, model) for model in models]
+        x = scaler.transform(x)
+        return [LogisticRegression(C=C, max_iter=MAX_ITER).fit(X, y).predict(x) for C in values]
 
-    return fit
-
-
-def _predict(scaler: StandardScaler, model: LogisticRegression, x: Singles) -> Indices:
-    return np.asarray(model.predict(scaler.transform(x)), dtype=np.int64)
+    return predict
 
 
-def _adam(split: Split, recipe: ProbeRecipe, seed: int, device: torch.device) -> Fit:
-    """Softmax regressions on a device, that of each rate beside the others."""
+def _adam(split: _Parts, recipe: ProbeRecipe, seed: int, device: torch.device) -> Predict:
+    """Softmax regressions on a device, all rates trained at once."""
     import torch
 
     X = torch.from_numpy(split.train).to(device)
     y = torch.from_numpy(split.train_classes).to(device)
 
-    def fit(values: Sequence[float], rows: Indices) -> list[Classify | None]:
+    def predict(values: Sequence[float], rows: Indices, x: Singles) -> list[Indices | None]:
         generator = torch.Generator().manual_seed(seed)
         fitted = _descend(
             X, y, torch.from_numpy(rows), rates=values, recipe=recipe, generator=generator
         )
-        return [None if pair is None else partial(_argmax, *pair) for pair in fitted]
+        queries = torch.from_numpy(x).to(device)
+        return [
+            None if pair is None else (queries @ pair[0].T + pair[1]).argmax(1).cpu().numpy()
+            for pair in fitted
+        ]
 
-    return fit
+    return predict
 
 
-def _argmax(weight: torch.Tensor, bias: torch.Tensor, x: Singles) -> Indices:
+def _device(device: str) -> torch.device:
+    """A PyTorch device that is there; an ``InputError`` names one that is not."""
     import torch
 
-    logits = torch.from_numpy(x).to(weight.device) @ weight.T + bias
-    return np.asarray(logits.argmax(1).cpu())
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:  # the latter from a PyTorch without CUDA
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"device={device!r}: {reason}; expected a device of this machine, such as 'cpu'"
+        ) from error
 
 
 def _descend(
@@ -321,12 +499,12 @@ def weighted_knn(
     check_at_least("k", k, 1)
     if not 0 < temperature < np.inf:
         raise InputError(f"temperature={temperature!r}: expected a positive finite number")
-    split = check_split(
+    split = _checked_parts(
         bank=bank, bank_labels=bank_labels, queries=queries, query_labels=query_labels
     )
     if k > len(split.train):
         raise InputError(f"k={k}: expected at most {len(split.train)}, the size of the bank")
-    where = check_device(device)
+    where = _device(device)
     import torch
     import torch.nn.functional as F
 

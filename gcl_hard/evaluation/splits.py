@@ -1,15 +1,15 @@
-"""Which samples are trained on and which are tested: seeded, stratified folds."""
+"""Seeded, stratified splits into samples to train on and samples to test on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import check_at_least
+from gcl_hard.evaluation.checks import Indices, check_at_least, check_share
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +28,8 @@ class Fold:
         array([0, 1, 3])
     """
 
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
+    train: Indices
+    test: Indices
 
     def __post_init__(self) -> None:
         for name in ("train", "test"):
@@ -45,9 +45,7 @@ class Fold:
             raise InputError(f"fold: sample {both[0]} is in both train and test; keep it in one")
 
 
-def check_labels(
-    labels: ArrayLike, n_samples: int | None = None, n_folds: int = 10
-) -> NDArray[np.int64]:
+def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int = 10) -> Indices:
     """Labels as an int64 array, once they are fit for stratified folds.
 
     Args:
@@ -136,8 +134,7 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
         3
     """
     check_at_least("seed", seed, 0)
-    if not 0 < fraction < 1:
-        raise InputError(f"fraction={fraction!r}: expected a share between 0 and 1")
+    check_share("fraction", fraction, usual=0.2)
     indices = np.asarray(train)
     inside = check_labels(np.asarray(labels)[indices], n_folds=2)
     try:
