@@ -9,10 +9,10 @@ from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
     from gcl_hard.images.augment import ViewRecipe, Views, channel_statistics
-    from gcl_hard.images.batching import ClassPairs, epoch_batches
+    from gcl_hard.images.batching import ClassPairs, ViewPair, ViewPairs, epoch_batches
     from gcl_hard.images.datasets import ImageSet, Split, load
     from gcl_hard.images.encoders import projection_head, resnet, stem_for
-    from gcl_hard.images.models import ImageContrast, ViewPair, ViewPairs
+    from gcl_hard.images.models import ImageContrast
 
 __all__ = [
     "ClassPairs",
@@ -31,22 +31,11 @@ __all__ = [
     "stem_for",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "ClassPairs": "batching",
-        "ImageContrast": "models",
-        "ImageSet": "datasets",
-        "Split": "datasets",
-        "ViewPair": "models",
-        "ViewPairs": "models",
-        "ViewRecipe": "augment",
-        "Views": "augment",
-        "channel_statistics": "augment",
-        "epoch_batches": "batching",
-        "load": "datasets",
-        "projection_head": "encoders",
-        "resnet": "encoders",
-        "stem_for": "encoders",
-    },
-)
+_MODULES = {
+    "augment": ("ViewRecipe", "Views", "channel_statistics"),
+    "batching": ("ClassPairs", "ViewPair", "ViewPairs", "epoch_batches"),
+    "datasets": ("ImageSet", "Split", "load"),
+    "encoders": ("projection_head", "resnet", "stem_for"),
+    "models": ("ImageContrast",),
+}
+__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})

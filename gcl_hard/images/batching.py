@@ -1,12 +1,17 @@
-"""Which images make a batch, in which order, and with whom they are paired."""
+"""Batches of images: their order, partners of the same class, and pairs of views."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.seeds import seeded
+from gcl_hard.images.augment import Views
+from gcl_hard.images.datasets import Split
+from gcl_hard.seeds import seed_for, seeded
 
 
 def epoch_batches(
@@ -121,3 +126,120 @@ class ClassPairs:
         other = (draws * (size - 1)).long()
         other = torch.where(size == 1, place, other + (other >= place))
         return self._by_class[self._start[index] + other]
+
+
+@dataclass(eq=False)  # not frozen: Fabric converts the views' precision in a copy
+class ViewPair:
+    """Two views of each image of a batch.
+
+    Attributes:
+        first: float [B, 3, S, S].
+        second: float [B, 3, S, S], of the same images, or of others of their classes.
+        labels: int64 [B]; −1 where there is none.
+    """
+
+    first: Tensor
+    second: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> ViewPair:
+        """The same on a device."""
+        first, second, labels = (
+            tensor.to(device, non_blocking=True)
+            for tensor in (self.first, self.second, self.labels)
+        )
+        return ViewPair(first, second, labels)
+
+
+class ViewPairs:
+    """The batches of an epoch as pairs of views: what :func:`gcl_hard.training.loop.train` takes.
+
+    Images, partners and views of a batch depend on the seeds, the epoch and the step alone: a run
+    that is resumed meets the views that it would have met.
+
+    Args:
+        split: the images to train on. Views are made where they lie, unless there are workers.
+        views: makes a view of each image.
+        batch_size: images per batch; n = 2 × batch_size embeddings.
+        seed: of the views and partners.
+        data_seed: of the batch order.
+        balanced: whether every batch holds the classes in equal parts.
+        class_pairs: whether the second view is made from another random image of the class.
+        workers: processes that make views on the CPU, for sets that do not fit on the device; 0
+            makes them in this process, where the images lie.
+        device: where pairs made by workers go.
+
+    Example:
+        >>> from gcl_hard.images import ViewRecipe, load
+        >>> digits = load("digits")
+        >>> views = Views(ViewRecipe(), size=8, mean=(0.5,) * 3, std=(0.5,) * 3)
+        >>> pairs = ViewPairs(digits.split("train"), views, batch_size=256)
+        >>> [pair.first.shape for pair in pairs(epoch=1)][:1]
+        [torch.Size([256, 3, 8, 8])]
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        views: Views,
+        *,
+        batch_size: int = 256,
+        seed: int = 0,
+        data_seed: int = 0,
+        balanced: bool = False,
+        class_pairs: bool = False,
+        workers: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.split = split
+        self.views = views
+        self.batch_size = batch_size
+        self.seed, self.data_seed = seed, data_seed
+        self.balanced = balanced
+        self.workers = workers
+        self.device = torch.device(device)
+        self._pairs = ClassPairs(split.labels) if class_pairs else None
+        self._labels = split.labels.cpu()
+
+    def __call__(self, epoch: int) -> Iterator[ViewPair]:
+        """The pairs of an epoch (from 1), made as they are asked for."""
+        batches = epoch_batches(
+            self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
+        )
+        steps = _Steps(self, batches, epoch)
+        if not self.workers:
+            for step in range(len(steps)):
+                yield steps[step]
+            return
+        # A generator of its own: the loader would draw from the global one.
+        loader = torch.utils.data.DataLoader(
+            steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch)
+        )
+        for pair in loader:
+            yield pair.to(self.device)
+
+    def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
+        """The views of some images, int64 [B] on the CPU, in a step (from 0) of an epoch."""
+        partners = index
+        if self._pairs is not None:
+            partners = self._pairs.draw(index, seeded(self.seed, epoch, step))
+        both = self.split.images[torch.cat([index, partners]).to(self.split.images.device)]
+        first, second = self.views(both, seed=seed_for(self.seed, epoch, step, 1)).chunk(2)
+        return ViewPair(first, second, self.split.labels[index.to(self.split.labels.device)])
+
+
+class _Steps(torch.utils.data.Dataset[ViewPair]):
+    """The steps of an epoch, for workers."""
+
+    def __init__(self, pairs: ViewPairs, batches: list[Tensor], epoch: int) -> None:
+        self._make = pairs.pair
+        self._batches, self._epoch = batches, epoch
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, step: int) -> ViewPair:
+        return self._make(self._batches[step], self._epoch, step)

@@ -14,9 +14,10 @@ from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardening import Rows
 from gcl_hard.images.augment import ViewRecipe, Views
+from gcl_hard.images.batching import ViewPair, ViewPairs
 from gcl_hard.images.datasets import Split
 from gcl_hard.images.encoders import projection_head, resnet, stem_for
-from gcl_hard.images.models import ImageContrast, ViewPair, ViewPairs
+from gcl_hard.images.models import ImageContrast
 from gcl_hard.methods import METHODS
 from tests.reference import loops
 

@@ -13,7 +13,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.batches import GraphBatch
 from gcl_hard.graphs.contrast import GraphModel, encode
-from gcl_hard.images.batching import ClassPairs
+from gcl_hard.images import ClassPairs
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 
