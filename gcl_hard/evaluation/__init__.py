@@ -1,7 +1,7 @@
 """How good embeddings are: NumPy arrays in, scores out.
 
-Names are imported when used: a table that is only shown does not wait for scikit-learn. Probes
-that run on a device import torch when they are called, everything else does without.
+Names are imported on first use, so that showing a finished table does not import scikit-learn.
+Only the probes that run on a device import torch, when they are called.
 """
 
 from typing import TYPE_CHECKING

@@ -14,14 +14,12 @@ from gcl_hard.evaluation.checks import Floats, Indices, check_numbers
 ASYMMETRY = 1e-6  # of the largest entry: rounding in single precision stays below it
 
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
-"""Candidates for the penalty C of kernels that have about ones on their diagonals."""
+"""Candidates for the penalty C of kernels whose diagonal is about 1."""
 
 KernelName = Literal["rbf", "linear"]
 Kernel = Callable[[Indices, Indices], Floats]
-"""Training and test indices to the kernel of both, in that order, against the training rows.
-
-The matrix is the caller's own: it may be written into.
-"""
+"""Takes training and test indices; returns the kernel of both, in that order, against the training
+rows, as a new matrix that the caller may modify."""
 
 
 def embedding_kernel(name: KernelName, X: Floats, *, standardise: bool) -> Kernel:
@@ -124,11 +122,11 @@ def sum_kernel(first: Kernel, second: Kernel, weight: float) -> Kernel:
     return kernel
 
 
-# scikit-learn and SciPy are imported when used: what only states a grid of C does without.
+# scikit-learn and SciPy are imported when used: C_GRID is read without them.
 
 
 def _rbf(X: Floats, standardise: bool) -> Kernel:
-    """Of raw embeddings, all folds share the squared distances."""
+    """The RBF kernel; all folds share the squared distances of raw embeddings."""
     from scipy.spatial.distance import pdist, squareform
     from sklearn.metrics.pairwise import euclidean_distances
     from sklearn.preprocessing import StandardScaler
@@ -152,7 +150,7 @@ def _rbf(X: Floats, standardise: bool) -> Kernel:
 
 
 def _linear(X: Floats, standardise: bool) -> Kernel:
-    """Raw columns are centred too: with a large mean the solver would drown in rounding."""
+    """The linear kernel; raw columns are centred too, or a large mean would leave only rounding."""
     from sklearn.preprocessing import StandardScaler
 
     def kernel(train: Indices, test: Indices) -> Floats:

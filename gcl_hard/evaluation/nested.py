@@ -61,7 +61,7 @@ class CrossValidation:
 
     @property
     def accuracy(self) -> float:
-        """Mean test accuracy over the folds, each fold weighing the same."""
+        """Mean test accuracy over the folds, with equal weights."""
         return float(np.mean(self.fold_accuracies))
 
     @property
@@ -71,12 +71,12 @@ class CrossValidation:
 
 
 def inner_folds(labels: Indices, *, n_inner: int, seed: int) -> list[Fold]:
-    """The stratified folds inside one training fold.
+    """Stratified folds inside one training fold.
 
     Args:
-        labels: int64 [n_train], of the training fold alone.
-        n_inner: how many inner folds, >= 2.
-        seed: of the shuffle, >= 0.
+        labels: int64 [n_train], those of the training fold only.
+        n_inner: number of inner folds, >= 2.
+        seed: seed of the shuffle, >= 0.
 
     Returns:
         ``n_inner`` folds; indices are positions in the training fold, not in the whole set.
@@ -100,10 +100,10 @@ def inner_folds(labels: Indices, *, n_inner: int, seed: int) -> list[Fold]:
 def cross_validate(
     score_fold: Callable[[Fold], FoldScore], folds: Sequence[Fold], *, n_jobs: int = 1
 ) -> CrossValidation:
-    """Score every fold, several at a time if asked; the order and the scores stay the same.
+    """Score every fold, ``n_jobs`` at a time; order and scores do not depend on it.
 
-    Threads, not processes: libsvm and BLAS release the interpreter's lock, so that from some
-    hundred samples on two threads are as fast as two processes, and no array is copied.
+    Threads, not processes: libsvm and BLAS release the interpreter's lock, so two threads are as
+    fast as two processes from a few hundred samples on, and no array is copied.
 
     Args:
         score_fold: trains on ``fold.train`` and scores on ``fold.test``.

@@ -162,18 +162,18 @@ def _k_grid(n_neighbors: int | Sequence[int], most: int) -> list[int]:
 
 @dataclass(frozen=True)
 class ProbeRecipe:
-    """How a linear probe is trained, and what its hyper-parameter is chosen from.
+    """How a linear probe is trained and which hyper-parameters it chooses from.
 
     Args:
         solver: "adam", softmax regression by stochastic gradients on the embeddings as they are;
             "logistic", scikit-learn's logistic regression on standardised embeddings.
         rates: of Adam, learning rates to choose from, each > 0.
-        weight_decay: of Adam, factor of the weights added to their gradient, >= 0.
+        weight_decay: of Adam, factor of the weights that is added to their gradient, >= 0.
         epochs: of Adam, passes over the training part, >= 1.
-        batch_size: of Adam, embeddings a step, >= 1; the last batch of an epoch may be smaller.
+        batch_size: of Adam, embeddings per step, >= 1; the last batch of an epoch may be smaller.
         C_grid: of the logistic regression, inverse strengths of the L2 penalty to choose from,
             each > 0.
-        holdout: share of the training part that the choice is made on, in (0, 1).
+        holdout: share of the training part that is held out for the choice, in (0, 1).
 
     Raises:
         InputError: a setting that cannot be used.
@@ -209,7 +209,7 @@ class ProbeRecipe:
 
     @property
     def candidates(self) -> tuple[float, ...]:
-        """What the solver's hyper-parameter is chosen from, ascending."""
+        """The candidates for the solver's hyper-parameter, ascending."""
         return self.rates if self.solver == "adam" else self.C_grid
 
 
@@ -226,7 +226,7 @@ def linear_probe(
     recipe: ProbeRecipe = PAPERS,
     device: str = "cpu",
 ) -> FoldScore:
-    """Test accuracy of argmax_c (W x + b)_c, trained on an official split's training part alone.
+    """Test accuracy of argmax_c (W x + b)_c, trained on an official split's training part only.
 
     The hyper-parameter (Adam's learning rate, or C) is chosen on a stratified hold-out of the
     training part, the smallest of several best ones, and refitted on all of it; one candidate
@@ -238,8 +238,8 @@ def linear_probe(
     Args:
         train: real numbers [n, d].
         train_labels: integers [n], two classes or more.
-        test: real numbers [m, d]; read once, by the classifier that is scored.
-        test_labels: integers [m], of classes in ``train_labels``; read for the accuracy alone.
+        test: real numbers [m, d]; read once, to score the final classifier.
+        test_labels: integers [m], of classes in ``train_labels``; used for the accuracy only.
         seed: of the hold-out and of Adam's order of samples, in [0, 2³²); W and b start at 0.
         recipe: the solver and its settings.
         device: of Adam, a PyTorch device; the logistic regression runs on the CPU.
@@ -400,7 +400,7 @@ def _adam(split: _Parts, recipe: ProbeRecipe, seed: int, device: torch.device) -
 
 
 def _device(device: str) -> torch.device:
-    """A PyTorch device that is there; an ``InputError`` names one that is not."""
+    """The PyTorch device of a name; an ``InputError`` if this machine does not have it."""
     import torch
 
     try:
@@ -424,13 +424,13 @@ def _descend(
     """Weights [C, d] and biases [C] of each rate; None where the loss was not finite.
 
     The K regressions share the batches and one product with their stacked weights [K C, d]; the
-    gradient of the sum of their losses is, for each, that of its own.
+    gradient of the summed losses is, for each regression, that of its own loss.
     """
     import torch
     import torch.nn.functional as F
 
     K, C, d = len(rates), int(y.max()) + 1, X.shape[1]
-    # also from code that evaluates, where gradients are off
+    # callers may have switched gradients off
     with torch.inference_mode(False), torch.enable_grad():
         weights = [torch.zeros(C, d, device=X.device, requires_grad=True) for _ in rates]
         biases = [torch.zeros(C, device=X.device, requires_grad=True) for _ in rates]
@@ -467,19 +467,19 @@ def weighted_knn(
     temperature: float = 0.5,
     device: str = "cpu",
 ) -> float:
-    """Accuracy of a vote of the k embeddings in the bank most similar to each query.
+    """Accuracy of a weighted vote of the k embeddings in the bank most similar to each query.
 
     A query goes to the class c with the largest Σ exp(s_i / temperature), summed over those of its
     k nearest bank embeddings whose label is c; s_i is the cosine similarity, 0 if either embedding
-    is 0. The lowest label of several equally voted ones is taken.
+    is 0. Of labels with equal votes the lowest is taken.
 
     Args:
         bank: real numbers [n, d].
         bank_labels: integers [n], two classes or more.
         queries: real numbers [m, d].
         query_labels: integers [m], of classes in ``bank_labels``.
-        k: neighbours that vote, in [1, n]; of those equally near at the last place, any.
-        temperature: of the votes, > 0; small values let the nearest decide.
+        k: neighbours that vote, in [1, n]; ties at the k-th place are broken arbitrarily.
+        temperature: of the votes, > 0; small values give the nearest the most weight.
         device: a PyTorch device.
 
     Returns:

@@ -22,7 +22,7 @@ class Interval:
     """A mean and its confidence interval, in the unit of the values.
 
     Attributes:
-        mean: of the values.
+        mean: mean of the values.
         low: lower end; not clipped to the range of an accuracy.
         high: upper end.
     """
@@ -40,9 +40,9 @@ class PairedTest:
         difference: mean of a − b, in their unit.
         low: lower end of the interval of the difference.
         high: upper end.
-        t: the statistic; ±inf where all differences are the same and not 0.
-        degrees: of freedom of t.
-        p: two-sided.
+        t: the statistic; ±inf if all differences are equal and not 0.
+        degrees: degrees of freedom of t.
+        p: two-sided p-value.
     """
 
     difference: float
@@ -62,7 +62,7 @@ def corrected_interval(values: ArrayLike, *, test_share: float, level: float = 0
     Args:
         values: accuracies [J] of all seed × fold pairs, J >= 2, in any unit.
         test_share: n_test / n_train of a resample, 1/9 for ten folds; 0 makes it the ordinary
-            t, for values that are no resamples (seeds on one split).
+            t, for values that are not resamples (seeds on one split).
         level: of confidence, in (0, 1).
 
     Returns:
@@ -97,7 +97,7 @@ def corrected_t_test(
         a: accuracies [J] of one method, J >= 2: all seed × fold pairs.
         b: accuracies [J] of the other on the same folds, in the same order and unit.
         test_share: n_test / n_train of a resample, 1/9 for ten folds; 0 makes it the ordinary
-            t, for values that are no resamples (seeds on one split).
+            t, for values that are not resamples (seeds on one split).
         level: of confidence of the interval, in (0, 1).
 
     Returns:
@@ -133,20 +133,20 @@ def wilcoxon(a: ArrayLike, b: ArrayLike) -> float | None:
     p = min(1, 2 · P(W <= min(W⁺, W⁻))), W⁺ being the sum of the ranks of |a − b| where a > b, and
     W its distribution over all signs of these ranks. Pairs that are equal are left out, as
     Wilcoxon did; tied differences share their mean rank, and P is exact for the ranks so found,
-    where a normal approximation would be poor for the few seeds of an experiment.
+    since a normal approximation is poor for the few seeds of an experiment.
 
     n pairs cannot give less than 2^(1 − n): 0.0625 for five seeds, which never reach 0.05; six
     can (0.03125).
 
     Args:
-        a: means [n] of one method, a seed each; time grows as n³, to a second for 1000.
+        a: means [n] of one method, one per seed; the time grows as n³, to a second for 1000.
         b: means [n] of the other over the same seeds, in the same order and unit.
 
     Returns:
         p in (0, 1], or None with fewer than two pairs or where all pairs are equal.
 
     Raises:
-        InputError: vectors of different length, or values that are no finite numbers.
+        InputError: vectors of different lengths, or values that are not finite numbers.
 
     Source: Wilcoxon, Individual Comparisons by Ranking Methods, 1945; same p as
         ``scipy.stats.wilcoxon(zero_method="wilcox", method="exact")`` where nothing is tied.
@@ -163,7 +163,7 @@ def wilcoxon(a: ArrayLike, b: ArrayLike) -> float | None:
     smaller, same = (f(np.abs(d)[:, None], np.abs(d)).sum(axis=1) for f in (np.greater, np.equal))
     doubled = 2 * smaller + same + 1  # ranks, twice: mean ranks of ties are halves
     total = int(doubled.sum())
-    chance = np.zeros(total + 1)  # of each doubled rank sum, when signs are coins
+    chance = np.zeros(total + 1)  # of each doubled rank sum, under random signs
     chance[0] = 1.0
     for rank in doubled:
         chance[rank:] = chance[rank:] + chance[: total + 1 - rank]
@@ -178,7 +178,7 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
     The i-th smallest of m becomes max over j <= i of min(1, (m − j + 1) · p_(j)).
 
     Args:
-        p: in [0, 1]; None where there was no test, which does not count in m.
+        p: in [0, 1]; None where there was no test; it is not counted in m.
 
     Returns:
         Adjusted p-values in the order given; None stays None.
@@ -214,7 +214,7 @@ def average_ranks(scores: ArrayLike) -> Floats:
         Mean ranks, float64 [k], in [1, k].
 
     Raises:
-        InputError: no such matrix, or values that are no finite numbers.
+        InputError: not such a matrix, or values that are not finite numbers.
 
     Source: Demšar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, 2006,
         section 3.2.2; ``scipy.stats.rankdata``.
@@ -241,7 +241,7 @@ def friedman(scores: ArrayLike) -> float | None:
         methods tie in every set; None with k < 3 or n_sets < 2.
 
     Raises:
-        InputError: no such matrix, or values that are no finite numbers.
+        InputError: not such a matrix, or values that are not finite numbers.
 
     Source: Demšar, JMLR 7, 2006, section 3.2.2; ``scipy.stats.friedmanchisquare``.
 
@@ -262,7 +262,7 @@ def friedman(scores: ArrayLike) -> float | None:
 
 
 def critical_difference(k: int, n_sets: int, level: float = 0.95) -> float:
-    """How far two mean ranks must lie apart for the Nemenyi test to tell the methods apart.
+    """The smallest difference of two mean ranks that is significant by the Nemenyi test.
 
     q · √(k (k + 1) / (6 n_sets)), q being the ``level`` quantile of the range of k standard
     normal numbers, divided by √2.
@@ -294,10 +294,10 @@ def critical_difference(k: int, n_sets: int, level: float = 0.95) -> float:
 
 
 def cliques(ranks: ArrayLike, cd: float) -> list[tuple[int, int]]:
-    """Groups of methods that a critical difference does not tell apart, for its drawing.
+    """Groups of methods that do not differ significantly, as critical-difference diagrams show.
 
     A group holds all methods from ``first`` to ``last`` of the ascending order, where
-    ranks[last] − ranks[first] <= cd; it has two members or more and lies in no larger group.
+    ranks[last] − ranks[first] <= cd; it has two methods or more and is not part of a larger group.
 
     Args:
         ranks: mean ranks [k], in any order.
@@ -307,7 +307,7 @@ def cliques(ranks: ArrayLike, cd: float) -> list[tuple[int, int]]:
         (first, last) positions in the order of ascending rank, both included, from 0; ascending.
 
     Raises:
-        InputError: ranks that are no finite numbers, or a negative difference.
+        InputError: ranks that are not finite numbers, or a negative difference.
 
     Source: Demšar, JMLR 7, 2006, Figure 1.
 

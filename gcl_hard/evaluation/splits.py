@@ -21,7 +21,7 @@ class Fold:
         test: int64 [n_test], indices into the whole set, none of them in ``train``.
 
     Raises:
-        InputError: a part is empty, is no row of non-negative integers, or the parts overlap.
+        InputError: a part is empty, is not a row of non-negative integers, or the parts overlap.
 
     Example:
         >>> Fold(np.array([0, 1, 3]), np.array([2])).train
@@ -46,7 +46,7 @@ class Fold:
 
 
 def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int = 10) -> Indices:
-    """Labels as an int64 array, once they are fit for stratified folds.
+    """Labels as an int64 array, checked to be fit for stratified folds.
 
     Args:
         labels: integers [n], one class per sample.
@@ -90,7 +90,7 @@ def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold
     Args:
         labels: integers [n]; every class has at least ``n_folds`` members.
         seed: of the shuffle inside each class, >= 0.
-        n_folds: how many folds, >= 2.
+        n_folds: number of folds, >= 2.
 
     Returns:
         ``n_folds`` folds, indices ascending.
@@ -112,7 +112,7 @@ def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold
 
 
 def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: float = 0.2) -> Fold:
-    """Split a training fold once more, so that choices are scored on samples held out inside it.
+    """Hold out part of a training fold, to score choices on.
 
     Args:
         train: indices [n_train] of the training fold, into the whole set.
@@ -144,6 +144,6 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
     except ValueError as error:
         raise InputError(
             f"fraction={fraction!r} of {len(indices)} samples leaves a class without a sample "
-            f"on one side: {error}"
+            f"in one of the parts: {error}"
         ) from error
     return Fold(np.sort(kept), np.sort(held_out))

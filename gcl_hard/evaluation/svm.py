@@ -1,4 +1,4 @@
-"""Support vector machines of graph classification: of embeddings or a given kernel, C inside."""
+"""Nested cross-validation of support vector machines, on embeddings or on a given kernel."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 MOST_STEPS = 10_000_000
-"""Of libsvm's solver, which may go round in circles where a large C meets a kernel of low rank; it
-then warns. Fits that end by themselves take some thousand."""
+"""Iteration limit of libsvm's solver, which may cycle when C is large and the kernel has low rank;
+it then warns. Fits that converge take some thousand."""
 
 
 def svm_fold(
@@ -67,7 +67,7 @@ def svm_fold(
         seed: of the inner folds, >= 0.
         kernel: ``rbf`` or ``linear``, of the embeddings.
         added: real numbers [n, n], a kernel of the whole set as in ``kernel_fold``; None adds
-            nothing. The embeddings' has ones on its diagonal, ``linear`` about one on the mean.
+            nothing. The diagonal of ``rbf`` is 1, that of ``linear`` about 1 on average.
         weight: of ``added``, positive and finite.
 
     Returns:
@@ -154,12 +154,12 @@ def kernel_fold(
     As ``svm_fold``, with ``kernel[i, j]`` in place of the kernel of the embeddings.
 
     Args:
-        kernel: real numbers [n, n] of the whole set, symmetric up to rounding; the SVM also
-            wants it positive semi-definite, which is not checked.
+        kernel: real numbers [n, n] of the whole set, symmetric up to rounding; it should also
+            be positive semi-definite, which is not checked.
         labels: integers [n] of the whole set.
         fold: the samples to train on and to test on.
         C_grid: candidates for the penalty C, each > 0; the smallest of several best ones is
-            chosen. They suit a kernel with ones on its diagonal: normalise yours.
+            chosen. The default suits a kernel with ones on its diagonal: normalise yours.
         n_inner: inner folds, >= 2; every class has as many members in the training fold.
         seed: of the inner folds, >= 0.
 

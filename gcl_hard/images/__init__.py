@@ -1,6 +1,6 @@
-"""The image backend: sets, views, ResNets, and two views under the losses of ``gcl_hard``.
+"""Images: data sets, random views, ResNets, and contrastive models of two views.
 
-Names are imported when used: reading a set does not wait for torchvision or kornia.
+Names are imported on first use, so that reading a set does not import torchvision or kornia.
 """
 
 from typing import TYPE_CHECKING

@@ -17,9 +17,9 @@ from gcl_hard.seeds import seed_for, seeded
 def epoch_batches(
     labels: Tensor, batch_size: int, *, seed: int, epoch: int, balanced: bool = False
 ) -> list[Tensor]:
-    """The batches of one epoch; what is left over after the last whole one is dropped.
+    """The batches of one epoch, without an incomplete last one.
 
-    So every batch has the same number of negatives, and the weight M is one number.
+    So every batch has the same number of negatives, and the weight M is the same for all.
 
     Args:
         labels: int64 [n], of the images to train on.
@@ -82,7 +82,7 @@ def _balanced_order(
 
 
 class ClassPairs:
-    """For each image another one of its class, drawn uniformly; a class of one gives its own.
+    """For each image another one of its class, drawn uniformly; itself in a class of one.
 
     Args:
         labels: int64 [n], ≥ 0.
@@ -157,11 +157,11 @@ class ViewPair:
 class ViewPairs:
     """The batches of an epoch as pairs of views: what :func:`gcl_hard.training.loop.train` takes.
 
-    Images, partners and views of a batch depend on the seeds, the epoch and the step alone: a run
-    that is resumed meets the views that it would have met.
+    Images, partners and views of a batch depend only on the seeds, the epoch and the step, so that
+    a resumed run sees the same views as an undisturbed one.
 
     Args:
-        split: the images to train on. Views are made where they lie, unless there are workers.
+        split: the images to train on. Views are made on their device, unless there are workers.
         views: makes a view of each image.
         batch_size: images per batch; n = 2 × batch_size embeddings.
         seed: of the views and partners.
@@ -169,8 +169,8 @@ class ViewPairs:
         balanced: whether every batch holds the classes in equal parts.
         class_pairs: whether the second view is made from another random image of the class.
         workers: processes that make views on the CPU, for sets that do not fit on the device; 0
-            makes them in this process, where the images lie.
-        device: where pairs made by workers go.
+            makes them in this process, on the images' device.
+        device: the device that pairs made by workers are moved to.
 
     Example:
         >>> from gcl_hard.images import ViewRecipe, load
@@ -205,7 +205,7 @@ class ViewPairs:
         self._labels = split.labels.cpu()
 
     def __call__(self, epoch: int) -> Iterator[ViewPair]:
-        """The pairs of an epoch (from 1), made as they are asked for."""
+        """The pairs of an epoch (from 1), made one at a time."""
         batches = epoch_batches(
             self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
         )

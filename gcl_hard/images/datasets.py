@@ -32,7 +32,7 @@ KNOWN: dict[str, Known] = {
     "STL10": Known(5_000, 8_000, 10, 96),
     "TinyImageNet": Known(100_000, 10_000, 200, 64),
 }
-"""Sets with a reader of their own."""
+"""The sets that need no NAME.npz."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +51,11 @@ class Split:
         return len(self.labels)
 
     def to(self, device: torch.device) -> Split:
-        """The same on a device."""
+        """A copy on a device."""
         return Split(self.images.to(device), self.labels.to(device))
 
     def take(self, index: Tensor) -> Split:
-        """The images of some ids, int64 [m], where they lie."""
+        """The images at some indices, int64 [m], on the same device."""
         index = index.to(self.labels.device)
         return Split(self.images[index], self.labels[index])
 
@@ -88,7 +88,7 @@ class ImageSet:
 
     @property
     def whole(self) -> bool | None:
-        """Whether it has the official number of images; None where there is no such number."""
+        """Whether it has the official number of images; None if there is no such number."""
         known = KNOWN.get(self.name)
         if known is None:
             return None
@@ -107,12 +107,12 @@ class ImageSet:
         return self.splits[name]
 
     def to(self, device: torch.device) -> ImageSet:
-        """The same on a device."""
+        """A copy on a device."""
         return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
 
 
 def canonical_name(name: str) -> str:
-    """The name of a known set as this package spells it; any other name as it is.
+    """The canonical spelling of a known set's name; any other name unchanged.
 
     Example:
         >>> canonical_name("cifar-10"), canonical_name("tiny_imagenet"), canonical_name("Mine")
@@ -123,11 +123,11 @@ def canonical_name(name: str) -> str:
 
 
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name means images: a known set, or a NAME.npz in the folder given or the cache.
+    """Whether a name is that of an image set: a known one, or a NAME.npz in the folder or cache.
 
     Args:
         name: of a data set.
-        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
+        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
 
     Returns:
         True for images.
@@ -151,15 +151,15 @@ def locate(
 
     Args:
         name: of the set.
-        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
+        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
-        download: whether the network may be asked.
+        download: whether it may be downloaded.
 
     Returns:
         An existing path, or None.
 
     Raises:
-        InputError: if the set cannot be had; the message lists what was tried.
+        InputError: if the set cannot be found; the message lists what was tried.
 
     Example:
         >>> locate("digits") is None
@@ -180,23 +180,23 @@ def load(
 ) -> ImageSet:
     """Load an image set.
 
-    Looked for in this order: the folder given, the cache, the package (digits), the download. In
-    a folder, ``NAME.npz`` (capitals do not matter) comes before the layout of torchvision.
+    Searched in this order: the folder given, the cache, the package (digits), the download. In a
+    folder, ``NAME.npz`` (in any case) takes precedence over the publisher's files.
 
     Args:
         name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none.
-        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
+        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
-        download: whether the network may be asked.
+        download: whether it may be downloaded.
         splits: which to read: STL10's ``unlabeled`` and ``train+unlabeled`` are large.
 
     Returns:
         The set, on the CPU.
 
     Raises:
-        InputError: if it cannot be had or used; the message says what was tried or is wrong.
+        InputError: if the set cannot be found or used; the message says what was tried or is wrong.
 
     Source:
         Krizhevsky (2009) for CIFAR; Coates, Ng and Lee (2011) for STL10; Le and Yang (2015) for
@@ -248,7 +248,7 @@ def _check_sizes(name: str, parts: dict[str, Split], n_classes: int, where: str)
 
 
 def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple[Tensor, Tensor]:
-    """Images uint8 [n, 3, S, S] and labels int64 [n], once they can be used.
+    """Images uint8 [n, 3, S, S] and labels int64 [n], checked.
 
     Args:
         images: what should be uint8 [n, S, S, 3].
@@ -260,7 +260,7 @@ def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple
         Both as tensors.
 
     Raises:
-        InputError: says what was found and what to do.
+        InputError: if they cannot be used; the message says what was found and what to do.
 
     Example:
         >>> grey = np.zeros((2, 8, 8, 1), np.uint8)
@@ -270,7 +270,7 @@ def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple
     _check_pixels(images, where)
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images):
         raise InputError(
-            f"{where}: labels must be {len(images)} integers, one an image, got "
+            f"{where}: labels must be {len(images)} integers, one per image, got "
             f"{labels.dtype} {list(labels.shape)}"
         )
     wrong = (labels < -1) | (labels >= n_classes)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.places import cache_root, given_folder, written_whole
 
-TIMEOUT = 20.0  # seconds without an answer
+TIMEOUT = 20.0  # seconds
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
 PLAIN = ("train", "test")
@@ -40,14 +40,14 @@ Listed = list[tuple[Path, int]]
 
 
 class Found(NamedTuple):
-    """A file or folder, and how it is read."""
+    """A file or folder, and the layout to read it by."""
 
     path: Path
     layout: Layout
 
 
 class Site(NamedTuple):
-    """What a set is called where it is published."""
+    """A published set: its folder once unpacked, its address and its layout."""
 
     folder: str
     url: str
@@ -73,12 +73,12 @@ SITES: dict[str, Site] = {
 
 
 def cache_folder(cache_dir: str | Path | None = None) -> Path:
-    """The folder that image sets are kept in: the cache root's ``images``."""
+    """The cache's folder of image sets: ``images`` under the cache root."""
     return cache_root(cache_dir) / "images"
 
 
 def npz_of(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """A NAME.npz in the folder given or the cache; capitals do not matter."""
+    """The path of a NAME.npz, in any case, in the folder given or the cache; else None."""
     given = data_dir or os.environ.get("GCL_HARD_DATA")
     folders = [Path(given).expanduser()] if given else []
     found = (_npz(folder, name) for folder in (*folders, cache_folder()))
@@ -93,21 +93,21 @@ def find(
     download: bool = True,
     known: Iterable[str] = (),
 ) -> Found | None:
-    """The files of a set, downloaded when nowhere else; None for the digits of scikit-learn.
+    """The files of a set, downloaded if necessary; None for scikit-learn's digits.
 
     Args:
-        name: canonical.
+        name: of the set, in its canonical spelling.
         data_dir: a folder with ``NAME.npz`` or a set as its publisher packs it; by default
-            ``GCL_HARD_DATA`` says which.
+            the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root.
-        download: whether the network may be asked.
+        download: whether it may be downloaded.
         known: names to offer when this one may be a misspelling.
 
     Returns:
-        What there is and how to read it.
+        The path and its layout.
 
     Raises:
-        InputError: if the set cannot be had; lists every place tried, where to put the file, and
+        InputError: if the set cannot be found; lists every place tried, where to put the file, and
             what works offline.
     """
     given = given_folder(data_dir, files="NAME.npz files")
@@ -158,7 +158,7 @@ def _download(name: str, site: Site, folder: Path) -> Path:
     """Fetch and unpack into a temporary folder, then rename: the cache never holds half a set."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / site.folder
-    with tempfile.TemporaryDirectory(dir=folder) as temporary, _patience():
+    with tempfile.TemporaryDirectory(dir=folder) as temporary, _timeout():
         if site.layout == "torchvision":
             from torchvision import datasets
 
@@ -181,8 +181,8 @@ def _download(name: str, site: Site, folder: Path) -> Path:
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
-    """Connections give up after TIMEOUT: torchvision's downloads have no limit of their own."""
+def _timeout() -> Iterator[None]:
+    """Connections time out after TIMEOUT: torchvision's downloads have no limit of their own."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
@@ -192,14 +192,14 @@ def _patience() -> Iterator[None]:
 
 
 def _check_splits(name: str, asked: Iterable[str], there: Sequence[str]) -> None:
-    """Refuse splits that a set does not have; names those it has."""
+    """Refuse splits that a set does not have; the error lists those it has."""
     for split in asked:
         if split not in there:
             raise unknown(f"split of {name}", split, there)
 
 
 def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:
-    """Scikit-learn's 1,797 digits of 8×8 pixels, grey tripled, one fixed stratified split."""
+    """The 1,797 digits of scikit-learn, 8×8 pixels, grey as RGB, in one fixed stratified split."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -220,7 +220,7 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
     with _opened(path) as stored:
         if "train_webp" in stored.files:
             raise InputError(
-                f"{path} is packed; unpack it with the unpack.py that lies beside it: python "
+                f"{path} is packed; unpack it with the unpack.py beside it: python "
                 f"unpack.py {name.lower().removesuffix('_rest')} OUT (with --full if a "
                 f"{name.lower().removesuffix('_rest')}_rest.npz is there: the whole set), then "
                 f"--data-dir OUT"
@@ -236,14 +236,16 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
 @contextmanager
 def _opened(path: Path) -> Iterator[NpzFile]:
     with ExitStack() as stack:
-        try:  # opened here, for NumPy leaves a file open that it does not accept
+        try:  # opened here, since NumPy does not close a file that it rejects
             stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise InputError(
-                f"{path} is truncated or no .npz file ({error}): copy it anew"
+                f"{path} is truncated or not an .npz file ({error}): copy it again"
             ) from error
         if not isinstance(stored, NpzFile):
-            raise InputError(f"{path} is one array: numpy.savez writes .npz files of named ones")
+            raise InputError(
+                f"{path} is a single array: numpy.savez writes .npz files of named ones"
+            )
         yield stack.enter_context(stored)
 
 
@@ -262,7 +264,7 @@ def _npz_split(stored: NpzFile, path: Path, split: str) -> tuple[Images, Labels]
 
 
 def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
-    """Those stored; without any, classes are called by their numbers."""
+    """The stored names, or else the numbers of the classes."""
     if "class_names" in stored.files:
         return tuple(_array(stored, path, "class_names").ravel().astype(str).tolist())
     keys = [key for key in stored.files if key.endswith("_labels")]
@@ -283,10 +285,11 @@ def _array(stored: NpzFile, path: Path, key: str) -> Any:
         return stored[key]
     except ValueError as error:
         raise InputError(
-            f"{path}: {key} is no plain array ({error}): save it as numbers, or class names as text"
+            f"{path}: {key} is not a plain array ({error}): save it as numbers, or class names as "
+            "text"
         ) from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged in {key} ({error}): copy it anew") from error
+        raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error
 
 
 def from_torchvision(
@@ -311,7 +314,8 @@ def from_torchvision(
     except (RuntimeError, OSError, AttributeError) as error:  # the last: no list of classes
         faults = _faults(path, kind)
         raise InputError(
-            f"{path} is incomplete or damaged: {', '.join(faults) or error}; unpack {kind.url} anew"
+            f"{path} is incomplete or damaged: {', '.join(faults) or error}; "
+            f"unpack {kind.url} again"
         ) from error
     return arrays, names
 
@@ -335,8 +339,8 @@ def _faults(path: Path, kind: Any) -> list[str]:
 def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays, tuple[str, ...]]:
     """``train`` by class, and ``val`` with its list as our test split.
 
-    What was decoded is kept in the cache under a name made of the folder's place and age, so that
-    a copy elsewhere, or a changed one, is never taken for it.
+    The decoded images are cached under a name made of the folder's path and modification times, so
+    that a copy elsewhere, or a changed one, is never mistaken for it.
     """
     _check_splits("TinyImageNet", splits, PLAIN)
     kept = cache / f"TinyImageNet-{_mark(path)}.npz"
@@ -361,7 +365,7 @@ def _mark(path: Path) -> str:
 
 def _text(file: Path) -> str:
     if not file.is_file():
-        raise InputError(f"there is no {file}: unpack TinyImageNet anew")
+        raise InputError(f"there is no {file}: unpack TinyImageNet again")
     return file.read_text(encoding="utf-8", errors="replace")
 
 
@@ -372,7 +376,7 @@ def _by_class(path: Path, names: Sequence[str]) -> Listed:
         folder = path / "train" / wnid / "images"
         files = sorted(folder.glob("*.JPEG"))
         if not files:
-            raise InputError(f"no *.JPEG images in {folder}: unpack TinyImageNet anew")
+            raise InputError(f"no *.JPEG images in {folder}: unpack TinyImageNet again")
         listed += [(file, label) for file in files]
     return listed
 
@@ -394,7 +398,7 @@ def _annotated(path: Path, names: Sequence[str]) -> Listed:
 
 
 def _decoded(listed: Listed, split: str) -> tuple[Images, Labels]:
-    """Images of files, grey ones as RGB; with a bar on a terminal, for there are many."""
+    """The decoded images as RGB; a terminal shows a progress bar, for there are many."""
     from PIL import Image
     from tqdm import tqdm
 

@@ -24,15 +24,14 @@ class ImageContrast(nn.Module):
         out_dim: d; read from ``encoder.out_dim`` if None.
         method: a name of ``METHODS``.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
-        head: from embeddings to what the loss sees; SimCLR's if None.
-        one_forward: encode both views in one forward pass, so that BatchNorm sees them together;
-            False takes two passes, as the papers' code does.
-        channels_last: whether views are handed on in channels-last memory format; the encoder's
-            weights are moved to it too.
+        head: the projection from embeddings to the loss's inputs; SimCLR's if None.
+        one_forward: encode both views in one forward pass, with joint BatchNorm statistics; False
+            takes two passes, as the papers' code does.
+        channels_last: whether views and the encoder's weights are in channels-last memory format.
         **options: of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
-        InputError: for a width that is not known, or an encoder that returns something else.
+        InputError: if the encoder's width is unknown, or its output is not of that width.
 
     Source: Chen et al. (2020), *SimCLR*; H-SCL paper, section V-A.
 
@@ -87,12 +86,12 @@ class ImageContrast(nn.Module):
         return self.loss.sampler.needs_labels or self.loss.positives == "class"
 
     def project(self, images: Tensor) -> Tensor:
-        """What the loss sees: float [B, 128] of unit rows, from normalised images."""
+        """The loss's inputs of normalised images: unit rows, float [B, 128]."""
         projected: Tensor = self.head(self.encode(images))
         return nn.functional.normalize(projected.float(), dim=1)
 
     def encode(self, images: Tensor) -> Tensor:
-        """Embeddings float [B, d] of normalised images, in the mode that the encoder is in."""
+        """Embeddings float [B, d] of normalised images, in the encoder's current mode."""
         if self.channels_last:
             images = images.contiguous(memory_format=torch.channels_last)
         z: Tensor = self.encoder(images)
@@ -113,14 +112,14 @@ class ImageContrast(nn.Module):
         precision: torch.dtype = torch.float32,
         on_batch: Callable[[int], None] = lambda done: None,
     ) -> Tensor:
-        """The encoder's embeddings in eval mode, without gradient: what a probe sees.
+        """The encoder's embeddings in eval mode, without gradient, as probes use them.
 
         Args:
             images: uint8 [n, 3, H, W], on any device.
             views: whose :meth:`~gcl_hard.images.Views.plain` normalises them.
-            batch_size: images encoded at a time.
+            batch_size: number of images encoded at a time.
             precision: ``torch.float32``, or a half precision to encode in.
-            on_batch: called with the images done.
+            on_batch: called after each batch with the number of images encoded so far.
 
         Returns:
             float32 [n, d] on the model's device; every module is left in the mode it was in.

@@ -246,7 +246,7 @@ def test_faults_of_tiny_imagenet_are_named(tiny: Path) -> None:
     listed.write_text("")
     refused("there are no images")
     listed.unlink()
-    refused(r"there is no .*val_annotations.txt: unpack TinyImageNet anew")
+    refused(r"there is no .*val_annotations.txt: unpack TinyImageNet again")
     listed.write_text(lines)
     broken = tiny / "train" / "n02" / "images" / "n02_1.JPEG"
     whole = broken.read_bytes()
