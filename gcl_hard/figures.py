@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.experiments.command import answer
+from gcl_hard.cli import answer
 from gcl_hard.reports.command import make, parse_figures
 
 

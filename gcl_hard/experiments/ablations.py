@@ -18,7 +18,7 @@ import yaml
 from numpy.typing import NDArray
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.evaluation.statistics import corrected_t_test
+from gcl_hard.evaluation.significance import corrected_t_test
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.presets import read_yaml
 from gcl_hard.experiments.runs import Run
@@ -62,7 +62,7 @@ class Gain:
 def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Gain:
     """Of one data set: the difference of the means over methods, hold-out by hold-out.
 
-    The interval is that of :func:`gcl_hard.evaluation.statistics.corrected_t_test`, since
+    The interval is that of :func:`gcl_hard.evaluation.significance.corrected_t_test`, since
     training parts overlap.
 
     Args:

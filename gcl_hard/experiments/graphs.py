@@ -36,7 +36,7 @@ from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
 from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, tudataset
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
-from gcl_hard.images.batches import ClassPairs
+from gcl_hard.images.batching import ClassPairs
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 

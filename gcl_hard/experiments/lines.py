@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gcl_hard.evaluation.statistics import Interval, holm, wilcoxon
+from gcl_hard.evaluation.significance import Interval, holm, wilcoxon
 from gcl_hard.experiments.config import SELECTABLE, RunConfig, is_baseline
 from gcl_hard.experiments.results import CellResult, Results, Scores, Selection, best_on_test
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gcl_hard.evaluation.statistics import (
+from gcl_hard.evaluation.significance import (
     Interval,
     PairedTest,
     corrected_interval,

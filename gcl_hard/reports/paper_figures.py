@@ -21,13 +21,13 @@ from matplotlib.ticker import (
 )
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.statistics import corrected_interval
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.diagnostics.settings import OWN, SETTINGS
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.evaluation.significance import corrected_interval
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.diagnostics import OWN, SETTINGS
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.reporting.words import of_images, test_part
 from gcl_hard.experiments.results import Scores
-from gcl_hard.functional.histograms import overlap
+from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3
@@ -246,7 +246,7 @@ def beta_data(runs: Sequence[Run]) -> Accuracies:
     return Accuracies(data, methods, kept, words)
 
 
-def _beta_names(lines: Mapping[Cell, Cell]) -> dict[Cell, str]:
+def _beta_names(lines: Mapping[RunConfig, RunConfig]) -> dict[RunConfig, str]:
     """Names without β, which is on the axis, and with the annealing in words."""
     constant: dict[str, Any] = {"beta_changes": 0}
     plain = {
@@ -261,7 +261,7 @@ def _beta_names(lines: Mapping[Cell, Cell]) -> dict[Cell, str]:
     }
 
 
-def _ablation(cells: Iterable[Cell]) -> list[Cell]:
+def _ablation(cells: Iterable[RunConfig]) -> list[RunConfig]:
     """Methods at one β > 0, 1 if all have it, else the least; none without both kinds."""
     cells = [c for c in cells if c.method in PARTS and not c.beta_changes and c.beta != 0]
     each = [{c.beta for c in cells if c.method == name} for name in ("hucl", "hcl")]
@@ -272,7 +272,7 @@ def _ablation(cells: Iterable[Cell]) -> list[Cell]:
     return kept if len({method(cell.method).debias for cell in kept}) == 2 else []
 
 
-def _beta_row(panel: str, line: str, cell: Cell, runs: Sequence[Run]) -> dict[str, object]:
+def _beta_row(panel: str, line: str, cell: RunConfig, runs: Sequence[Run]) -> dict[str, object]:
     scores = Scores(tuple(run.seed for run in runs), tuple(run.accuracies for run in runs))
     interval = None
     if panel == "ablation" and len(scores.flat) > 1:
@@ -660,7 +660,7 @@ def held(frame: pd.DataFrame) -> dict[str, str]:
 def _nodes(runs: Sequence[Run]) -> bool:
     """Whether anchors are nodes."""
     cell = runs[0].cell
-    return isinstance(cell, GraphCell) and cell.contrast == "local-global"
+    return isinstance(cell, GraphConfig) and cell.contrast == "local-global"
 
 
 MEASURES = {

@@ -18,7 +18,7 @@ from gcl_hard.reports import theme
 if TYPE_CHECKING:
     from gcl_hard.experiments.lines import Line
     from gcl_hard.experiments.recipe.compared import Compared
-    from gcl_hard.experiments.recipe.search import Chosen
+    from gcl_hard.experiments.ablations import Chosen
 
 
 CONTROLS = ("ucl", "scl")
@@ -334,7 +334,7 @@ def gains(chosen: Chosen) -> pd.DataFrame:
         ``settings``, ``mean``, ``low`` and ``high`` in points of inner score over all sets, and a
         column for each baseline.
     """
-    from gcl_hard.experiments.recipe.levers import said
+    from gcl_hard.experiments.ablations import said
 
     joined = chosen.joined[-1:] if len(chosen.joined) > 1 else []
     alone = sorted(chosen.alternatives, key=lambda one: -one.gain.mean)
@@ -396,7 +396,7 @@ def learning_data(compared: Compared) -> pd.DataFrame:
         ``dataset``, ``method``, ``graphs`` (of a training fold), ``mean`` and ``half``, that of
         the 95 % interval; methods with one point are left out.
     """
-    from gcl_hard.experiments.recipe.table import CURVES, SHARES
+    from gcl_hard.experiments.recipe_table import CURVES, SHARES
 
     rows = []
     fewer = {(row.name, row.method): row for row in compared.rows("fewer")}

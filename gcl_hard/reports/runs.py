@@ -13,16 +13,16 @@ from typing import Any
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.cell import SELECTABLE, Cell, flag
-from gcl_hard.experiments.cells import from_dict
-from gcl_hard.experiments.diagnostics.settings import OWN, SETTINGS
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.config import SELECTABLE, RunConfig, flag
+from gcl_hard.experiments.config import from_dict
+from gcl_hard.experiments.diagnostics import OWN, SETTINGS
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.lines import SYMBOLS
-from gcl_hard.experiments.records import SCHEMA_VERSION, fault, points_of
+from gcl_hard.experiments.store import SCHEMA_VERSION, fault, points_of
 from gcl_hard.experiments.reporting.words import count, values
-from gcl_hard.graphs.datasets import ALIASES
+from gcl_hard.graphs.tudataset import ALIASES
 from gcl_hard.images.datasets import canonical_name
 from gcl_hard.methods import METHODS, method
 
@@ -61,7 +61,7 @@ class Run:
         finished: date, ISO 8601; empty if read from a result file.
     """
 
-    cell: Cell
+    cell: RunConfig
     seed: int
     accuracies: tuple[float, ...]
     curve: tuple[tuple[int, float], ...]
@@ -72,12 +72,12 @@ class Run:
     finished: str = ""
 
     def __str__(self) -> str:
-        return str(Job(self.cell, self.seed))
+        return str(Run(self.cell, self.seed))
 
 
-def by_cell(runs: Sequence[Run]) -> dict[Cell, list[Run]]:
+def by_cell(runs: Sequence[Run]) -> dict[RunConfig, list[Run]]:
     """The runs of each configuration, in their order."""
-    found: dict[Cell, list[Run]] = {}
+    found: dict[RunConfig, list[Run]] = {}
     for run in runs:
         found.setdefault(run.cell, []).append(run)
     return found
@@ -102,7 +102,7 @@ def read(places: Iterable[Path]) -> list[Run]:
         InputError: for a place that is missing, damaged, of another version or without a finished
             run; names it.
     """
-    found: dict[tuple[Cell, int], Run] = {}
+    found: dict[tuple[RunConfig, int], Run] = {}
     for place in places:
         for run in _folder(place) if place.is_dir() else _file(place):
             known = found.setdefault((run.cell, run.seed), run)
@@ -214,7 +214,7 @@ def _run(
     if not all(map(_is_whole, snapshots)):
         raise KeyError("diagnostics")
     cell = from_dict(config)
-    points = points_of(path.with_name(Job(cell, int(seed)).file_name))
+    points = points_of(path.with_name(Run(cell, int(seed)).file_name))
     own = points_of(path)
     return Run(
         cell=cell,
@@ -262,13 +262,13 @@ def select(runs: Sequence[Run], only: Mapping[str, Sequence[str]] | None = None)
             contrasts or objectives are left; says what would choose one.
 
     Example:
-        >>> cells = [GraphCell(method="ucl"), GraphCell(), GraphCell(beta=2)]
+        >>> cells = [GraphConfig(method="ucl"), GraphConfig(), GraphConfig(beta=2)]
         >>> runs = [Run(cell, 0, (80.0,), (), (), None, Path("a.json")) for cell in cells]
         >>> [run.cell.beta for run in select(runs, {"method": ["hscl"], "beta": ["2"]})]
         [2.0]
     """
     wanted = only or {}
-    left = trained = [run for run in runs if not run.cell.is_floor]
+    left = trained = [run for run in runs if not run.cell.is_baseline]
     if not trained:
         raise InputError(
             f"these results are of baselines alone ({', '.join(_present(runs, 'method'))}); "
@@ -330,7 +330,7 @@ def _word(run: Run, key: str) -> str:
 # Names
 
 
-def settings(cells: Iterable[Cell]) -> dict[Cell, str]:
+def settings(cells: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """What tells configurations apart beside their method: β, and every setting that differs.
 
     Args:
@@ -340,7 +340,7 @@ def settings(cells: Iterable[Cell]) -> dict[Cell, str]:
         The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
 
     Example:
-        >>> cells = [GraphCell(method="ucl"), GraphCell(method="hucl"), GraphCell(beta=2)]
+        >>> cells = [GraphConfig(method="ucl"), GraphConfig(method="hucl"), GraphConfig(beta=2)]
         >>> list(settings(cells).values())
         ['', 'β=1', 'β=2']
     """
@@ -351,7 +351,7 @@ def settings(cells: Iterable[Cell]) -> dict[Cell, str]:
     return {cell: " ".join(filter(None, (_setting(cell, n) for n in shown))) for cell in cells}
 
 
-def _setting(cell: Cell, name: str) -> str:
+def _setting(cell: RunConfig, name: str) -> str:
     value = _own(cell, name)
     if value is None:
         return ""
@@ -360,21 +360,21 @@ def _setting(cell: Cell, name: str) -> str:
     return f"{SYMBOLS.get(name, name.replace('_', ' '))}={values([cell], name)}"
 
 
-def _own(cell: Cell, name: str) -> object:
+def _own(cell: RunConfig, name: str) -> object:
     """A setting; None where it does not apply or is what the method says."""
     value = getattr(cell, name, None)
     if name == "beta_changes" and cell.beta is None:
         return None
-    if isinstance(cell, ImageCell) and name == "positives" and not cell.is_floor:
+    if isinstance(cell, ImageConfig) and name == "positives" and not cell.is_baseline:
         return None if value == method(cell.method).positives else value
     return value
 
 
-def labels(cells: Iterable[Cell]) -> dict[Cell, str]:
+def labels(cells: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """Method and :func:`settings` of each configuration.
 
     Example:
-        >>> list(labels([GraphCell(), GraphCell(method="scl", epochs=20)]).values())
+        >>> list(labels([GraphConfig(), GraphConfig(method="scl", epochs=20)]).values())
         ['hscl β=1 epochs=200', 'scl epochs=20']
     """
     return {cell: f"{cell.method} {own}".strip() for cell, own in settings(cells).items()}
@@ -384,11 +384,11 @@ def subject(runs: Sequence[Run]) -> str:
     """What a figure is of: data set, contrast, objective, protocol, seeds, and γ if not 0.5.
 
     Example:
-        >>> subject([Run(GraphCell(), 0, (80.0,), (), (), None, Path("a.json"))])
+        >>> subject([Run(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
         'MUTAG: nodes against graphs, JSD, protocol paper, 1 seed'
     """
     cell = runs[0].cell
-    if isinstance(cell, GraphCell):
+    if isinstance(cell, GraphConfig):
         contrast = "two views of a graph" if cell.contrast == "two-view" else "nodes against graphs"
         objective = "InfoNCE" if cell.objective == "infonce" else "JSD"
         what = f"{contrast}, {objective}, protocol {cell.protocol}"
@@ -408,15 +408,15 @@ def usual_temperature(runs: Sequence[Run]) -> bool:
     return all(run.cell.temperature in (None, 0.5) for run in runs)
 
 
-def stem(figure: str, cell: Cell) -> str:
+def stem(figure: str, cell: RunConfig) -> str:
     """The file name of a figure without suffix: its data set, and every unusual setting.
 
     Example:
-        >>> stem("fig4", GraphCell()), stem("fig5", GraphCell(contrast="two-view"))
+        >>> stem("fig4", GraphConfig()), stem("fig5", GraphConfig(contrast="two-view"))
         ('fig4-MUTAG-jsd', 'fig5-MUTAG-two-view')
     """
     parts = [figure, cell.dataset]
-    if isinstance(cell, GraphCell):
+    if isinstance(cell, GraphConfig):
         two_view, objective = cell.contrast == "two-view", cell.objective or "jsd"
         parts += ["two-view"] * two_view
         parts += [objective] * (objective != "infonce" or not two_view)
@@ -503,7 +503,7 @@ def versions(runs: Sequence[Run]) -> int:
     return len({run.version for run in runs} - {None})
 
 
-def same_seeds(runs: Sequence[Run], lines: Mapping[Cell, str]) -> tuple[list[Run], str]:
+def same_seeds(runs: Sequence[Run], lines: Mapping[RunConfig, str]) -> tuple[list[Run], str]:
     """Runs whose accuracies can be compared: of seeds that all points have, else of each line.
 
     Args:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
-from gcl_hard.places import written_whole
+from gcl_hard.io import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,7 +205,7 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
         drawn, format=suffix, dpi=dpi, metadata={"Date": None} if suffix == "svg" else None,
         bbox_inches="tight" if outside else None,
     )  # fmt: skip
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         if suffix == "svg":
             file.write(drawn.getvalue())
         else:  # in 256 colours, which look the same in a third of the bytes
@@ -234,6 +234,6 @@ def write(drawn: Drawn, folder: Path, name: str) -> list[Path]:
     files = [folder / f"{name}.{suffix}" for suffix in ("png", "svg", "csv")]
     for path in files[:2]:
         save(figure, path)
-    with written_whole(files[2]) as file:
+    with atomic_write(files[2]) as file:
         drawn.data.to_csv(file, index=False, lineterminator="\n")
     return files

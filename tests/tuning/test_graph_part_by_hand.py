@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from gcl_hard.evaluation.svm import C_GRID
+from gcl_hard.evaluation import C_GRID
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gcl_hard.evaluation.statistics import Interval, holm
+from gcl_hard.evaluation.significance import Interval, holm
 from gcl_hard.experiments.ablations import Gain, over_sets
 from gcl_hard.experiments.lines import LEVEL
 from gcl_hard.experiments.recipe_table import REPORTED, Entry, Part, entries

@@ -65,7 +65,7 @@ def interval(one: Ranged) -> str:
     """A difference with its interval, in one piece.
 
     Example:
-        >>> from gcl_hard.evaluation.statistics import Interval
+        >>> from gcl_hard.evaluation.significance import Interval
         >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
         '+1.2 [+0.0, +3.0]'
     """

@@ -1,17 +1,22 @@
-"""Batches of images and partners of their classes, against counting and sorting by hand."""
+"""Batches of images, partners of their classes and pairs of views, against counting by hand."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.images.batches import ClassPairs, epoch_batches
+from gcl_hard.images.augment import ViewRecipe
+from gcl_hard.images.batching import ClassPairs, ViewPair, ViewPairs, epoch_batches
+from gcl_hard.images.datasets import Split
 from gcl_hard.seeds import seeded
+from tests.images.sets import images, views
 
 LABELS = torch.tensor([0] * 7 + [1] * 5 + [2] * 9)
 
@@ -130,3 +135,50 @@ def test_a_class_of_one_is_its_own_partner_and_missing_labels_are_refused() -> N
     assert pairs.draw(torch.tensor([1, 1, 0]), seeded(0)).tolist() == [1, 1, 2]
     with pytest.raises(InputError, match="class-pairs need labels"):
         ClassPairs(torch.tensor([0, -1]))
+
+
+def everything(found: Iterable[ViewPair]) -> list[Tensor]:
+    return [tensor for one in found for tensor in (one.first, one.second, one.labels)]
+
+
+def split(n: int = 20) -> Split:
+    return Split(images(n), torch.arange(n) % 4)
+
+
+def test_views_depend_on_seed_epoch_and_step_alone() -> None:
+    def made(epoch: int = 1, **changed: int) -> list[Tensor]:
+        return everything(ViewPairs(split(), views(), batch_size=8, **changed)(epoch))  # type: ignore[arg-type]
+
+    first = made()
+    torch.manual_seed(7)
+    assert all(map(torch.equal, first, made()))
+    assert torch.equal(first[2], made(seed=1)[2])  # the order is data_seed's
+    assert not torch.equal(first[0], made(seed=1)[0])
+    for other in (made(2), made(data_seed=1)):
+        assert not torch.equal(first[2], other[2])
+
+
+def test_both_views_are_of_the_same_images_or_of_partners_of_their_class() -> None:
+    data = Split(images(20), torch.arange(20) % 4)
+    off = ViewRecipe(crop=1.0, flip=0.0, jitter=0.0, grayscale=0.0, blur=0.0)
+    plain = views(off)
+    known = plain.plain(data.images)
+
+    def who(view: Tensor) -> list[int]:
+        return [int((known - x).abs().flatten(1).sum(1).argmin()) for x in view]
+
+    for one in ViewPairs(data, plain, batch_size=10)(epoch=1):
+        assert who(one.first) == who(one.second)
+        assert (data.labels[who(one.first)] == one.labels).all()
+    for one in ViewPairs(data, plain, batch_size=10, class_pairs=True)(epoch=1):
+        mine, partners = who(one.first), who(one.second)
+        assert (data.labels[partners] == one.labels).all()
+        assert all(a != b for a, b in zip(mine, partners, strict=True))
+
+
+def test_workers_make_the_same_views() -> None:
+    alone, helped = (
+        everything(ViewPairs(split(), views(), batch_size=8, class_pairs=True, workers=n)(1))
+        for n in (0, 1)
+    )
+    assert all(map(torch.equal, alone, helped))

@@ -24,7 +24,7 @@ from PIL import Image
 from torchvision import datasets as tv
 
 from gcl_hard.errors import InputError
-from gcl_hard.images import datasets, sources
+from gcl_hard.images import datasets, files
 from gcl_hard.images.datasets import (
     KNOWN,
     Known,
@@ -91,7 +91,7 @@ def test_cifar_is_read_as_torchvision_lays_it_out(
     name: str, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = fake_cifar(mirror, name, monkeypatch)
-    assert locate(name, data_dir=mirror) == mirror / sources.SITES[name].folder
+    assert locate(name, data_dir=mirror) == mirror / files.SITES[name].folder
     found = load(name, data_dir=mirror)
     for split, (images, labels) in written.items():
         assert same(found.split(split), images, labels)
@@ -246,7 +246,7 @@ def test_faults_of_tiny_imagenet_are_named(tiny: Path) -> None:
     listed.write_text("")
     refused("there are no images")
     listed.unlink()
-    refused(r"there is no .*val_annotations.txt: unpack TinyImageNet anew")
+    refused(r"there is no .*val_annotations.txt: unpack TinyImageNet again")
     listed.write_text(lines)
     broken = tiny / "train" / "n02" / "images" / "n02_1.JPEG"
     whole = broken.read_bytes()
@@ -321,7 +321,7 @@ def test_tiny_imagenet_is_downloaded_whole_or_not_at_all(
 
 
 def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "TIMEOUT", 0.2)
+    monkeypatch.setattr(files, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
         for name in ("CIFAR10", "TinyImageNet"):

@@ -1,15 +1,15 @@
-"""Which samples are trained on and which are tested: seeded, stratified folds."""
+"""Seeded, stratified splits into samples to train on and samples to test on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import check_at_least
+from gcl_hard.evaluation.checks import Indices, check_at_least, check_share
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,15 +21,15 @@ class Fold:
         test: int64 [n_test], indices into the whole set, none of them in ``train``.
 
     Raises:
-        InputError: a part is empty, is no row of non-negative integers, or the parts overlap.
+        InputError: a part is empty, is not a row of non-negative integers, or the parts overlap.
 
     Example:
         >>> Fold(np.array([0, 1, 3]), np.array([2])).train
         array([0, 1, 3])
     """
 
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
+    train: Indices
+    test: Indices
 
     def __post_init__(self) -> None:
         for name in ("train", "test"):
@@ -45,10 +45,8 @@ class Fold:
             raise InputError(f"fold: sample {both[0]} is in both train and test; keep it in one")
 
 
-def check_labels(
-    labels: ArrayLike, n_samples: int | None = None, n_folds: int = 10
-) -> NDArray[np.int64]:
-    """Labels as an int64 array, once they are fit for stratified folds.
+def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int = 10) -> Indices:
+    """Labels as an int64 array, checked to be fit for stratified folds.
 
     Args:
         labels: integers [n], one class per sample.
@@ -92,7 +90,7 @@ def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold
     Args:
         labels: integers [n]; every class has at least ``n_folds`` members.
         seed: of the shuffle inside each class, >= 0.
-        n_folds: how many folds, >= 2.
+        n_folds: number of folds, >= 2.
 
     Returns:
         ``n_folds`` folds, indices ascending.
@@ -114,7 +112,7 @@ def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold
 
 
 def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: float = 0.2) -> Fold:
-    """Split a training fold once more, so that choices are scored on samples held out inside it.
+    """Hold out part of a training fold, to score choices on.
 
     Args:
         train: indices [n_train] of the training fold, into the whole set.
@@ -136,8 +134,7 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
         3
     """
     check_at_least("seed", seed, 0)
-    if not 0 < fraction < 1:
-        raise InputError(f"fraction={fraction!r}: expected a share between 0 and 1")
+    check_share("fraction", fraction, usual=0.2)
     indices = np.asarray(train)
     inside = check_labels(np.asarray(labels)[indices], n_folds=2)
     try:
@@ -147,6 +144,6 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
     except ValueError as error:
         raise InputError(
             f"fraction={fraction!r} of {len(indices)} samples leaves a class without a sample "
-            f"on one side: {error}"
+            f"in one of the parts: {error}"
         ) from error
     return Fold(np.sort(kept), np.sort(held_out))

@@ -1,10 +1,9 @@
-"""ResNets, pairs of views and the model between them and the loss."""
+"""The contrastive model between an encoder and the loss."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
 
 import pytest
 import torch
@@ -13,22 +12,12 @@ from torch import Tensor, nn
 from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardening import Rows
-from gcl_hard.images.augment import ViewRecipe, Views
-from gcl_hard.images.datasets import Split
-from gcl_hard.images.encoders import projection_head, resnet, stem_for
-from gcl_hard.images.two_view import ImageContrast, ViewPair, ViewPairs
+from gcl_hard.images.batching import ViewPair
+from gcl_hard.images.encoders import resnet
+from gcl_hard.images.models import ImageContrast
 from gcl_hard.methods import METHODS
+from tests.images.sets import images, views
 from tests.reference import loops
-
-
-def images(n: int, size: int = 8, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (n, 3, size, size), generator=generator, dtype=torch.uint8)
-
-
-def views(recipe: ViewRecipe | None = None, size: int = 8) -> Views:
-    return Views(recipe or ViewRecipe(), size=size, mean=(0.5,) * 3, std=(0.25,) * 3)
-
 
 MET = torch.ones(1, 1, dtype=torch.bool)
 
@@ -53,50 +42,16 @@ def pair(n: int = 6, seed: int = 0) -> ViewPair:
 
 
 @pytest.mark.parametrize(
-    ("name", "d", "n_parameters"),
-    # of the CIFAR ResNets with ten classes in the literature, 11,173,962 and 23,520,842, less
-    # their classifiers of 10 · (d + 1)
-    [("resnet18", 512, 11_168_832), ("resnet50", 2048, 23_500_352)],
-)
-def test_a_resnet_with_the_cifar_stem(name: str, d: int, n_parameters: int) -> None:
-    encoder = resnet(name, stem="cifar")  # type: ignore[arg-type]
-    assert sum(p.numel() for p in encoder.parameters()) == n_parameters
-    assert encoder.out_dim == d
-    seen: list[torch.Size] = []
-    encoder.layer1.register_forward_hook(lambda *args: seen.append(args[1][0].shape))
-    assert encoder(torch.zeros(2, 3, 32, 32)).shape == (2, d)
-    assert seen[0][-2:] == (32, 32)  # nothing was thrown away before the first block
-
-
-def test_the_imagenet_stem_is_torchvisions() -> None:
-    encoder = resnet("resnet18", stem="imagenet")
-    seen: list[torch.Size] = []
-    encoder.layer1.register_forward_hook(lambda *args: seen.append(args[1][0].shape))
-    assert encoder(torch.zeros(1, 3, 96, 96)).shape == (1, 512)
-    assert seen[0][-2:] == (24, 24)
-    assert [stem_for(size) for size in (8, 64, 65, 224)] == ["cifar"] * 2 + ["imagenet"] * 2
-
-
-@pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: resnet("resnet51"), "unknown encoder 'resnet51'; did you mean resnet50"),
-        (lambda: resnet("resnet18", stem="cifr"), "unknown stem 'cifr'; did you mean cifar"),
         (lambda: ImageContrast(Flat()), "out_dim must be the width of Flat's embeddings"),
         (lambda: ImageContrast(Flat(), 7)(pair()), r"embeddings \[12, 7\], got \[12, 6\]"),
         (lambda: ImageContrast(nn.Identity(), 3)(pair()), r"must return embeddings \[12, 3\]"),
     ],
 )
-def test_what_does_not_fit_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_an_encoder_that_does_not_fit_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=said):
         call()
-
-
-def test_the_head_is_that_of_the_papers_code() -> None:
-    head = projection_head(2048)
-    assert [type(layer).__name__ for layer in head] == ["Linear", "BatchNorm1d", "ReLU", "Linear"]
-    shapes = [tuple(p.shape) for p in head.parameters()]
-    assert shapes == [(512, 2048), (512,), (512,), (128, 512), (128,)]  # no first bias
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -183,50 +138,3 @@ def test_channels_last_gives_the_same_embeddings() -> None:
     torch.testing.assert_close(
         plain.embed(x, views()), last.embed(x, views()), rtol=1e-3, atol=1e-4
     )
-
-
-def everything(found: Iterable[ViewPair]) -> list[Tensor]:
-    return [tensor for one in found for tensor in (one.first, one.second, one.labels)]
-
-
-def split(n: int = 20) -> Split:
-    return Split(images(n), torch.arange(n) % 4)
-
-
-def test_views_depend_on_seed_epoch_and_step_alone() -> None:
-    def made(epoch: int = 1, **changed: int) -> list[Tensor]:
-        return everything(ViewPairs(split(), views(), batch_size=8, **changed)(epoch))  # type: ignore[arg-type]
-
-    first = made()
-    torch.manual_seed(7)
-    assert all(map(torch.equal, first, made()))
-    assert torch.equal(first[2], made(seed=1)[2])  # the order is data_seed's
-    assert not torch.equal(first[0], made(seed=1)[0])
-    for other in (made(2), made(data_seed=1)):
-        assert not torch.equal(first[2], other[2])
-
-
-def test_both_views_are_of_the_same_images_or_of_partners_of_their_class() -> None:
-    data = Split(images(20), torch.arange(20) % 4)
-    off = ViewRecipe(crop=1.0, flip=0.0, jitter=0.0, grayscale=0.0, blur=0.0)
-    plain = views(off)
-    known = plain.plain(data.images)
-
-    def who(view: Tensor) -> list[int]:
-        return [int((known - x).abs().flatten(1).sum(1).argmin()) for x in view]
-
-    for one in ViewPairs(data, plain, batch_size=10)(epoch=1):
-        assert who(one.first) == who(one.second)
-        assert (data.labels[who(one.first)] == one.labels).all()
-    for one in ViewPairs(data, plain, batch_size=10, class_pairs=True)(epoch=1):
-        mine, partners = who(one.first), who(one.second)
-        assert (data.labels[partners] == one.labels).all()
-        assert all(a != b for a, b in zip(mine, partners, strict=True))
-
-
-def test_workers_make_the_same_views() -> None:
-    alone, helped = (
-        everything(ViewPairs(split(), views(), batch_size=8, class_pairs=True, workers=n)(1))
-        for n in (0, 1)
-    )
-    assert all(map(torch.equal, alone, helped))
