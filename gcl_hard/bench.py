@@ -11,10 +11,10 @@ from gcl_hard.experiments.command import answer, shown
 from gcl_hard.experiments.options import BenchOptions, parse_bench
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.results import Results
+    from gcl_hard.reports.frame import Results
 
 STOPPED = "stopped; finished seeds are saved, the same command{} continues"
-QUICK = "A quick look, with few seeds and epochs: these are not results."
+QUICK = "A smoke run with few seeds and epochs: not reportable."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,23 +65,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _shown(options: BenchOptions, results: Results) -> Any:
     """Results as a terminal shows them."""
     if options.table == "recipe":
-        from gcl_hard.experiments.recipe.compared import Compared
-        from gcl_hard.experiments.recipe.results_page import in_short
+        from gcl_hard.reports import recipe
 
-        return in_short(Compared(results, quick=options.quick))
-    from gcl_hard.experiments.lines import lines
-    from gcl_hard.experiments.reporting.terminal import drawing
+        return recipe.terminal(recipe.RecipeTable(results, quick=options.quick))
+    from gcl_hard.reports import frame, tables
 
-    return drawing(lines(results))
+    return tables.terminal(frame.rows(results))
 
 
 def _writer(options: BenchOptions) -> Any:
     """What writes the page."""
     if options.table == "recipe":
-        from gcl_hard.experiments.recipe import results_page
+        from gcl_hard.reports import recipe
 
-        return results_page.write
-    from gcl_hard.experiments.reporting import page
+        return recipe.write
+    from gcl_hard.reports import page
 
     return page.write
 

@@ -22,10 +22,10 @@ from gcl_hard.experiments.options import BenchOptions, parse_bench
 from gcl_hard.experiments.packs import Pack, packs
 from gcl_hard.experiments.place import checkpoint_of
 from gcl_hard.experiments.progress import progress
-from gcl_hard.experiments.results import Results, result_json
 from gcl_hard.experiments.scorers import in_turn
 from gcl_hard.experiments.seed_score import OnEpoch
 from gcl_hard.experiments.work import Done, Setting, Worker, claim
+from gcl_hard.reports.frame import Results, result_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,7 +144,7 @@ def _finished(
 
 def _check(options: BenchOptions, pending: list[Job], worker: Worker) -> None:
     """Refuse before training what can be known before training."""
-    from gcl_hard.experiments.reporting.page import check_target
+    from gcl_hard.reports.page import check_target
 
     device = torch.device(worker.setting.device)
     for cell, inner in dict.fromkeys((job.cell, job.inner) for job in pending):

@@ -8,9 +8,9 @@ from dataclasses import fields
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.cell import flag
 from gcl_hard.experiments.figures.runs import Run
-from gcl_hard.experiments.reporting.words import values
 from gcl_hard.graphs.datasets import ALIASES
 from gcl_hard.images.datasets import canonical_name
+from gcl_hard.reports.tables import values
 
 ONE = ("dataset", "protocol", "contrast", "objective")
 """Settings of which a figure has one value."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.table import CURVES, SHARES, Entry
 from gcl_hard.experiments.reporting.figures.drawing import (
     COLOURS,
@@ -18,11 +17,14 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     panels,
 )
 
+if TYPE_CHECKING:
+    from gcl_hard.reports.recipe import RecipeTable
+
 FLOOR_STYLES = {"wl-oa": (":", "s"), "supervised": ("-.", "^"), "untrained": ("--", "v")}
 """Lines and markers of floors, which are all grey."""
 
 
-def learning_curves(compared: Compared) -> Figure | None:
+def learning_curves(compared: RecipeTable) -> Figure | None:
     """One panel a data set, a curve a method; None without a curve of two points.
 
     Args:
@@ -66,22 +68,22 @@ def learning_curves(compared: Compared) -> Figure | None:
     return figure
 
 
-def _curve(compared: Compared, dataset: str, name: str) -> list[tuple[float, float, float]]:
+def _curve(compared: RecipeTable, dataset: str, name: str) -> list[tuple[float, float, float]]:
     """Training graphs, mean accuracy and half its interval, by share."""
     found = []
     for share in (*SHARES, 1.0):
         row = _row(compared, share, name)
-        result = None if row is None else compared.result(row, dataset)
-        interval = None if row is None else compared.interval(row, dataset)
-        if result is None or interval is None:
+        scores = None if row is None else compared.scores(row, dataset)
+        if row is None or scores is None or scores.interval is None:
             continue
-        n_graphs = result.records[0].data["n_graphs"] * (1 - 1 / result.cell.n_scores)
-        half = (interval.high - interval.low) / 2
-        found.append((share * n_graphs, result.scores.mean, half))
+        first = compared.records(row, dataset)[0]
+        n_graphs = first.data["n_graphs"] * (1 - 1 / len(scores.folds[0]))
+        half = (scores.interval.high - scores.interval.low) / 2
+        found.append((share * n_graphs, scores.mean, half))
     return found
 
 
-def _row(compared: Compared, share: float, method: str) -> Entry | None:
+def _row(compared: RecipeTable, share: float, method: str) -> Entry | None:
     if share == 1:
         return compared.row("floors" if method == "wl-oa" else "ours", method)
     for row in compared.rows("fewer"):

@@ -10,7 +10,7 @@ from gcl_hard.experiments import machine, run
 from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.options import BenchOptions
-from gcl_hard.experiments.recipe import files, page
+from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.search import Chosen, choose
 from gcl_hard.experiments.records import Record, check_writable
 from gcl_hard.graphs.datasets import MANIFEST, lacks_edge_labels
@@ -35,6 +35,8 @@ def search(options: BenchOptions, console: Console, command: str) -> Chosen:
         InputError: for anything wrong with data, device or folders.
         GclHardError: if a score is missing because its training failed; says which.
     """
+    from gcl_hard.reports import recipe
+
     asked = options.search
     assert asked is not None
     for folder in (options.best, options.report and options.report.absolute().parent):
@@ -63,12 +65,12 @@ def search(options: BenchOptions, console: Console, command: str) -> Chosen:
     except GclHardError as error:
         why = ["--report-only runs nothing: leave it out"] if options.report_only else failures
         raise GclHardError("\n".join([str(error), *why])) from error
-    console.print(page.in_short(chosen), highlight=False)
+    console.print("\n".join(recipe.in_short(chosen)), highlight=False)
     written = []
     if options.best is not None:
         written += files.write(chosen, options.best, command=command)
     if options.report is not None:
-        written += page.write(chosen, options.report, command=command)
+        written += recipe.write_search(chosen, options.report, command=command)
     if written:
         console.print(f"written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
     return chosen

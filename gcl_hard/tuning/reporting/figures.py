@@ -25,9 +25,10 @@ from optuna.visualization import matplotlib as drawn
 
 from gcl_hard.experiments.reporting.figures.drawing import INK, RULE
 from gcl_hard.places import written_whole
+from gcl_hard.reports.study import complete
+from gcl_hard.reports.tables import ACCURACY, value
 from gcl_hard.tuning.lease import GRID
-from gcl_hard.tuning.reporting.spoken import complete, importances, plane, quiet, spoken
-from gcl_hard.tuning.reporting.words import ACCURACY, value
+from gcl_hard.tuning.reporting.spoken import importances, plane, quiet, spoken
 
 DPI, WIDTH = 130, 7.5  # 975 pixels
 ACROSS = 3  # panels

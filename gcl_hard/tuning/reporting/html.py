@@ -12,12 +12,22 @@ from optuna import visualization
 from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.study import Study
 
-from gcl_hard.tuning.reporting.numbers import against_grid, chosen_on_test, numbers, step_of
-from gcl_hard.tuning.reporting.spoken import complete, importances, plane, quiet, spoken
-from gcl_hard.tuning.reporting.tables import Table, best_trials, chosen, space, states
-from gcl_hard.tuning.reporting.words import ACCURACY, duration, percent
+from gcl_hard.reports.study import (
+    against_grid,
+    best_trials,
+    chosen_on_test,
+    complete,
+    numbers,
+    space,
+    states,
+    step_of,
+)
+from gcl_hard.reports.tables import ACCURACY, duration, percent, settings
+from gcl_hard.tuning.reporting.spoken import importances, plane, quiet, spoken
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from gcl_hard.tuning.outcome import Finding, Outcome
 
 STYLE = """
@@ -86,7 +96,7 @@ def _study(outcome: Outcome, finding: Finding, number: int | None) -> Iterator[s
         yield (
             f"<p>Inner score {percent(finding.inner)}, outer score {percent(finding.outer)}.</p>"
         )
-    yield f"<p>{escape(chosen(finding.best))}</p>"
+    yield f"<p>{escape(settings(finding.best.params))}</p>"
     yield _table(best_trials(finding.study, finding.best))
     if said := against_grid(outcome, finding):
         yield f"<p>{escape(said)}</p>"
@@ -158,14 +168,5 @@ def _plain(ranges: Mapping[str, list[float]], axis: Any) -> None:
         axis.update(range=ranges[axis.title.text], dtick=1, tickformat="~g")
 
 
-def _table(table: Table) -> str:
-    rows = [
-        "<tr>"
-        + "".join(
-            f"<{tag}{' class=words' if i < table.texts else ''}>{escape(cell)}</{tag}>"
-            for i, cell in enumerate(row)
-        )
-        + "</tr>"
-        for tag, row in [("th", table.heads), *(("td", row) for row in table.rows)]
-    ]
-    return f'<div class="wide"><table>{"".join(rows)}</table></div>'
+def _table(table: DataFrame) -> str:
+    return f'<div class="wide">{table.to_html(index=False, border=0)}</div>'

@@ -12,10 +12,11 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import InMemoryStorage
 from optuna.study import Study, StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
+from gcl_hard.reports.study import complete
+from gcl_hard.reports.tables import BETA, TEMPERATURE, setting
 from gcl_hard.tuning.lease import GRID
-from gcl_hard.tuning.reporting.words import BETA, TEMPERATURE, setting
 
 
 @contextmanager
@@ -66,11 +67,6 @@ def _spoken(trial: FrozenTrial) -> FrozenTrial:
         intermediate_values=trial.intermediate_values,
         trial_id=-1,  # the storage gives it one
     )
-
-
-def complete(study: Study) -> list[FrozenTrial]:
-    """Trials with a score."""
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def importances(study: Study) -> dict[str, float]:

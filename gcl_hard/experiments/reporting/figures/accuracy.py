@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.experiments.lines import Line
 from gcl_hard.experiments.reporting.figures.drawing import (
     FLOOR,
     INK,
@@ -19,14 +18,14 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     legend,
     panels,
 )
-from gcl_hard.experiments.reporting.pick import datasets, grid
-from gcl_hard.experiments.reporting.words import of_images
+from gcl_hard.reports.frame import Row
+from gcl_hard.reports.tables import by_label, names, of_images
 
 
-def accuracy_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Mean accuracies with 95 % intervals, one panel a data set, methods down.
 
-    The interval is that of :attr:`Line.interval`. What was best on the test folds is hollow, being
+    The interval is that of :attr:`Row.interval`. What was best on the test folds is hollow, being
     no estimate; a diamond is the paper's figure; open lines are absent. So is the majority class of
     images: on a scale that holds it, nothing else is told apart.
 
@@ -42,7 +41,7 @@ def accuracy_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
         shown = [line for line in shown if line.method != "majority"]
     if not shown:
         return None
-    rows, sets = grid(shown), datasets(shown)
+    rows, sets = by_label(shown), names(shown, "dataset")
     figure, axes = panels(len(sets), height=0.6 + 0.19 * len(rows), sharey=True)
     for panel, name in zip(axes, sets, strict=True):
         panel.set_title(name, fontsize=TEXT)
@@ -58,7 +57,7 @@ def accuracy_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
     return figure
 
 
-def _interval(panel: Axes, y: int, label: str, line: Line) -> None:
+def _interval(panel: Axes, y: int, label: str, line: Row) -> None:
     interval = line.interval
     if interval is None:
         return
@@ -73,7 +72,7 @@ def _interval(panel: Axes, y: int, label: str, line: Line) -> None:
                    markeredgewidth=0.9, label=f"{label} paper")  # fmt: skip
 
 
-def _key(shown: Sequence[Line]) -> list[Line2D]:
+def _key(shown: Sequence[Row]) -> list[Line2D]:
     key = [Line2D([], [], marker="o", markersize=5, color=INK, label="mean, 95 % interval")]
     if any(line.kind == "best" for line in shown):
         key.append(Line2D([], [], marker="o", markersize=5, color=INK, linestyle="none",
@@ -81,6 +80,6 @@ def _key(shown: Sequence[Line]) -> list[Line2D]:
     if any(line.paper is not None for line in shown):
         key.append(Line2D([], [], marker="D", markersize=3.6, color=INK, linestyle="none",
                           markerfacecolor="none", label="the paper's figure"))  # fmt: skip
-    if any(line.is_floor for line in shown):
+    if any(line.is_baseline for line in shown):
         key.append(Line2D([], [], marker="o", markersize=5, color=FLOOR, label="floor"))
     return key

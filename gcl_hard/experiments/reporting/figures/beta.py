@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.experiments.lines import CONTROLS, Line
 from gcl_hard.experiments.reporting.figures.drawing import (
     COLOURS,
     RULE,
@@ -18,10 +17,11 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     legend,
     panels,
 )
-from gcl_hard.experiments.reporting.pick import datasets
+from gcl_hard.reports.frame import CONTROLS, Row
+from gcl_hard.reports.tables import names
 
 
-def beta_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Mean accuracies with 95 % intervals against β, one panel a data set.
 
     Horizontal lines are ucl and scl. β are drawn at equal distances.
@@ -38,7 +38,7 @@ def beta_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
     betas = sorted({line.beta for line in hard if line.beta is not None})
     if len(betas) < 2:
         return None
-    sets, methods = datasets(hard), list(dict.fromkeys(line.method for line in hard))
+    sets, methods = names(hard, "dataset"), list(dict.fromkeys(line.method for line in hard))
     figure, axes = panels(len(sets), height=1.9, sharey=False)
     for panel, name in zip(axes, sets, strict=True):
         panel.set_title(name, fontsize=TEXT)
@@ -64,7 +64,7 @@ def beta_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
     return figure
 
 
-def _curve(panel: Axes, own: Sequence[Line], betas: Sequence[float], shift: float) -> None:
+def _curve(panel: Axes, own: Sequence[Row], betas: Sequence[float], shift: float) -> None:
     points = sorted(
         (betas.index(line.beta) + shift, interval)
         for line in own

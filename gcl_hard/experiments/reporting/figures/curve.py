@@ -8,7 +8,6 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.experiments.lines import Line
 from gcl_hard.experiments.reporting.figures.drawing import (
     RULE,
     SMALL,
@@ -17,12 +16,13 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     legend,
     panels,
 )
-from gcl_hard.experiments.reporting.pick import datasets
+from gcl_hard.reports.frame import Row
+from gcl_hard.reports.tables import names
 
 STYLES = ("-", "--", ":", "-.")
 
 
-def curve_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def curve_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Nearest neighbours' accuracy against epoch, one panel a data set, mean over seeds.
 
     The queries are training images that the neighbours' bank leaves out: the encoder has seen
@@ -40,7 +40,7 @@ def curve_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
     shown = [line for line in lines if line.protocol == protocol and len(line.curve) > 1]
     if not shown:
         return None
-    sets = datasets(shown)
+    sets = names(shown, "dataset")
     figure, axes = panels(len(sets), height=2.6, sharey=False)
     key: dict[str, Line2D] = {}
     for panel, name in zip(axes, sets, strict=True):

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.experiments.lines import Line
+from gcl_hard.reports.frame import Row
 
 COLOURS = {
     "ucl": "#0072B2",
@@ -31,7 +31,7 @@ ACROSS = 5  # panels
 SMALL, TEXT = 8, 9  # points
 
 
-def colour(line: Line) -> str:
+def colour(line: Row) -> str:
     """Of a line's method; floors are grey."""
     return COLOURS.get(line.method, FLOOR)
 

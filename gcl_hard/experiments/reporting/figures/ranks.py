@@ -16,12 +16,12 @@ from gcl_hard.evaluation import (
     critical_difference,
     friedman,
 )
-from gcl_hard.experiments.lines import Line
 from gcl_hard.experiments.reporting.figures.drawing import INK, SMALL, TEXT, WIDTH, colour
-from gcl_hard.experiments.reporting.pick import datasets, whole
+from gcl_hard.reports.frame import Row
+from gcl_hard.reports.tables import names
 
 
-def rank_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def rank_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Average ranks over data sets, and which of them the Nemenyi test does not tell apart.
 
     One line a method: chosen inside where it was, else its only one, else β = 1. Data sets are
@@ -83,7 +83,7 @@ def _scale(axes: Axes, k: int, cd: float) -> None:
 
 
 def _rank(
-    axes: Axes, line: Line, rank: float, end: tuple[float, float], align: Literal["left", "right"]
+    axes: Axes, line: Row, rank: float, end: tuple[float, float], align: Literal["left", "right"]
 ) -> None:
     x, y = end
     axes.plot([rank, rank, x], [0, y, y], color=colour(line), linewidth=1.3, label=line.label)
@@ -93,20 +93,28 @@ def _rank(
     )  # fmt: skip
 
 
-def _ranked(lines: Sequence[Line]) -> tuple[list[Line], list[str], NDArray[np.float64]]:
+def _ranked(lines: Sequence[Row]) -> tuple[list[Row], list[str], NDArray[np.float64]]:
     """A line of each method, the data sets, and the means [n_sets, k]."""
     table = {
-        method: {d: line for d in datasets(lines) if (line := _of_method(lines, method, d))}
+        method: {d: line for d in names(lines, "dataset") if (line := _of_method(lines, method, d))}
         for method in dict.fromkeys(line.method for line in lines)
     }
-    trained = [row for row in table.values() if all(not x.is_floor for x in row.values())]
-    sets = [d for d in datasets(lines) if all(whole(row.get(d)) for row in trained)]
-    rows = [row for row in table.values() if sets and all(whole(row.get(d)) for d in sets)]
+    trained = [row for row in table.values() if all(not x.is_baseline for x in row.values())]
+    sets = [
+        d
+        for d in names(lines, "dataset")
+        if all((own := row.get(d)) is not None and own.whole for row in trained)
+    ]
+    rows = [
+        row
+        for row in table.values()
+        if sets and all((own := row.get(d)) is not None and own.whole for d in sets)
+    ]
     means = [[s.mean for row in rows if (s := row[d].scores) is not None] for d in sets]
     return [row[sets[0]] for row in rows], sets, np.array(means)
 
 
-def _of_method(lines: Sequence[Line], method: str, dataset: str) -> Line | None:
+def _of_method(lines: Sequence[Row], method: str, dataset: str) -> Row | None:
     own = [line for line in lines if (line.method, line.dataset) == (method, dataset)]
     own = [line for line in own if line.kind != "best"]
     inside = [line for line in own if line.kind == "inside"]

@@ -1,0 +1,585 @@
+"""The recipe table and the search for a recipe: rows compared by question, and their pages."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.recipe.gains import Gain, over_sets
+from gcl_hard.experiments.recipe.levers import OWN, Settings, said
+from gcl_hard.experiments.recipe.search import Chosen, Tried
+from gcl_hard.experiments.recipe.table import (
+    ABLATED,
+    LEVERS,
+    REPORTED,
+    SCORED_ALIKE,
+    SHARES,
+    Entry,
+    Part,
+    entries,
+    ours,
+    papers,
+)
+from gcl_hard.experiments.records import Record
+from gcl_hard.experiments.table import TABLES
+from gcl_hard.reports.frame import Comparison, Results, Scores, compare, corrected, seconds
+from gcl_hard.reports.page import check_target, origin, rendered, write_files
+from gcl_hard.reports.tables import NBSP, count, interval, markdown, text_frame, values
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+    from rich.console import RenderableType
+
+OPEN, NOTHING = "open", "–"
+Asked = tuple[tuple[Part, str], tuple[Part, str]]
+
+QUESTIONS: dict[str, tuple[Asked, ...]] = {
+    "trained over untrained": tuple((("ours", m), ("ours", "untrained")) for m in REPORTED),
+    "hard negatives over plain ones": (
+        (("ours", "hucl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "scl")),
+    ),
+    "label-aware over label-free": (
+        (("ours", "scl"), ("ours", "ucl")), (("ours", "hscl"), ("ours", "hucl")),
+    ),
+    "the paper's recipe over untrained": tuple(
+        (("paper", m), ("floors", "untrained")) for m in REPORTED
+    ),
+    "the paper's recipe with two views (InfoNCE) over untrained": (
+        (("on", "two views"), ("floors", "untrained")),
+    ),
+    "our recipe over the paper's": tuple((("ours", m), ("paper", m)) for m in REPORTED),
+    "our recipe over the WL-OA kernel alone": tuple(
+        (("ours", m), ("floors", "wl-oa")) for m in ("hucl", "hscl")
+    ),
+    "our recipe over end-to-end training, not tuned": (
+        (("ours", "hscl"), ("ours", "supervised")),
+    ),
+}  # fmt: skip
+"""Pairs of rows under ``inductive`` that answer a question; Holm's correction is over each.
+
+``("floors", "untrained")`` has encoder and SVM of the paper's recipe, ``("ours", "untrained")``
+those of ours."""
+FIRST = 3
+"""Questions whose answers stand first on the page, and in the terminal."""
+WWL = {"PTC_MR": 66.3, "ENZYMES": 59.1}
+"""Percent of the Wasserstein WL kernel: Togninalli et al., NeurIPS 2019, Table 1; other folds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A row less another, data set by data set.
+
+    Attributes:
+        ours: the first row.
+        theirs: the second.
+        on: comparisons by data set, where a seed is finished for both.
+    """
+
+    ours: Entry
+    theirs: Entry
+    on: Mapping[str, Comparison]
+
+    @property
+    def name(self) -> str:
+        """What is compared."""
+        return f"{_in_words(self.ours)} − {_in_words(self.theirs)}"
+
+
+class RecipeTable:
+    """The rows of ``--table recipe`` and how they differ.
+
+    Args:
+        results: of the command.
+        quick: whether they are of a smoke run.
+    """
+
+    def __init__(self, results: Results, *, quick: bool) -> None:
+        self.results = results
+        self.quick = quick
+        configs = results.configs
+        self.datasets = list(dict.fromkeys(config.dataset for config in configs))
+        methods = list(dict.fromkeys(config.method for config in configs))
+        trained = dict.fromkeys(c.protocol for c in configs if not c.is_floor)
+        self.protocols = list(trained or ["inductive"])  # baselines do not tell which were asked
+        self.entries = [
+            row
+            for row in entries(self.datasets, methods, self.protocols, quick=quick)
+            if set(configs).issuperset(row.cells.values())
+        ]
+
+    def row(self, part: Part, name: str, protocol: str = "inductive") -> Entry | None:
+        """A row by its part, name and protocol."""
+        found = (
+            one
+            for one in self.entries
+            if (one.part, one.name, one.protocol) == (part, name, protocol)
+        )
+        return next(found, None)
+
+    def rows(self, *parts: Part) -> list[Entry]:
+        """All rows of some parts."""
+        return [one for one in self.entries if one.part in parts]
+
+    def records(self, row: Entry, dataset: str) -> list[Record]:
+        """A row's finished runs on a data set."""
+        config = row.cells.get(dataset)
+        return [] if config is None else self.results.of(config)
+
+    def scores(self, row: Entry, dataset: str) -> Scores | None:
+        """A row's accuracies on a data set; None if nothing is finished."""
+        found = self.records(row, dataset)
+        return Scores.of_records(found, row.cells[dataset]) if found else None
+
+    def pair(self, ours: Entry | None, theirs: Entry | None) -> Pair | None:
+        """The difference of two rows, p not corrected; None where no data set has both."""
+        if ours is None or theirs is None:
+            return None
+        found = {d: compare(self.scores(ours, d), self.scores(theirs, d)) for d in self.datasets}
+        on = {dataset: one for dataset, one in found.items() if one is not None}
+        return Pair(ours, theirs, on) if on else None
+
+    def over_sets(self, pair: Pair) -> Gain | None:
+        """The mean difference over data sets, each weighing the same, errors independent.
+
+        Args:
+            pair: of rows; a set on which the first one changes nothing counts as exactly 0.
+
+        Returns:
+            Points with the interval, which is for these sets; None until all seeds are finished.
+        """
+        each = []
+        for dataset in self.datasets:
+            one = pair.on.get(dataset)
+            if one is not None and one.seeds == len(self.results.seeds):
+                each.append(Gain(one.mean, one.low, one.high))
+            elif one is None and dataset not in pair.ours.cells:
+                each.append(Gain(0.0, 0.0, 0.0))
+            else:
+                return None
+        return over_sets(each)
+
+    @cached_property
+    def questions(self) -> dict[str, list[Pair]]:
+        """Finished pairs by question, p corrected over all of them and all data sets."""
+        found = {
+            question: _corrected([
+                pair
+                for ours, theirs in asked
+                if (pair := self.pair(self.row(*ours), self.row(*theirs))) is not None
+            ])
+            for question, asked in QUESTIONS.items()
+        }  # fmt: skip
+        return {question: pairs for question, pairs in found.items() if pairs}
+
+    @cached_property
+    def ablations(self) -> list[Pair]:
+        """Each part of our recipe off less ours, and on less the paper's; corrected together."""
+        beside = {"off": self.row("ours", ABLATED), "on": self.row("paper", ABLATED)}
+        pairs = [self.pair(row, beside[row.part]) for row in self.rows("off", "on")]
+        return _corrected([pair for pair in pairs if pair is not None])
+
+    @cached_property
+    def baselines(self) -> list[Entry]:
+        """Rows of baselines, those of one method together."""
+        rows = [row for row in self.rows("floors", "ours") if is_baseline(row)]
+        names = [row.name for row in self.rows("floors")]
+        return sorted(rows, key=lambda row: (names.index(row.name), row.part == "floors"))
+
+    def so_far(self, n_seeds: int) -> str:
+        """How many seeds there are, where some are missing."""
+        return "" if n_seeds == len(self.results.seeds) else f" [{n_seeds}]"
+
+
+def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs with Holm's correction over all their comparisons."""
+    found = iter(corrected([one for pair in pairs for one in pair.on.values()]))
+    return [replace(pair, on={dataset: next(found) for dataset in pair.on}) for pair in pairs]
+
+
+def is_baseline(row: Entry) -> bool:
+    """Whether nothing contrastive is trained."""
+    return any(config.is_floor for config in row.cells.values())
+
+
+def recipe_of(row: Entry) -> str:
+    """Whose recipe a row has; most baselines have none."""
+    if row.part == "floors" and row.name not in SCORED_ALIKE:
+        return ""
+    return "ours" if row.part == "ours" else "paper's"
+
+
+def _in_words(row: Entry) -> str:
+    if row.part == "on":
+        return f"{row.method}, paper's with {row.name}"
+    return f"{row.name}, paper's" if recipe_of(row) == "paper's" else row.name
+
+
+# Tables
+
+
+def summary(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of the first questions' answers."""
+    body = []
+    for question in [*QUESTIONS][:FIRST]:
+        for pair in table.questions.get(question, []):
+            gain, each = table.over_sets(pair), pair.on.values()
+            body.append([
+                question, pair.name, OPEN if gain is None else interval(gain),
+                f"{sum(one.mean > 0 for one in each)} of {len(each)}",
+                str(sum(one.significant and one.mean > 0 for one in each)),
+                str(sum(one.significant and one.mean < 0 for one in each)),
+            ])  # fmt: skip
+    heads = ["question", "rows", "points, mean over sets", "sets above 0",
+             "significantly above", "significantly below"]  # fmt: skip
+    return heads, body
+
+
+def difference_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of all questions, data sets across."""
+    body = [
+        [question if not k else "", pair.name, *_points(table, pair)]
+        for question, pairs in table.questions.items()
+        for k, pair in enumerate(pairs)
+    ]
+    return ["question", "rows", *_across(table)], body
+
+
+def ablation_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of the recipe's parts, off and on."""
+    body, before = [], ""
+    for pair in table.ablations:
+        name = pair.ours.name
+        body.append(["" if name == before else name, pair.ours.part, *_points(table, pair)])
+        before = name
+    return ["part of the recipe", "", *_across(table)], body
+
+
+def _across(table: RecipeTable) -> list[str]:
+    return [*table.datasets, *["over sets"] * (len(table.datasets) > 1)]
+
+
+def _points(table: RecipeTable, pair: Pair) -> list[str]:
+    each = []
+    for dataset in table.datasets:
+        one = pair.on.get(dataset)
+        if one is None:
+            both = dataset in pair.ours.cells and dataset in pair.theirs.cells
+            each.append(OPEN if both else NOTHING)
+            continue
+        n = len(table.results.seeds)
+        text = interval(one) + ("" if one.seeds == n else f" ({one.seeds} of {n} seeds)")
+        each.append(f"**{text}**" if one.significant else text)
+    if len(each) > 1:
+        gain = table.over_sets(pair)
+        each.append(OPEN if gain is None else interval(gain))
+    return each
+
+
+def accuracy_lines(table: RecipeTable, protocol: str) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of methods under a protocol, ours first, and of baselines."""
+    trained = [
+        row
+        for part in ("ours", "paper")
+        for row in table.entries
+        if (row.part, row.protocol) == (part, protocol) and not is_baseline(row)
+    ]
+    body = [
+        [row.name, recipe_of(row), *(_accuracy(table, row, d) for d in table.datasets)]
+        for row in (*trained, *table.baselines)
+    ]
+    return ["", "recipe", *table.datasets], body
+
+
+def _accuracy(table: RecipeTable, row: Entry, dataset: str) -> str:
+    scores = table.scores(row, dataset)
+    if scores is None:
+        return OPEN
+    std = "" if scores.std is None else f"{NBSP}±{NBSP}{scores.std:.1f}"
+    return f"{scores.mean:.1f}{std}{table.so_far(len(scores.seeds))}"
+
+
+def published_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of a published kernel and our highest rows, under ``inductive``."""
+    body = [["WWL kernel, published", *(str(WWL.get(d, NOTHING)) for d in table.datasets)]]
+    kinds = {
+        "ours, highest": [row for m in REPORTED if (row := table.row("ours", m)) is not None],
+        "wl-oa": [row for row in table.baselines if row.name == "wl-oa"],
+        "supervised, higher recipe": [row for row in table.baselines if row.name == "supervised"],
+    }
+    for label, rows in kinds.items():
+        named = len({row.name for row in rows}) > 1
+        shown = []
+        for dataset in table.datasets:
+            found = [(s, r.name) for r in rows if (s := table.scores(r, dataset)) is not None]
+            best, name = max(found, key=lambda one: one[0].mean, default=(None, ""))
+            shown.append(
+                OPEN
+                if best is None
+                else f"{best.mean:.1f}{f' {name}' * named}{table.so_far(len(best.seeds))}"
+            )
+        body += [[label, *shown]] if rows else []
+    return ["", *table.datasets], body if set(WWL) & set(table.datasets) else []
+
+
+def cost_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of seconds a seed: the mean of trained methods, and baselines."""
+    rows: dict[tuple[str, str, str], list[Entry]] = {}
+    for row in table.rows("ours", "paper"):
+        if not is_baseline(row):
+            rows.setdefault(("trained", recipe_of(row), row.protocol), []).append(row)
+    rows |= {(row.name, recipe_of(row), ""): [row] for row in table.baselines}
+    body = []
+    for key, some in rows.items():
+        means = []
+        for dataset in table.datasets:
+            each = [seconds(r) / len(r) for row in some if (r := table.records(row, dataset))]
+            mean = statistics.fmean(each) if each else None
+            means.append(OPEN if mean is None else f"{mean:.0f}" if mean >= 1 else "< 1")
+        body.append([*key, *means])
+    return ["", "recipe", "protocol", *table.datasets], body
+
+
+def recipe_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of the settings in which the recipes differ; sets of one share a column."""
+    paper = GraphCell(method=ABLATED, **papers(quick=table.quick))
+    columns: dict[GraphCell, list[str]] = {}
+    for name in table.datasets:
+        own = GraphCell(method=ABLATED, **ours(name, quick=table.quick))
+        columns.setdefault(own, []).append(name)
+    configs = (paper, *columns)
+    body = [
+        [name.replace("_", " "), *(_setting(config, name) for config in configs)]
+        for name in (f.name for f in fields(GraphCell) if f.name not in OWN)
+        if len({getattr(config, name) for config in configs}) > 1
+    ]
+    several = len(columns) > 1
+    heads = [f"ours: {', '.join(sets)}" if several else "ours" for sets in columns.values()]
+    return ["setting", "paper's", *heads], body
+
+
+def _setting(config: GraphCell, name: str) -> str:
+    given: Any = getattr(config, name)
+    if given is None or isinstance(given, bool):
+        return NOTHING if given is None else "yes" if given else "no"
+    return said({name: given}).removeprefix(f"{name.replace('_', ' ')} ")
+
+
+def entries_frame(table: RecipeTable) -> DataFrame:
+    """One line a row and data set; percent and seconds, NaN where nothing is finished."""
+    from pandas import DataFrame
+
+    lines = []
+    for row in table.entries:
+        long = f"{row.method} {row.name}" if row.part in ("fewer", "off", "on") else row.name
+        for dataset in row.cells:
+            scores, records = table.scores(row, dataset), table.records(row, dataset)
+            span = scores and scores.interval
+            lines.append({
+                "part": row.part, "row": long, "protocol": row.protocol, "dataset": dataset,
+                "seeds": len(records), "mean": scores and scores.mean,
+                "std_seeds": scores and scores.std,
+                "low": span and span.low, "high": span and span.high,
+                "seconds_train": sum(r.seconds_train for r in records) if records else None,
+                "seconds_eval": sum(r.seconds_eval for r in records) if records else None,
+            })  # fmt: skip
+    return DataFrame(lines)
+
+
+# The page of the recipe table
+
+
+def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
+    """Write the page of ``--table recipe``, NAME.csv and NAME-curves.svg beside it.
+
+    Args:
+        results: of the command.
+        path: of the page, NAME.md.
+        command: that made the results.
+        quick: whether they are of a smoke run.
+
+    Returns:
+        What was written, the page first.
+
+    Raises:
+        InputError: if the place cannot be written to, or a smoke run would replace results.
+    """
+    check_target(path, quick=quick)
+    table = RecipeTable(results, quick=quick)
+    drawn = (
+        {path.with_name(f"{path.stem}-curves.svg"): curves} if (curves := _curves(table)) else {}
+    )
+    texts = {
+        path: page(table, command, figure=next((f.name for f in drawn), None)),
+        path.with_suffix(".csv"): entries_frame(table).to_csv(
+            index=False, float_format="%.4f", lineterminator="\n"
+        ),
+    }
+    return write_files(texts, drawn)
+
+
+def _curves(table: RecipeTable) -> Figure | None:
+    from gcl_hard.experiments.recipe.learning_curves import learning_curves
+
+    return learning_curves(table)
+
+
+def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
+    """The page of the recipe table, as Markdown.
+
+    Args:
+        table: its rows.
+        command: that made them.
+        figure: relative path of the learning curves, where there are any.
+    """
+    seeds, inductive = table.results.seeds, "inductive" in table.protocols
+    kernels = {c.kernel for row in table.rows("ours") for c in row.cells.values()}
+    own, of_paper = (
+        [row.name for row in table.rows(part) if not is_baseline(row)] for part in ("ours", "paper")
+    )
+    return rendered(
+        "recipe_table.md.j2",
+        command=command,
+        results=table.results,
+        quick=table.quick,
+        epochs=values((c for c in table.results.configs if not c.is_floor), "epochs"),
+        fresh=set(seeds) <= set(TABLES["recipe"].values["seeds"]),
+        with_kernel=any(kernel.startswith("rbf+") for kernel in kernels),
+        datasets=table.datasets,
+        reported=REPORTED,
+        ablated=ABLATED,
+        summary=markdown(text_frame(*summary(table)), texts=2) if inductive else "",
+        recipes=markdown(text_frame(*recipe_lines(table)), texts=1),
+        paper_methods=(
+            None if set(own) == set(of_paper) else [m for m in REPORTED if m in of_paper]
+        ),
+        protocols={
+            protocol: {
+                "aware": list(dict.fromkeys(
+                    row.name
+                    for row in table.rows("ours", "paper")
+                    if row.protocol == protocol and any(c.reads_labels for c in row.cells.values())
+                )),
+                "accuracies": markdown(text_frame(*accuracy_lines(table, protocol)), texts=2),
+            }
+            for protocol in table.protocols
+        },
+        baselines={row.name for row in table.baselines},
+        differences=markdown(text_frame(*difference_lines(table)), texts=2) if inductive else "",
+        ablations=markdown(text_frame(*ablation_lines(table)), texts=2) if inductive else "",
+        parts={
+            name: [setting.replace("_", " ") for setting in settings]
+            for name, settings in LEVERS.items()
+            if name in {row.name for row in table.rows("off", "on")}
+        },
+        shares=SHARES,
+        figure=figure if inductive else None,
+        published=markdown(text_frame(*published_lines(table)), texts=1) if inductive else "",
+        cost=markdown(text_frame(*cost_lines(table)), texts=3),
+        origin=origin(table.results),
+    )  # fmt: skip
+
+
+def terminal(table: RecipeTable) -> RenderableType:
+    """The first questions' answers, and what is open."""
+    from rich.console import Group
+
+    from gcl_hard.reports.tables import rich_table
+
+    n_open = len(table.results.open)
+    said = f"{count(n_open, 'run')} open" if n_open else "all runs are finished"
+    return Group(rich_table(*summary(table), texts=2), said)
+
+
+# The page of the search for a recipe
+
+
+def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
+    """Write the page of a search for a recipe, and NAME-levers.svg beside it.
+
+    Args:
+        chosen: by the search.
+        path: of the page, NAME.md.
+        command: that made it.
+
+    Returns:
+        What was written, the page first.
+
+    Raises:
+        InputError: if the place cannot be written to.
+    """
+    from gcl_hard.experiments.recipe.forest import forest
+
+    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-levers.svg")
+    text = search_page(chosen, command, figure=drawn.name if figure else None)
+    return write_files({path: text}, {drawn: figure} if figure else {})
+
+
+def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> str:
+    """The page of a search for a recipe, as Markdown.
+
+    Args:
+        chosen: by the search.
+        command: that made it.
+        figure: relative path of the picture of the alternatives, where there is one.
+    """
+    search = chosen.search
+    heads = [*search.datasets, "all sets", *search.floors]
+    alone, before = [], ""
+    for one in chosen.alternatives:
+        lever = "" if one.lever == before else one.lever
+        mark = " *helping*" if one in chosen.helping else ""
+        alone.append([lever, f"{said(one.settings)}{mark}", *_gains(one, chosen)])
+        before = one.lever
+    scores = [
+        [method, name, *(f"{found[d, method]:.1f}" for d in search.datasets)]
+        for method in search.methods
+        for name, found in (("start", chosen.scores), ("chosen", chosen.final))
+    ]
+    joined = [[said(one.settings), *_gains(one, chosen)] for one in chosen.joined]
+    return rendered(
+        "recipe_search.md.j2",
+        command=command,
+        chosen=chosen,
+        search=search,
+        figure=figure,
+        told=in_short(chosen),
+        above=_listed(one for one in chosen.alternatives if one.gain.low > 0),
+        below=_listed(one for one in chosen.alternatives if one.gain.high < 0),
+        left_out=_listed(chosen.left_out),
+        start=said(search.start),
+        alone=markdown(text_frame(["part of the recipe", "setting", *heads], alone), texts=2),
+        joined=markdown(text_frame(["settings", *heads], joined), texts=1),
+        scores=markdown(text_frame(["", "recipe", *search.datasets], scores), texts=2),
+    )
+
+
+def in_short(chosen: Chosen) -> list[str]:
+    """What was chosen, in lines for a terminal."""
+    gain = f" ({interval(chosen.joined[-1].gain)} points over the start)" if chosen.joined else ""
+    own = [
+        f"recipe for {name}: {_recipe(one.settings)} ({interval(one.gains[name])} points over the "
+        "recipe for all sets)"
+        for name, one in chosen.own.items()
+    ]
+    return [f"recipe for all sets: {_recipe(chosen.best)}{gain}",
+            *(own or ["no set has a recipe of its own"])]  # fmt: skip
+
+
+def _gains(one: Tried, chosen: Chosen) -> list[str]:
+    gains = [one.gains[dataset] for dataset in chosen.search.datasets]
+    gains += [one.gain, *(one.by_method[method] for method in chosen.search.floors)]
+    return [NOTHING if gain == Gain(0.0, 0.0, 0.0) else interval(gain) for gain in gains]
+
+
+def _listed(several: Iterable[Tried]) -> str:
+    return "; ".join(f"{said(one.settings)} ({interval(one.gain)})" for one in several)
+
+
+def _recipe(settings: Settings) -> str:
+    return f"the start with {said(settings)}" if settings else "the start"

@@ -1,0 +1,567 @@
+"""Numbers and settings as text, and tables for the terminal, Markdown, LaTeX and CSV.
+
+pandas is imported where a table of a file is made; the terminal needs rich alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gcl_hard.experiments.cell import Cell
+from gcl_hard.reports.frame import (
+    CONTROLS,
+    LEVEL,
+    SYMBOLS,
+    Comparison,
+    Row,
+    Selection,
+    in_symbols,
+    rows_frame,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from rich.console import RenderableType
+
+NBSP = "\u00a0"
+"""Keeps a number in one piece."""
+ACROSS = 5
+"""Data sets of a table on a page."""
+ACCURACY = "inner accuracy, %"
+"""What the values of a study are."""
+BETA, TEMPERATURE = "β", "temperature γ"
+NAMES = {
+    "beta": BETA,
+    "temperature": TEMPERATURE,
+    "class_prior": "class prior τ⁺",
+    "threshold_start": "threshold in the first epoch",
+    "threshold_end": "threshold in the last epoch",
+    "lr": "learning rate",
+    "dim": "width of a layer",
+}
+"""Settings that have another name in tables than in configurations."""
+
+
+def points(value: float) -> str:
+    """A difference in points, with its sign.
+
+    Example:
+        >>> points(1.25), points(-0.01)
+        ('+1.2', '+0.0')
+    """
+    return f"{value:+z.1f}"
+
+
+class Ranged(Protocol):
+    """A mean difference with its interval, all in points."""
+
+    @property
+    def mean(self) -> float:
+        """The difference."""
+
+    @property
+    def low(self) -> float:
+        """Lower end."""
+
+    @property
+    def high(self) -> float:
+        """Upper end."""
+
+
+def interval(one: Ranged) -> str:
+    """A difference with its interval, in one piece.
+
+    Example:
+        >>> from gcl_hard.evaluation.statistics import Interval
+        >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
+        '+1.2 [+0.0, +3.0]'
+    """
+    return f"{points(one.mean)} [{points(one.low)},{NBSP}{points(one.high)}]"
+
+
+def p_value(p: float | None) -> str:
+    """A p-value in three decimals.
+
+    Example:
+        >>> p_value(0.0312), p_value(0.0002), p_value(1.0), p_value(None)
+        ('.031', '<.001', '1', '–')
+    """
+    if p is None:
+        return "–"
+    if p < 0.001:
+        return "<.001"
+    return "1" if p >= 0.9995 else f"{p:.3f}".removeprefix("0")
+
+
+def percent(accuracy: float | None) -> str:
+    """An accuracy.
+
+    Example:
+        >>> percent(88.06), percent(None)
+        ('88.1 %', '–')
+    """
+    return "–" if accuracy is None else f"{accuracy:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """A time, in the unit that suits it.
+
+    Example:
+        >>> duration(42), duration(600), duration(9000)
+        ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def count(n: int, word: str) -> str:
+    """A number of things, ``1 seed`` or ``2 seeds``."""
+    return f"{n} {word}{'s' * (n != 1)}"
+
+
+def values(configs: Iterable[Cell], name: str) -> str:
+    """The different values of a setting, in their order, as flags write them."""
+    found = dict.fromkeys(getattr(config, name) for config in configs)
+    return ", ".join(_flag(value) for value in found if value is not None)
+
+
+def _flag(given: object) -> str:
+    if isinstance(given, tuple):
+        return "+".join(map(_flag, given))
+    return f"{given:g}" if isinstance(given, float) else str(given).lower()
+
+
+def setting(name: str) -> str:
+    """The name of a setting, of a configuration or of an encoder, in tables.
+
+    Example:
+        >>> setting("lr"), setting("weight_decay"), setting("encoder.hidden_dim")
+        ('learning rate', 'weight decay', 'encoder hidden dim')
+    """
+    return NAMES.get(name, name.replace(".", " ").replace("_", " "))
+
+
+def value(given: Any) -> str:
+    """A value of a setting, in three digits.
+
+    Example:
+        >>> value(0.012345), value(3), value(True), value(None)
+        ('0.0123', '3', 'true', '–')
+    """
+    if given is None:
+        return "–"
+    if isinstance(given, bool):
+        return str(given).lower()
+    return f"{given:.3g}" if isinstance(given, float) else str(given)
+
+
+def settings(params: Mapping[str, Any]) -> str:
+    """A trial's settings in a line.
+
+    Example:
+        >>> settings({"beta": 2.0, "lr": 0.001})
+        'β 2, learning rate 0.001'
+    """
+    return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())
+
+
+def of_images(protocol: str) -> bool:
+    """Whether a protocol is that of images: one split, no folds."""
+    return protocol == "split"
+
+
+def test_part(protocol: str) -> str:
+    """What accuracies are measured on."""
+    return "test images" if of_images(protocol) else "test folds"
+
+
+def test_name(protocol: str) -> str:
+    """The test whose p-values stand first."""
+    return "paired t-test over seeds" if of_images(protocol) else "corrected resampled t-test"
+
+
+def escaped(text: str) -> str:
+    """Text of users in Markdown, with nothing in it taken for HTML or for a column.
+
+    Example:
+        >>> escaped("a|b <i>")
+        'a\\\\|b &lt;i&gt;'
+    """
+    return escape(text, quote=False).replace("|", "\\|")
+
+
+def markdown(table: DataFrame, *, texts: int = 1) -> str:
+    """A frame of texts as a Markdown table.
+
+    Args:
+        table: texts, its index left out.
+        texts: how many columns, from the first, are aligned to the left; the others hold numbers.
+
+    Returns:
+        The table; empty without a row.
+    """
+    if table.empty:
+        return ""
+    sides = ["left"] * texts + ["right"] * (len(table.columns) - texts)
+    return str(table.to_markdown(index=False, disable_numparse=True, colalign=sides))
+
+
+def text_frame(heads: Sequence[str], body: Iterable[Sequence[str]]) -> DataFrame:
+    """Lines of text as a frame."""
+    from pandas import DataFrame
+
+    return DataFrame([*body], columns=[*heads])
+
+
+def accuracy(row: Row) -> str:
+    """Mean ± standard deviation over seeds, percent."""
+    if row.scores is None:
+        return "open"
+    std = row.scores.std
+    return f"{row.scores.mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+
+
+def names(rows: Iterable[Row], attribute: str) -> list[str]:
+    """The different values of an attribute of rows, such as ``protocol``, in their order."""
+    return list(dict.fromkeys(getattr(row, attribute) for row in rows))
+
+
+def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
+    """Rows of one protocol by label and data set.
+
+    Args:
+        rows: of one protocol.
+
+    Returns:
+        In the order of the rows; what was best on the test folds is one label, whatever the
+        setting was that was best.
+    """
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        label = f"{row.method} best on test" if row.kind == "best" else row.label
+        found.setdefault(label, {})[row.dataset] = row
+    return found
+
+
+def best_trained(rows: Iterable[Row]) -> Row | None:
+    """The trained row with the highest mean, of whole ones that were fixed or chosen inside."""
+    scored = [r for r in rows if r.whole and r.kind in ("fixed", "inside") and not r.is_baseline]
+    return max(scored, key=lambda row: row.scores.mean if row.scores else 0.0, default=None)
+
+
+# Tables of results on a page
+
+
+def accuracy_tables(rows: Sequence[Row]) -> list[DataFrame]:
+    """Methods down and at most five data sets across, of one protocol.
+
+    An entry is the mean ± standard deviation over seeds, † if it differs significantly from ucl,
+    points above the paper's figure, the setting of what was best on the test folds, and seeds where
+    they are not all finished.
+    """
+    from pandas import DataFrame
+
+    sets, tables = names(rows, "dataset"), []
+    for start in range(0, len(sets), ACROSS):
+        shown = sets[start : start + ACROSS]
+        body = [
+            {"": label} | {name: _entry(of_set.get(name)) for name in shown}
+            for label, of_set in by_label(row for row in rows if row.dataset in shown).items()
+        ]
+        tables.append(DataFrame(body))
+    return tables
+
+
+def _entry(row: Row | None) -> str:
+    if row is None or row.scores is None:
+        return "–" if row is None else "open"
+    seeds, ucl = len(row.scores.seeds), row.tests.get("ucl")
+    parts = [accuracy(row).replace(" ", NBSP) + ("†" if ucl and ucl.significant else "")]
+    if row.gap is not None:
+        parts.append(f"({points(row.gap)})")
+    if row.kind == "best":
+        parts.append(row.setting.replace(" ", NBSP))
+    if seeds < row.expected:
+        parts.append(f"[{seeds}{NBSP}of{NBSP}{row.expected}]")
+    return " ".join(parts)
+
+
+def difference_table(rows: Sequence[Row], *, protocol: bool = False) -> DataFrame:
+    """Differences from the controls with their p-values, of rows that are tested."""
+    from pandas import DataFrame
+
+    lines = [_tested(row) for row in rows if row.tests]
+    table = DataFrame(lines, columns=DIFFERENCES)
+    return table if protocol else table.drop(columns="protocol")
+
+
+DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")
+
+
+def _tested(row: Row) -> tuple[str, ...]:
+    tests = [row.tests.get(control) for control in CONTROLS]
+    return (row.dataset, _name(row), row.protocol, *(x for t in tests for x in _difference(t)))
+
+
+def _difference(test: Comparison | None) -> tuple[str, str]:
+    """Points, marked if not significant, and p of the t-test, in brackets of Wilcoxon's."""
+    if test is None:
+        return "–", "–"
+    shown = f"{round(test.mean, 1) + 0.0:+.1f}" + ("" if test.significant else " ns")
+    return shown, f"{p_value(test.p)} ({p_value(test.p_wilcoxon)})"
+
+
+def significance_table(rows: Sequence[Row]) -> DataFrame:
+    """Counts of comparisons with each control, of trained methods and of baselines."""
+
+    lines = []
+    for protocol in names(rows, "protocol"):
+        for control in CONTROLS:
+            for baselines in (False, True):
+                tests = [
+                    row.tests[control]
+                    for row in rows
+                    if (row.protocol, row.is_baseline) == (protocol, baselines)
+                    and control in row.tests
+                ]
+                above = sum(test.significant and test.mean > 0 for test in tests)
+                below = sum(test.significant and test.mean < 0 for test in tests)
+                what = "baselines" if baselines else "trained methods"
+                lines += [(protocol, what, control, len(tests), above, below)] * bool(tests)
+    heads = ("protocol", "rows", "compared with", "comparisons",
+             "significantly above", "significantly below")  # fmt: skip
+    return text_frame(heads, lines).astype(str)
+
+
+def baseline_table(rows: Sequence[Row]) -> DataFrame:
+    """On each data set the highest trained method and the highest baseline, all seeds of both."""
+
+    lines = []
+    for protocol in names(rows, "protocol"):
+        for dataset in names(rows, "dataset"):
+            own = [row for row in rows if (row.protocol, row.dataset) == (protocol, dataset)]
+            best = best_trained(own)
+            there = [row for row in own if row.is_baseline and row.whole]
+            means = sorted((row.scores.mean, row.label) for row in there if row.scores)
+            if best is not None and best.scores is not None and means:
+                mean, label = means[-1]
+                lines.append((protocol, dataset, best.label, f"{best.scores.mean:.1f}",
+                              label, f"{mean:.1f}", points(best.scores.mean - mean)))  # fmt: skip
+    heads = ("protocol", "data set", "highest trained method", "%", "highest baseline", "% ",
+             "difference, points")  # fmt: skip
+    return text_frame(heads, lines)
+
+
+def protocol_table(rows: Sequence[Row]) -> DataFrame:
+    """Protocol ``paper`` less ``inductive`` on the same seeds and settings, mean over methods."""
+    from pandas import DataFrame
+
+    fixed = {(r.protocol, r.dataset, r.method, r.setting): r for r in rows if r.kind == "fixed"}
+    lines = []
+    for (protocol, *key), row in fixed.items():
+        other = fixed.get(("inductive", *key))  # type: ignore[arg-type]
+        if protocol != "paper" or other is None or row.scores is None or other.scores is None:
+            continue
+        theirs = other.scores
+        if seeds := [seed for seed in row.scores.seeds if seed in theirs.seeds]:
+            gain = row.scores.of(seeds).mean - theirs.of(seeds).mean
+            aware = "label-aware" if row.reads_labels else "label-free"
+            lines.append((row.dataset, aware, gain))
+    if not lines:
+        return DataFrame()
+    table = text_frame(["dataset", "methods", "gain"], lines)
+    means = table.pivot_table(index="methods", columns="dataset", values="gain", sort=False)
+    means["mean over methods and sets"] = table.groupby("methods")["gain"].mean()
+    return means.map(points, na_action="ignore").fillna("–").reset_index()
+
+
+def optimism_table(rows: Sequence[Row]) -> DataFrame:
+    """Best on test less chosen inside, points."""
+    from pandas import DataFrame
+
+    lines = [(r.protocol, r.dataset, r.method, r.optimism) for r in rows if r.optimism is not None]
+    if not lines:
+        return DataFrame()
+    table = text_frame(["protocol", "dataset", "method", "optimism"], lines)
+    wide = table.pivot(index=["protocol", "method"], columns="dataset", values="optimism")
+    wide = wide[[name for name in names(rows, "dataset") if name in wide]]
+    return wide.map(points, na_action="ignore").fillna("–").reset_index()
+
+
+def choice_table(selections: Sequence[Selection]) -> DataFrame:
+    """How many folds chose which setting; of one split, how many seeds."""
+
+    unit = "seeds" if any(one.scores.one_split for one in selections) else "folds"
+    lines = []
+    for one in selections:
+        chosen = Counter(index for row in one.chosen for index in row)
+        varied = [n for n in SYMBOLS if len({getattr(c, n) for c in one.candidates}) > 1]
+        lines += [
+            (config.dataset, config.method, in_symbols(config, varied), str(chosen[index]))
+            for index, config in enumerate(one.candidates)
+        ]
+    return text_frame(["data set", "method", "setting", unit], lines)
+
+
+# Files
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """One line a row; percent and points have four decimals, p-values four significant digits.
+
+    Args:
+        rows: in the order to write them.
+
+    Returns:
+        The text; what there is not is empty.
+
+    Example:
+        >>> text = to_csv([Row("MUTAG", "hscl", "paper", "fixed", "β=2", None, expected=5)])
+        >>> text.splitlines()[1][:35]
+        'MUTAG,paper,hscl,fixed,β=2,0,5,,,,,'
+    """
+    table = rows_frame(rows)
+    for name in table.columns:
+        if name.startswith("p_"):
+            table[name] = table[name].map("{:.4g}".format, na_action="ignore")
+    text: str = table.to_csv(index=False, float_format="{:z.4f}".format, lineterminator="\n")
+    return text
+
+
+def to_latex(rows: Sequence[Row], caption: Mapping[str, str]) -> str:
+    """One table for each protocol, methods down and data sets across, for LaTeX with booktabs.
+
+    Args:
+        rows: of any protocols.
+        caption: by protocol.
+
+    Returns:
+        The source of the tables; the preamble needs ``\\usepackage{booktabs}``.
+    """
+    found = [_latex([row for row in rows if row.protocol == p], caption[p]) for p in caption]
+    return "% needs \\usepackage{booktabs}\n" + "\n".join(found)
+
+
+def _latex(rows: Sequence[Row], caption: str) -> str:
+    from pandas import DataFrame
+
+    sets, labels = names(rows, "dataset"), by_label(rows)
+    best = {d: best_trained(row for row in rows if row.dataset == d) for d in sets}
+    body = [[_latex_entry(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
+    style = DataFrame(body, index=[*labels], columns=sets).style
+    for axis in (0, 1):
+        style = style.format_index(
+            lambda text: text.replace("β", r"$\beta$"), escape="latex", axis=axis
+        )
+    lines = style.to_latex(
+        column_format="l" + "c" * len(sets), position_float="centering", hrules=True,
+        caption=caption,
+    ).splitlines(keepends=True)  # fmt: skip
+    trained = sum(not next(iter(of_set.values())).is_baseline for of_set in labels.values())
+    if 0 < trained < len(labels):  # a rule above the baselines, which are last
+        lines.insert(lines.index("\\midrule\n") + 1 + trained, "\\midrule\n")
+    return "".join(lines)
+
+
+def _latex_entry(row: Row | None, best: Row | None) -> str:
+    if row is None or row.scores is None:
+        return "--"
+    number, test = accuracy(row).replace("±", r"\pm"), row.tests.get("ucl")
+    if test and test.significant:
+        number = rf"\mathbf{{{number}}}" if row is best and test.mean > 0 else number
+        number += "^{*}"
+    return f"${number}$" + ("" if row.whole else f" [{len(row.scores.seeds)}]")
+
+
+# The terminal
+
+HEADS = ("data set", "method", "protocol", "accuracy %", "folds", "paper", "gap", "seeds", "s")
+
+
+def terminal(rows: Sequence[Row]) -> RenderableType:
+    """The tables of results for a terminal, and what must be known to read them."""
+    from rich.console import Group
+    from rich.text import Text
+
+    split = any(row.scores and row.scores.one_split for row in rows)
+    heads = [head if head != "folds" or not split else "s.e." for head in HEADS]
+    parts = [rich_table(heads, [_texts(row) for row in rows])]
+    if tested := [_tested(row) for row in rows if row.tests]:
+        parts.append(rich_table(DIFFERENCES, tested))
+    return Group(*parts, *(Text(f"· {note}", style="dim") for note in notes(rows)))
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    scores = row.scores
+    n_seeds, spread = (len(scores.seeds) if scores else 0), None
+    if scores is not None:
+        spread = scores.test_error if scores.one_split else scores.fold_std
+    return (
+        row.dataset, _name(row), row.protocol, accuracy(row),
+        "–" if spread is None else f"{spread:.1f}",
+        "–" if row.paper is None else f"{row.paper:.1f}",
+        "–" if row.gap is None else f"{row.gap:+.1f}",
+        str(n_seeds) if row.whole else f"{n_seeds}/{row.expected}",
+        f"{row.seconds:.0f}" if row.seconds else "–",
+    )  # fmt: skip
+
+
+def _name(row: Row) -> str:
+    """Method and setting, short enough for a terminal."""
+    kind = row.kind if row.kind in ("inside", "best") else ""
+    return " ".join(part for part in (row.method, kind, row.setting) if part)
+
+
+def rich_table(
+    heads: Sequence[str], body: Iterable[Sequence[str]], texts: int = 3
+) -> RenderableType:
+    """A plain table whose first columns are texts, the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    for index, head in enumerate(heads):
+        table.add_column(head, justify="left" if index < texts else "right", no_wrap=True)
+    for line in body:
+        table.add_row(*line)
+    return table
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What must be known to read the terminal's table, for what is in it."""
+    split = any(of_images(row.protocol) for row in rows)
+    trained = [row for row in rows if not row.is_baseline]
+    kinds = {row.kind for row in rows}
+    compared = any(row.paper is not None and row.setting for row in trained)
+    optimism = [f"{r.dataset} {r.method} {r.optimism:+.1f}" for r in rows if r.optimism is not None]
+    found = {
+        "± is the standard deviation over seeds (a seed varies the encoder and the folds); folds, "
+        "the one over a seed's folds; s, seconds of training and scoring, all seeds.": not split,
+        "± is the standard deviation over seeds (the split is the same for all); s.e., the "
+        "standard error that the number of test images leaves; s, seconds of training and "
+        "scoring, all seeds.": split,
+        "The transductive protocol (paper) trains on all graphs: label-aware encoders have seen "
+        "the labels of the graphs they are tested on.": any(
+            row.protocol == "paper" and row.reads_labels for row in trained
+        ),
+        "The paper's figures for hucl and hscl are the best of β = 1, 2, 10, chosen on the test "
+        "folds.": compared and not split,
+        "The paper's figures are of ResNet-50 after 200 epochs on all training images, the best "
+        "of a grid.": compared and split,
+        f"best: of several settings the one with the best mean on the {test_part(rows[0].protocol)}"
+        ", which is the paper's way and no estimate for new data.": "best" in kinds,
+        "inside: every training fold (of images every seed) chose its own setting on a fifth of "
+        "the training data that the encoder had not seen.": "inside" in kinds,
+        f"Optimism, best less inside, in points: {', '.join(optimism)}.": bool(optimism),
+        "Baselines see training folds alone, so they stand under both protocols.": (
+            len(trained) < len(rows) and not split
+        ),
+        f"− ucl, − scl: differences in points. p: {test_name(rows[0].protocol)}, in brackets "
+        "Wilcoxon's test over seeds; both Holm-corrected over what is compared with one control "
+        f"on one data set. ns: not significant at {LEVEL:.0%}.": any(row.tests for row in rows),
+    }
+    return [note for note, applies in found.items() if applies]
