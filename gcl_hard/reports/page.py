@@ -184,7 +184,7 @@ def page(
         protocols_compared=tables.protocol_table(shown),
         optimism=tables.optimism_table(shown),
         gaps=gaps,
-        wilcoxon=_wilcoxon_limit(shown),
+        wilcoxon=wilcoxon_limit(shown),
         protocols=[
             protocol_context(results, shown, protocol)
             | {
@@ -240,7 +240,7 @@ def _image_sizes(results: Results) -> list[dict[str, Any]]:
 SIZES = ("n_train", "n_test", "n_official", "size", "stem")
 
 
-def _wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
+def wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
     """Seeds that Wilcoxon's test needs, where those that there are never reach the level."""
     tests = [test for row in shown for test in row.tests.values()]
     families = Counter((r.protocol, r.dataset, control) for r in shown for control in r.tests)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gcl_hard.experiments.lines import Kind, Line
-from gcl_hard.experiments.results import Scores
+from gcl_hard.reports.frame import Kind, Row
+from gcl_hard.reports.frame import Scores
 
 SETS = ("MUTAG", "PTC_MR", "ENZYMES")
 
@@ -20,11 +20,11 @@ def scores(mean: float, seeds: int = 2) -> Scores:
 def line(
     method: str, mean: float | None, kind: Kind = "fixed", *, dataset: str = "MUTAG",
     setting: str = "", beta: float | None = None, paper: float | None = None, n: int = 2,
-) -> Line:  # fmt: skip
+) -> Row:  # fmt: skip
     found = None if mean is None else scores(mean, n)
     setting = setting if beta is None else f"β={beta:g}"
     curve = () if mean is None else ((1, mean - 5.0), (2, mean))
-    return Line(
+    return Row(
         dataset, method, "paper", kind, setting, found, 2, paper=paper, beta=beta, curve=curve
     )
 
@@ -47,9 +47,9 @@ MEANS = {"ucl": (80.0, 60.0, 50.0), "scl": (82.0, 61.0, 49.0), "hucl": (79.0, 59
          "wl": (85.0, 64.0, 30.0)}  # fmt: skip
 
 
-def ranked(changed: Sequence[Line] = (), **means: Sequence[float | None]) -> list[Line]:
+def ranked(changed: Sequence[Row] = (), **means: Sequence[float | None]) -> list[Row]:
     found = [
-        line(method, mean, "floor" if method == "wl" else "fixed", dataset=dataset)
+        line(method, mean, "baseline" if method == "wl" else "fixed", dataset=dataset)
         for method, row in {**MEANS, **means}.items()
         for dataset, mean in zip(SETS, row, strict=True)
     ]

@@ -14,7 +14,7 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
         line("ucl", 85.0, paper=86.8),
         line("hucl", 84.0, beta=1),
         line("hucl", 87.0, "best", beta=2, paper=87.2),
-        line("majority", 66.0, "floor"),
+        line("majority", 66.0, "baseline"),
         line("ucl", 60.0, dataset="PTC_MR"),
     ]
     figure = made(accuracy_figure(shown, "paper"))
@@ -35,7 +35,7 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
 
 
 def test_what_was_best_on_test_is_hollow_and_floors_are_grey() -> None:
-    shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "floor")]
+    shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "baseline")]
     (axes,) = made(accuracy_figure(shown, "paper")).axes
     faces = {str(a.get_label()): to_hex(a.get_markerfacecolor()) for a in axes.get_lines()}
     assert faces["hucl chosen inside"] == COLOURS["hucl"].lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gcl_hard.experiments.lines import Line
+from gcl_hard.reports.frame import Row
 from gcl_hard.experiments.reporting.figures import beta_figure
 from tests.experiments.reporting.figures import drawn, line, made
 
@@ -46,5 +46,5 @@ def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
         [line("hucl", 80.0, setting=f"β={beta} lr=0.01") for beta in (1, 2)],
     ],
 )
-def test_fewer_than_two_betas_are_no_curve(shown: list[Line]) -> None:
+def test_fewer_than_two_betas_are_no_curve(shown: list[Row]) -> None:
     assert beta_figure(shown, "paper") is None

@@ -59,7 +59,7 @@ def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
     caption = texts(made(rank_figure(ranked(scl=(82.0, None, 49.0)), "paper")))[-1]
     assert "2 data sets (MUTAG, ENZYMES)" in caption
     assert rank_figure(ranked(scl=(82.0, None, None)), "paper") is None
-    partly = [*ranked()[:-1], line("wl", 30.0, "floor", dataset="ENZYMES", n=1)]
+    partly = [*ranked()[:-1], line("wl", 30.0, "baseline", dataset="ENZYMES", n=1)]
     figure = made(rank_figure(partly, "paper"))  # the floor is left out, not the data set
     assert "3 data sets" in texts(figure)[-1]
     assert not any(text.startswith("wl") for text in texts(figure))

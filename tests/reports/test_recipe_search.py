@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.recipe.page import in_short, page, write
+from gcl_hard.experiments.reporting.words import NBSP, interval
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe.gains import Gain
 from gcl_hard.experiments.recipe.levers import said
-from gcl_hard.experiments.recipe.page import in_short, page, write
 from gcl_hard.experiments.recipe.search import Chosen
-from gcl_hard.experiments.reporting.words import NBSP, interval
 from tests.experiments.recipe.made_up import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"

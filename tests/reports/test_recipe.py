@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.recipe.answers import answers
+from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference
+from gcl_hard.experiments.reporting.words import NBSP
 from scipy.stats import t as student
 
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe import files
-from gcl_hard.experiments.recipe.answers import answers
-from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference
 from gcl_hard.experiments.recipe.table import REPORTED, Entry
-from gcl_hard.experiments.reporting.words import NBSP
 from tests.experiments.recipe.made_up_table import (
     METHODS,
     PROTOCOLS,

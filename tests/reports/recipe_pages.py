@@ -9,13 +9,13 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+from gcl_hard.experiments.recipe.compared import Compared
+from gcl_hard.experiments.recipe.results_page import page
+from gcl_hard.experiments.reporting.words import NBSP
 
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe import files
-from gcl_hard.experiments.recipe.compared import Compared
-from gcl_hard.experiments.recipe.results_page import page
 from gcl_hard.experiments.recipe.table import REPORTED, Entry
-from gcl_hard.experiments.reporting.words import NBSP
 from tests.experiments.recipe.made_up_table import METHODS, RECIPE, compared, of, put
 
 COMMAND = "python -m gcl_hard.bench --table recipe --report docs/results.md"

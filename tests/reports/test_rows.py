@@ -1,4 +1,4 @@
-"""Which lines a table has, what stands in them, and their tests against formulas in SciPy."""
+"""Which rows a table has, what is in them, and their tests against formulas in SciPy."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from scipy import stats
 
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.lines import Line, lines
-from gcl_hard.experiments.results import Results
+from gcl_hard.reports.frame import Results, Row, rows
 from tests.experiments import record
-from tests.experiments.test_results import cell, filled, noise
+from tests.reports.test_frame import cell, filled, noise
 
 FOLDS = 3
 SEEDS = tuple(range(7))
@@ -26,10 +25,10 @@ def hscl(protocol: str, *betas: float) -> list[GraphCell]:
 
 
 def shown(results: Results) -> list[tuple[str, str]]:
-    return [(line.kind, line.label) for line in lines(results)]
+    return [(line.kind, line.label) for line in rows(results)]
 
 
-def line_of(found: Sequence[Line], label: str, protocol: str | None = None) -> Line:
+def row_of(found: Sequence[Row], label: str, protocol: str | None = None) -> Row:
     (line,) = [ln for ln in found if ln.label == label and protocol in (None, ln.protocol)]
     return line
 
@@ -63,19 +62,19 @@ def test_a_label_names_what_differs_between_lines_of_its_method() -> None:
     cells = [
         cell(method, "paper", lr=lr, epochs=20) for method in ("ucl", "hscl") for lr in (0.01, 1e-3)
     ]
-    fixed = [line.label for line in lines(filled(cells)) if line.kind == "fixed"]
+    fixed = [line.label for line in rows(filled(cells)) if line.kind == "fixed"]
     assert fixed == ["ucl lr=0.01", "ucl lr=0.001", "hscl β=1 lr=0.01", "hscl β=1 lr=0.001"]
 
 
 def test_a_line_has_a_beta_where_its_setting_is_beta_alone() -> None:
     cells = [cell("ucl"), *hscl("inductive", 0.125, 10.0), cell("hcl", beta=3.0), cell("majority")]
-    found = lines(filled(cells, select=True))
+    found = rows(filled(cells, select=True))
     assert {line.label: line.beta for line in found} == {
         "ucl": None, "hscl β=0.125": 0.125, "hscl β=10": 10.0, "hscl chosen inside": None,
         "hscl best on test (β=10)": 10.0, "hcl β=3": 3.0, "majority": None,
     }  # fmt: skip
     cells = [cell("hucl", "paper", beta=beta, lr=lr) for beta in (1.0, 2.0) for lr in (0.01, 1e-3)]
-    assert {line.beta for line in lines(filled(cells))} == {None}
+    assert {line.beta for line in rows(filled(cells))} == {None}
 
 
 def test_a_floor_with_several_settings_has_the_lines_of_a_method() -> None:
@@ -85,17 +84,17 @@ def test_a_floor_with_several_settings_has_the_lines_of_a_method() -> None:
     means = [np.mean([noise(Job(c, s)) for s in results.seeds]) for c in (cells[0], cells[2])]
     best = ("lr=0.01", "lr=0.001")[int(np.argmax(means))]
     assert shown(results) == [
-        ("floor", "supervised lr=0.01"), ("floor", "supervised lr=0.001"),
+        ("baseline", "supervised lr=0.01"), ("baseline", "supervised lr=0.001"),
         ("inside", "supervised chosen inside"), ("best", f"supervised best on test ({best})"),
-        ("floor", "majority"),
+        ("baseline", "majority"),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("asked", [["paper"], ["inductive"], ["paper", "inductive"]])
 def test_supervised_has_an_inductive_table_whatever_is_asked(asked: list[str]) -> None:
     cells = [*(cell("ucl", protocol) for protocol in asked), cell("supervised"), cell("majority")]
-    found = lines(filled(cells))
-    assert all(ln.is_floor == (ln.method != "ucl") for ln in found)
+    found = rows(filled(cells))
+    assert all(ln.is_baseline == (ln.method != "ucl") for ln in found)
     assert [ln.protocol for ln in found if ln.method == "supervised"] == ["inductive"]
     tables = list(dict.fromkeys((*asked, "inductive")))
     assert [ln.protocol for ln in found if ln.method == "majority"] == tables
@@ -115,9 +114,14 @@ def test_lines_go_by_protocol_data_set_and_method_with_floors_last() -> None:
         for method in ("majority", "scl", "supervised", "ucl")
         for protocol in ("inductive", "paper")
     ]
-    found = lines(filled(list(dict.fromkeys(cells))))
-    inductive = [("scl", "fixed"), ("ucl", "fixed"), ("majority", "floor"), ("supervised", "floor")]
-    paper = [("scl", "fixed"), ("ucl", "fixed"), ("majority", "floor")]
+    found = rows(filled(list(dict.fromkeys(cells))))
+    inductive = [
+        ("scl", "fixed"),
+        ("ucl", "fixed"),
+        ("majority", "baseline"),
+        ("supervised", "baseline"),
+    ]
+    paper = [("scl", "fixed"), ("ucl", "fixed"), ("majority", "baseline")]
     assert [(ln.protocol, ln.dataset, ln.method, ln.kind) for ln in found] == [
         (protocol, dataset, *rest)
         for protocol, block in (("inductive", inductive), ("paper", paper))
@@ -128,20 +132,20 @@ def test_lines_go_by_protocol_data_set_and_method_with_floors_last() -> None:
 
 def test_floors_alone_stand_in_a_table_of_their_own_protocol() -> None:
     names = ("majority", "untrained", "supervised")
-    found = lines(filled([cell(name) for name in names], SEEDS))
-    expected = [("floor", name, "inductive") for name in names]
+    found = rows(filled([cell(name) for name in names], SEEDS))
+    expected = [("baseline", name, "inductive") for name in names]
     assert [(ln.kind, ln.label, ln.protocol) for ln in found] == expected
     assert all(ln.tests == {} for ln in found)
-    assert lines(Results([], SEEDS, {})) == []
+    assert rows(Results([], SEEDS, {})) == []
 
 
 @pytest.mark.parametrize("protocol", ["paper", "inductive"])
 def test_a_command_that_has_not_begun_shows_its_lines_open(protocol: str) -> None:
     cells = [cell("ucl", protocol), *hscl(protocol), cell("majority")]
-    found = lines(Results(cells, SEEDS, {}, select=True))
+    found = rows(Results(cells, SEEDS, {}, select=True))
     inside = [INSIDE] if protocol == "inductive" else []
     assert [(ln.kind, ln.label) for ln in found] == [
-        ("fixed", "ucl"), *FIXED, *inside, ("best", "hscl best on test"), ("floor", "majority"),
+        ("fixed", "ucl"), *FIXED, *inside, ("best", "hscl best on test"), ("baseline", "majority"),
     ]  # fmt: skip
     for line in found:
         assert (line.scores, line.interval, line.gap, line.tests) == (None, None, None, {})
@@ -153,12 +157,12 @@ def test_a_command_that_has_not_begun_shows_its_lines_open(protocol: str) -> Non
 
 def test_a_line_holds_the_records_of_its_cell() -> None:
     cells = [cell("ucl"), *hscl("inductive"), cell("ucl", "paper"), cell("majority")]
-    found = lines(filled(cells, (4, 0, 2), missing=[Job(cells[1], 4)]))
+    found = rows(filled(cells, (4, 0, 2), missing=[Job(cells[1], 4)]))
     labels = ("ucl", "hscl β=1", "hscl β=2", "hscl β=10", "ucl", "majority")
     expected = [(label, c.protocol, c) for label, c in zip(labels, cells, strict=True)]
     for label, protocol, asked in [*expected, ("majority", "paper", cells[-1])]:
         seeds = (0, 2) if asked == cells[1] else (4, 0, 2)
-        line = line_of(found, label, protocol)
+        line = row_of(found, label, protocol)
         assert line.scores is not None
         assert line.scores.seeds == seeds
         assert line.scores.flat == [a for seed in seeds for a in noise(Job(asked, seed))]
@@ -167,7 +171,7 @@ def test_a_line_holds_the_records_of_its_cell() -> None:
 
 
 def test_the_interval_is_students_with_the_corrected_variance() -> None:
-    (line,) = lines(filled([cell("ucl")], SEEDS))
+    (line,) = rows(filled([cell("ucl")], SEEDS))
     x = np.array([noise(Job(cell("ucl"), seed)) for seed in SEEDS]).ravel()
     error = math.sqrt((1 / len(x) + 1 / (FOLDS - 1)) * x.var(ddof=1))
     assert line.interval is not None
@@ -191,8 +195,8 @@ def test_best_on_test_is_found_on_the_seeds_that_all_candidates_have(protocol: s
         **{Job(two, seed): a for seed, a in enumerate([60.0, 75.0, 74.0])},
         **{Job(ten, seed): 50.0 for seed in (1, 2)},
     }
-    found = lines(with_accuracies(table))
-    best = line_of(found, "hscl best on test (β=2)")
+    found = rows(with_accuracies(table))
+    best = row_of(found, "hscl best on test (β=2)")
     assert best.scores is not None
     assert (best.scores.seeds, best.scores.accuracies) == ((1, 2), [75.0, 74.0])
 
@@ -206,8 +210,8 @@ def test_what_was_chosen_inside_and_the_best_on_test_are_of_the_same_seeds() -> 
         **{Job(one, seed, inner=True): a for seed, a in enumerate([1.0, 1.0, 3.0])},
         **{Job(two, seed, inner=True): 2.0 for seed in (1, 2)},
     }
-    found = lines(with_accuracies(table, select=True))
-    inside, best = line_of(found, "hscl chosen inside"), line_of(found, "hscl best on test (β=2)")
+    found = rows(with_accuracies(table, select=True))
+    inside, best = row_of(found, "hscl chosen inside"), row_of(found, "hscl best on test (β=2)")
     assert inside.scores is not None
     assert best.scores is not None
     assert (inside.scores.seeds, inside.scores.accuracies) == ((1, 2), [80.0, 72.0])
@@ -218,7 +222,7 @@ def test_what_was_chosen_inside_and_the_best_on_test_are_of_the_same_seeds() -> 
 
 def test_the_time_of_every_record_is_shown_once() -> None:
     cells = [cell("ucl"), *hscl("inductive"), cell("majority")]
-    found = lines(filled(cells, SEEDS, select=True))
+    found = rows(filled(cells, SEEDS, select=True))
     seconds = [23.0, *[23.0] * 3, 3 * 10.0, 0.0, 23.0]  # ucl, fixed, inside, best, majority
     assert [ln.seconds for ln in found] == pytest.approx([7 * each for each in seconds])
 
@@ -227,14 +231,14 @@ def test_the_time_of_every_record_is_shown_once() -> None:
 
 
 def test_the_papers_figure_stands_beside_the_line_made_as_the_paper_made_it() -> None:
-    several = lines(filled(hscl("paper"), SEEDS))
+    several = rows(filled(hscl("paper"), SEEDS))
     assert [(ln.kind, ln.paper) for ln in several] == [("fixed", None)] * 3 + [("best", 87.2)]
     best = several[-1]
     assert best.scores is not None
     assert best.gap == pytest.approx(np.mean(best.scores.flat) - 87.2)
-    (one,) = lines(filled(hscl("paper", 2.0), SEEDS))
+    (one,) = rows(filled(hscl("paper", 2.0), SEEDS))
     assert (one.kind, one.paper) == ("fixed", 87.2)
-    assert lines(filled([cell("ucl", "paper", dataset="PTC_MR")]))[0].paper == 55.3
+    assert rows(filled([cell("ucl", "paper", dataset="PTC_MR")]))[0].paper == 55.3
 
 
 @pytest.mark.parametrize(
@@ -246,7 +250,7 @@ def test_the_papers_figure_stands_beside_the_line_made_as_the_paper_made_it() ->
 )  # fmt: skip
 def test_the_papers_figure_stands_nowhere_else(cells: list[GraphCell]) -> None:
     for select in (False, True):
-        for line in lines(filled(cells, SEEDS, select=select)):
+        for line in rows(filled(cells, SEEDS, select=select)):
             assert (line.paper, line.gap) == (None, None)
 
 
@@ -275,12 +279,12 @@ def holm(raw: Sequence[float]) -> list[float]:
     return [min(1.0, max(scaled[q] for q in raw if q <= p)) for p in raw]
 
 
-def accuracies(line: Line) -> Accuracies:
+def accuracies(line: Row) -> Accuracies:
     assert line.scores is not None
     return {s: list(f) for s, f in zip(line.scores.seeds, line.scores.folds, strict=True)}
 
 
-def check_tests(block: Sequence[Line], controls: Mapping[str, Line]) -> None:
+def check_tests(block: Sequence[Row], controls: Mapping[str, Row]) -> None:
     """The tests of one data set and protocol, each control's line being given."""
     for control, reference in controls.items():
         family = [ln for ln in block if ln.kind != "best" and ln.method != control and ln.scores]
@@ -289,8 +293,8 @@ def check_tests(block: Sequence[Line], controls: Mapping[str, Line]) -> None:
         p, p_ranks = holm(raw), holm([signed_ranks(one, theirs) for one in ours])
         for i, line in enumerate(family):
             test = line.tests[control]
-            assert (test.control, test.seeds) == (control, len(ours[i].keys() & theirs.keys()))
-            assert test.difference == pytest.approx(differences[i])
+            assert test.seeds == len(ours[i].keys() & theirs.keys())
+            assert test.mean == pytest.approx(differences[i])
             assert test.p == pytest.approx(p[i], rel=1e-9)
             assert test.p_wilcoxon == pytest.approx(p_ranks[i], rel=1e-9)
             assert test.significant == (p[i] < 0.05)
@@ -310,51 +314,53 @@ def everything(*datasets: str) -> Results:
     return filled(list(dict.fromkeys(cells)), SEEDS, select=True)
 
 
-def block_of(found: Sequence[Line], dataset: str, protocol: str) -> list[Line]:
+def block_of(found: Sequence[Row], dataset: str, protocol: str) -> list[Row]:
     return [line for line in found if (line.dataset, line.protocol) == (dataset, protocol)]
 
 
 @pytest.mark.parametrize("protocol", ["paper", "inductive"])
 def test_every_line_is_tested_against_both_controls(protocol: str) -> None:
-    block = block_of(lines(everything("MUTAG")), "MUTAG", protocol)
+    block = block_of(rows(everything("MUTAG")), "MUTAG", protocol)
     kinds = {line.kind for line in block}
-    assert kinds == {"fixed", "best", "floor"} | ({"inside"} if protocol == "inductive" else set())
-    check_tests(block, {control: line_of(block, control) for control in ("ucl", "scl")})
+    assert kinds == {"fixed", "best", "baseline"} | (
+        {"inside"} if protocol == "inductive" else set()
+    )
+    check_tests(block, {control: row_of(block, control) for control in ("ucl", "scl")})
     p = [test.p for line in block for test in line.tests.values()]
     assert min(p) < 0.05 < max(p)  # the table is one where corrections matter
     assert len({round(value, 9) for value in p}) > 5
 
 
 def test_a_family_does_not_spill_over_data_sets() -> None:
-    alone, more = lines(everything("MUTAG")), lines(everything("MUTAG", "PTC_MR"))
+    alone, more = rows(everything("MUTAG")), rows(everything("MUTAG", "PTC_MR"))
     for protocol in ("paper", "inductive"):
         assert block_of(more, "MUTAG", protocol) == block_of(alone, "MUTAG", protocol)
         other = block_of(more, "PTC_MR", protocol)
-        check_tests(other, {control: line_of(other, control) for control in ("ucl", "scl")})
+        check_tests(other, {control: row_of(other, control) for control in ("ucl", "scl")})
 
 
 @pytest.mark.parametrize("protocol", ["paper", "inductive"])
 def test_a_family_does_not_spill_over_protocols(protocol: str) -> None:
     cells = [cell(m, p) for m in METHODS for p in ("paper", "inductive")] + [cell("majority")]
     own = [c for c in cells if c.is_floor or c.protocol == protocol]
-    both = lines(filled(cells, SEEDS))
-    assert block_of(both, "MUTAG", protocol) == lines(filled(own, SEEDS))
+    both = rows(filled(cells, SEEDS))
+    assert block_of(both, "MUTAG", protocol) == rows(filled(own, SEEDS))
 
 
 @pytest.mark.parametrize("control", [[], [cell("ucl")]])
 def test_a_table_whose_control_is_absent_or_open_has_no_tests(control: list[GraphCell]) -> None:
     cells = [*control, cell("dcl"), *hscl("inductive"), cell("majority")]
     missing = [Job(c, seed) for c in control for seed in SEEDS]
-    found = lines(filled(cells, SEEDS, select=True, missing=missing))
+    found = rows(filled(cells, SEEDS, select=True, missing=missing))
     assert all(line.tests == {} for line in found)
 
 
 def test_a_control_chosen_inside_stands_for_its_candidates() -> None:
     cells = [cell(m, lr=lr) for m in ("ucl", "scl", "hscl") for lr in (0.01, 0.001)]
-    block = lines(filled(cells, SEEDS, select=True))
-    controls = {name: line_of(block, f"{name} chosen inside") for name in ("ucl", "scl")}
+    block = rows(filled(cells, SEEDS, select=True))
+    controls = {name: row_of(block, f"{name} chosen inside") for name in ("ucl", "scl")}
     check_tests(block, controls)
-    fixed = accuracies(line_of(block, "ucl lr=0.01"))
+    fixed = accuracies(row_of(block, "ucl lr=0.01"))
     assert accuracies(controls["ucl"]) != fixed  # they can be told apart
 
 
@@ -362,15 +368,15 @@ def test_a_control_chosen_inside_stands_for_its_candidates() -> None:
 def test_several_lines_of_a_control_are_no_control(protocol: str, select: bool) -> None:
     cells = [cell("ucl", protocol, lr=lr) for lr in (0.01, 0.001)]
     cells += [cell(method, protocol) for method in ("scl", "dcl")]
-    block = lines(filled(cells, SEEDS, select=select))
-    check_tests(block, {"scl": line_of(block, "scl")})
+    block = rows(filled(cells, SEEDS, select=select))
+    check_tests(block, {"scl": row_of(block, "scl")})
 
 
 def test_lines_of_different_seeds_are_compared_on_those_they_share() -> None:
     cells = [cell("ucl"), cell("dcl"), *hscl("inductive", 1.0), cell("majority")]
     missing = [Job(cells[0], 0), Job(cells[0], 5), Job(cells[1], 6), Job(cells[2], 0)]
-    block = lines(filled(cells, SEEDS, missing=missing))
-    check_tests(block, {"ucl": line_of(block, "ucl")})
+    block = rows(filled(cells, SEEDS, missing=missing))
+    check_tests(block, {"ucl": row_of(block, "ucl")})
     shared = {line.label: line.tests["ucl"].seeds for line in block if line.tests}
     assert shared == {"dcl": 4, "hscl β=1": 5, "majority": 5}
 
@@ -378,7 +384,7 @@ def test_lines_of_different_seeds_are_compared_on_those_they_share() -> None:
 def test_one_shared_seed_has_folds_to_test_but_no_ranks() -> None:
     cells = [cell("ucl"), cell("dcl"), cell("hscl-tau")]
     missing = [Job(cells[1], seed) for seed in SEEDS[1:]]
-    ucl, *others = lines(filled(cells, SEEDS, missing=missing))
+    ucl, *others = rows(filled(cells, SEEDS, missing=missing))
     lone, whole = (line.tests["ucl"] for line in others)
     raw = [t_test(accuracies(line), accuracies(ucl))[1] for line in others]
     assert [lone.p, whole.p] == pytest.approx(holm(raw))
@@ -392,7 +398,7 @@ def test_open_lines_and_lines_without_a_shared_seed_have_no_tests_and_do_not_cou
     missing = [Job(cells[1], seed) for seed in SEEDS]
     missing += [Job(cells[0], seed) for seed in SEEDS[4:]]
     missing += [Job(cells[2], seed) for seed in SEEDS[:4]]
-    ucl, opened, apart, scl = lines(filled(cells, SEEDS, missing=missing))
+    ucl, opened, apart, scl = rows(filled(cells, SEEDS, missing=missing))
     assert opened.tests == {}
     assert set(apart.tests) == {"scl"}
     # Against ucl scl is alone, so its p is uncorrected.

@@ -11,19 +11,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t as student
 
 from gcl_hard.experiments.cell import SELECTABLE
 from gcl_hard.experiments.cells import from_dict
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job, plan
 from gcl_hard.experiments.records import SCHEMA_VERSION
-from gcl_hard.experiments.results import (
-    CellResult,
+from gcl_hard.reports.frame import (
     Results,
     Scores,
     Selection,
-    best_on_test,
+    compare,
     result_json,
+    runs_frame,
+    seconds,
+    standard_error,
 )
 from tests.experiments import record
 
@@ -84,12 +87,32 @@ def test_scores_are_numpys() -> None:
     assert SCORES.flat == table.ravel().tolist()
 
 
+@pytest.mark.parametrize("train_share", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("n_folds", [2, 3, 10])
-def test_the_test_share_is_that_of_equal_folds(n_folds: int) -> None:
+def test_the_test_share_is_that_of_equal_folds(n_folds: int, train_share: float) -> None:
     n_graphs = 60 * n_folds
     n_test = n_graphs // n_folds
-    scores = Scores((0,), (tuple([50.0] * n_folds),))
-    assert scores.test_share == pytest.approx(n_test / (n_graphs - n_test))
+    n_train = train_share * (n_graphs - n_test)
+    scores = Scores((0,), (tuple([50.0] * n_folds),), train_share=train_share)
+    assert scores.test_share == pytest.approx(n_test / n_train)
+
+
+def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -> None:
+    seeds = (0, 1, 2)
+    wide, narrow = (
+        [Scores.of_records(filled([c], seeds).of(c), c) for c in pair]
+        for pair in (
+            [cell(m, beta=1.0, train_share=s) for m in ("ucl", "hucl")] for s in (0.1, 1.0)
+        )
+    )
+    for ours, theirs, to_train in (
+        (*wide, 0.5 / 0.1), (*narrow, 0.5), (wide[0], narrow[1], 0.5 / 0.1),
+    ):  # fmt: skip
+        test = compare(ours, theirs)
+        assert test is not None
+        d = np.subtract(ours.flat, theirs.flat)
+        half = student.ppf(0.975, d.size - 1) * np.sqrt((1 / d.size + to_train) * d.var(ddof=1))
+        assert (test.low, test.high) == pytest.approx((d.mean() - half, d.mean() + half))
 
 
 def test_one_seed_has_folds_but_no_deviation_over_seeds() -> None:
@@ -112,13 +135,10 @@ def selection_of(outer: Any, inner: Any, seeds: Sequence[int] = (0,)) -> Selecti
     """From accuracies [candidate][seed][fold]."""
     candidates = [cell(beta=1.0 + c, folds=len(rows[0])) for c, rows in enumerate(outer)]
     parts = [
-        tuple(
-            CellResult(c, tuple(record(c, s, list(a)) for s, a in zip(seeds, rows, strict=True)))
-            for c, rows in zip(candidates, table, strict=True)
-        )
+        tuple(Scores(tuple(seeds), tuple(map(tuple, rows))) for rows in table)
         for table in (outer, inner)
     ]
-    return Selection(*parts)
+    return Selection(tuple(candidates), *parts, seconds=0.0)
 
 
 def test_a_selection_worked_by_hand() -> None:
@@ -128,7 +148,7 @@ def test_a_selection_worked_by_hand() -> None:
     assert selection.chosen == ((1, 2, 0), (1, 0, 0))  # the first of several best
     assert selection.scores == Scores((3, 9), ((11, 22, 3), (14, 5, 6)))
     assert selection.scores.mean == pytest.approx((12 + 25 / 3) / 2)
-    assert selection.best is selection.outer[2]
+    assert selection.best == 2
     assert selection.optimism == pytest.approx(23.5 - (12 + 25 / 3) / 2)
 
 
@@ -148,17 +168,17 @@ def test_test_folds_do_not_take_part_in_the_choice() -> None:
 
 def test_of_equal_means_the_first_is_the_best() -> None:
     selection = selection_of([[[80, 60]], [[60, 80]], [[70, 69]]], [[[1, 1]]] * 3)
-    assert selection.best is selection.outer[0]
-    assert best_on_test(selection.outer[1:]) is selection.outer[1]
+    assert selection.best == 0
 
 
 def test_over_epochs_there_is_a_choice_but_no_best() -> None:
     cells = [cell(epochs=epochs) for epochs in (20, 100)]
-    (selection,) = filled(cells, select=True).selections
+    results = filled(cells, select=True)
+    (selection,) = results.selections
     hold_outs = np.array([[noise(Job(c, s, inner=True)) for s in range(3)] for c in cells])
     np.testing.assert_array_equal(selection.chosen, hold_outs.argmax(axis=0))
     assert (selection.best, selection.optimism) == (None, None)
-    content = selection.as_json()
+    (content,) = result_json(results)["selections"]
     assert (content["best_on_test"], content["optimism"]) == (None, None)
     assert content["accuracies"] == selection.scores.accuracies
 
@@ -214,8 +234,8 @@ def test_a_selection_is_a_loop_over_seeds_and_folds(
     assert [list(row) for row in selection.scores.folds] == accuracies
     best = max(float(np.mean(of_seeds)) for of_seeds in means)
     assert selection.optimism == pytest.approx(best - np.mean(accuracies), abs=1e-9)
-    for result in (*selection.outer, *selection.inner):
-        assert result.scores.seeds == tuple(seeds)
+    for scores in (*selection.outer, *selection.inner):
+        assert scores.seeds == tuple(seeds)
 
 
 @pytest.mark.parametrize("inner", [False, True])
@@ -228,11 +248,11 @@ def test_a_seed_that_one_candidate_lacks_counts_nowhere(candidate: int, inner: b
         for job, found in whole.records.items()
     }
     del records[Job(BETAS[candidate], 1, inner)]
-    (partly,) = Results(BETAS, (0, 1, 2), records, select=True).selections
-    (without,) = Results(BETAS, (0, 2), records, select=True).selections
-    assert partly == without
+    whole, without = (Results(BETAS, s, records, select=True) for s in ((0, 1, 2), (0, 2)))
+    (partly,) = whole.selections
+    assert [partly] == without.selections
     assert partly.scores.seeds == (0, 2)
-    assert (partly.optimism, partly.as_json()) == (without.optimism, without.as_json())
+    assert result_json(whole)["selections"] == result_json(without)["selections"]
 
 
 def test_each_group_of_candidates_has_its_selection() -> None:
@@ -240,7 +260,7 @@ def test_each_group_of_candidates_has_its_selection() -> None:
     paper = [cell(protocol="paper", beta=beta) for beta in (1.0, 2.0)]
     cells = [*BETAS, *paper, cell("ucl"), *others, cell("majority")]
     results = filled(cells, select=True)
-    found = [[r.cell for r in selection.outer] for selection in results.selections]
+    found = [[*selection.candidates] for selection in results.selections]
     assert found == [BETAS, others]
     not_asked_for = Results(cells, results.seeds, results.records)
     assert not_asked_for.selections == []
@@ -271,27 +291,34 @@ def test_finished_cells_keep_their_order_and_the_order_of_the_seeds() -> None:
     cells = [cell("ucl"), cell("majority"), cell("dcl")]
     missing = [Job(cells[0], 4), *(Job(cells[1], seed) for seed in (4, 0, 2))]
     results = filled(cells, (4, 0, 2), missing=missing)
-    assert [(r.cell.method, r.scores.seeds) for r in results.finished] == [
+    found = {one: scores for one in cells if (scores := results.scores(one)) is not None}
+    assert [(one.method, scores.seeds) for one, scores in found.items()] == [
         ("ucl", (0, 2)), ("dcl", (4, 0, 2)),
     ]  # fmt: skip
-    for result in results.finished:
-        expected = [noise(Job(result.cell, seed)) for seed in result.scores.seeds]
-        assert [list(folds) for folds in result.scores.folds] == expected
+    for one, scores in found.items():
+        expected = [noise(Job(one, seed)) for seed in scores.seeds]
+        assert [list(folds) for folds in scores.folds] == expected
+    assert [one["method"] for one in result_json(results)["cells"]] == ["ucl", "dcl"]
 
 
 def test_hold_outs_are_no_results() -> None:
     only_inner = filled(BETAS[:1], select=True, missing=[Job(BETAS[0], s) for s in range(3)])
-    assert only_inner.finished == []
-    result = only_inner.result(BETAS[0], inner=True)
-    assert result is not None
-    assert result.scores.flat == [a for s in range(3) for a in noise(Job(BETAS[0], s, inner=True))]
+    assert only_inner.scores(BETAS[0]) is None
+    assert result_json(only_inner)["cells"] == []
+    found = only_inner.of(BETAS[0], inner=True)
+    assert [r.fold_accuracies for r in found] == [
+        noise(Job(BETAS[0], s, inner=True)) for s in range(3)
+    ]
 
 
 def test_records_of_seeds_and_cells_that_were_not_asked_for_do_not_count() -> None:
     more = filled(BETAS, (0, 1, 2, 3))
     results = Results(BETAS[:1], (3, 1), more.records)
-    assert [(r.cell, r.scores.seeds) for r in results.finished] == [(BETAS[0], (3, 1))]
-    assert results.result(BETAS[0], seeds=[]) is None
+    assert [one["beta"] for one in result_json(results)["cells"]] == [BETAS[0].beta]
+    scores = results.scores(BETAS[0])
+    assert scores is not None
+    assert scores.seeds == (3, 1)
+    assert results.scores(BETAS[0], seeds=[]) is None
 
 
 def test_shared_seeds_are_those_of_every_part() -> None:
@@ -305,8 +332,26 @@ def test_shared_seeds_are_those_of_every_part() -> None:
 
 
 def test_seconds_are_those_of_all_seeds() -> None:
-    (result,) = filled(BETAS[:1]).finished
-    assert result.seconds == pytest.approx(3 * (20 + 3))
+    assert seconds(filled(BETAS[:1]).of(BETAS[0])) == pytest.approx(3 * (20 + 3))
+
+
+def test_the_standard_error_is_that_of_a_mean_of_hits() -> None:
+    for right, n in ((34, 48), (0, 5), (5, 5), (1, 103)):
+        hits = 100 * (np.arange(n) < right)
+        error = standard_error(100 * right / n, n)
+        assert error == pytest.approx(hits.std() / np.sqrt(n))
+
+
+def test_the_frame_of_runs_has_a_line_for_every_accuracy() -> None:
+    cells = [*BETAS, cell("majority")]
+    results = filled(cells, (3, 1), select=True, missing=[Job(cells[0], 3)])
+    frame = runs_frame(results)
+    assert len(frame) == FOLDS * len(results.records)
+    means = frame[~frame["inner"]].groupby(["config", "seed"])["accuracy"].mean()
+    for (key, seed), mean in means.items():
+        (one,) = (c for c in cells if c.key() == key)
+        assert mean == pytest.approx(np.mean(noise(Job(one, seed))))
+    assert len(means) == len(cells) * 2 - 1
 
 
 # The result file
