@@ -38,8 +38,8 @@ def environment() -> Environment:
         loader=PackageLoader("gcl_hard.reports"), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=False,
     )  # fmt: skip
-    own = (tables.markdown, tables.points, tables.interval, tables.percent, tables.escaped,
-           tables.count, tables.settings, tables.setting, tables.value, tables.duration)  # fmt: skip
+    own = (tables.markdown, tables.points, tables.interval, tables.percent, tables.count,
+           tables.settings)  # fmt: skip
     found.filters |= {function.__name__: function for function in own}
     found.globals |= {"LEVEL": LEVEL, "QUICK": QUICK}
     return found

@@ -29,7 +29,7 @@ from gcl_hard.experiments.records import Record
 from gcl_hard.experiments.table import TABLES
 from gcl_hard.reports.frame import Comparison, Results, Scores, compare, corrected, seconds
 from gcl_hard.reports.page import check_target, origin, rendered, write_files
-from gcl_hard.reports.tables import NBSP, count, interval, markdown, text_frame, values
+from gcl_hard.reports.tables import NBSP, count, interval, markdown, rich_table, text_frame, values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -489,11 +489,17 @@ def terminal(table: RecipeTable) -> RenderableType:
     """The first questions' answers, and what is open."""
     from rich.console import Group
 
-    from gcl_hard.reports.tables import rich_table
-
+    body = [line[1:] for line in summary(table)[1]]
+    heads = ["rows", "mean over sets", "sets above 0", "sig. above", "sig. below"]
     n_open = len(table.results.open)
     said = f"{count(n_open, 'run')} open" if n_open else "all runs are finished"
-    return Group(rich_table(*summary(table), texts=2), said)
+    return Group(rich_table(heads, body, texts=1), *[SUMMARY] * bool(body), said)
+
+
+SUMMARY = (
+    "Our recipe, protocol inductive: points by which the first row is above the second, mean over "
+    "sets with its 95 % interval; on how many sets above 0, significantly above and below."
+)
 
 
 # The page of the search for a recipe

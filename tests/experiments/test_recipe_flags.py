@@ -279,8 +279,8 @@ def test_from_the_command_to_the_page(tmp_path: Path, folder: Path) -> None:
     for record in found:
         mean = sum(record["fold_accuracies"]) / 10
         whose = "ours" if record["config"]["contrast"] == "two-view" else "paper's"
-        assert f"| hscl | {whose} | {mean:.1f} |" in text
-    assert "> **A quick look: 1 seed, 3 epochs; not results.**" in text
+        assert ["hscl", whose, f"{mean:.1f}"] in cells_of(text.split("## Protocol")[1])
+    assert f"> {QUICK} 1 seed, 3 epochs" in text
     assert "All 2 runs" in text
 
 

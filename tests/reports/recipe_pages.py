@@ -9,14 +9,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-from gcl_hard.experiments.recipe.compared import Compared
-from gcl_hard.experiments.recipe.results_page import page
-from gcl_hard.experiments.reporting.words import NBSP
 
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.table import REPORTED, Entry
+from gcl_hard.reports.recipe import RecipeTable, page
+from gcl_hard.reports.tables import NBSP
 from tests.experiments.recipe.made_up_table import METHODS, RECIPE, compared, of, put
+from tests.reports.made import cells_of
 
 COMMAND = "python -m gcl_hard.bench --table recipe --report docs/results.md"
 FLOORS = METHODS[5:]
@@ -45,32 +45,28 @@ def shift(row: Entry, dataset: str) -> float:
 
 
 @pytest.fixture
-def whole() -> Compared:
+def whole() -> RecipeTable:
     return compared(shift)
 
 
 @pytest.fixture
-def part() -> Compared:
+def part() -> RecipeTable:
     return compared(shift, finished=partly)
 
 
-def text(found: Compared, *, figure: str | None = None) -> str:
+def text(found: RecipeTable, *, figure: str | None = None) -> str:
     return page(found, COMMAND, figure=figure)
 
 
-def section(found: Compared, name: str) -> str:
+def section(found: RecipeTable, name: str) -> str:
     parts = re.split(r"^## ", text(found, figure="curves.svg"), flags=re.M)
     (one,) = (p for p in parts if p.startswith(name))
     return one
 
 
-def table(found: Compared, name: str) -> list[list[str]]:
+def table(found: RecipeTable, name: str) -> list[list[str]]:
     """Cells of the one table of a section, without its rule."""
-    lines = [line for line in section(found, name).splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert len({len(row) for row in cells}) == 1
-    assert all(set(cell) <= {"-", ":"} for cell in cells[1])
-    return cells[:1] + cells[2:]
+    return cells_of(section(found, name))
 
 
 def filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -81,14 +77,14 @@ def filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return found
 
 
-def folds(found: Compared, row: Entry, dataset: str) -> dict[int, list[float]]:
+def folds(found: RecipeTable, row: Entry, dataset: str) -> dict[int, list[float]]:
     """Of finished seeds, by looking at the records."""
     jobs = {seed: Job(row.cells[dataset], seed) for seed in found.results.seeds}
     known = found.results.records
     return {s: known[job].fold_accuracies for s, job in jobs.items() if job in known}
 
 
-def shown(found: Compared, row: Entry, dataset: str) -> str:
+def shown(found: RecipeTable, row: Entry, dataset: str) -> str:
     """An accuracy as it must stand there."""
     means = [fmean(one) for one in folds(found, row, dataset).values()]
     if not means:
@@ -98,7 +94,7 @@ def shown(found: Compared, row: Entry, dataset: str) -> str:
     return f"{fmean(means):.1f}{NBSP}±{NBSP}{stdev(means):.1f}"
 
 
-def get(found: Compared, part: Any, name: str, protocol: str = "inductive") -> Entry:
+def get(found: RecipeTable, part: Any, name: str, protocol: str = "inductive") -> Entry:
     row = found.row(part, name, protocol)
     assert row is not None
     return row

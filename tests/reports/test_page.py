@@ -215,7 +215,7 @@ def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert sorted(p.name for p in path.parent.iterdir()) == sorted(p.name for p in written)
     shown = path.read_text(encoding="utf-8")
-    assert re.findall(r"\]\((.*?)\)", shown) == [p.name for p in written[3:]]
+    assert re.findall(r"!\[.*?\]\((.*?)\)", shown) == [p.name for p in written[3:]]
     lines = list(csv.DictReader(StringIO(written[1].read_text(encoding="utf-8"))))
     assert [float(r["mean"]) for r in lines] == [
         x.scores.mean for x in rows(found) if x.scores

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gcl_hard.experiments.recipe.answers import answers
-from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference
-from gcl_hard.experiments.reporting.words import NBSP
 from scipy.stats import t as student
 
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.table import REPORTED, Entry
+from gcl_hard.reports.frame import Comparison, corrected
+from gcl_hard.reports.recipe import FIRST, QUESTIONS, RecipeTable, summary
+from gcl_hard.reports.tables import NBSP
 from tests.experiments.recipe.made_up_table import (
     METHODS,
     PROTOCOLS,
@@ -28,6 +28,7 @@ from tests.experiments.recipe.made_up_table import (
 )
 
 FOLDS = 10
+CONTRAST, HARD, LABELS = [*QUESTIONS][:FIRST]
 
 
 @pytest.fixture(autouse=True)
@@ -36,18 +37,18 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "all", RECIPE)
 
 
-def row(found: Compared, part: Any, name: str, protocol: str = "inductive") -> Entry:
+def row(found: RecipeTable, part: Any, name: str, protocol: str = "inductive") -> Entry:
     one = found.row(part, name, protocol)
     assert one is not None
     return one
 
 
-def accuracies(found: Compared, one: Entry, dataset: str, seed: int) -> list[float]:
+def accuracies(found: RecipeTable, one: Entry, dataset: str, seed: int) -> list[float]:
     return found.results.records[Job(one.cells[dataset], seed)].fold_accuracies
 
 
 def by_hand(
-    found: Compared, a: Entry, b: Entry, dataset: str, seeds: tuple[int, ...]
+    found: RecipeTable, a: Entry, b: Entry, dataset: str, seeds: tuple[int, ...]
 ) -> tuple[float, float, float, float]:
     """Mean, ends of the interval and p of the corrected resampled t-test."""
     d = np.concatenate([
@@ -71,7 +72,7 @@ def step_down(p: list[float]) -> list[float]:
     return [corrected[index] for index in range(len(p))]
 
 
-def close(one: Difference, expected: tuple[float, float, float, float]) -> bool:
+def close(one: Comparison, expected: tuple[float, float, float, float]) -> bool:
     return bool(np.allclose((one.mean, one.low, one.high, one.p), expected, rtol=1e-9))
 
 
@@ -123,46 +124,43 @@ def test_where_no_seed_is_shared_there_is_no_difference() -> None:
 
 
 def test_significant_is_below_five_percent() -> None:
-    assert Difference(1.0, 0.0, 2.0, 0.0499, 2).significant
-    assert not Difference(1.0, 0.0, 2.0, 0.05, 2).significant
+    assert Comparison(2, 1.0, 0.0, 2.0, 0.0499, None).significant
+    assert not Comparison(2, 1.0, 0.0, 2.0, 0.05, None).significant
 
 
 # Questions
 
 
 def test_questions_are_asked_of_the_papers_methods_under_our_recipe() -> None:
-    asked = {
-        name: {(a[1], b) for a, b in pairs if a[0] == "ours"}
-        for name, pairs in QUESTIONS.items()
-        if name not in {"papers", "views"}
-    }
-    assert asked == {
-        "contrast": {(m, ("ours", "untrained")) for m in REPORTED},
-        "hard": {("hucl", ("ours", "ucl")), ("hscl", ("ours", "scl"))},
-        "labels": {("scl", ("ours", "ucl")), ("hscl", ("ours", "hucl"))},
-        "recipe": {(m, ("paper", m)) for m in REPORTED},
-        "kernels": {("hucl", ("floors", "wl-oa")), ("hscl", ("floors", "wl-oa"))},
-        "supervised": {("hscl", ("ours", "supervised"))},
-    }
+    asked = [{*pairs} for pairs in QUESTIONS.values()]
+    ours = [{(a[1], b) for a, b in pairs if a[0] == "ours"} for pairs in asked]
     untrained = ("floors", "untrained")  # of the paper's recipe
-    assert QUESTIONS["papers"] == tuple((("paper", m), untrained) for m in REPORTED)
-    assert QUESTIONS["views"] == ((("on", "two views"), untrained),)
+    assert [one for one in ours if one] == [
+        {(m, ("ours", "untrained")) for m in REPORTED},
+        {("hucl", ("ours", "ucl")), ("hscl", ("ours", "scl"))},
+        {("scl", ("ours", "ucl")), ("hscl", ("ours", "hucl"))},
+        {(m, ("paper", m)) for m in REPORTED},
+        {("hucl", ("floors", "wl-oa")), ("hscl", ("floors", "wl-oa"))},
+        {("hscl", ("ours", "supervised"))},
+    ]
+    assert {(("paper", m), untrained) for m in REPORTED} in asked
+    assert {(("on", "two views"), untrained)} in asked
 
 
 def test_answers_are_of_inductive_and_p_is_corrected_over_the_whole_question() -> None:
     found = compared(lambda r, d: 0.6 * (r.part == "ours") + 0.3 * of(r, "ours", "hucl"))
-    assert [*found.answers] == [*QUESTIONS]
+    assert [*found.questions] == [*QUESTIONS]
     moved = 0
     for question, asked in QUESTIONS.items():
         pairs = [(row(found, *a), row(found, *b)) for a, b in asked]
         whole = [by_hand(found, a, b, d, SEEDS) for a, b in pairs for d in SETS]
-        corrected = iter(step_down([p for *_, p in whole]))
-        for (a, b), pair in zip(pairs, found.answers[question], strict=True):
+        adjusted = iter(step_down([p for *_, p in whole]))
+        for (a, b), pair in zip(pairs, found.questions[question], strict=True):
             assert (pair.ours, pair.theirs) == (a, b)
             assert a.protocol == b.protocol == "inductive"
             for dataset in SETS:
                 *numbers, raw = by_hand(found, a, b, dataset, SEEDS)
-                expected = next(corrected)
+                expected = next(adjusted)
                 moved += expected > raw
                 assert close(pair.on[dataset], (*numbers, expected))  # type: ignore[arg-type]
     assert moved > 10
@@ -173,11 +171,11 @@ def test_holm_counts_what_is_finished_alone() -> None:
         lambda r, d: 0.8 * of(r, "ours", "hucl", "hscl"),
         finished=lambda r, d, s: r.method != "scl" and (r.method, d) != ("hucl", "PTC_MR"),
     )
-    (pair,) = found.answers["hard"]
+    (pair,) = found.questions[HARD]
     assert [*pair.on] == ["MUTAG"]
     expected = by_hand(found, row(found, "ours", "hucl"), row(found, "ours", "ucl"), "MUTAG", SEEDS)
     assert close(pair.on["MUTAG"], expected)
-    assert [len(pair.on) for pair in found.answers["contrast"]] == [2, 1, 2]
+    assert [len(pair.on) for pair in found.questions[CONTRAST]] == [2, 1, 2]
 
 
 def test_correction_keeps_order_and_all_but_p() -> None:
@@ -185,15 +183,14 @@ def test_correction_keeps_order_and_all_but_p() -> None:
     pairs = [
         p for m in REPORTED if (p := found.pair(row(found, "ours", m), row(found, "paper", m)))
     ]
-    corrected = found.corrected(pairs)
     raw = [one for pair in pairs for one in pair.on.values()]
-    new = [one for pair in corrected for one in pair.on.values()]
+    new = corrected(raw)
     assert [one.p for one in new] == pytest.approx(step_down([one.p for one in raw]))
     for a, b in zip(raw, new, strict=True):
         assert (a.mean, a.low, a.high, a.seeds) == (b.mean, b.low, b.high, b.seeds)
     by_p = sorted(zip((one.p for one in raw), (one.p for one in new), strict=True))
     assert all(a[1] <= b[1] for a, b in pairwise(by_p))
-    assert found.corrected([]) == []
+    assert corrected([]) == []
 
 
 # Rows
@@ -221,142 +218,86 @@ def test_all_cells_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
     ):  # fmt: skip
         found = compared(**asked)
         cells = [cell for one in found.entries for cell in one.cells.values()]
-        assert cells == [*found.results.cells]
+        assert cells == [*found.results.configs]
 
 
 def test_a_result_is_that_of_the_cell_and_none_while_it_is_open() -> None:
     found = compared(finished=lambda r, d, s: r.method == "hscl" and d == "MUTAG")
     hscl = row(found, "ours", "hscl")
-    result = found.result(hscl, "MUTAG")
-    assert result is not None
-    assert result.cell == hscl.cells["MUTAG"]
-    assert result.scores.seeds == SEEDS
-    assert found.result(hscl, "PTC_MR") is None
-    assert found.result(hscl, "ENZYMES") is None
-    assert found.result(row(found, "ours", "ucl"), "MUTAG") is None
+    scores = found.scores(hscl, "MUTAG")
+    assert scores is not None
+    assert scores.seeds == SEEDS
+    assert [r.job.cell for r in found.records(hscl, "MUTAG")] == [hscl.cells["MUTAG"]] * 2
+    assert found.scores(hscl, "PTC_MR") is None
+    assert found.scores(hscl, "ENZYMES") is None
+    assert found.scores(row(found, "ours", "ucl"), "MUTAG") is None
 
 
-# The sentences
+# The first questions' answers
 
 
-def told(shift: Any = lambda r, d: 0.0, **asked: Any) -> list[str]:
-    return answers(compared(shift, **asked))
+def told(shift: Any = lambda r, d: 0.0, **asked: Any) -> dict[tuple[str, str], list[str]]:
+    """Points, sets above 0, and how many sets are significantly above and below."""
+    _, body = summary(compared(shift, **asked))
+    return {(question, rows): rest for question, rows, *rest in body}
+
+
+def counts(found: dict[tuple[str, str], list[str]], question: str) -> list[list[str]]:
+    return [rest[2:] for (asked, _), rest in found.items() if asked == question]
 
 
 def test_nothing_finished_is_no_answer() -> None:
-    for found in (
-        told(finished=lambda r, d, s: False),
-        told(protocols=("paper",)),
-        told(methods=("majority",)),
-        told(finished=lambda r, d, s: r.part == "paper"),
-    ):
-        assert found == [
-            "**Does contrastive learning help on these sets?** Nothing that is finished here says.",
-            "**Do hard negatives?** Nothing that is finished here says.",
-            "**Do labels?** Nothing that is finished here says.",
-        ]
+    for asked in (
+        {"finished": lambda r, d, s: False}, {"protocols": ("paper",)}, {"methods": ("majority",)},
+        {"finished": lambda r, d, s: r.part == "paper"},
+    ):  # fmt: skip
+        assert told(**asked) == {}
 
 
-def test_none_significant() -> None:
-    contrast, hard, labels = told()
-    assert contrast.startswith(
-        "**Does contrastive learning help on these sets?** On no set measurably. Of 8 comparisons "
-        "none shows a significant gain, none a significant loss. Points, mean over sets with its "
-        "95 % interval (sets above 0): ucl over untrained "
-    )
-    beginning = (
-        "On no set measurably. Of 4 comparisons none shows a significant gain, none a significant"
-    )
-    assert hard.startswith(f"**Do hard negatives?** {beginning}")
-    assert labels.startswith(f"**Do labels?** {beginning}")
-
-
-def test_all_above() -> None:
-    contrast, hard, labels = told(lambda r, d: 5.0 * of(r, "ours", *REPORTED))
-    assert "** Yes. Of 8 comparisons 8 show a significant gain (MUTAG: ucl, hucl, scl, hscl; " in (
-        contrast
-    )
-    assert "PTC_MR: ucl, hucl, scl, hscl), none a significant loss. " in contrast
-    assert "On no set measurably" in hard
-    assert "On no set measurably" in labels
-
-
-def test_some_above() -> None:
-    def shift(r: Entry, d: str) -> float:
-        return 5.0 * (of(r, "ours", "hucl") and d == "PTC_MR")
-
-    contrast, hard, labels = told(shift)
-    assert (
-        "** Yes, in part. Of 8 comparisons 1 shows a significant gain (PTC_MR: hucl), none a "
-        in (contrast)
-    )
-    assert (
-        "** Yes, in part. Of 4 comparisons 1 shows a significant gain (PTC_MR: hucl), none " in hard
-    )
-    assert "** No, in part the contrary. Of 4 comparisons none shows a significant gain, 1 a " in (
-        labels
-    )
-    assert "1 a significant loss (PTC_MR: hscl). " in labels  # hscl against hucl
-
-
-def test_some_below() -> None:
-    contrast, *_ = told(lambda r, d: -5.0 * of(r, "ours", *REPORTED) * (d == "MUTAG"))
-    assert (
-        "** No, in part the contrary. Of 8 comparisons none shows a significant gain, 4 a "
-        in contrast
-    )
-    assert "loss (MUTAG: ucl, hucl, scl, hscl). " in contrast
-
-
-def test_some_above_and_some_below() -> None:
-    contrast, hard, _ = told(lambda r, d: (5.0 if d == "MUTAG" else -5.0) * of(r, "ours", "hscl"))
-    assert (
-        "** It depends. Of 8 comparisons 1 shows a significant gain (MUTAG: hscl), 1 a " in contrast
-    )
-    assert "significant gain (MUTAG: hscl), 1 a significant loss (PTC_MR: hscl). " in hard
+def test_sets_that_differ_significantly_are_counted_by_their_side() -> None:
+    none = ["0", "0"]
+    assert counts(told(), CONTRAST) == [none] * 4
+    above = told(lambda r, d: 5.0 * of(r, "ours", *REPORTED))
+    assert counts(above, CONTRAST) == [["2", "0"]] * 4
+    assert counts(above, HARD) == counts(above, LABELS) == [none] * 2
+    some = told(lambda r, d: 5.0 * (of(r, "ours", "hucl") and d == "PTC_MR"))
+    assert sorted(counts(some, CONTRAST)) == [none] * 3 + [["1", "0"]]
+    assert counts(some, HARD) == [["1", "0"], none]
+    assert counts(some, LABELS) == [none, ["0", "1"]]  # hscl against hucl
+    below = told(lambda r, d: -5.0 * of(r, "ours", *REPORTED) * (d == "MUTAG"))
+    assert counts(below, CONTRAST) == [["0", "1"]] * 4
+    both = told(lambda r, d: (5.0 if d == "MUTAG" else -5.0) * of(r, "ours", "hscl"))
+    assert counts(both, HARD) == [none, ["1", "1"]]
 
 
 def test_means_and_sets_above_are_those_of_the_pairs() -> None:
     def shift(r: Entry, d: str) -> float:
         return {"MUTAG": 1.0, "PTC_MR": -3.0}[d] * of(r, "ours", "hucl")
 
-    found = compared(shift)
-    _, hard, _ = answers(found)
-    means = []
+    found, shown = compared(shift), told(shift)
     for ours, theirs in (("hucl", "ucl"), ("hscl", "scl")):
         a, b = row(found, "ours", ours), row(found, "ours", theirs)
         pairs = [by_hand(found, a, b, d, SEEDS) for d in SETS]
         each = [one[0] for one in pairs]
-        above = sum(mean > 0 for mean in each)
         halves = [(high - low) / 2 for _, low, high, *_ in pairs]
         mean, half = np.mean(each), np.hypot(*halves) / 2
         said = f"{mean:+z.1f} [{mean - half:+z.1f},{NBSP}{mean + half:+z.1f}]"
-        means.append(f"{ours} over {theirs} {said} ({above} of 2)")
-    told_of = "Points, mean over sets with its 95 % interval (sets above 0)"
-    assert hard.endswith(f"{told_of}: {', '.join(means)}.")
-    assert "(1 of 2)" in means[0]
-
-
-def test_one_set_is_named_and_not_averaged() -> None:
-    found = compared(lambda r, d: 5.0 * of(r, "ours", "hucl"), datasets=("PTC_MR",))
-    contrast, hard, _ = answers(found)
-    assert contrast.startswith("**Does contrastive learning help on PTC_MR?** Yes, in part. Of 4 ")
-    one = found.answers["hard"][0].on["PTC_MR"]
-    assert f". Points on PTC_MR: hucl over ucl {one.mean:+.1f}, hscl over scl " in hard
+        above = f"{sum(mean > 0 for mean in each)} of 2"
+        assert shown[HARD, f"{ours} − {theirs}"][:2] == [said, above]
+    assert shown[HARD, "hucl − ucl"][1] == "1 of 2"
 
 
 def test_sets_that_are_not_finished_do_not_count() -> None:
     found = told(finished=lambda r, d, s: d == "MUTAG" and r.method in ("ucl", "hucl"))
-    assert "Of 1 comparison none shows a significant gain" in found[1]
-    assert "Not measurably." in found[1]
-    assert found[1].endswith("(sets above 0): hucl over ucl open.")  # a set is no mean over sets
-    assert found[2].endswith("Nothing that is finished here says.")
+    ((key, rest),) = found.items()
+    assert key == (HARD, "hucl − ucl")
+    assert rest[0] == "open"  # a set is no mean over sets
+    assert rest[1].endswith("of 1")
 
 
-def test_a_question_without_its_floor_has_no_pairs() -> None:
+def test_a_question_without_its_baseline_has_no_pairs() -> None:
     found = compared(methods=METHODS[:5])
-    assert found.answers["contrast"] == found.answers["kernels"] == []
-    assert answers(found)[0].endswith("Nothing that is finished here says.")
-    assert [(pair.ours.name, pair.theirs.name) for pair in found.answers["hard"]] == [
+    assert CONTRAST not in found.questions
+    assert [(pair.ours.name, pair.theirs.name) for pair in found.questions[HARD]] == [
         ("hucl", "ucl"), ("hscl", "scl")
     ]  # fmt: skip

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gcl_hard.experiments.recipe.compared import QUESTIONS, Compared, Difference, Pair
 from gcl_hard.experiments.recipe.table import LEVERS, Entry
-from gcl_hard.experiments.reporting.words import NBSP
-from tests.experiments.recipe.made_up_page import (
+from gcl_hard.reports.frame import Comparison
+from gcl_hard.reports.recipe import QUESTIONS, Pair, RecipeTable
+from gcl_hard.reports.tables import NBSP
+from tests.experiments.recipe.made_up_table import SETS, compared, put
+from tests.reports.recipe_pages import (
     filled,
     folder,
     get,
@@ -19,12 +21,12 @@ from tests.experiments.recipe.made_up_page import (
     text,
     whole,
 )
-from tests.experiments.recipe.made_up_table import SETS, compared, put
+from tests.reports.test_recipe import step_down
 
 __all__ = ["folder", "part", "whole"]
 
 
-def difference(one: Difference | None, n: int) -> str:
+def difference(one: Comparison | None, n: int) -> str:
     if one is None:
         return "open"
     said = f"{one.mean:+z.1f} [{one.low:+z.1f},{NBSP}{one.high:+z.1f}]"
@@ -59,7 +61,7 @@ def test_every_difference_is_there_and_bold_only_if_significant(
     rows = filled(body)
     expected = []
     for question in QUESTIONS:
-        for pair in found.answers[question]:
+        for pair in found.questions[question]:
             name = f"{called(pair.ours)} − {called(pair.theirs)}"
             expected.append([name, *(difference(pair.on.get(d), 2) for d in SETS), over_sets(pair)])
     assert [row[1:] for row in rows] == expected
@@ -75,16 +77,16 @@ def test_every_lever_is_compared_with_its_own_recipe(
     given: str, request: pytest.FixtureRequest
 ) -> None:
     found = request.getfixturevalue(given)
-    heads, *body = table(found, "Each lever off")
-    assert heads == ["lever", "", *SETS, "over sets"]
+    heads, *body = table(found, "Ablations")
+    assert heads == ["part of the recipe", "", *SETS, "over sets"]
     beside = {"off": get(found, "ours", "hscl"), "on": get(found, "paper", "hscl")}
-    pairs = []
-    for lever in LEVERS:
-        for how, row in beside.items():
-            pair = found.pair(get(found, how, lever), row)
-            assert pair is not None
-            pairs.append(pair)
-    pairs = found.corrected(pairs)
+    pairs = found.ablations
+    assert [(pair.ours, pair.theirs) for pair in pairs] == [
+        (get(found, how, lever), row) for lever in LEVERS for how, row in beside.items()
+    ]
+    raw = [found.pair(pair.ours, pair.theirs) for pair in pairs]
+    p = [one.p for pair in raw if pair is not None for one in pair.on.values()]
+    assert [one.p for pair in pairs for one in pair.on.values()] == pytest.approx(step_down(p))
     assert filled(body) == [
         [
             pair.ours.name,
@@ -97,20 +99,20 @@ def test_every_lever_is_compared_with_its_own_recipe(
     cells = {(name, how): row[0] for name, how, *row in filled(body)}
     assert cells["optimiser", "on"].startswith("**+3.")
     assert cells["encoder", "off"].startswith("**-3.")  # as shift has it
-    assert "–: the lever changes nothing" not in text(found)
+    assert "–: the part changes nothing" not in text(found)
 
 
 def test_a_lever_without_a_cell_is_no_open_one(folder: Path) -> None:
     put(folder, "all", {"lr": 0.002})
     put(folder, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
     found = compared(methods=("hscl",))
-    _, *body = table(found, "Each lever off")
+    _, *body = table(found, "Ablations")
     nothing = {(name, how): [cell == "–" for cell in row] for name, how, *row, _ in filled(body)}
     assert nothing == {
         ("optimiser", "off"): [False, False], ("optimiser", "on"): [False, False],
         ("SVM", "off"): [True, False], ("SVM", "on"): [True, False],
     }  # fmt: skip
-    assert "–: the lever changes nothing there, which counts as 0." in section(found, "Each lever")
+    assert "–: the part changes nothing there, which counts as 0." in section(found, "Ablations")
     last = {(name, how): row[-1] for name, how, *row in filled(body)}
     off, ours = get(found, "off", "SVM"), get(found, "ours", "hscl")
     pair = found.pair(off, ours)
@@ -119,14 +121,14 @@ def test_a_lever_without_a_cell_is_no_open_one(folder: Path) -> None:
     assert last["SVM", "off"] == over_sets(pair) != difference(pair.on["PTC_MR"], 2)
 
 
-def test_levers_are_explained_by_their_settings(whole: Compared) -> None:
-    said = section(whole, "Each lever off")
+def test_levers_are_explained_by_their_settings(whole: RecipeTable) -> None:
+    said = section(whole, "Ablations")
     for lever, names in LEVERS.items():
         assert f"*{lever}*: {', '.join(names).replace('_', ' ')}" in said
 
 
 def test_levers_without_a_row_are_not_explained(folder: Path) -> None:
     put(folder, "all", {"lr": 0.002})
-    said = section(compared(methods=("hscl",)), "Each lever off")
-    assert "Settings of each lever: *optimiser*: lr," in said
+    said = section(compared(methods=("hscl",)), "Ablations")
+    assert "*optimiser*: lr," in said
     assert "*SVM*" not in said

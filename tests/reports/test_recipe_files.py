@@ -13,11 +13,13 @@ from scipy.stats import t as student
 from gcl_hard import bench
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import records
-from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.learning_curves import learning_curves
-from gcl_hard.experiments.recipe.results_page import in_short, page, write
 from gcl_hard.experiments.recipe.table import SHARES
-from tests.experiments.recipe.made_up_page import (
+from gcl_hard.reports.page import QUICK
+from gcl_hard.reports.recipe import RecipeTable, page, summary, write
+from gcl_hard.reports.tables import NBSP
+from tests.experiments.recipe.made_up_table import SETS, compared, made_up
+from tests.reports.recipe_pages import (
     COMMAND,
     folder,
     folds,
@@ -28,7 +30,6 @@ from tests.experiments.recipe.made_up_page import (
     text,
     whole,
 )
-from tests.experiments.recipe.made_up_table import SETS, compared, made_up
 
 __all__ = ["folder", "part", "whole"]
 
@@ -41,7 +42,7 @@ def csv_rows(path: Path) -> list[dict[str, str]]:
         return [*csv.DictReader(file)]
 
 
-def test_the_csv_has_a_line_a_row_and_set(part: Compared, tmp_path: Path) -> None:
+def test_the_csv_has_a_line_a_row_and_set(part: RecipeTable, tmp_path: Path) -> None:
     _, path, *_ = write(part.results, tmp_path / "made.md", command=COMMAND, quick=False)
     found = {
         (row["part"], row["row"], row["protocol"], row["dataset"]): row for row in csv_rows(path)
@@ -72,7 +73,7 @@ def test_the_csv_has_a_line_a_row_and_set(part: Compared, tmp_path: Path) -> Non
     assert len(found) == n == len(csv_rows(path))
 
 
-def test_a_figure_is_there_only_with_curves(whole: Compared, tmp_path: Path) -> None:
+def test_a_figure_is_there_only_with_curves(whole: RecipeTable, tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     written = write(whole.results, path, command=COMMAND, quick=False)
     assert written == [path, tmp_path / "page.csv", tmp_path / "page-curves.svg"]
@@ -86,7 +87,7 @@ def test_a_figure_is_there_only_with_curves(whole: Compared, tmp_path: Path) -> 
     assert "Fewer graphs" not in other.read_text(encoding="utf-8")
 
 
-def test_curves_are_of_the_rows_with_fewer_graphs(part: Compared) -> None:
+def test_curves_are_of_the_rows_with_fewer_graphs(part: RecipeTable) -> None:
     figure = learning_curves(part)
     assert figure is not None
     assert [panel.get_title() for panel in figure.axes] == [*SETS]
@@ -122,25 +123,25 @@ def test_a_curve_has_two_points_at_least() -> None:
     assert len(figure.axes[0].containers) == 1
 
 
-# A quick look
+# A smoke run
 
 
-def test_a_quick_look_says_so_first() -> None:
+def test_a_smoke_run_says_so_first() -> None:
     found = compared(quick=True, methods=("hscl", "supervised"))
     first, second, *_ = text(found).split("\n\n")
     assert first == "# Results"
-    assert second == "> **A quick look: 2 seeds, 3 epochs; not results.**"
-    assert "quick look" not in text(compared(methods=("hscl",)))
+    assert second.startswith(f"> {QUICK} 2 seeds, 3 epochs")
+    assert QUICK not in text(compared(methods=("hscl",)))
     settings = [row[0] for row in table(found, "The two recipes")[1:]]
     assert "lr" in settings
     assert "epochs" not in settings
 
 
-def test_a_quick_look_never_stands_in_the_place_of_results(tmp_path: Path) -> None:
+def test_a_smoke_run_never_replaces_results(tmp_path: Path) -> None:
     path, methods = tmp_path / "page.md", ("hscl",)
     quick = made_up(quick=True, methods=methods)
     write(quick, path, command=COMMAND, quick=True)
-    write(quick, path, command=COMMAND, quick=True)  # one quick look after the other
+    write(quick, path, command=COMMAND, quick=True)  # one smoke run after the other
     write(made_up(methods=methods), path, command=COMMAND, quick=False)
     before = path.read_text(encoding="utf-8")
     with pytest.raises(InputError, match=r"page\.md holds results: .* another --report"):
@@ -177,7 +178,12 @@ def test_report_only_writes_the_page_of_what_is_there(
     assert shown.startswith("python -m gcl_hard.bench --table recipe --dataset mutag --method hscl")
     assert "--report-only" not in shown
     assert written == page(found, shown, figure="page-curves.svg")
-    said = " ".join(capsys.readouterr().out.split())
-    assert " ".join(in_short(found).split()) in said
+    said = capsys.readouterr().out
+    assert all(
+        part.replace(NBSP, " ") in said.replace(NBSP, " ")
+        for _, *line in summary(found)[1]
+        for part in line
+    )
+    assert "open" in said
     for name in ("r.json", "page.md", "page.csv", "page-curves.svg"):
         assert str(tmp_path / name) in said

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gcl_hard.experiments.recipe.page import in_short, page, write
-from gcl_hard.experiments.reporting.words import NBSP, interval
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.recipe.gains import Gain
 from gcl_hard.experiments.recipe.levers import said
 from gcl_hard.experiments.recipe.search import Chosen
+from gcl_hard.reports.recipe import in_short, search_page, write_search
+from gcl_hard.reports.tables import interval
 from tests.experiments.recipe.made_up import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"
@@ -49,7 +48,7 @@ def searched() -> tuple[Chosen, Bench]:
 
 
 def text(found: Chosen) -> str:
-    return page(found, COMMAND)
+    return search_page(found, COMMAND)
 
 
 def section(found: Chosen, name: str) -> str:
@@ -72,22 +71,10 @@ def listed(found: Chosen, begins: str) -> list[str]:
     return [] if names == "none" else [name.rpartition(" (")[0] for name in names.split("; ")]
 
 
-@pytest.mark.parametrize(
-    ("gain", "words"),
-    [
-        (Gain(1.25, -0.5, 3.0), f"+1.2 [-0.5,{NBSP}+3.0]"),
-        (Gain(-0.04, -10.06, 0.0), f"+0.0 [-10.1,{NBSP}+0.0]"),
-        (Gain(0.0, 0.0, 0.0), f"+0.0 [+0.0,{NBSP}+0.0]"),
-    ],
-)
-def test_points_are_signed_and_have_no_minus_zero(gain: Gain, words: str) -> None:
-    assert interval(gain) == words
-
-
 def test_every_lever_has_its_row_and_numbers(searched: tuple[Chosen, Bench]) -> None:
     found, _ = searched
     heads, *body = rows(section(found, "Every"))
-    assert heads == ["lever", "setting", "MUTAG", "ENZYMES", "all sets", "untrained"]
+    assert heads == ["part of the recipe", "setting", "MUTAG", "ENZYMES", "all sets", "untrained"]
     assert [row[0] for row in body] == ["rate", "", "", "width", "length", "readout"]
     for row, one in zip(body, found.alternatives, strict=True):
         assert row[1].removesuffix(" *helping*") == said(one.settings)
@@ -136,16 +123,16 @@ def test_intervals_without_0_are_listed_by_their_side(searched: tuple[Chosen, Be
 def test_the_recipe_and_what_was_left_out_are_named(searched: tuple[Chosen, Bench]) -> None:
     found, _ = searched
     assert found.best == {"dim": 8, "epochs": 60}
-    said_first, *_ = in_short(found).splitlines()
+    said_first, *_ = in_short(found)
     gained = interval(found.joined[-1].gain)
     start_with = "recipe for all sets: the start with dim 8, epochs 60"
-    assert said_first == f"{start_with} ({gained} points of inner score over the start)"
+    assert said_first == f"{start_with} ({gained} points over the start)"
     assert f"- R{said_first[1:]}." in section(found, "What")
     joined = section(found, "Joined")
     names = [row[0] for row in rows(joined)[1:]]
     assert names == ["dim 8", "dim 8, epochs 60"]
     left = found.left_out[0]
-    assert f"beside the others: lr 0.1 ({interval(left.gain)})." in joined
+    assert f"with the others: lr 0.1 ({interval(left.gain)})." in joined
     for row, one in zip(rows(joined)[1:], found.joined, strict=True):
         assert row[3] == interval(one.gain)
 
@@ -167,9 +154,9 @@ def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() ->
     gained = interval(found.own["MUTAG"].gains["MUTAG"])
     assert gained.startswith("+2.0 [+1.6")
     line = f"ecipe for MUTAG: the start with epochs 60, dim 8 ({gained} points over the recipe for"
-    assert f"r{line} all sets)" in in_short(found)
+    assert f"r{line} all sets)" in in_short(found)[1]
     assert f"- R{line} all sets)." in section(found, "What")
-    assert "no set has" not in in_short(found)
+    assert "no set has" not in " ".join(in_short(found))
     scores = {(row[0], row[1]): row[2:] for row in rows(section(found, "Inner"))[1:]}
     assert list(scores) == [(m, n) for m in ("untrained", "hucl", "hscl")
                             for n in ("start", "chosen")]  # fmt: skip
@@ -185,7 +172,7 @@ def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() ->
 
 def test_where_nothing_helped_the_page_says_so() -> None:
     found, _ = chosen(LEVERS, lambda _: (0.0, 0.0))
-    assert in_short(found) == "recipe for all sets: the start\nno set has a recipe of its own"
+    assert in_short(found) == ["recipe for all sets: the start", "no set has a recipe of its own"]
     assert section(found, "Joined") == "Joined\n\nNothing helped, so nothing was joined.\n\n"
     assert listed(found, "Better") == listed(found, "Worse") == []
     assert "*helping*" not in "".join(row[1] for row in rows(section(found, "Every")))
@@ -214,7 +201,7 @@ def test_without_a_floor_none_is_spoken_of() -> None:
 def test_a_page_is_written_where_it_can_be(searched: tuple[Chosen, Bench], tmp_path: Path) -> None:
     path = tmp_path / "recipe.md"
     picture = path.with_name("recipe-levers.svg")
-    assert write(searched[0], path, command=COMMAND) == [path, picture]
-    assert path.read_bytes().decode() == page(searched[0], COMMAND, figure=picture.name)
+    assert write_search(searched[0], path, command=COMMAND) == [path, picture]
+    assert path.read_bytes().decode() == search_page(searched[0], COMMAND, figure=picture.name)
     with pytest.raises(InputError, match=r"cannot write .*: Is a directory"):
-        write(searched[0], tmp_path, command=COMMAND)
+        write_search(searched[0], tmp_path, command=COMMAND)

@@ -8,47 +8,43 @@ import numpy as np
 import pytest
 
 from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.tuning.reporting.numbers import (
+from gcl_hard.reports.frame import standard_error
+from gcl_hard.reports.study import (
     against_grid,
     chosen_on_test,
     inner_error,
     numbers,
     outer_error,
-    standard_error,
     step_of,
 )
 from tests.tuning.reporting.made import finding, outcome, searched, study, trial
 
 
-@pytest.mark.parametrize(("right", "n"), [(34, 48), (0, 5), (5, 5), (1, 103)])
-def test_the_standard_error_is_that_of_a_mean_of_hits(right: int, n: int) -> None:
-    hits = 100 * (np.arange(n) < right)
-    assert math.isclose(standard_error(100 * right / n, n), hits.std() / math.sqrt(n))
-
-
 def test_three_numbers_with_their_errors() -> None:
     inner, outer, optimism = numbers(outcome())
     # 100 √(0.7 · 0.3 / 48) = 6.61, 100 √(0.61 · 0.39 / 103) = 4.81, together 8.18
-    assert inner.value == "70.0 % (standard error of one trial 6.6)"
+    assert (inner.value, inner.error) == ("70.0 %", pytest.approx(6.614, abs=1e-3))
     assert "The best of 6 trials with a score, each scored on the same 48 graphs" in inner.meaning
     assert "(a hold-out of 20 %)" in inner.meaning
     assert "optimistic" in inner.meaning
-    assert outer.value == "61.0 % (standard error 4.8)"
+    assert (outer.value, outer.error) == ("61.0 %", pytest.approx(4.806, abs=1e-3))
     assert "scored once on 103 graphs that no trial has seen (a hold-out of 30 %)." in outer.meaning
     assert optimism.value == "+9.0 points"
-    assert "1.1 standard errors of such a difference (8.2 points); below two" in optimism.meaning
+    assert optimism.error == pytest.approx(math.hypot(6.614, 4.806), abs=2e-3)
+    assert "1.1 standard errors" in optimism.meaning
+    assert "chance alone" in optimism.meaning
 
 
 def test_a_large_optimism_is_not_called_chance() -> None:
     *_, optimism = numbers(outcome(n_inner_test=4800, n_outer_test=10300))
-    assert "11.0 standard errors of such a difference (0.8 points)." in optimism.meaning
+    assert "11.0 standard errors" in optimism.meaning
     assert "chance alone" not in optimism.meaning
 
 
 def test_without_sizes_there_are_no_errors() -> None:
     found = numbers(outcome(n_inner_test=None, n_outer_test=None))
     assert [number.value for number in found] == ["70.0 %", "61.0 %", "+9.0 points"]
-    assert not any("standard error" in number.meaning for number in found)
+    assert [number.error for number in found] == [None] * 3
 
 
 def test_one_trial_is_no_best_of_several() -> None:
@@ -110,7 +106,7 @@ def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
     made = outcome(finding(searched(), outer=None), protocol="paper")
     (score,) = numbers(made)
     assert score.name == "Score on the test folds"
-    assert score.value == "70.0 % (standard error of one trial 6.6)"
+    assert (score.value, score.error) == ("70.0 %", pytest.approx(6.614, abs=1e-3))
     said = chosen_on_test(made) or ""
     assert "no estimate for new graphs" in said
     assert "seen the labels" in said

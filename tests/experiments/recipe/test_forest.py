@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gcl_hard.experiments.recipe.page import page, write
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.recipe.forest import HARMS, HELPS, NEITHER, forest
 from gcl_hard.experiments.recipe.levers import said
-from gcl_hard.experiments.recipe.page import page, write
 from gcl_hard.experiments.recipe.search import Chosen
 from tests.experiments.recipe.made_up import chosen
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gcl_hard.reports.frame import Kind, Row
-from gcl_hard.reports.frame import Scores
+from gcl_hard.reports.frame import Kind, Row, Scores
 
 SETS = ("MUTAG", "PTC_MR", "ENZYMES")
 

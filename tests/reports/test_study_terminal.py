@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
+from gcl_hard.reports.study import terminal
 from gcl_hard.tuning.outcome import Outcome
-from gcl_hard.tuning.reporting.terminal import drawing
 from tests.tuning.reporting.made import finding, outcome, searched, study, trial
 
 
@@ -14,7 +14,7 @@ def shown(made: Outcome) -> str:
     """The text, each row in a line."""
     console = Console(width=500, color_system=None)
     with console.capture() as seen:
-        console.print(drawing(made), highlight=False)
+        console.print(terminal(made), highlight=False)
     return seen.get()
 
 
