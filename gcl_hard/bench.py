@@ -65,20 +65,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _shown(options: BenchOptions, results: Results) -> Any:
     """Results as a terminal shows them."""
     if options.table == "recipe":
-        from gcl_hard.reports import recipe
+        from gcl_hard.reports.recipe import RecipeTable, terminal
 
-        return recipe.terminal(recipe.RecipeTable(results, quick=options.quick))
-    from gcl_hard.reports import frame, tables
+        return terminal(RecipeTable(results, quick=options.quick))
+    from gcl_hard.reports import rows, tables
 
-    return tables.terminal(frame.rows(results))
+    return tables.terminal(rows.rows(results))
 
 
 def _writer(options: BenchOptions) -> Any:
     """What writes the page."""
     if options.table == "recipe":
-        from gcl_hard.reports import recipe
+        from gcl_hard.reports import recipe_page
 
-        return recipe.write
+        return recipe_page.write
     from gcl_hard.reports import page
 
     return page.write

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse_tune(given)
         from rich.console import Console
 
-        from gcl_hard.reports import study
+        from gcl_hard.reports import study_page
         from gcl_hard.tuning.outcome import AllFailed
         from gcl_hard.tuning.run import run
 
@@ -37,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except AllFailed as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
-        console.print(study.terminal(outcome), highlight=False)
+        console.print(study_page.terminal(outcome), highlight=False)
         written = [str(path)]
         if options.report is not None:
             command = shown(given, door="tune")
-            written += map(str, study.write(outcome, options.report, command=command))
+            written += map(str, study_page.write(outcome, options.report, command=command))
         line = f"results: {', '.join(written)}"
         console.print(line, highlight=False, markup=False, soft_wrap=True)
         return 0

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from importlib.util import resolve_name
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -147,9 +146,3 @@ def test_no_module_is_called_utils() -> None:
     assert [
         path for path in MODULES if "utils" in path.relative_to(ROOT).with_suffix("").parts
     ] == []
-
-
-def test_modules_are_short() -> None:
-    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
-    assert {path: n for path, n in lines.items() if n > 400} == {}
-    assert median(lines.values() or [0]) <= 120

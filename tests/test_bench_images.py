@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gcl_hard.reports.frame import Results, published, rows
 
 from gcl_hard import bench
 from gcl_hard.errors import InputError
@@ -21,6 +20,13 @@ from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.images import resnet
 from gcl_hard.methods import METHODS
+from gcl_hard.reports.frame import (
+    Results,
+    published,
+)
+from gcl_hard.reports.rows import (
+    rows,
+)
 from tests.experiments import record
 from tests.experiments.tiny_images import Command
 

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.places import written_whole
-from gcl_hard.reports import tables
-from gcl_hard.reports.frame import LEVEL, Results, Row, rows
+from gcl_hard.reports import tables, text
+from gcl_hard.reports.frame import (
+    LEVEL,
+    Results,
+)
+from gcl_hard.reports.rows import (
+    Row,
+    rows,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -38,8 +45,8 @@ def environment() -> Environment:
         loader=PackageLoader("gcl_hard.reports"), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=False,
     )  # fmt: skip
-    own = (tables.markdown, tables.points, tables.interval, tables.percent, tables.count,
-           tables.settings)  # fmt: skip
+    own = (tables.markdown, text.points, text.interval, text.percent, text.count,
+           text.settings)  # fmt: skip
     found.filters |= {function.__name__: function for function in own}
     found.globals |= {"LEVEL": LEVEL, "QUICK": QUICK}
     return found
@@ -52,8 +59,8 @@ def rendered(template: str, **context: Any) -> str:
         template: its name, such as ``results.md.j2``.
         **context: what it needs.
     """
-    text = environment().get_template(template).render(**context)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    made = environment().get_template(template).render(**context)
+    return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 
 def check_target(path: Path, *, quick: bool) -> None:
@@ -87,9 +94,9 @@ def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure]) -> li
     Raises:
         InputError: if a place cannot be written to; names it.
     """
-    for path, text in texts.items():
+    for path, content in texts.items():
         with written_whole(path) as file:
-            file.write(text.encode())
+            file.write(content.encode())
     for path, figure in figures.items():
         save_figure(figure, path)
     return [*texts, *figures]
@@ -175,9 +182,9 @@ def page(
         command=command,
         results=results,
         quick=quick,
-        split=any(tables.of_images(config.protocol) for config in results.configs),
-        epochs=tables.values((c for c in results.configs if c.encoders), "epochs"),
-        folds=tables.values((c for c in results.configs if hasattr(c, "folds")), "folds"),
+        split=any(text.of_images(config.protocol) for config in results.configs),
+        epochs=text.values((c for c in results.configs if c.encoders), "epochs"),
+        folds=text.values((c for c in results.configs if hasattr(c, "folds")), "folds"),
         images=_image_sizes(results),
         significance=tables.significance_table(shown),
         baselines=tables.baseline_table(shown),
@@ -208,7 +215,7 @@ def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> d
     chosen = [one for one in results.selections if one.candidates[0].protocol == protocol]
     return {
         "protocol": protocol,
-        "split": tables.of_images(protocol),
+        "split": text.of_images(protocol),
         "rows": own,
         "seeds": len(results.seeds),
         "aware": tables.names((row for row in own if row.reads_labels), "method"),
@@ -220,8 +227,8 @@ def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> d
         "some_open": any(row.scores and not row.whole for row in own),
         "all_open": any(row.scores is None for row in own),
         "gaps": any(row.gap is not None for row in own),
-        "test_part": tables.test_part(protocol),
-        "test_name": tables.test_name(protocol),
+        "test_part": text.test_part(protocol),
+        "test_name": text.test_name(protocol),
         "differences": tables.difference_table(own),
         "choices": tables.choice_table(chosen) if chosen else None,
     }
@@ -273,6 +280,6 @@ def origin(results: Results) -> dict[str, Any] | None:
             name.replace("_", "-"): value
             for name in vars(results.configs[0])
             if name not in ("dataset", "method", "protocol")
-            and (value := tables.values(trained, name))
+            and (value := text.values(trained, name))
         },
     }

@@ -1,4 +1,4 @@
-"""Numbers and settings as text, and tables for the terminal, Markdown, LaTeX and CSV.
+"""Tables of results for the terminal, Markdown, LaTeX and CSV.
 
 pandas is imported where a table of a file is made; the terminal needs rich alone.
 """
@@ -7,191 +7,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from gcl_hard.experiments.cell import Cell
 from gcl_hard.reports.frame import (
-    CONTROLS,
     LEVEL,
-    SYMBOLS,
     Comparison,
-    Row,
     Selection,
+)
+from gcl_hard.reports.rows import (
+    CONTROLS,
+    SYMBOLS,
+    Row,
     in_symbols,
     rows_frame,
 )
+from gcl_hard.reports.text import NBSP, of_images, p_value, points, test_name, test_part
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-NBSP = "\u00a0"
-"""Keeps a number in one piece."""
 ACROSS = 5
 """Data sets of a table on a page."""
-ACCURACY = "inner accuracy, %"
-"""What the values of a study are."""
-BETA, TEMPERATURE = "β", "temperature γ"
-NAMES = {
-    "beta": BETA,
-    "temperature": TEMPERATURE,
-    "class_prior": "class prior τ⁺",
-    "threshold_start": "threshold in the first epoch",
-    "threshold_end": "threshold in the last epoch",
-    "lr": "learning rate",
-    "dim": "width of a layer",
-}
-"""Settings that have another name in tables than in configurations."""
-
-
-def points(value: float) -> str:
-    """A difference in points, with its sign.
-
-    Example:
-        >>> points(1.25), points(-0.01)
-        ('+1.2', '+0.0')
-    """
-    return f"{value:+z.1f}"
-
-
-class Ranged(Protocol):
-    """A mean difference with its interval, all in points."""
-
-    @property
-    def mean(self) -> float:
-        """The difference."""
-
-    @property
-    def low(self) -> float:
-        """Lower end."""
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-
-
-def interval(one: Ranged) -> str:
-    """A difference with its interval, in one piece.
-
-    Example:
-        >>> from gcl_hard.evaluation.statistics import Interval
-        >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
-        '+1.2 [+0.0, +3.0]'
-    """
-    return f"{points(one.mean)} [{points(one.low)},{NBSP}{points(one.high)}]"
-
-
-def p_value(p: float | None) -> str:
-    """A p-value in three decimals.
-
-    Example:
-        >>> p_value(0.0312), p_value(0.0002), p_value(1.0), p_value(None)
-        ('.031', '<.001', '1', '–')
-    """
-    if p is None:
-        return "–"
-    if p < 0.001:
-        return "<.001"
-    return "1" if p >= 0.9995 else f"{p:.3f}".removeprefix("0")
-
-
-def percent(accuracy: float | None) -> str:
-    """An accuracy.
-
-    Example:
-        >>> percent(88.06), percent(None)
-        ('88.1 %', '–')
-    """
-    return "–" if accuracy is None else f"{accuracy:.1f} %"
-
-
-def duration(seconds: float) -> str:
-    """A time, in the unit that suits it.
-
-    Example:
-        >>> duration(42), duration(600), duration(9000)
-        ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def count(n: int, word: str) -> str:
-    """A number of things, ``1 seed`` or ``2 seeds``."""
-    return f"{n} {word}{'s' * (n != 1)}"
-
-
-def values(configs: Iterable[Cell], name: str) -> str:
-    """The different values of a setting, in their order, as flags write them."""
-    found = dict.fromkeys(getattr(config, name) for config in configs)
-    return ", ".join(_flag(value) for value in found if value is not None)
-
-
-def _flag(given: object) -> str:
-    if isinstance(given, tuple):
-        return "+".join(map(_flag, given))
-    return f"{given:g}" if isinstance(given, float) else str(given).lower()
-
-
-def setting(name: str) -> str:
-    """The name of a setting, of a configuration or of an encoder, in tables.
-
-    Example:
-        >>> setting("lr"), setting("weight_decay"), setting("encoder.hidden_dim")
-        ('learning rate', 'weight decay', 'encoder hidden dim')
-    """
-    return NAMES.get(name, name.replace(".", " ").replace("_", " "))
-
-
-def value(given: Any) -> str:
-    """A value of a setting, in three digits.
-
-    Example:
-        >>> value(0.012345), value(3), value(True), value(None)
-        ('0.0123', '3', 'true', '–')
-    """
-    if given is None:
-        return "–"
-    if isinstance(given, bool):
-        return str(given).lower()
-    return f"{given:.3g}" if isinstance(given, float) else str(given)
-
-
-def settings(params: Mapping[str, Any]) -> str:
-    """A trial's settings in a line.
-
-    Example:
-        >>> settings({"beta": 2.0, "lr": 0.001})
-        'β 2, learning rate 0.001'
-    """
-    return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())
-
-
-def of_images(protocol: str) -> bool:
-    """Whether a protocol is that of images: one split, no folds."""
-    return protocol == "split"
-
-
-def test_part(protocol: str) -> str:
-    """What accuracies are measured on."""
-    return "test images" if of_images(protocol) else "test folds"
-
-
-def test_name(protocol: str) -> str:
-    """The test whose p-values stand first."""
-    return "paired t-test over seeds" if of_images(protocol) else "corrected resampled t-test"
-
-
-def escaped(text: str) -> str:
-    """Text of users in Markdown, with nothing in it taken for HTML or for a column.
-
-    Example:
-        >>> escaped("a|b <i>")
-        'a\\\\|b &lt;i&gt;'
-    """
-    return escape(text, quote=False).replace("|", "\\|")
 
 
 def markdown(table: DataFrame, *, texts: int = 1) -> str:
@@ -210,8 +47,8 @@ def markdown(table: DataFrame, *, texts: int = 1) -> str:
     return str(table.to_markdown(index=False, disable_numparse=True, colalign=sides))
 
 
-def text_frame(heads: Sequence[str], body: Iterable[Sequence[str]]) -> DataFrame:
-    """Lines of text as a frame."""
+def text_frame(heads: Sequence[str], body: Iterable[Sequence[Any]]) -> DataFrame:
+    """Lines as a frame."""
     from pandas import DataFrame
 
     return DataFrame([*body], columns=[*heads])
@@ -249,8 +86,13 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
 
 def best_trained(rows: Iterable[Row]) -> Row | None:
     """The trained row with the highest mean, of whole ones that were fixed or chosen inside."""
-    scored = [r for r in rows if r.whole and r.kind in ("fixed", "inside") and not r.is_baseline]
-    return max(scored, key=lambda row: row.scores.mean if row.scores else 0.0, default=None)
+    return _highest(
+        row for row in rows if row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
+    )
+
+
+def _highest(rows: Iterable[Row]) -> Row | None:
+    return max(rows, key=lambda row: row.scores.mean if row.scores else 0.0, default=None)
 
 
 # Tables of results on a page
@@ -292,10 +134,7 @@ def _entry(row: Row | None) -> str:
 
 def difference_table(rows: Sequence[Row], *, protocol: bool = False) -> DataFrame:
     """Differences from the controls with their p-values, of rows that are tested."""
-    from pandas import DataFrame
-
-    lines = [_tested(row) for row in rows if row.tests]
-    table = DataFrame(lines, columns=DIFFERENCES)
+    table = text_frame(DIFFERENCES, (_tested(row) for row in rows if row.tests))
     return table if protocol else table.drop(columns="protocol")
 
 
@@ -317,40 +156,31 @@ def _difference(test: Comparison | None) -> tuple[str, str]:
 
 def significance_table(rows: Sequence[Row]) -> DataFrame:
     """Counts of comparisons with each control, of trained methods and of baselines."""
-
-    lines = []
-    for protocol in names(rows, "protocol"):
-        for control in CONTROLS:
-            for baselines in (False, True):
-                tests = [
-                    row.tests[control]
-                    for row in rows
-                    if (row.protocol, row.is_baseline) == (protocol, baselines)
-                    and control in row.tests
-                ]
-                above = sum(test.significant and test.mean > 0 for test in tests)
-                below = sum(test.significant and test.mean < 0 for test in tests)
-                what = "baselines" if baselines else "trained methods"
-                lines += [(protocol, what, control, len(tests), above, below)] * bool(tests)
-    heads = ("protocol", "rows", "compared with", "comparisons",
-             "significantly above", "significantly below")  # fmt: skip
-    return text_frame(heads, lines).astype(str)
+    lines = [
+        (row.protocol, "baselines" if row.is_baseline else "trained methods", control,
+         1, test.significant and test.mean > 0, test.significant and test.mean < 0)
+        for row in rows
+        for control, test in row.tests.items()
+    ]  # fmt: skip
+    heads = ["protocol", "rows", "compared with", "comparisons",
+             "significantly above", "significantly below"]  # fmt: skip
+    table = text_frame(heads, lines)
+    return table.groupby(heads[:3], sort=False).sum().reset_index().astype(str)
 
 
 def baseline_table(rows: Sequence[Row]) -> DataFrame:
     """On each data set the highest trained method and the highest baseline, all seeds of both."""
-
+    blocks: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        blocks.setdefault((row.protocol, row.dataset), []).append(row)
     lines = []
-    for protocol in names(rows, "protocol"):
-        for dataset in names(rows, "dataset"):
-            own = [row for row in rows if (row.protocol, row.dataset) == (protocol, dataset)]
-            best = best_trained(own)
-            there = [row for row in own if row.is_baseline and row.whole]
-            means = sorted((row.scores.mean, row.label) for row in there if row.scores)
-            if best is not None and best.scores is not None and means:
-                mean, label = means[-1]
-                lines.append((protocol, dataset, best.label, f"{best.scores.mean:.1f}",
-                              label, f"{mean:.1f}", points(best.scores.mean - mean)))  # fmt: skip
+    for block, own in blocks.items():
+        best = best_trained(own)
+        baseline = _highest(row for row in own if row.is_baseline and row.whole)
+        if best and best.scores and baseline and baseline.scores:
+            means = best.scores.mean, baseline.scores.mean
+            lines.append((*block, best.label, f"{means[0]:.1f}", baseline.label, f"{means[1]:.1f}",
+                          points(means[0] - means[1])))  # fmt: skip
     heads = ("protocol", "data set", "highest trained method", "%", "highest baseline", "% ",
              "difference, points")  # fmt: skip
     return text_frame(heads, lines)
@@ -358,43 +188,40 @@ def baseline_table(rows: Sequence[Row]) -> DataFrame:
 
 def protocol_table(rows: Sequence[Row]) -> DataFrame:
     """Protocol ``paper`` less ``inductive`` on the same seeds and settings, mean over methods."""
-    from pandas import DataFrame
-
     fixed = {(r.protocol, r.dataset, r.method, r.setting): r for r in rows if r.kind == "fixed"}
     lines = []
-    for (protocol, *key), row in fixed.items():
-        other = fixed.get(("inductive", *key))  # type: ignore[arg-type]
-        if protocol != "paper" or other is None or row.scores is None or other.scores is None:
-            continue
-        theirs = other.scores
-        if seeds := [seed for seed in row.scores.seeds if seed in theirs.seeds]:
-            gain = row.scores.of(seeds).mean - theirs.of(seeds).mean
+    for (protocol, dataset, *key), row in fixed.items():
+        other = fixed.get(("inductive", dataset, *key))  # type: ignore[arg-type]
+        if protocol == "paper" and other is not None and row.scores and other.scores:
+            seeds = [seed for seed in row.scores.seeds if seed in other.scores.seeds]
             aware = "label-aware" if row.reads_labels else "label-free"
-            lines.append((row.dataset, aware, gain))
-    if not lines:
-        return DataFrame()
-    table = text_frame(["dataset", "methods", "gain"], lines)
-    means = table.pivot_table(index="methods", columns="dataset", values="gain", sort=False)
-    means["mean over methods and sets"] = table.groupby("methods")["gain"].mean()
-    return means.map(points, na_action="ignore").fillna("–").reset_index()
+            gain = row.scores.of(seeds).mean - other.scores.of(seeds).mean if seeds else None
+            lines += [(aware, dataset, gain)] * bool(seeds)
+    mean = "mean over methods and sets"
+    lines += [(aware, mean, gain) for aware, _, gain in lines]
+    return _points_across(lines, ["methods", "dataset"])
 
 
 def optimism_table(rows: Sequence[Row]) -> DataFrame:
     """Best on test less chosen inside, points."""
-    from pandas import DataFrame
+    known = [r for r in rows if r.optimism is not None]
+    lines = [(r.protocol, r.method, r.dataset, r.optimism) for r in known]
+    return _points_across(lines, ["protocol", "method", "dataset"])
 
-    lines = [(r.protocol, r.dataset, r.method, r.optimism) for r in rows if r.optimism is not None]
-    if not lines:
-        return DataFrame()
-    table = text_frame(["protocol", "dataset", "method", "optimism"], lines)
-    wide = table.pivot(index=["protocol", "method"], columns="dataset", values="optimism")
-    wide = wide[[name for name in names(rows, "dataset") if name in wide]]
-    return wide.map(points, na_action="ignore").fillna("–").reset_index()
+
+def _points_across(lines: Sequence[tuple[Any, ...]], keys: list[str]) -> DataFrame:
+    """Means of points by the first keys, with the last key across."""
+    table = text_frame([*keys, "points"], lines)
+    if table.empty:
+        return table
+    wide = table.pivot_table(index=keys[:-1], columns=keys[-1], values="points", sort=False)
+    wide = wide.map(points, na_action="ignore").fillna("–").reset_index()
+    wide.columns.name = None
+    return wide
 
 
 def choice_table(selections: Sequence[Selection]) -> DataFrame:
     """How many folds chose which setting; of one split, how many seeds."""
-
     unit = "seeds" if any(one.scores.one_split for one in selections) else "folds"
     lines = []
     for one in selections:
@@ -455,7 +282,7 @@ def _latex(rows: Sequence[Row], caption: str) -> str:
     style = DataFrame(body, index=[*labels], columns=sets).style
     for axis in (0, 1):
         style = style.format_index(
-            lambda text: text.replace("β", r"$\beta$"), escape="latex", axis=axis
+            lambda text: str(text).replace("β", r"$\beta$"), escape="latex", axis=axis
         )
     lines = style.to_latex(
         column_format="l" + "c" * len(sets), position_float="centering", hrules=True,

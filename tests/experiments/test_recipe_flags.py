@@ -18,7 +18,9 @@ from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.table import entries
 from gcl_hard.graphs.datasets import MANIFEST
+from gcl_hard.reports.page import QUICK
 from tests.experiments.recipe.made_up_table import RECIPE, put
+from tests.reports.made import cells_of
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = files.FOLDERS

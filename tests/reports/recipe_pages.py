@@ -13,8 +13,15 @@ import pytest
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.table import REPORTED, Entry
-from gcl_hard.reports.recipe import RecipeTable, page
-from gcl_hard.reports.tables import NBSP
+from gcl_hard.reports.recipe import (
+    RecipeTable,
+)
+from gcl_hard.reports.recipe_page import (
+    page,
+)
+from gcl_hard.reports.text import (
+    NBSP,
+)
 from tests.experiments.recipe.made_up_table import METHODS, RECIPE, compared, of, put
 from tests.reports.made import cells_of
 

@@ -15,7 +15,9 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.options import LISTED, parse_bench
 from gcl_hard.methods import METHODS
-from gcl_hard.reports.study import best_yaml
+from gcl_hard.reports.study_page import (
+    best_yaml,
+)
 
 ODD: dict[str, Any] = {"lr": 1e-05, "weight_decay": 1e-06, "batch_size": 17}
 SETTINGS: list[tuple[type[Cell], dict[str, Any]]] = [

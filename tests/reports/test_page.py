@@ -13,7 +13,10 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.reports.frame import Results, Row, Scores, rows
+from gcl_hard.reports.frame import (
+    Results,
+    Scores,
+)
 from gcl_hard.reports.page import (
     QUICK,
     page,
@@ -21,6 +24,10 @@ from gcl_hard.reports.page import (
     rendered,
     wilcoxon_limit,
     write,
+)
+from gcl_hard.reports.rows import (
+    Row,
+    rows,
 )
 from tests.experiments import record
 from tests.reports.made import BEST, FULL, OPEN, cells_of, differs, row

@@ -15,7 +15,9 @@ from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.table import REPORTED, Entry
 from gcl_hard.reports.frame import Comparison, corrected
 from gcl_hard.reports.recipe import FIRST, QUESTIONS, RecipeTable, summary
-from gcl_hard.reports.tables import NBSP
+from gcl_hard.reports.text import (
+    NBSP,
+)
 from tests.experiments.recipe.made_up_table import (
     METHODS,
     PROTOCOLS,

@@ -9,7 +9,9 @@ import pytest
 from gcl_hard.experiments.recipe.table import LEVERS, Entry
 from gcl_hard.reports.frame import Comparison
 from gcl_hard.reports.recipe import QUESTIONS, Pair, RecipeTable
-from gcl_hard.reports.tables import NBSP
+from gcl_hard.reports.text import (
+    NBSP,
+)
 from tests.experiments.recipe.made_up_table import SETS, compared, put
 from tests.reports.recipe_pages import (
     filled,

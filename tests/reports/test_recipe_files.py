@@ -16,8 +16,17 @@ from gcl_hard.experiments import records
 from gcl_hard.experiments.recipe.learning_curves import learning_curves
 from gcl_hard.experiments.recipe.table import SHARES
 from gcl_hard.reports.page import QUICK
-from gcl_hard.reports.recipe import RecipeTable, page, summary, write
-from gcl_hard.reports.tables import NBSP
+from gcl_hard.reports.recipe import (
+    RecipeTable,
+    summary,
+)
+from gcl_hard.reports.recipe_page import (
+    page,
+    write,
+)
+from gcl_hard.reports.text import (
+    NBSP,
+)
 from tests.experiments.recipe.made_up_table import SETS, compared, made_up
 from tests.reports.recipe_pages import (
     COMMAND,

@@ -12,7 +12,11 @@ from rich.console import Console
 
 from gcl_hard.experiments.recipe.table import REPORTED
 from gcl_hard.reports.frame import Results
-from gcl_hard.reports.recipe import WWL, RecipeTable, terminal
+from gcl_hard.reports.recipe import (
+    WWL,
+    RecipeTable,
+    terminal,
+)
 from tests.experiments.recipe.made_up_table import METHODS, RECIPE, SEEDS, SETS, compared, put
 from tests.reports.recipe_pages import (
     COMMAND,

@@ -13,8 +13,14 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe.levers import said
 from gcl_hard.experiments.recipe.search import Chosen
-from gcl_hard.reports.recipe import in_short, search_page, write_search
-from gcl_hard.reports.tables import interval
+from gcl_hard.reports.recipe_page import (
+    in_short,
+    search_page,
+    write_search,
+)
+from gcl_hard.reports.text import (
+    interval,
+)
 from tests.experiments.recipe.made_up import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"

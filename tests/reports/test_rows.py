@@ -12,7 +12,13 @@ from scipy import stats
 
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.reports.frame import Results, Row, rows
+from gcl_hard.reports.frame import (
+    Results,
+)
+from gcl_hard.reports.rows import (
+    Row,
+    rows,
+)
 from tests.experiments import record
 from tests.reports.test_frame import cell, filled, noise
 

@@ -10,7 +10,11 @@ import yaml
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.options import parse_bench
-from gcl_hard.reports.study import check_target, page, write
+from gcl_hard.reports.study_page import (
+    check_target,
+    page,
+    write,
+)
 from gcl_hard.tuning.outcome import Outcome
 from tests.tuning.reporting.made import finding, outcome, searched, study, trial
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from gcl_hard.reports.study import best_trials, complete, grid_table, space, states
-from gcl_hard.reports.tables import settings
+from gcl_hard.reports.text import (
+    settings,
+)
 from gcl_hard.tuning.tally import SURPLUS, Tally
 from tests.reports.made import lines_of
 from tests.tuning.reporting.made import searched, study, trial

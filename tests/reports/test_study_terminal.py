@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from gcl_hard.reports.study import terminal
+from gcl_hard.reports.study_page import (
+    terminal,
+)
 from gcl_hard.tuning.outcome import Outcome
 from tests.tuning.reporting.made import finding, outcome, searched, study, trial
 

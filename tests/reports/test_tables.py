@@ -12,29 +12,40 @@ from rich.console import Console
 
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.recipe.gains import Gain
-from gcl_hard.reports.frame import Results, Row, Scores, Selection, rows, rows_frame
+from gcl_hard.reports.frame import (
+    Results,
+    Scores,
+    Selection,
+)
+from gcl_hard.reports.rows import (
+    Row,
+    rows,
+    rows_frame,
+)
 from gcl_hard.reports.tables import (
     ACROSS,
     DIFFERENCES,
     HEADS,
-    NBSP,
     accuracy_tables,
     baseline_table,
     best_trained,
     by_label,
     choice_table,
     difference_table,
-    interval,
     markdown,
     notes,
     optimism_table,
-    points,
     protocol_table,
     significance_table,
     terminal,
     text_frame,
     to_csv,
     to_latex,
+)
+from gcl_hard.reports.text import (
+    NBSP,
+    interval,
+    points,
     values,
 )
 from tests.experiments import record

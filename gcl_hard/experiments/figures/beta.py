@@ -27,7 +27,10 @@ from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import COLOURS, RULE, TEXT, WIDTH
 from gcl_hard.methods import method
 from gcl_hard.reports.frame import Scores
-from gcl_hard.reports.tables import of_images, test_part
+from gcl_hard.reports.text import (
+    of_images,
+    test_part,
+)
 
 RULES = ("ucl", "dcl", "scl")
 """Methods without β, drawn as horizontal rules."""

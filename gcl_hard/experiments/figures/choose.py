@@ -10,7 +10,9 @@ from gcl_hard.experiments.cell import flag
 from gcl_hard.experiments.figures.runs import Run
 from gcl_hard.graphs.datasets import ALIASES
 from gcl_hard.images.datasets import canonical_name
-from gcl_hard.reports.tables import values
+from gcl_hard.reports.text import (
+    values,
+)
 
 ONE = ("dataset", "protocol", "contrast", "objective")
 """Settings of which a figure has one value."""

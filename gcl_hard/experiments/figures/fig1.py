@@ -22,7 +22,9 @@ from gcl_hard.experiments.figures.runs import Run, by_cell, versions
 from gcl_hard.experiments.figures.same_seeds import same_seeds
 from gcl_hard.experiments.figures.written import Drawn, title
 from gcl_hard.experiments.reporting.figures.drawing import TEXT
-from gcl_hard.reports.tables import test_part
+from gcl_hard.reports.text import (
+    test_part,
+)
 
 
 def draw(runs: Sequence[Run]) -> Drawn:

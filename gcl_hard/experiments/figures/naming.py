@@ -10,8 +10,13 @@ from gcl_hard.experiments.figures.runs import Run, by_cell
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.methods import method
-from gcl_hard.reports.frame import SYMBOLS
-from gcl_hard.reports.tables import count, values
+from gcl_hard.reports.rows import (
+    SYMBOLS,
+)
+from gcl_hard.reports.text import (
+    count,
+    values,
+)
 
 CONTRASTS = {"local-global": "nodes against graphs", "two-view": "two views of a graph"}
 OBJECTIVES = {"jsd": "JSD", "infonce": "InfoNCE"}

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.figures.runs import RERUN
-from gcl_hard.reports.tables import count
+from gcl_hard.reports.text import (
+    count,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -11,7 +11,9 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.diagnostics.settings import SETTINGS
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.reports.tables import count
+from gcl_hard.reports.text import (
+    count,
+)
 
 RERUN = "run the same command again with --diagnostics 1"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gcl_hard.experiments.figures.runs import Run
-from gcl_hard.reports.tables import count
+from gcl_hard.reports.text import (
+    count,
+)
 
 
 def same_seeds(lines: Mapping[str, Sequence[Sequence[Run]]]) -> tuple[list[Run], str]:

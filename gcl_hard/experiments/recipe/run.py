@@ -35,7 +35,7 @@ def search(options: BenchOptions, console: Console, command: str) -> Chosen:
         InputError: for anything wrong with data, device or folders.
         GclHardError: if a score is missing because its training failed; says which.
     """
-    from gcl_hard.reports import recipe
+    from gcl_hard.reports import recipe_page
 
     asked = options.search
     assert asked is not None
@@ -65,12 +65,12 @@ def search(options: BenchOptions, console: Console, command: str) -> Chosen:
     except GclHardError as error:
         why = ["--report-only runs nothing: leave it out"] if options.report_only else failures
         raise GclHardError("\n".join([str(error), *why])) from error
-    console.print("\n".join(recipe.in_short(chosen)), highlight=False)
+    console.print("\n".join(recipe_page.in_short(chosen)), highlight=False)
     written = []
     if options.best is not None:
         written += files.write(chosen, options.best, command=command)
     if options.report is not None:
-        written += recipe.write_search(chosen, options.report, command=command)
+        written += recipe_page.write_search(chosen, options.report, command=command)
     if written:
         console.print(f"written: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
     return chosen

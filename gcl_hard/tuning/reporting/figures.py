@@ -26,7 +26,10 @@ from optuna.visualization import matplotlib as drawn
 from gcl_hard.experiments.reporting.figures.drawing import INK, RULE
 from gcl_hard.places import written_whole
 from gcl_hard.reports.study import complete
-from gcl_hard.reports.tables import ACCURACY, value
+from gcl_hard.reports.text import (
+    ACCURACY,
+    value,
+)
 from gcl_hard.tuning.lease import GRID
 from gcl_hard.tuning.reporting.spoken import importances, plane, quiet, spoken
 

@@ -22,12 +22,15 @@ from gcl_hard.reports.study import (
     states,
     step_of,
 )
-from gcl_hard.reports.tables import ACCURACY, duration, percent, settings
+from gcl_hard.reports.text import (
+    ACCURACY,
+    duration,
+    percent,
+    settings,
+)
 from gcl_hard.tuning.reporting.spoken import importances, plane, quiet, spoken
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from gcl_hard.tuning.outcome import Finding, Outcome
 
 STYLE = """
@@ -168,5 +171,5 @@ def _plain(ranges: Mapping[str, list[float]], axis: Any) -> None:
         axis.update(range=ranges[axis.title.text], dtick=1, tickformat="~g")
 
 
-def _table(table: DataFrame) -> str:
+def _table(table: Any) -> str:
     return f'<div class="wide">{table.to_html(index=False, border=0)}</div>'

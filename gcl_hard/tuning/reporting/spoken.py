@@ -15,7 +15,11 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
 
 from gcl_hard.reports.study import complete
-from gcl_hard.reports.tables import BETA, TEMPERATURE, setting
+from gcl_hard.reports.text import (
+    BETA,
+    TEMPERATURE,
+    setting,
+)
 from gcl_hard.tuning.lease import GRID
 
 

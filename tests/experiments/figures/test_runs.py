@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gcl_hard.reports.frame import Results, result_json
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.figures.reading import read
@@ -17,6 +16,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.records import Record
+from gcl_hard.reports.frame import Results, result_json
 from tests.experiments.figures import made
 
 HSCL, UCL = GraphCell(folds=2), GraphCell(folds=2, method="ucl")

@@ -18,8 +18,16 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     legend,
     panels,
 )
-from gcl_hard.reports.frame import Row
-from gcl_hard.reports.tables import by_label, names, of_images
+from gcl_hard.reports.rows import (
+    Row,
+)
+from gcl_hard.reports.tables import (
+    by_label,
+    names,
+)
+from gcl_hard.reports.text import (
+    of_images,
+)
 
 
 def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:

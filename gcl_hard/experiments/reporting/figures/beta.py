@@ -17,7 +17,10 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     legend,
     panels,
 )
-from gcl_hard.reports.frame import CONTROLS, Row
+from gcl_hard.reports.rows import (
+    CONTROLS,
+    Row,
+)
 from gcl_hard.reports.tables import names
 
 

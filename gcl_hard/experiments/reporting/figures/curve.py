@@ -16,7 +16,9 @@ from gcl_hard.experiments.reporting.figures.drawing import (
     legend,
     panels,
 )
-from gcl_hard.reports.frame import Row
+from gcl_hard.reports.rows import (
+    Row,
+)
 from gcl_hard.reports.tables import names
 
 STYLES = ("-", "--", ":", "-.")

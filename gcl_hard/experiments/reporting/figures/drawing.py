@@ -13,7 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gcl_hard.reports.frame import Row
+from gcl_hard.reports.rows import (
+    Row,
+)
 
 COLOURS = {
     "ucl": "#0072B2",

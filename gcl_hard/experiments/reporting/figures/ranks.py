@@ -17,7 +17,9 @@ from gcl_hard.evaluation import (
     friedman,
 )
 from gcl_hard.experiments.reporting.figures.drawing import INK, SMALL, TEXT, WIDTH, colour
-from gcl_hard.reports.frame import Row
+from gcl_hard.reports.rows import (
+    Row,
+)
 from gcl_hard.reports.tables import names
 
 

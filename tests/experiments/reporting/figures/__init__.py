@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gcl_hard.reports.frame import Kind, Row, Scores
+from gcl_hard.reports.frame import (
+    Scores,
+)
+from gcl_hard.reports.rows import (
+    Kind,
+    Row,
+)
 
 SETS = ("MUTAG", "PTC_MR", "ENZYMES")
 

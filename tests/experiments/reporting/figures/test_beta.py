@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from gcl_hard.experiments.reporting.figures import beta_figure
-from gcl_hard.reports.frame import Row
+from gcl_hard.reports.rows import (
+    Row,
+)
 from tests.experiments.reporting.figures import drawn, line, made
 
 
