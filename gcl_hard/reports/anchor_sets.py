@@ -15,9 +15,9 @@ import seaborn as sns
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.reporting.words import count
 from gcl_hard.reports import theme
-from gcl_hard.reports.runs import RERUN, Run, labels, subject
+from gcl_hard.reports.runs import RERUN, StoredRun, labels, subject
+from gcl_hard.reports.text import count
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -241,7 +241,7 @@ def typical_anchor(points: Points, threshold: float) -> int:
     return int(np.where(usual, distance, np.inf).argmin())
 
 
-def _chosen(runs: Sequence[Run], seed: int | None) -> tuple[Run, Path]:
+def _chosen(runs: Sequence[StoredRun], seed: int | None) -> tuple[StoredRun, Path]:
     kept = {run.seed: (run, run.points) for run in reversed(runs) if run.points is not None}
     if not kept:
         again = f"{RERUN} --force (what is finished is not measured again)"
@@ -250,7 +250,7 @@ def _chosen(runs: Sequence[Run], seed: int | None) -> tuple[Run, Path]:
             f"record: {again if any(run.snapshots for run in runs) else RERUN}, and give the "
             f"folder of its records"
         )
-    called = labels(dict.fromkeys(run.cell for run in runs if run.points is not None))
+    called = labels(dict.fromkeys(run.config for run in runs if run.points is not None))
     if len(called) > 1:
         raise InputError(
             f"fig3 is of one encoder, and there are embeddings of {', '.join(called.values())}: "
@@ -328,7 +328,7 @@ def anchor_data(points: Points, one: int, threshold: float, plane: Floats) -> pd
 
 @theme.themed
 def fig3(
-    runs: Sequence[Run], *, seed: int | None = None, anchor: int | None = None,
+    runs: Sequence[StoredRun], *, seed: int | None = None, anchor: int | None = None,
     projection: Projection = "pca", setting: float | None = None,
 ) -> theme.Drawn:  # fmt: skip
     """The four sets of one anchor, a panel each.
@@ -380,7 +380,7 @@ def fig3(
     theme.heading(
         figure,
         f"Hard negatives at l = {words} of anchor {one}, {'a node' if node else 'a view'} of label "
-        f"{points.anchor_labels[one]}. {which}, trained with {labels([run.cell])[run.cell]}",
+        f"{points.anchor_labels[one]}. {which}, trained with {labels([run.config])[run.config]}",
     )
     note = theme.caption(
         "fig3", infonce=points.objective == "infonce", width=points.candidates.shape[1],

@@ -168,5 +168,5 @@ def make(options: argparse.Namespace) -> tuple[list[Path], str]:
     runs = select(read(options.results), options.only)
     own = options.own | ({"every": "method" in options.only} if options.figure == "fig5" else {})
     drawn = getattr(paper_figures, options.figure)(runs, **own)
-    name = options.name or stem(options.figure, runs[0].cell)
+    name = options.name or stem(options.figure, runs[0].config)
     return write(drawn, options.output, name), drawn.note

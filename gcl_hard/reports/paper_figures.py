@@ -22,21 +22,19 @@ from matplotlib.ticker import (
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.significance import corrected_interval
-from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.experiments.diagnostics import OWN, SETTINGS
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.reporting.words import of_images, test_part
-from gcl_hard.experiments.results import Scores
 from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3
+from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.runs import (
     COUNTS,
     LOSSES,
     RERUN,
-    Run,
-    by_cell,
+    StoredRun,
+    by_config,
     labels,
     over_seeds,
     same_seeds,
@@ -46,6 +44,7 @@ from gcl_hard.reports.runs import (
     versions,
     with_snapshots,
 )
+from gcl_hard.reports.text import of_images, test_part
 from gcl_hard.reports.theme import Drawn, themed
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
@@ -65,7 +64,7 @@ class Accuracies(NamedTuple):
 
     data: pd.DataFrame
     methods: dict[str, str]
-    kept: list[Run]
+    kept: list[StoredRun]
     seeds: str
 
 
@@ -78,42 +77,42 @@ def _row(line: str, values: Sequence[float], **more: object) -> dict[str, object
     }  # fmt: skip
 
 
-def _means(runs: Sequence[Run]) -> list[float]:
+def _means(runs: Sequence[StoredRun]) -> list[float]:
     return [fmean(run.accuracies) for run in runs]
 
 
-def epochs_data(runs: Sequence[Run]) -> Accuracies:
+def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
     """The numbers of :func:`fig1`: accuracy against epochs.
 
     Raises:
         InputError: if neither several numbers of epochs nor a monitoring curve are there.
     """
-    longest: dict[str, Any] = {"epochs": max(run.cell.epochs for run in runs)}
-    lines = {cell: replace(cell, **longest) for cell in by_cell(runs)}
+    longest: dict[str, Any] = {"epochs": max(run.config.epochs for run in runs)}
+    lines = {config: replace(config, **longest) for config in by_config(runs)}
     tested = len(set(lines.values())) < len(lines)
     shown = runs if tested else [run for run in runs if run.curve]
-    lines = lines if tested else {run.cell: run.cell for run in shown}
+    lines = lines if tested else {run.config: run.config for run in shown}
     called = labels(dict.fromkeys(lines.values()))
-    names = {cell: called[line] for cell, line in lines.items()}
+    names = {config: called[line] for config, line in lines.items()}
     kept, words = same_seeds(shown, names) if shown else ([], "")
     rows = []
-    for cell, own in by_cell(kept).items():
+    for config, own in by_config(kept).items():
         if tested:
-            rows.append(_row(names[cell], _means(own), method=cell.method, epoch=cell.epochs))
+            rows.append(_row(names[config], _means(own), method=config.method, epoch=config.epochs))
             continue
         curves = [dict(run.curve) for run in own]
         epochs = sorted(set.intersection(*map(set, curves)))
         for epoch in epochs if len(epochs) > 1 else ():
             values = [curve[epoch] for curve in curves]
-            rows.append(_row(names[cell], values, method=cell.method, epoch=epoch))
+            rows.append(_row(names[config], values, method=config.method, epoch=epoch))
     if not rows:
         raise InputError(
             "accuracy against epochs needs results of several numbers of epochs, or monitoring "
             "curves of images: run the same command with --epochs 10,50,200 or, of images, with "
             "--monitor-every 1"
         )
-    on = test_part(runs[0].cell.protocol) if tested else "training images (monitoring)"
-    data = pd.DataFrame(rows).assign(dataset=runs[0].cell.dataset, accuracy_on=on)
+    on = test_part(runs[0].config.protocol) if tested else "training images (monitoring)"
+    data = pd.DataFrame(rows).assign(dataset=runs[0].config.dataset, accuracy_on=on)
     order = {name: index for index, name in enumerate(dict.fromkeys(names.values()))}
     data = data.sort_values(
         ["line", "epoch"], key=lambda c: c.map(order) if c.name == "line" else c
@@ -124,7 +123,7 @@ def epochs_data(runs: Sequence[Run]) -> Accuracies:
 
 
 @themed
-def fig1(runs: Sequence[Run]) -> Drawn:
+def fig1(runs: Sequence[StoredRun]) -> Drawn:
     """Accuracy against epochs, a line a method.
 
     Of configurations that differ in their number of epochs, every point is the test accuracy of
@@ -166,7 +165,7 @@ def fig1(runs: Sequence[Run]) -> Drawn:
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
     note = theme.caption(
         "fig1", tested=tested, band=band, seeds=seeds, readers=label_readers(kept),
-        missing=[name for name in labels(by_cell(runs)).values() if name not in methods],
+        missing=[name for name in labels(by_config(runs)).values() if name not in methods],
         reached=reached(data), versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, data, note)
@@ -192,10 +191,10 @@ def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def label_readers(runs: Sequence[Run]) -> list[str]:
+def label_readers(runs: Sequence[StoredRun]) -> list[str]:
     """Methods whose encoders have seen the labels of test samples."""
-    readers = {run.cell.method for run in runs if run.cell.reads_labels}
-    return [name for name in METHODS if name in readers and runs[0].cell.protocol == "paper"]
+    readers = {run.config.method for run in runs if run.config.reads_labels}
+    return [name for name in METHODS if name in readers and runs[0].config.protocol == "paper"]
 
 
 PARTS = {"ucl": "neither", "dcl": "debiased", "hucl": "hard", "hcl": "hard,\ndebiased"}
@@ -204,38 +203,38 @@ WITHOUT_BETA = ("ucl", "dcl", "scl")
 """Methods drawn as horizontal lines beside those with β."""
 
 
-def beta_data(runs: Sequence[Run]) -> Accuracies:
+def beta_data(runs: Sequence[StoredRun]) -> Accuracies:
     """The numbers of :func:`beta`: rows of panel ``beta`` and of panel ``ablation``.
 
     Raises:
         InputError: if there are neither two β of a method, nor a debiased method and one that is
             not.
     """
-    cells = list(by_cell(runs))
+    configs = list(by_config(runs))
     one: dict[str, Any] = {"beta": 1.0}
-    lines = {cell: replace(cell, **one) for cell in cells if cell.beta is not None}
+    lines = {config: replace(config, **one) for config in configs if config.beta is not None}
     if len(set(lines.values())) == len(lines):
         lines = {}
-    lines |= {cell: cell for cell in cells if cell.method in WITHOUT_BETA and lines}
-    dots = _ablation(cells)
+    lines |= {config: config for config in configs if config.method in WITHOUT_BETA and lines}
+    dots = _ablation(configs)
     if not lines and not dots:
         raise InputError(
             "accuracy against β needs two β of hucl, hcl or hscl (--beta 0.5,1,2), and the "
             "debiasing ablation dcl or hcl beside ucl or hucl (--method ucl,dcl,hucl,hcl)"
         )
     names, called = _beta_names(lines), labels(dots)
-    shown = [run for run in runs if run.cell in {*lines, *dots}]
+    shown = [run for run in runs if run.config in {*lines, *dots}]
     kept, words = same_seeds(shown, called | names)
-    found, rows = by_cell(kept), []
+    found, rows = by_config(kept), []
     order = [*lines.values()]
-    for cell in sorted(
+    for config in sorted(
         lines, key=lambda c: (c.beta is not None, order.index(lines[c]), c.beta or 0)
     ):
-        rows.append(_beta_row("beta", names[cell], cell, found[cell]))
-    for cell in dots:
-        rows.append(_beta_row("ablation", called[cell], cell, found[cell]))
+        rows.append(_beta_row("beta", names[config], config, found[config]))
+    for config in dots:
+        rows.append(_beta_row("ablation", called[config], config, found[config]))
     data = pd.DataFrame(rows).assign(
-        dataset=cells[0].dataset, accuracy_on=test_part(cells[0].protocol)
+        dataset=configs[0].dataset, accuracy_on=test_part(configs[0].protocol)
     )
     columns = [
         "dataset", "accuracy_on", "panel", "method", "line", "beta", "beta_changes", "seeds",
@@ -250,42 +249,45 @@ def _beta_names(lines: Mapping[RunConfig, RunConfig]) -> dict[RunConfig, str]:
     """Names without β, which is on the axis, and with the annealing in words."""
     constant: dict[str, Any] = {"beta_changes": 0}
     plain = {
-        cell: replace(line, **constant) if cell.beta is not None else line
-        for cell, line in lines.items()
+        config: replace(line, **constant) if config.beta is not None else line
+        for config, line in lines.items()
     }
     called = labels(dict.fromkeys(plain.values()))
     return {
-        cell: called[line].replace(" β=1", "", 1)
-        + (f" annealed in {cell.beta_changes} steps" if cell.beta_changes else "")
-        for cell, line in plain.items()
+        config: called[line].replace(" β=1", "", 1)
+        + (f" annealed in {config.beta_changes} steps" if config.beta_changes else "")
+        for config, line in plain.items()
     }
 
 
-def _ablation(cells: Iterable[RunConfig]) -> list[RunConfig]:
+def _ablation(configs: Iterable[RunConfig]) -> list[RunConfig]:
     """Methods at one β > 0, 1 if all have it, else the least; none without both kinds."""
-    cells = [c for c in cells if c.method in PARTS and not c.beta_changes and c.beta != 0]
-    each = [{c.beta for c in cells if c.method == name} for name in ("hucl", "hcl")]
+    configs = [c for c in configs if c.method in PARTS and not c.beta_changes and c.beta != 0]
+    each = [{c.beta for c in configs if c.method == name} for name in ("hucl", "hcl")]
     shared = set.intersection(*filter(None, each)) if any(each) else set()
     one = 1.0 if 1.0 in shared else min((beta for beta in shared if beta), default=None)
-    kept = [cell for cell in cells if cell.beta in (None, one)]
-    kept.sort(key=lambda cell: [*PARTS].index(cell.method))
-    return kept if len({method(cell.method).debias for cell in kept}) == 2 else []
+    kept = [config for config in configs if config.beta in (None, one)]
+    kept.sort(key=lambda config: [*PARTS].index(config.method))
+    return kept if len({method(config.method).debias for config in kept}) == 2 else []
 
 
-def _beta_row(panel: str, line: str, cell: RunConfig, runs: Sequence[Run]) -> dict[str, object]:
-    scores = Scores(tuple(run.seed for run in runs), tuple(run.accuracies for run in runs))
-    interval = None
-    if panel == "ablation" and len(scores.flat) > 1:
-        interval = corrected_interval(scores.flat, test_share=scores.test_share)
+def _beta_row(
+    panel: str, line: str, config: RunConfig, runs: Sequence[StoredRun]
+) -> dict[str, object]:
+    scores = Scores(
+        tuple(run.seed for run in runs), tuple(run.accuracies for run in runs),
+        train_share=config.share_of_fold,
+    )  # fmt: skip
+    interval = scores.interval if panel == "ablation" else None
     return _row(
-        line, _means(runs), panel=panel, method=cell.method, beta=cell.beta,
-        beta_changes=cell.beta_changes, interval_low=interval.low if interval else math.nan,
+        line, _means(runs), panel=panel, method=config.method, beta=config.beta,
+        beta_changes=config.beta_changes, interval_low=interval.low if interval else math.nan,
         interval_high=interval.high if interval else math.nan,
     )  # fmt: skip
 
 
 @themed
-def beta(runs: Sequence[Run]) -> Drawn:
+def beta(runs: Sequence[StoredRun]) -> Drawn:
     """Accuracy against β, and the debiasing ablation; one of them where the other is not there.
 
     All is over the same seeds, where there are such.
@@ -327,7 +329,7 @@ def beta(runs: Sequence[Run]) -> Drawn:
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
     note = theme.caption(
         "beta", curves=len(curves), dots=len(dots), annealed=curves["beta_changes"].any(),
-        folds=not of_images(kept[0].cell.protocol), seeds=seeds, readers=label_readers(kept),
+        folds=not of_images(kept[0].config.protocol), seeds=seeds, readers=label_readers(kept),
         versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, data, note)
@@ -399,12 +401,12 @@ class Diagnostics(NamedTuple):
     """
 
     frame: pd.DataFrame
-    runs: list[Run]
+    runs: list[StoredRun]
     methods: dict[str, str]
     facts: dict[str, Any]
 
 
-def diagnostics(runs: Sequence[Run]) -> Diagnostics:
+def diagnostics(runs: Sequence[StoredRun]) -> Diagnostics:
     """The snapshots of runs whose configurations make lines; of all, if none does.
 
     Raises:
@@ -419,16 +421,16 @@ def diagnostics(runs: Sequence[Run]) -> Diagnostics:
             "seeds have no epoch in common: run them with the same --diagnostics, or choose one, "
             f"as --only seed={runs[0].seed}"
         )
-    called = labels(by_cell(runs))
+    called = labels(by_config(runs))
     short = [n for n in called.values() if epochs.get(n, 0) < 2] if epochs.max() > 1 else []
-    kept = [run for run in runs if called[run.cell] not in short]
+    kept = [run for run in runs if called[run.config] not in short]
     frame = frame[~frame["line"].isin(short)]
     facts = {
-        "first_fold": kept[0].cell.encoders > 1, "gaps": not frame["finite"].all(),
-        "several": max(map(len, by_cell(kept).values())) > 1, "short": short,
+        "first_fold": kept[0].config.encoders > 1, "gaps": not frame["finite"].all(),
+        "several": max(map(len, by_config(kept).values())) > 1, "short": short,
         "unshared": not frame["shared"].all(),
     }  # fmt: skip
-    methods = {called[run.cell]: run.cell.method for run in kept}
+    methods = {called[run.config]: run.config.method for run in kept}
     return Diagnostics(frame, kept, methods, facts)
 
 
@@ -450,7 +452,7 @@ def _anchors(frame: pd.DataFrame) -> str:
     return f"{theme.between(numbers) if len(numbers) else 0} anchors"
 
 
-def _titles(runs: Sequence[Run]) -> dict[str, str]:
+def _titles(runs: Sequence[StoredRun]) -> dict[str, str]:
     return {n: title + tau * usual_temperature(runs) for n, (title, tau) in PANELS.items()}
 
 
@@ -496,7 +498,7 @@ def _limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def assumption_data(frame: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:
+def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFrame:
     """The numbers of :func:`fig4`: the share of anchors that satisfy Assumption 1.
 
     Args:
@@ -515,7 +517,7 @@ def assumption_data(frame: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:
 
 
 @themed
-def fig4(runs: Sequence[Run]) -> Drawn:
+def fig4(runs: Sequence[StoredRun]) -> Drawn:
     """The share of anchors that satisfy Assumption 1 against epoch, a panel a hardening.
 
     A line is a training method: mean over seeds, with a band from the lowest to the highest seed.
@@ -585,7 +587,7 @@ def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @themed
-def fig5(runs: Sequence[Run], *, every: bool = False) -> Drawn:
+def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
     """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: a column a hardening.
 
     A row is the method that the encoder was trained with; lines are means over seeds, with bands
@@ -603,7 +605,7 @@ def fig5(runs: Sequence[Run], *, every: bool = False) -> Drawn:
 
     Source: H-SCL paper, section V-B and Fig. 5.
     """
-    usual = [run for name in ("hscl", "hucl") for run in runs if run.cell.method == name]
+    usual = [run for name in ("hscl", "hucl") for run in runs if run.config.method == name]
     frame, runs, methods, facts = diagnostics(usual if usual and not every else runs)
     _defined(frame, "common", "with all four losses")
     data, titles, cut = losses_data(frame), _titles(runs), list[str]()
@@ -657,10 +659,10 @@ def held(frame: pd.DataFrame) -> dict[str, str]:
     return {str(name): f"{one['sum']} of {one['count']}" for name, one in counts.iterrows()}
 
 
-def _nodes(runs: Sequence[Run]) -> bool:
+def _nodes(runs: Sequence[StoredRun]) -> bool:
     """Whether anchors are nodes."""
-    cell = runs[0].cell
-    return isinstance(cell, GraphConfig) and cell.contrast == "local-global"
+    config = runs[0].config
+    return isinstance(config, GraphConfig) and config.contrast == "local-global"
 
 
 MEASURES = {
@@ -691,7 +693,7 @@ def geometry_data(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @themed
-def geometry(runs: Sequence[Run]) -> Drawn:
+def geometry(runs: Sequence[StoredRun]) -> Drawn:
     """How embeddings lie: a panel a measure, a line a training method, with a band over seeds.
 
     Args:
@@ -736,7 +738,7 @@ def geometry(runs: Sequence[Run]) -> Drawn:
     theme.heading(figure, f"How embeddings lie. {subject(runs)}, {_anchors(frame)}")
     note = theme.caption(
         "geometry", facts=facts, nodes=_nodes(runs), cut=cut, versions=versions(runs),
-        scaled={getattr(run.cell, "standardise", False) for run in runs},
+        scaled={getattr(run.config, "standardise", False) for run in runs},
     )  # fmt: skip
     return Drawn(figure, data, note)
 
@@ -757,7 +759,7 @@ def _plain_ticks(panel: Axes) -> None:
 KINDS = {"same": "pairs of one label", "different": "pairs of two labels"}
 
 
-def histogram_data(runs: Sequence[Run]) -> pd.DataFrame:
+def histogram_data(runs: Sequence[StoredRun]) -> pd.DataFrame:
     """The numbers of :func:`histograms`: cosines of pairs at the last snapshot.
 
     Args:
@@ -772,7 +774,7 @@ def histogram_data(runs: Sequence[Run]) -> pd.DataFrame:
         InputError: if a last snapshot has no histograms, or all its pairs are of one kind.
     """
     rows = []
-    for cell, own in by_cell(runs).items():
+    for config, own in by_config(runs).items():
         each = [_histograms(run) for run in own]
         shares = [overlap(*(torch.from_numpy(one[k]) for k in KINDS)).item() for one in each]
         std = stdev(shares) if len(shares) > 1 else math.nan
@@ -781,16 +783,17 @@ def histogram_data(runs: Sequence[Run]) -> pd.DataFrame:
             edges = np.linspace(-1, 1, len(counts) + 1)
             rows.append(
                 pd.DataFrame(
-                    {"dataset": cell.dataset, "method": cell.method, "line": labels([cell])[cell],
-                     "pairs": kind, "cosine_from": edges[:-1], "cosine_to": edges[1:],
+                    {"dataset": config.dataset, "method": config.method,
+                     "line": labels([config])[config], "pairs": kind,
+                     "cosine_from": edges[:-1], "cosine_to": edges[1:],
                      "count": counts, "density": counts / counts.sum() * len(counts) / 2,
                      "seeds": len(own), "overlap_mean": fmean(shares), "overlap_std": std}
-                ).assign(line=labels(by_cell(runs))[cell])
+                ).assign(line=labels(by_config(runs))[config])
             )  # fmt: skip
     return pd.concat(rows, ignore_index=True)
 
 
-def _histograms(run: Run) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+def _histograms(run: StoredRun) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
     last = run.snapshots[-1]
     if not last["anchors"]:
         raise InputError(
@@ -810,7 +813,7 @@ def _histograms(run: Run) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
 
 
 @themed
-def histograms(runs: Sequence[Run]) -> Drawn:
+def histograms(runs: Sequence[StoredRun]) -> Drawn:
     """Densities of cosines at the last snapshot, a column a variant.
 
     Every column lays a variant over the reference: ucl, or else the first of the least β.
@@ -828,8 +831,8 @@ def histograms(runs: Sequence[Run]) -> Drawn:
     Source: Robinson et al. (2021), Fig. 3 and 4, which show the overlap without a number.
     """
     with_snapshots(runs)
-    data, called = histogram_data(runs), labels(by_cell(runs))
-    first = called[min(called, key=lambda cell: (cell.method != "ucl", cell.beta or 0.0))]
+    data, called = histogram_data(runs), labels(by_config(runs))
+    first = called[min(called, key=lambda config: (config.method != "ucl", config.beta or 0.0))]
     variants = [name for name in called.values() if name != first] or [first]
     if len(variants) > 6:
         raise InputError(

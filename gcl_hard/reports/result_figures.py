@@ -16,16 +16,16 @@ from gcl_hard.methods import METHODS
 from gcl_hard.reports import theme
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.lines import Line
-    from gcl_hard.experiments.recipe.compared import Compared
     from gcl_hard.experiments.ablations import Chosen
+    from gcl_hard.reports.recipe import RecipeTable
+    from gcl_hard.reports.rows import Row
 
 
 CONTROLS = ("ucl", "scl")
 """Methods drawn as horizontal lines in figures of β."""
 
 
-def frame(lines: Sequence[Line], protocol: str) -> pd.DataFrame:
+def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
     """Finished lines of a protocol, one row each.
 
     Args:
@@ -34,7 +34,7 @@ def frame(lines: Sequence[Line], protocol: str) -> pd.DataFrame:
 
     Returns:
         ``dataset``, ``method``, ``label``, ``kind``, ``beta``, ``mean``, the 95 % interval
-        ``low`` and ``high`` of :attr:`Line.interval` (NaN of one accuracy), ``paper``.
+        ``low`` and ``high`` of :attr:`Row.interval` (NaN of one accuracy), ``paper``.
     """
     shown = [line for line in lines if line.protocol == protocol and line.scores]
     rows = [
@@ -52,7 +52,7 @@ def frame(lines: Sequence[Line], protocol: str) -> pd.DataFrame:
 
 
 @theme.themed
-def accuracy_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Mean accuracies with 95 % intervals, one panel a data set, methods down.
 
     What was best on the test folds is hollow, being no estimate; a diamond is the paper's figure.
@@ -107,7 +107,7 @@ DIAMOND: dict[str, Any] = {
 
 
 @theme.themed
-def beta_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Mean accuracies with 95 % intervals against β, one panel a data set.
 
     Horizontal lines are ucl and scl. β are drawn at equal distances.
@@ -154,7 +154,7 @@ def _style(method: str, *, rule: bool = False) -> dict[str, Any]:
 
 
 @theme.themed
-def curve_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def curve_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Nearest neighbours' accuracy against epoch, one panel a data set, mean over seeds.
 
     The queries are training images that the neighbours leave out: the encoder has seen them, so
@@ -205,7 +205,7 @@ class Ranks(NamedTuple):
         p: of the Friedman test.
     """
 
-    lines: list[Line]
+    lines: list[Row]
     datasets: list[str]
     ranks: NDArray[np.float64]
     critical: float
@@ -213,7 +213,7 @@ class Ranks(NamedTuple):
     p: float
 
 
-def ranks(lines: Sequence[Line], protocol: str) -> Ranks | None:
+def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
     """The numbers of :func:`rank_figure`.
 
     Args:
@@ -241,12 +241,12 @@ def ranks(lines: Sequence[Line], protocol: str) -> Ranks | None:
                  0.0 if p is None else p)  # fmt: skip
 
 
-def _whole(line: Line | None) -> bool:
+def _whole(line: Row | None) -> bool:
     """Whether all seeds of a line are finished."""
     return line is not None and line.scores is not None and len(line.scores.seeds) == line.expected
 
 
-def _representative(lines: Sequence[Line], method: str, dataset: str) -> Line | None:
+def _representative(lines: Sequence[Row], method: str, dataset: str) -> Row | None:
     """A method's line: chosen inside where it was, else its only one, else β = 1."""
     own = [x for x in lines if (x.method, x.dataset) == (method, dataset) and x.kind != "best"]
     inside = [line for line in own if line.kind == "inside"]
@@ -256,7 +256,7 @@ def _representative(lines: Sequence[Line], method: str, dataset: str) -> Line | 
 
 
 @theme.themed
-def rank_figure(lines: Sequence[Line], protocol: str) -> Figure | None:
+def rank_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Average ranks over data sets, and which of them the Nemenyi test does not tell apart.
 
     One line a method: chosen inside where it was, else its only one, else β = 1. Data sets are
@@ -312,7 +312,7 @@ def _scale(axes: Axes, k: int, cd: float) -> None:
     axes.text(1 + cd / 2, -1.5, f"CD = {cd:.2f}", ha="center", fontsize=theme.SMALL)
 
 
-FIGURES: dict[str, Callable[[Sequence[Line], str], Figure | None]] = {
+FIGURES: dict[str, Callable[[Sequence[Row], str], Figure | None]] = {
     "accuracy": accuracy_figure, "ranks": rank_figure, "beta": beta_figure, "curve": curve_figure,
 }  # fmt: skip
 """By the suffix of their files."""
@@ -342,7 +342,7 @@ def gains(chosen: Chosen) -> pd.DataFrame:
         [
             {"settings": said(one.settings) + " (joined)" * (one in joined),
              "mean": one.gain.mean, "low": one.gain.low, "high": one.gain.high,
-             **{name: one.by_method[name].mean for name in chosen.search.floors}}
+             **{name: one.by_method[name].mean for name in chosen.search.baselines}}
             for one in (*joined, *alone)
         ]
     )  # fmt: skip
@@ -367,8 +367,8 @@ def forest(chosen: Chosen) -> Figure | None:
         hue = HELPS if row.low > 0 else HARMS if row.high < 0 else NEITHER
         axes.plot([row.low, row.high], [y, y], color=hue, linewidth=1.4)
         axes.plot([row.mean], [y], "o", color=hue, markersize=4.5)
-    baselines = {**DIAMOND, "color": theme.GREY, "label": ", ".join(chosen.search.floors)}
-    for name in chosen.search.floors:
+    baselines = {**DIAMOND, "color": theme.GREY, "label": ", ".join(chosen.search.baselines)}
+    for name in chosen.search.baselines:
         axes.plot(data[name], range(len(data)), **baselines)
     if data["settings"].iloc[0].endswith("(joined)"):
         axes.axhline(0.5, color=theme.RULE, linewidth=0.8)
@@ -382,15 +382,15 @@ def forest(chosen: Chosen) -> Figure | None:
         {"color": hue, "marker": "o", "label": f"{deciding}: interval {where} 0"}
         for hue, where in ((HELPS, "above"), (HARMS, "below"), (NEITHER, "around"))
     ]
-    theme.legend(figure, [*keys, *([baselines] if chosen.search.floors else [])])
+    theme.legend(figure, [*keys, *([baselines] if chosen.search.baselines else [])])
     return figure
 
 
-def learning_data(compared: Compared) -> pd.DataFrame:
+def learning_data(table: RecipeTable) -> pd.DataFrame:
     """Accuracy against the number of training graphs.
 
     Args:
-        compared: the rows of the recipe table.
+        table: the rows of the recipe table.
 
     Returns:
         ``dataset``, ``method``, ``graphs`` (of a training fold), ``mean`` and ``half``, that of
@@ -399,34 +399,34 @@ def learning_data(compared: Compared) -> pd.DataFrame:
     from gcl_hard.experiments.recipe_table import CURVES, SHARES
 
     rows = []
-    fewer = {(row.name, row.method): row for row in compared.rows("fewer")}
-    for dataset in compared.datasets:
+    fewer = {(row.name, row.method): row for row in table.rows("fewer")}
+    for dataset in table.datasets:
         for method in CURVES:
-            whole = compared.row("floors" if method == "wl-oa" else "ours", method)
+            whole = table.row("baselines" if method == "wl-oa" else "ours", method)
             for share in (*SHARES, 1.0):
                 row = whole if share == 1 else fewer.get((f"{share:g}", method))
-                result = row and compared.result(row, dataset)
-                interval = row and compared.interval(row, dataset)
-                if result and interval:
-                    n = result.records[0].data["n_graphs"] * (1 - 1 / result.cell.n_scores)
+                scores = row and table.scores(row, dataset)
+                if row and scores and (interval := scores.interval):
+                    n_graphs = table.records(row, dataset)[0].data["n_graphs"]
+                    n = n_graphs * (1 - 1 / row.configs[dataset].n_scores)
                     rows.append({"dataset": dataset, "method": method, "graphs": share * n,
-                                 "mean": result.scores.mean,
+                                 "mean": scores.mean,
                                  "half": (interval.high - interval.low) / 2})  # fmt: skip
     data = pd.DataFrame(rows, columns=["dataset", "method", "graphs", "mean", "half"])
     return data[data.groupby(["dataset", "method"])["mean"].transform("size") > 1]
 
 
 @theme.themed
-def learning_curves(compared: Compared) -> Figure | None:
+def learning_curves(table: RecipeTable) -> Figure | None:
     """Accuracy against the number of training graphs: a panel a data set, a curve a method.
 
     Args:
-        compared: the rows of the recipe table.
+        table: the rows of the recipe table.
 
     Returns:
         The figure; None without a curve of two points.
     """
-    data = learning_data(compared)
+    data = learning_data(table)
     if data.empty:
         return None
     marks = {"wl-oa": (":", "s"), "supervised": ("-.", "^"), "untrained": ("--", "v")}

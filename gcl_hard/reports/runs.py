@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
@@ -13,20 +12,30 @@ from typing import Any
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.config import SELECTABLE, RunConfig, flag
-from gcl_hard.experiments.config import from_dict
+from gcl_hard.experiments.config import (
+    SELECTABLE,
+    GraphConfig,
+    ImageConfig,
+    RunConfig,
+    flag,
+    from_dict,
+)
 from gcl_hard.experiments.diagnostics import OWN, SETTINGS
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.lines import SYMBOLS
-from gcl_hard.experiments.store import SCHEMA_VERSION, fault, points_of
-from gcl_hard.experiments.reporting.words import count, values
+from gcl_hard.experiments.store import (
+    SCHEMA_VERSION,
+    RunResult,
+    Store,
+    read_compact,
+    read_result,
+)
 from gcl_hard.graphs.tudataset import ALIASES
 from gcl_hard.images.datasets import canonical_name
 from gcl_hard.methods import METHODS, method
+from gcl_hard.reports.rows import SYMBOLS
+from gcl_hard.reports.text import count, values
 
-WANTED = "expected what python -m gcl_hard.bench wrote: its --output folder, records, --json files"
+WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
 RERUN = "run the same command again with --diagnostics 1"
 ONE = {
     "dataset": "data sets", "protocol": "protocols", "contrast": "contrasts",
@@ -46,11 +55,11 @@ GEOMETRY = (
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """One seed of one configuration.
 
     Attributes:
-        cell: the configuration.
+        config: the configuration.
         seed: of encoder and folds.
         accuracies: percent, of the folds; of images one, of the test split.
         curve: monitoring of images: epoch and accuracy in percent.
@@ -61,7 +70,7 @@ class Run:
         finished: date, ISO 8601; empty if read from a result file.
     """
 
-    cell: RunConfig
+    config: RunConfig
     seed: int
     accuracies: tuple[float, ...]
     curve: tuple[tuple[int, float], ...]
@@ -72,21 +81,21 @@ class Run:
     finished: str = ""
 
     def __str__(self) -> str:
-        return str(Run(self.cell, self.seed))
+        return str(StoredRun(self.config, self.seed))
 
 
-def by_cell(runs: Sequence[Run]) -> dict[RunConfig, list[Run]]:
+def by_config(runs: Sequence[StoredRun]) -> dict[RunConfig, list[StoredRun]]:
     """The runs of each configuration, in their order."""
-    found: dict[RunConfig, list[Run]] = {}
+    found: dict[RunConfig, list[StoredRun]] = {}
     for run in runs:
-        found.setdefault(run.cell, []).append(run)
+        found.setdefault(run.config, []).append(run)
     return found
 
 
 # Reading
 
 
-def read(places: Iterable[Path]) -> list[Run]:
+def read(places: Iterable[Path]) -> list[StoredRun]:
     """Finished runs of records, result files and folders of records.
 
     A run that is there twice counts once: the one with more snapshots, else the later one. Scores
@@ -102,127 +111,115 @@ def read(places: Iterable[Path]) -> list[Run]:
         InputError: for a place that is missing, damaged, of another version or without a finished
             run; names it.
     """
-    found: dict[tuple[RunConfig, int], Run] = {}
+    found: dict[tuple[RunConfig, int], StoredRun] = {}
     for place in places:
         for run in _folder(place) if place.is_dir() else _file(place):
-            known = found.setdefault((run.cell, run.seed), run)
-            found[run.cell, run.seed] = max(known, run, key=_precedence)
+            known = found.setdefault((run.config, run.seed), run)
+            found[run.config, run.seed] = max(known, run, key=_precedence)
     if not found:
         raise InputError("these results are of inner hold-outs alone, of which there is no figure")
     return sorted(found.values(), key=_order)
 
 
-def _precedence(run: Run) -> tuple[Any, ...]:
+def _precedence(run: StoredRun) -> tuple[Any, ...]:
     kept = len(run.snapshots), run.points is not None, len(run.curve)
     return *kept, run.finished, run.accuracies, run.version or "", str(run.source)
 
 
-def _order(run: Run) -> tuple[Any, ...]:
-    cell, known = run.cell, list(METHODS)
-    index = known.index(cell.method) if cell.method in known else len(known)
-    return cell.dataset, cell.protocol, index, cell.beta or 0.0, cell.epochs, cell.key(), run.seed
+def _order(run: StoredRun) -> tuple[Any, ...]:
+    config, known = run.config, list(METHODS)
+    index = known.index(config.method) if config.method in known else len(known)
+    return (
+        config.dataset,
+        config.protocol,
+        index,
+        config.beta or 0.0,
+        config.epochs,
+        config.key(),
+        run.seed,
+    )
 
 
-def _folder(folder: Path) -> list[Run]:
-    runs, records = [], 0
-    for path in sorted(folder.glob("[!.]*.json")):
-        try:
-            content = _content(path)
-        except InputError:
-            if re.search(r"_seed\d+$", path.stem):  # a damaged record must not go missing
-                raise
-            continue
-        if _is_record(content):
-            records += 1
-            runs += _runs(path, content)
-    if not records:
-        raise InputError(f"{folder} has no record of a finished seed; {WANTED}")
-    return runs
+def _folder(folder: Path) -> list[StoredRun]:
+    found = [run for result in Store(folder).rows() for run in _of_result(folder, result)]
+    if not found and not any(folder.glob("*_seed*.json")):
+        raise InputError(f"{folder} has no result of a finished run; {WANTED}")
+    return found
 
 
-def _file(path: Path) -> list[Run]:
+def _file(path: Path) -> list[StoredRun]:
     if not path.exists():
         raise InputError(f"{path} does not exist; {WANTED}")
-    content = _content(path)
-    if _is_record(content):
-        return _runs(path, content)
-    if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
-        raise InputError(f"{path} is neither a record nor a result file; {WANTED}")
-    runs = _runs(path, content)
-    if not runs:
-        raise InputError(f"{path} has no finished seed")
-    return runs
-
-
-def _content(path: Path) -> Any:
+    if path.suffix == ".jsonl":
+        return [run for result in read_compact(path) for run in _of_result(path, result)]
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} {fault(path)}") from error
-
-
-def _is_record(content: Any) -> bool:
-    return isinstance(content, dict) and {"config", "seed"} <= content.keys()
-
-
-def _runs(path: Path, content: Mapping[str, Any]) -> list[Run]:
+        raise InputError(f"{path} is damaged or not JSON; {WANTED}") from error
+    if isinstance(content, dict) and {"config", "seed"} <= content.keys():
+        return list(_of_result(path, read_result(path)))
+    if not isinstance(content, dict) or not isinstance(content.get("configs"), list):
+        raise InputError(f"{path} is neither a run's result nor a result file; {WANTED}")
     schema = content.get("schema_version")
-    if isinstance(schema, int) and schema > SCHEMA_VERSION:
-        raise InputError(
-            f"{path} is of schema {schema}, and this version reads {SCHEMA_VERSION}: upgrade "
-            f"gcl_hard"
-        )
     if schema != SCHEMA_VERSION:
-        raise InputError(f"{path} {fault(path)}")
+        raise InputError(
+            f"{path} is of schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
+        )
     try:
-        return [_run(path, **stored) for stored in _stored(content)]
+        runs = [run for stored in content["configs"] for run in _of_config(path, stored)]
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise InputError(f"{path} is damaged: it lacks what a run has, or has it wrong") from error
+        raise InputError(f"{path} is damaged: a run lacks a field or has a wrong one") from error
+    if not runs:
+        raise InputError(f"{path} has no finished run")
+    return runs
 
 
-def _stored(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a record, or each seed of a result file, holds of a run."""
-    if "cells" not in content:
-        if not content.get("inner"):
-            yield {
-                "config": content["config"], "seed": content["seed"],
-                "accuracies": content["fold_accuracies"], "curve": content.get("curve", []),
-                "snapshots": content.get("diagnostics", []),
-                "version": content.get("versions", {}).get("source"),
-                "finished": str(content.get("finished", "")),
-            }  # fmt: skip
+def _of_result(path: Path, result: RunResult) -> Iterator[StoredRun]:
+    """The run of a stored result; none for the score of an inner hold-out."""
+    if result.inner:
         return
-    for cell in content["cells"]:
-        none: list[list[Any]] = [[] for _ in cell["seeds"]]
-        for seed, accuracies, curve, snapshots in zip(
-            cell["seeds"], cell["fold_accuracies"], cell.get("curves", none),
-            cell.get("diagnostics", none), strict=True,
-        ):  # fmt: skip
-            yield {
-                "config": cell["config"], "seed": seed, "accuracies": accuracies, "curve": curve,
-                "snapshots": snapshots, "version": cell.get("versions", {}).get("source"),
-            }  # fmt: skip
+    try:
+        yield _run(
+            path, config=result.config, seed=result.seed, accuracies=result.fold_accuracies,
+            curve=result.curve, snapshots=result.diagnostics,
+            version=result.versions.get("source"), finished=result.finished,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError(f"{path} is damaged: a run lacks a field or has a wrong one") from error
+
+
+def _of_config(path: Path, stored: Mapping[str, Any]) -> Iterator[StoredRun]:
+    """The runs of a configuration in a result file."""
+    none: list[list[Any]] = [[] for _ in stored["seeds"]]
+    for seed, accuracies, curve, snapshots in zip(
+        stored["seeds"], stored["fold_accuracies"], stored.get("curves", none),
+        stored.get("diagnostics", none), strict=True,
+    ):  # fmt: skip
+        yield _run(
+            path, config=stored["config"], seed=seed, accuracies=accuracies, curve=curve,
+            snapshots=snapshots, version=stored.get("versions", {}).get("source"),
+        )  # fmt: skip
 
 
 def _run(
     path: Path, *, config: dict[str, Any], seed: int, accuracies: Sequence[float],
     curve: Sequence[Sequence[float]], snapshots: Sequence[Mapping[str, Any]],
     version: str | None, finished: str = "",
-) -> Run:  # fmt: skip
+) -> StoredRun:  # fmt: skip
     if not all(map(_is_whole, snapshots)):
         raise KeyError("diagnostics")
-    cell = from_dict(config)
-    points = points_of(path.with_name(Run(cell, int(seed)).file_name))
-    own = points_of(path)
-    return Run(
-        cell=cell,
+    known = from_dict(config)
+    folder = path if path.is_dir() else path.parent
+    points = folder / f"{Run(known, int(seed)).key}.npz"
+    return StoredRun(
+        config=known,
         seed=int(seed),
         accuracies=tuple(float(accuracy) for accuracy in accuracies),
         curve=tuple((int(epoch), float(accuracy)) for epoch, accuracy in curve),
         snapshots=tuple(sorted(snapshots, key=lambda one: int(one["epoch"]))),
-        points=next((one for one in (own, points) if one.exists()), None),
+        points=points if points.exists() else None,
         source=path,
         version=None if version is None else str(version),
         finished=finished,
@@ -247,7 +244,9 @@ def _is_whole(snapshot: Mapping[str, Any]) -> bool:
 # Selection
 
 
-def select(runs: Sequence[Run], only: Mapping[str, Sequence[str]] | None = None) -> list[Run]:
+def select(
+    runs: Sequence[StoredRun], only: Mapping[str, Sequence[str]] | None = None
+) -> list[StoredRun]:
     """The runs of trained methods with some settings, all of one data set, protocol and objective.
 
     Args:
@@ -262,13 +261,13 @@ def select(runs: Sequence[Run], only: Mapping[str, Sequence[str]] | None = None)
             contrasts or objectives are left; says what would choose one.
 
     Example:
-        >>> cells = [GraphConfig(method="ucl"), GraphConfig(), GraphConfig(beta=2)]
-        >>> runs = [Run(cell, 0, (80.0,), (), (), None, Path("a.json")) for cell in cells]
-        >>> [run.cell.beta for run in select(runs, {"method": ["hscl"], "beta": ["2"]})]
+        >>> configs = [GraphConfig(method="ucl"), GraphConfig(), GraphConfig(beta=2)]
+        >>> runs = [StoredRun(c, 0, (80.0,), (), (), None, Path("a.json")) for c in configs]
+        >>> [run.config.beta for run in select(runs, {"method": ["hscl"], "beta": ["2"]})]
         [2.0]
     """
     wanted = only or {}
-    left = trained = [run for run in runs if not run.cell.is_baseline]
+    left = trained = [run for run in runs if not run.config.is_baseline]
     if not trained:
         raise InputError(
             f"these results are of baselines alone ({', '.join(_present(runs, 'method'))}); "
@@ -289,8 +288,10 @@ def select(runs: Sequence[Run], only: Mapping[str, Sequence[str]] | None = None)
     return left
 
 
-def _check(runs: Sequence[Run], trained: Sequence[Run], key: str, texts: Sequence[str]) -> None:
-    known = [*dict.fromkeys(f.name for run in trained for f in fields(run.cell)), "seed"]
+def _check(
+    runs: Sequence[StoredRun], trained: Sequence[StoredRun], key: str, texts: Sequence[str]
+) -> None:
+    known = [*dict.fromkeys(f.name for run in trained for f in fields(run.config)), "seed"]
     if key not in known:
         raise unknown("setting in --only", flag(key), map(flag, known))
     for text in texts:
@@ -301,7 +302,7 @@ def _check(runs: Sequence[Run], trained: Sequence[Run], key: str, texts: Sequenc
         raise unknown(f"{flag(key)} in these results", text, _present(trained, key))
 
 
-def _matches(run: Run, key: str, text: str) -> bool:
+def _matches(run: StoredRun, key: str, text: str) -> bool:
     if key == "dataset":
         text = ALIASES.get(text.upper(), canonical_name(text))
     own = _word(run, key)
@@ -313,121 +314,125 @@ def _matches(run: Run, key: str, text: str) -> bool:
         return False
 
 
-def _present(runs: Sequence[Run], key: str) -> list[str]:
+def _present(runs: Sequence[StoredRun], key: str) -> list[str]:
     words = dict.fromkeys(_word(run, key) for run in runs)
     return [word for word in words if word != "none"]
 
 
-def _word(run: Run, key: str) -> str:
+def _word(run: StoredRun, key: str) -> str:
     if key == "seed":
         return str(run.seed)
-    value = getattr(run.cell, key, None)
+    value = getattr(run.config, key, None)
     if value is None or isinstance(value, str):
         return value or "none"
-    return values([run.cell], key)
+    return values([run.config], key)
 
 
 # Names
 
 
-def settings(cells: Iterable[RunConfig]) -> dict[RunConfig, str]:
+def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """What tells configurations apart beside their method: β, and every setting that differs.
 
     Args:
-        cells: of one figure.
+        configs: of one figure.
 
     Returns:
         The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
 
     Example:
-        >>> cells = [GraphConfig(method="ucl"), GraphConfig(method="hucl"), GraphConfig(beta=2)]
-        >>> list(settings(cells).values())
+        >>> configs = [GraphConfig(method="ucl"), GraphConfig(method="hucl"), GraphConfig(beta=2)]
+        >>> list(settings(configs).values())
         ['', 'β=1', 'β=2']
     """
-    cells = list(cells)
-    names = dict.fromkeys(f.name for cell in cells for f in fields(cell))
+    configs = list(configs)
+    names = dict.fromkeys(f.name for config in configs for f in fields(config))
     ordered = [*SELECTABLE, *(n for n in names if n not in (*SELECTABLE, *ONE, "method"))]
-    shown = [n for n in ordered if n == "beta" or len({_own(c, n) for c in cells} - {None}) > 1]
-    return {cell: " ".join(filter(None, (_setting(cell, n) for n in shown))) for cell in cells}
+    shown = [n for n in ordered if n == "beta" or len({_own(c, n) for c in configs} - {None}) > 1]
+    return {
+        config: " ".join(filter(None, (_setting(config, n) for n in shown))) for config in configs
+    }
 
 
-def _setting(cell: RunConfig, name: str) -> str:
-    value = _own(cell, name)
+def _setting(config: RunConfig, name: str) -> str:
+    value = _own(config, name)
     if value is None:
         return ""
     if name == "beta_changes":
         return f"annealed in {value}" if value else ""
-    return f"{SYMBOLS.get(name, name.replace('_', ' '))}={values([cell], name)}"
+    return f"{SYMBOLS.get(name, name.replace('_', ' '))}={values([config], name)}"
 
 
-def _own(cell: RunConfig, name: str) -> object:
+def _own(config: RunConfig, name: str) -> object:
     """A setting; None where it does not apply or is what the method says."""
-    value = getattr(cell, name, None)
-    if name == "beta_changes" and cell.beta is None:
+    value = getattr(config, name, None)
+    if name == "beta_changes" and config.beta is None:
         return None
-    if isinstance(cell, ImageConfig) and name == "positives" and not cell.is_baseline:
-        return None if value == method(cell.method).positives else value
+    if isinstance(config, ImageConfig) and name == "positives" and not config.is_baseline:
+        return None if value == method(config.method).positives else value
     return value
 
 
-def labels(cells: Iterable[RunConfig]) -> dict[RunConfig, str]:
+def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """Method and :func:`settings` of each configuration.
 
     Example:
         >>> list(labels([GraphConfig(), GraphConfig(method="scl", epochs=20)]).values())
         ['hscl β=1 epochs=200', 'scl epochs=20']
     """
-    return {cell: f"{cell.method} {own}".strip() for cell, own in settings(cells).items()}
+    return {config: f"{config.method} {own}".strip() for config, own in settings(configs).items()}
 
 
-def subject(runs: Sequence[Run]) -> str:
+def subject(runs: Sequence[StoredRun]) -> str:
     """What a figure is of: data set, contrast, objective, protocol, seeds, and γ if not 0.5.
 
     Example:
-        >>> subject([Run(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
+        >>> subject([StoredRun(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
         'MUTAG: nodes against graphs, JSD, protocol paper, 1 seed'
     """
-    cell = runs[0].cell
-    if isinstance(cell, GraphConfig):
-        contrast = "two views of a graph" if cell.contrast == "two-view" else "nodes against graphs"
-        objective = "InfoNCE" if cell.objective == "infonce" else "JSD"
-        what = f"{contrast}, {objective}, protocol {cell.protocol}"
+    config = runs[0].config
+    if isinstance(config, GraphConfig):
+        contrast = (
+            "two views of a graph" if config.contrast == "two-view" else "nodes against graphs"
+        )
+        objective = "InfoNCE" if config.objective == "infonce" else "JSD"
+        what = f"{contrast}, {objective}, protocol {config.protocol}"
     else:
-        subset = getattr(cell, "subset", None)
+        subset = getattr(config, "subset", None)
         what = f"a part of {subset:,} images, " if subset else ""
         what += "two views of an image, InfoNCE"
     if not usual_temperature(runs):
-        what += f", γ = {values((run.cell for run in runs), 'temperature')}"
-    seeds = sorted({len(own) for own in by_cell(runs).values()})
+        what += f", γ = {values((run.config for run in runs), 'temperature')}"
+    seeds = sorted({len(own) for own in by_config(runs).values()})
     several = f"{seeds[0]} to " if len(seeds) > 1 else ""
-    return f"{cell.dataset}: {what}, {several}{count(seeds[-1], 'seed')}"
+    return f"{config.dataset}: {what}, {several}{count(seeds[-1], 'seed')}"
 
 
-def usual_temperature(runs: Sequence[Run]) -> bool:
+def usual_temperature(runs: Sequence[StoredRun]) -> bool:
     """Whether all have the papers' γ = 0.5, at which l = γ ln τ; JSD, which has none, counts."""
-    return all(run.cell.temperature in (None, 0.5) for run in runs)
+    return all(run.config.temperature in (None, 0.5) for run in runs)
 
 
-def stem(figure: str, cell: RunConfig) -> str:
+def stem(figure: str, config: RunConfig) -> str:
     """The file name of a figure without suffix: its data set, and every unusual setting.
 
     Example:
         >>> stem("fig4", GraphConfig()), stem("fig5", GraphConfig(contrast="two-view"))
         ('fig4-MUTAG-jsd', 'fig5-MUTAG-two-view')
     """
-    parts = [figure, cell.dataset]
-    if isinstance(cell, GraphConfig):
-        two_view, objective = cell.contrast == "two-view", cell.objective or "jsd"
+    parts = [figure, config.dataset]
+    if isinstance(config, GraphConfig):
+        two_view, objective = config.contrast == "two-view", config.objective or "jsd"
         parts += ["two-view"] * two_view
         parts += [objective] * (objective != "infonce" or not two_view)
-        parts += [cell.protocol] * (cell.protocol != "paper")
+        parts += [config.protocol] * (config.protocol != "paper")
     return "-".join(parts)
 
 
 # Snapshots
 
 
-def with_snapshots(runs: Sequence[Run]) -> None:
+def with_snapshots(runs: Sequence[StoredRun]) -> None:
     """Check that all runs have diagnostics.
 
     Raises:
@@ -444,7 +449,7 @@ def with_snapshots(runs: Sequence[Run]) -> None:
         )
 
 
-def snapshots(runs: Sequence[Run]) -> pd.DataFrame:
+def snapshots(runs: Sequence[StoredRun]) -> pd.DataFrame:
     """The diagnostics of runs, one row for each run, epoch and hardening.
 
     Args:
@@ -458,11 +463,12 @@ def snapshots(runs: Sequence[Run]) -> pd.DataFrame:
         Assumption 1 and Lemma 1, the counts, the losses, the weights, and the geometry, which is
         the same for all hardenings of an epoch. What is not defined is NaN.
     """
-    label, own = labels(by_cell(runs)), settings(by_cell(runs))
+    label, own = labels(by_config(runs)), settings(by_config(runs))
     rows = [
         {
-            "dataset": run.cell.dataset, "method": run.cell.method, "trained_with": own[run.cell],
-            "line": label[run.cell], "seed": run.seed, "epoch": snapshot["epoch"],
+            "dataset": run.config.dataset, "method": run.config.method,
+            "trained_with": own[run.config],
+            "line": label[run.config], "seed": run.seed, "epoch": snapshot["epoch"],
             "last": snapshot is run.snapshots[-1], "panel": panel,
             "anchors": snapshot["anchors"], "finite": bool(snapshot["settings"]),
             **(found := snapshot["settings"].get(panel, {})), **found.get("losses", {}),
@@ -498,12 +504,14 @@ def over_seeds(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     return shared.groupby(["line", "epoch"], sort=False)[value].agg(["mean", "min", "max"])
 
 
-def versions(runs: Sequence[Run]) -> int:
+def versions(runs: Sequence[StoredRun]) -> int:
     """How many versions of the code finished runs, of those that say it."""
     return len({run.version for run in runs} - {None})
 
 
-def same_seeds(runs: Sequence[Run], lines: Mapping[RunConfig, str]) -> tuple[list[Run], str]:
+def same_seeds(
+    runs: Sequence[StoredRun], lines: Mapping[RunConfig, str]
+) -> tuple[list[StoredRun], str]:
     """Runs whose accuracies can be compared: of seeds that all points have, else of each line.
 
     Args:
@@ -514,7 +522,7 @@ def same_seeds(runs: Sequence[Run], lines: Mapping[RunConfig, str]) -> tuple[lis
         The runs, and which seeds they have, in words. A line whose points share no seed keeps
         all of its own.
     """
-    seeds = {cell: {run.seed for run in own} for cell, own in by_cell(runs).items()}
+    seeds = {config: {run.seed for run in own} for config, own in by_config(runs).items()}
     names = list(dict.fromkeys(lines.values()))
     own = {n: set.intersection(*(seeds[c] for c in seeds if lines[c] == n)) for n in names}
     every, n_all = set.intersection(*own.values()), len(set.union(*seeds.values()))
@@ -523,7 +531,7 @@ def same_seeds(runs: Sequence[Run], lines: Mapping[RunConfig, str]) -> tuple[lis
         words = f"{count(len(every), 'seed')}, the same at every point{left}"
         return [run for run in runs if run.seed in every], words
     said = (f"{n} {_listed(own[n]) if own[n] else 'differing from point to point'}" for n in names)
-    kept = [run for run in runs if run.seed in (own[lines[run.cell]] or {run.seed})]
+    kept = [run for run in runs if run.seed in (own[lines[run.config]] or {run.seed})]
     return kept, f"seeds that differ ({'; '.join(said)})"
 
 

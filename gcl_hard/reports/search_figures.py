@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,19 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import optuna
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from optuna import visualization
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.study import Study
+from optuna.exceptions import ExperimentalWarning
+from optuna.storages import InMemoryStorage
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial
 from optuna.visualization import matplotlib as optuna_matplotlib
 
+from gcl_hard.reports import study as tables
 from gcl_hard.reports import theme
-from gcl_hard.tuning.lease import GRID
-from gcl_hard.tuning.reporting.spoken import complete, importances, plane, quiet, spoken
-from gcl_hard.tuning.reporting.words import ACCURACY, duration, percent, value
+from gcl_hard.reports.study import complete
+from gcl_hard.reports.text import (
+    ACCURACY,
+    BETA,
+    TEMPERATURE,
+    duration,
+    percent,
+    setting,
+    settings,
+    value,
+)
+from gcl_hard.tuning.study import GRID
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.outcome import Outcome
@@ -88,7 +104,7 @@ def write_figures(
         InputError: if the place cannot be written to.
     """
     written = []
-    for name, (caption, figure) in figures(spoken(study), step=step, grid=grid).items():
+    for name, (caption, figure) in figures(readable(study), step=step, grid=grid).items():
         theme.heading(figure, f"{title}: {caption}")
         written.append(stem.with_name(f"{stem.name}-{name}.png"))
         theme.save(figure, written[-1], dpi=120)
@@ -302,18 +318,17 @@ def html(outcome: Outcome, *, title: str) -> str:
     """
     from jinja2 import Environment, PackageLoader
 
-    from gcl_hard.tuning.reporting import numbers, tables
-
     studies = []
     for number, finding in enumerate(outcome.findings, 1):
-        drawn = interactive(spoken(finding.study), numbers.step_of(outcome))
+        drawn = interactive(readable(finding.study), tables.step_of(outcome))
         studies.append(
             {
                 "inner": percent(finding.inner), "outer": percent(finding.outer),
-                "chosen": tables.chosen(finding.best),
-                "best": tables.best_trials(finding.study, finding.best),
-                "against_grid": numbers.against_grid(outcome, finding),
-                "duration": duration(finding.seconds), "states": tables.states(finding.study),
+                "chosen": settings(finding.best.params),
+                "best": _html(tables.best_trials(finding.study, finding.best)),
+                "against_grid": tables.against_grid(outcome, finding),
+                "duration": duration(finding.seconds),
+                "states": _html(tables.states(finding.study)),
                 "figures": [
                     (caption, figure.to_html(
                         full_html=False, include_plotlyjs=name == "history" and number == 1,
@@ -326,9 +341,13 @@ def html(outcome: Outcome, *, title: str) -> str:
         )  # fmt: skip
     environment = Environment(loader=PackageLoader("gcl_hard.reports"), autoescape=True)
     return environment.get_template("search.html.j2").render(
-        title=title, note=numbers.chosen_on_test(outcome), numbers=numbers.numbers(outcome),
-        space=tables.space([finding.study for finding in outcome.findings]), studies=studies,
+        title=title, note=tables.chosen_on_test(outcome), numbers=tables.numbers(outcome),
+        space=_html(tables.space([finding.study for finding in outcome.findings])), studies=studies,
     )  # fmt: skip
+
+
+def _html(table: pd.DataFrame) -> str:
+    return str(table.to_html(index=False, border=0))
 
 
 def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:
@@ -383,3 +402,95 @@ def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:
         figure.for_each_xaxis(plain)
         figure.for_each_yaxis(plain)
     return found
+
+
+# Studies as figures show them
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence Optuna's log, and warnings about its own code."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            for category in (ExperimentalWarning, FutureWarning, UserWarning):
+                warnings.simplefilter("ignore", category)
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def readable(study: Study) -> Study:
+    """A copy of a study in memory whose settings have readable names.
+
+    Of the attributes of its trials only that of the grid is kept.
+
+    Args:
+        study: of accuracies.
+
+    Returns:
+        The copy, with the numbers and times of the trials.
+    """
+    with quiet():
+        storage = InMemoryStorage()
+        study_id = storage.create_new_study([StudyDirection.MAXIMIZE], study.study_name)
+        for trial in study.get_trials(deepcopy=False):
+            storage.create_new_trial(study_id, _readable(trial))
+        return optuna.load_study(study_name=study.study_name, storage=storage)
+
+
+def _readable(trial: FrozenTrial) -> FrozenTrial:
+    return FrozenTrial(
+        number=trial.number,
+        state=trial.state,
+        value=trial.value,
+        datetime_start=trial.datetime_start,
+        datetime_complete=trial.datetime_complete,
+        params={setting(name): value for name, value in trial.params.items()},
+        distributions={setting(name): d for name, d in trial.distributions.items()},
+        user_attrs={GRID: True} if trial.user_attrs.get(GRID) else {},
+        system_attrs={},
+        intermediate_values=trial.intermediate_values,
+        trial_id=-1,  # the storage gives it one
+    )
+
+
+def importances(study: Study) -> dict[str, float]:
+    """How much of the differences between scores a setting explains, most first; they sum to 1.
+
+    Returns:
+        Shares by setting; empty where the trials do not tell settings apart.
+    """
+    trials = complete(study)
+    if len({trial.value for trial in trials}) < 2:
+        return {}
+    with quiet():
+        found = optuna.importance.get_param_importances(study)
+    return found if len(set(found.values())) > 1 else {}
+
+
+def plane(study: Study) -> tuple[str, str] | None:
+    """The two settings that a contour is drawn over.
+
+    β and the temperature if both were searched, else the two most important numbers that occur
+    together.
+
+    Returns:
+        Their names; None where no two vary together.
+    """
+    trials = complete(study)
+    numbers = {
+        name
+        for trial in trials
+        for name, distribution in trial.distributions.items()
+        if isinstance(distribution, FloatDistribution | IntDistribution)
+    }
+    first = [TEMPERATURE, BETA] if {TEMPERATURE, BETA} <= numbers else []
+    ranked = dict.fromkeys([*first, *importances(study), *sorted(numbers)])
+    for pair in itertools.combinations([name for name in ranked if name in numbers], 2):
+        both = [trial for trial in trials if {*pair} <= set(trial.params)]
+        seen = [{trial.params[name] for trial in both} for name in pair]
+        if all(len(found) > 1 for found in [*seen, {trial.value for trial in both}]):
+            return pair
+    return None

@@ -103,7 +103,9 @@ def study(
     """
     from rich.console import Console
 
-    from gcl_hard.tuning.reporting.page import write
+    from gcl_hard.reports.study_page import (
+        write,
+    )
     from gcl_hard.tuning.run import run
 
     graphs = dataset if isinstance(dataset, GraphSet) else None

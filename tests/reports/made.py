@@ -1,154 +1,104 @@
-"""Made-up runs: looks, records on the disk, points."""
+"""Results and table rows made by hand, of which every format shows its part."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, NamedTuple
+import re
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-from matplotlib.figure import Figure
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.reports.frame import (
+    Comparison,
+    Results,
+    Scores,
+)
+from gcl_hard.reports.rows import (
+    Kind,
+    Row,
+    rows,
+)
+from tests.experiments import record
 
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.records import Record
-from gcl_hard.reports.runs import Run
-from gcl_hard.reports.theme import Drawn
-
-
-class Shown(NamedTuple):
-    """A figure, its rows with None for what is not defined, and its caption."""
-
-    figure: Figure
-    rows: list[dict[str, Any]]
-    note: str
-
-
-def shown(draw: Callable[..., Drawn]) -> Callable[..., Shown]:
-    """A figure's function, giving :class:`Shown`."""
-
-    def drawn(*given: Any, **own: Any) -> Shown:
-        found = draw(*given, **own)
-        data = found.data.astype(object).where(found.data.notna(), None)
-        return Shown(found.figure, data.to_dict("records"), found.note)
-
-    return drawn
+ACCURACIES = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0], [92.0, 88.0, 84.0]]
+SEEDS = (5, 6, 7)
+SCORES = Scores((0, 1), ((80.0, 90.0, 85.0), (70.0, 71.0, 78.0)))  # means 85 and 73
+LABEL_AWARE = ("scl", "hscl", "hscl-tau")
 
 
-SETTINGS = ("l=-0.25", "l=-0.05", "beta=1", "beta=2")
-GEOMETRY = (
-    "alignment", "uniformity", "effective_rank", "nc1", "equinorm", "equiangular_spread",
-    "equiangular_gap", "cdnv", "packing", "least_angle", "widest_angle", "overlap",
-)  # fmt: skip
+def row(
+    method: str = "hscl",
+    kind: Kind = "fixed",
+    *,
+    dataset: str = "PTC_MR",
+    protocol: str = "paper",
+    setting: str = "",
+    scores: Scores | None = SCORES,
+    expected: int = 2,
+    **rest: object,
+) -> Row:
+    rest = {"reads_labels": method in LABEL_AWARE, **rest}
+    return Row(dataset, method, protocol, kind, setting, scores, expected, **rest)  # type: ignore[arg-type]
 
 
-def snapshot(
-    epoch: int, *, seed: int = 0, own: str | None = None, histograms: bool = False,
-    anchors: int = 64,
-) -> dict[str, Any]:  # fmt: skip
-    """One epoch's look, different for every epoch and seed; H-SCL below H-UCL by 0.2."""
-    rng = np.random.default_rng([seed, epoch])
-    settings = {name: _setting(rng, anchors) for name in SETTINGS}
-    if own is not None:
-        settings["own"] = {**_setting(rng, anchors), "setting": own}
-    found: dict[str, Any] = {
-        "epoch": epoch, "anchors": anchors, "settings": settings,
-        "geometry": {name: float(rng.uniform(0, 1)) for name in GEOMETRY},
+def at(mean: float, n: int = 2) -> Scores:
+    """Scores of n seeds that all have the same accuracy."""
+    return Scores(tuple(range(n)), ((mean, mean),) * n)
+
+
+def differs(p: float, mean: float = 4.25, seeds: int = 2) -> dict[str, Comparison]:
+    """A comparison with ucl."""
+    return {"ucl": Comparison(seeds, mean, mean - 1, mean + 1, p, 0.5)}
+
+
+OPEN = row(scores=None, setting="β=10", paper=57.7)
+FULL = row(
+    "scl",
+    paper=55.8,
+    seconds=46.0,
+    tests={**differs(0.012345), "scl": Comparison(2, -1, -2, 0, 1, None)},
+)
+BEST = row(kind="best", setting="β=2", optimism=1.5, expected=5)
+ROWS = [FULL, OPEN, BEST, row("majority", "baseline", protocol="inductive")]
+
+
+def cell(method: str = "hscl", **settings: object) -> GraphConfig:
+    return GraphConfig(**{"method": method, "folds": 3, **settings})  # type: ignore[arg-type]
+
+
+def results(
+    *cells: GraphConfig,
+    n_seeds: int = 3,
+    select: bool = False,
+    shift: Mapping[GraphConfig, float] | None = None,
+) -> Results:
+    """Every configuration with the accuracies above, shifted by some points."""
+    records = {
+        Run(c, seed, inner): record(c, seed, [a + (shift or {}).get(c, 0.0) for a in folds],
+                                    inner=inner)
+        for c in cells
+        for seed, folds in zip(SEEDS[:n_seeds], ACCURACIES, strict=False)
+        for inner in ((False, True) if select else (False,))
     }  # fmt: skip
-    if histograms:
-        found["histograms"] = {
-            "same": rng.multinomial(500, _bell(0.6)).tolist(),
-            "different": rng.multinomial(900, _bell(0.1)).tolist(),
-        }
-    return found
+    return Results(cells, SEEDS, records, select=select)
 
 
-def _setting(rng: np.random.Generator, anchors: int) -> dict[str, Any]:
-    ucl, scl = rng.uniform(3, 4), rng.uniform(2, 3)
-    fraction = float(rng.uniform(0.9, 1))
-    return {
-        "assumption_1": fraction, "defined": anchors - 6, "alone": 4, "spared": 2, "unopposed": 0,
-        "lemma_1": fraction,
-        "losses": {"ucl": ucl, "scl": scl, "hucl": ucl + 0.5, "hscl": ucl + 0.3},
-        "common": anchors - 6, "collisions": 1.44, "negatives": 0.99, "effective_hucl": 31.2,
-        "effective_hscl": 20.1, "same_label_weight": 0.55, "others": 62.0, "other_labels": 32.0,
-    }  # fmt: skip
+def shown(*cells: GraphConfig, n_seeds: int = 3, select: bool = False) -> list[Row]:
+    return rows(results(*cells, n_seeds=n_seeds, select=select))
 
 
-def _bell(middle: float) -> Any:
-    centres = (np.arange(50) + 0.5) / 25 - 1
-    weights = np.exp(-((centres - middle) ** 2) / 0.1)
-    return weights / weights.sum()
+def cells_of(table: str) -> list[list[str]]:
+    """Cells of a Markdown table, its rule left out."""
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    parts = [[one.strip() for one in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    assert len({len(line) for line in parts}) == 1
+    assert all(set(one) <= {"-", ":"} for one in parts[1])
+    return parts[:1] + parts[2:]
 
 
-def snapshots(
-    epochs: Sequence[int], *, seed: int = 0, own: str | None = None
-) -> list[dict[str, Any]]:
-    """Looks of a run; the last has the histograms."""
-    return [snapshot(e, seed=seed, own=own, histograms=e == epochs[-1]) for e in epochs]
+def lines_of(table: object) -> list[list[str]]:
+    """Lines of a frame, without its heads."""
+    return table.to_numpy().tolist()  # type: ignore[attr-defined,no-any-return]
 
 
-def run(
-    cell: Cell, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
-    curve: Sequence[tuple[int, float]] = (), own: str | None = None, points: Path | None = None,
-    version: str | None = None,
-) -> Run:  # fmt: skip
-    """A run without a file."""
-    return Run(
-        cell, seed, tuple(accuracies), tuple(curve), tuple(snapshots(epochs, seed=seed, own=own)),
-        points, Path(Job(cell, seed).file_name), version,
-    )  # fmt: skip
-
-
-def stored(
-    cell: Cell, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
-    curve: Sequence[Sequence[float]] = (), own: str | None = None, inner: bool = False,
-    version: str = "0a", finished: str = "2026-01-01T00:00:00+00:00",
-) -> dict[str, Any]:  # fmt: skip
-    """A record as its file holds it."""
-    record = Record(
-        config=asdict(cell), seed=seed, fold_accuracies=list(accuracies), fold_c=[],
-        final_losses=[1.0], seconds_train=1.0, seconds_eval=1.0, data={}, device="a CPU",
-        versions={"source": version}, finished=finished, inner=inner,
-        curve=[list(point) for point in curve],
-    )  # fmt: skip
-    found = {"schema_version": 1, **asdict(record)}
-    return found | {"diagnostics": snapshots(epochs, seed=seed, own=own)}
-
-
-def save(folder: Path, cell: Cell, seed: int = 0, **given: Any) -> Path:
-    """Write a record where the bench would, made by :func:`stored`; gives its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / Job(cell, seed, given.get("inner", False)).file_name
-    path.write_text(json.dumps(stored(cell, seed, **given)), encoding="utf-8")
-    return path
-
-
-def save_points(
-    path: Path, *, n: int = 24, dim: int = 5, classes: int = 2, objective: str = "infonce",
-    seed: int = 0,
-) -> Path:  # fmt: skip
-    """Two views of n samples as anchors and candidates; of "jsd" 3 n nodes against n graphs."""
-    rng = np.random.default_rng(seed)
-    labels = np.arange(n) % classes
-    if objective == "infonce":
-        views = np.concatenate([labels, labels])
-        anchors = candidates = rng.normal(size=(2 * n, dim)) + 0.5 * views[:, None]
-        positive, own = np.roll(np.arange(2 * n), n), np.arange(2 * n)
-        anchor_labels = candidate_labels = views
-        scale = 0.5
-    else:
-        graph = np.repeat(np.arange(n), 3)
-        candidates = rng.normal(size=(n, dim)) + labels[:, None]
-        anchors = rng.normal(size=(3 * n, dim)) + candidates[graph]
-        anchor_labels, candidate_labels, positive = labels[graph], labels, graph
-        own = np.full(3 * n, -1)
-        scale = float(np.abs(anchors @ candidates.T).max())
-    np.savez(
-        path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
-        anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
-        own=own, scale=scale, temperature=0.5, objective=objective,
-    )  # fmt: skip
-    return path
+def column(frame: object, name: str) -> Sequence[str]:
+    return list(frame[name])  # type: ignore[index]

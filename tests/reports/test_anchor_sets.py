@@ -11,12 +11,12 @@ import pytest
 from matplotlib.colors import to_hex
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3, load_points, sets
 from gcl_hard.reports.runs import Run
-from tests.reports import made
+from tests.reports import made_runs as made
 
 draw = made.shown(fig3)
 
@@ -26,7 +26,7 @@ OBJECTIVES = ("infonce", "jsd")
 
 def run(tmp_path: Path, seed: int = 0, **given: Any) -> Run:
     path = made.save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
-    cell = ImageCell() if given.get("objective", "infonce") == "infonce" else GraphCell()
+    cell = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
     return made.run(cell, seed, epochs=(7,), points=path)
 
 
@@ -168,7 +168,7 @@ def saved(path: Path, cosines: list[float], labels: list[int]) -> Run:
         candidate_labels=np.array(labels), positive=np.array([1]), scale=2.0, temperature=0.5,
         objective="infonce",
     )  # fmt: skip
-    return made.run(ImageCell(), points=path)
+    return made.run(ImageConfig(), points=path)
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def refused(runs: list[Run], said: str, **own: Any) -> None:
 def test_bad_input(tmp_path: Path) -> None:
     one = run(tmp_path)
     refused(
-        [made.run(GraphCell())], r"no embeddings of a snapshot \(.npz\) .* --diagnostics 1, and"
+        [made.run(GraphConfig())], r"no embeddings of a snapshot \(.npz\) .* --diagnostics 1, and"
     )
-    refused([made.run(GraphCell(), epochs=(1,))], "--diagnostics 1 --force .*its records")
+    refused([made.run(GraphConfig(), epochs=(1,))], "--diagnostics 1 --force .*its records")
     refused([one], "seed 5 has no embeddings; there are those of 0", seed=5)
     refused([one], "anchor must be from 0 to 47, got 48", anchor=48)
     refused([one], "anchor must be from 0 to 47, got -1", anchor=-1)
@@ -222,7 +222,7 @@ def test_bad_input(tmp_path: Path) -> None:
     refused([one], r"a cosine in \[-1, 1\], got 2", setting=2.0)
     refused([one], r"a cosine in \[-1, 1\], got nan", setting=math.nan)
     refused([one], "at l = 1 no anchor has members in all four sets.*--setting", setting=1.0)
-    other = made.run(ImageCell(beta=2), points=one.points)
+    other = made.run(ImageConfig(beta=2), points=one.points)
     refused([one, other], "one encoder.*hscl β=1, hscl β=2: choose with --only")
     refused([run(tmp_path, 9, classes=1)], "all of 1 label .*one class there are no sets to draw")
     refused([run(tmp_path, 9, classes=1)], "all of 1 label", anchor=0, setting=0.0)
@@ -231,7 +231,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 def test_damaged_points_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.npz"
-    one = made.run(ImageCell(), points=path)
+    one = made.run(ImageConfig(), points=path)
     refused([one], "does not hold the embeddings")
     path.write_bytes(b"PK\x03\x04 cut off")
     refused([one], "does not hold the embeddings.*--diagnostics 1")
@@ -268,7 +268,7 @@ def test_arrays_that_do_not_fit_are_refused(
     path = made.save_points(tmp_path / "p.npz")
     with np.load(path) as file:
         np.savez(path, **(dict(file) | {name: value}))
-    refused([made.run(ImageCell(), points=path)], said)
+    refused([made.run(ImageConfig(), points=path)], said)
 
 
 def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def far_graph(path: Path) -> Run:
         arrays = dict(file)
     arrays["candidates"][-1] *= 1e4
     np.savez(path, **arrays)
-    return made.run(GraphCell(), epochs=(7,), points=path)
+    return made.run(GraphConfig(), epochs=(7,), points=path)
 
 
 def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gcl_hard.experiments.recipe.page import page, write
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.recipe.levers import said
-from gcl_hard.experiments.recipe.page import page, write
-from gcl_hard.experiments.recipe.search import Chosen
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.ablations import said
+from gcl_hard.experiments.ablations import Chosen
 from gcl_hard.reports.result_figures import HARMS, HELPS, NEITHER, forest
 from tests.experiments.recipe.made_up import chosen
 
@@ -25,8 +25,8 @@ GAINED = {("lr", 0.1): (-3.0, 0.5), ("lr", 0.2): (0.4, 4.0), ("dim", 8): (2.0, 0
 """Points on both sets, and spread."""
 
 
-def effect(cell: GraphCell) -> tuple[float, float]:
-    if cell.is_floor:
+def effect(cell: GraphConfig) -> tuple[float, float]:
+    if cell.is_baseline:
         return (7.0 if cell.dim == 8 else 0.0), 0.0
     found = [v for (name, value), v in GAINED.items() if getattr(cell, name) == value]
     return sum(p for p, _ in found), sum(s for _, s in found)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.records import Record
-from gcl_hard.experiments.results import Results, result_json
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import RunResult
+from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.runs import (
     Run,
     over_seeds,
@@ -24,9 +24,9 @@ from gcl_hard.reports.runs import (
     versions,
     with_snapshots,
 )
-from tests.reports import made
+from tests.reports import made_runs as made
 
-HSCL, UCL = GraphCell(folds=2), GraphCell(folds=2, method="ucl")
+HSCL, UCL = GraphConfig(folds=2), GraphConfig(folds=2, method="ucl")
 
 
 def refusal(*places: Path) -> str:
@@ -37,7 +37,7 @@ def refusal(*places: Path) -> str:
 
 def result_file(path: Path, *records: dict[str, Any]) -> Path:
     """What the bench writes of some records, by its own code."""
-    kept = [Record(**{k: v for k, v in r.items() if k != "schema_version"}) for r in records]
+    kept = [RunResult(**{k: v for k, v in r.items() if k != "schema_version"}) for r in records]
     seeds = tuple(dict.fromkeys(record.seed for record in kept))
     cells = tuple(dict.fromkeys(record.job.cell for record in kept))
     results = Results(cells, seeds, {record.job: record for record in kept})
@@ -46,7 +46,7 @@ def result_file(path: Path, *records: dict[str, Any]) -> Path:
 
 
 def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
-    cell = ImageCell(method="scl", epochs=4)
+    cell = ImageConfig(method="scl", epochs=4)
     path = made.save(tmp_path, cell, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]])
     (run,) = read([path])
     assert (run.cell, run.seed, run.accuracies) == (cell, 3, (71.5,))
@@ -128,7 +128,7 @@ def test_of_two_without_looks_the_later_counts(order: tuple[int, int], tmp_path:
 
 
 def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
-    cells = [GraphCell(method=m) for m in ("hscl", "ucl", "scl")] + [GraphCell(beta=0.5)]
+    cells = [GraphConfig(method=m) for m in ("hscl", "ucl", "scl")] + [GraphConfig(beta=0.5)]
     paths = [made.save(tmp_path, cell, seed) for cell in cells for seed in (10, 2)]
     found = read(paths)
     assert found == read(reversed(paths))
@@ -144,7 +144,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"trials": []}', encoding="utf-8")
     assert "other.json is neither a record nor a result file" in refusal(tmp_path / "other.json")
     assert "has no record of a finished seed" in refusal(tmp_path)
-    made.save(tmp_path, GraphCell(protocol="inductive"), inner=True)
+    made.save(tmp_path, GraphConfig(protocol="inductive"), inner=True)
     assert refusal(tmp_path).startswith("these results are of inner hold-outs alone")
 
 
@@ -191,7 +191,7 @@ def test_a_record_that_cannot_be_used_is_refused(
 
 def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> None:
     made.save(tmp_path, HSCL)
-    broken = tmp_path / Job(HSCL, 1).file_name
+    broken = tmp_path / Run(HSCL, 1).file_name
     broken.write_text('{"config": {', encoding="utf-8")
     for place in (broken, tmp_path):
         assert refusal(place) == f"{broken} is half-written or damaged"
@@ -270,7 +270,7 @@ def test_versions_are_said_if_they_differ() -> None:
 
 def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
     def points(*seeds: tuple[int, ...]) -> list[Run]:
-        cells = [GraphCell(epochs=10), GraphCell(epochs=20), GraphCell(method="ucl", epochs=20)]
+        cells = [GraphConfig(epochs=10), GraphConfig(epochs=20), GraphConfig(method="ucl", epochs=20)]
         return [made.run(c, seed) for c, own in zip(cells, seeds, strict=False) for seed in own]
 
     def kept(runs: list[Run]) -> list[tuple[int, int]]:

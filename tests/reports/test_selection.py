@@ -7,25 +7,25 @@ from dataclasses import replace
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.reports.command import parse_only
 from gcl_hard.reports.runs import labels, select, settings, stem, subject
-from tests.reports import made
+from tests.reports import made_runs as made
 
-CELLS = (
-    GraphCell(method="ucl"),
-    GraphCell(method="hucl", beta=2),
-    GraphCell(beta=1, epochs=50),
-    GraphCell(beta=2, epochs=50),
-    GraphCell(dataset="PTC_MR", method="ucl"),
-    GraphCell(method="wl"),
+CONFIGS = (
+    GraphConfig(method="ucl"),
+    GraphConfig(method="hucl", beta=2),
+    GraphConfig(beta=1, epochs=50),
+    GraphConfig(beta=2, epochs=50),
+    GraphConfig(dataset="PTC_MR", method="ucl"),
+    GraphConfig(method="wl"),
 )
-RUNS = [made.run(cell, seed) for cell in CELLS for seed in (0, 1)]
+RUNS = [made.run(cell, seed) for cell in CONFIGS for seed in (0, 1)]
 
 
-def chosen(*only: str) -> list[tuple[Cell, int]]:
+def chosen(*only: str) -> list[tuple[RunConfig, int]]:
     return [(run.cell, run.seed) for run in select(RUNS, parse_only(only))]
 
 
@@ -38,22 +38,22 @@ def refusal(*only: str) -> str:
 @pytest.mark.parametrize(
     ("only", "kept"),
     [
-        (["dataset=MUTAG"], CELLS[:4]),
-        (["dataset=mutag", "method=ucl,hucl"], CELLS[:2]),
-        (["dataset=ptc"], CELLS[4:5]),
-        (["beta=2"], (CELLS[1], CELLS[3])),
-        (["beta=2.0", "method=hscl"], CELLS[3:4]),
-        (["dataset=MUTAG", "beta=none"], CELLS[:1]),
-        (["dataset=MUTAG", "method=ucl", "method=hscl", "epochs=50"], CELLS[2:4]),
-        (["method=HSCL", "detach-weights=False"], CELLS[2:4]),
+        (["dataset=MUTAG"], CONFIGS[:4]),
+        (["dataset=mutag", "method=ucl,hucl"], CONFIGS[:2]),
+        (["dataset=ptc"], CONFIGS[4:5]),
+        (["beta=2"], (CONFIGS[1], CONFIGS[3])),
+        (["beta=2.0", "method=hscl"], CONFIGS[3:4]),
+        (["dataset=MUTAG", "beta=none"], CONFIGS[:1]),
+        (["dataset=MUTAG", "method=ucl", "method=hscl", "epochs=50"], CONFIGS[2:4]),
+        (["method=HSCL", "detach-weights=False"], CONFIGS[2:4]),
     ],
 )
-def test_settings_select(only: list[str], kept: tuple[Cell, ...]) -> None:
+def test_settings_select(only: list[str], kept: tuple[RunConfig, ...]) -> None:
     assert chosen(*only) == [(cell, seed) for cell in kept for seed in (0, 1)]
 
 
 def test_a_seed_chooses() -> None:
-    assert chosen("seed=1", "method=hscl") == [(CELLS[2], 1), (CELLS[3], 1)]
+    assert chosen("seed=1", "method=hscl") == [(CONFIGS[2], 1), (CONFIGS[3], 1)]
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_what_does_not_choose_is_refused(only: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
-        (GraphCell(), GraphCell(protocol="inductive"), "several protocols (paper, inductive)"),
-        (GraphCell(), GraphCell(contrast="two-view", objective="jsd"), "several contrasts"),
-        (GraphCell(), GraphCell(objective="infonce"), "several objectives (jsd, infonce)"),
-        (GraphCell(), ImageCell(), "several data sets (MUTAG, digits)"),
+        (GraphConfig(), GraphConfig(protocol="inductive"), "several protocols (paper, inductive)"),
+        (GraphConfig(), GraphConfig(contrast="two-view", objective="jsd"), "several contrasts"),
+        (GraphConfig(), GraphConfig(objective="infonce"), "several objectives (jsd, infonce)"),
+        (GraphConfig(), ImageConfig(), "several data sets (MUTAG, digits)"),
     ],
 )
-def test_a_mixture_is_refused(one: Cell, other: Cell, said: str) -> None:
+def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: str) -> None:
     with pytest.raises(InputError) as caught:
         select([made.run(one), made.run(other)])
     assert said in str(caught.value)
@@ -93,16 +93,16 @@ def test_a_mixture_is_refused(one: Cell, other: Cell, said: str) -> None:
 
 
 def test_floors_are_passed_over_whatever_their_protocol() -> None:
-    runs = [made.run(GraphCell()), made.run(GraphCell(method="untrained"))]
-    assert [run.cell for run in select(runs)] == [GraphCell()]
+    runs = [made.run(GraphConfig()), made.run(GraphConfig(method="untrained"))]
+    assert [run.cell for run in select(runs)] == [GraphConfig()]
     with pytest.raises(InputError, match=r"of baselines alone \(untrained\)"):
         select(runs[1:])
 
 
 def test_cells_are_told_apart_by_what_differs() -> None:
-    cells: list[Cell] = [
-        GraphCell(method="ucl", lr=0.1), GraphCell(method="hucl"), GraphCell(method="hcl"),
-        GraphCell(method="hcl", beta_changes=4),
+    cells: list[RunConfig] = [
+        GraphConfig(method="ucl", lr=0.1), GraphConfig(method="hucl"), GraphConfig(method="hcl"),
+        GraphConfig(method="hcl", beta_changes=4),
     ]  # fmt: skip
     assert list(labels(cells).values()) == [
         "ucl lr=0.1", "hucl β=1 lr=0.01", "hcl β=1 lr=0.01", "hcl β=1 lr=0.01 annealed in 4",
@@ -111,15 +111,15 @@ def test_cells_are_told_apart_by_what_differs() -> None:
 
 
 def test_positives_that_are_the_methods_own_are_not_said() -> None:
-    cells = [ImageCell(method="ucl"), ImageCell(method="scl")]
+    cells = [ImageConfig(method="ucl"), ImageConfig(method="scl")]
     assert list(labels(cells).values()) == ["ucl", "scl"]
-    cells += [ImageCell(method="hucl", positives="class"), ImageCell(positives="view")]
+    cells += [ImageConfig(method="hucl", positives="class"), ImageConfig(positives="view")]
     said = list(labels(cells).values())
     assert said[2:] == ["hucl β=1 positives=class", "hscl β=1 positives=view"]
 
 
 def test_a_picture_says_what_it_is_of() -> None:
-    runs = [made.run(ImageCell(), 0), made.run(ImageCell(), 1), made.run(ImageCell(method="ucl"))]
+    runs = [made.run(ImageConfig(), 0), made.run(ImageConfig(), 1), made.run(ImageConfig(method="ucl"))]
     assert subject(runs[:2]) == "digits: two views of an image, InfoNCE, 2 seeds"
     part = replace(runs[0], cell=replace(runs[0].cell, subset=4000))
     assert subject([part]).startswith("digits: a part of 4,000 images, two views")
@@ -129,13 +129,13 @@ def test_a_picture_says_what_it_is_of() -> None:
 @pytest.mark.parametrize(
     ("cell", "name"),
     [
-        (GraphCell(), "fig4-MUTAG-jsd"),
-        (GraphCell(objective="infonce"), "fig4-MUTAG-infonce"),
-        (GraphCell(dataset="PTC_MR", contrast="two-view"), "fig4-PTC_MR-two-view"),
-        (GraphCell(contrast="two-view", objective="jsd"), "fig4-MUTAG-two-view-jsd"),
-        (GraphCell(protocol="inductive"), "fig4-MUTAG-jsd-inductive"),
-        (ImageCell(), "fig4-digits"),
+        (GraphConfig(), "fig4-MUTAG-jsd"),
+        (GraphConfig(objective="infonce"), "fig4-MUTAG-infonce"),
+        (GraphConfig(dataset="PTC_MR", contrast="two-view"), "fig4-PTC_MR-two-view"),
+        (GraphConfig(contrast="two-view", objective="jsd"), "fig4-MUTAG-two-view-jsd"),
+        (GraphConfig(protocol="inductive"), "fig4-MUTAG-jsd-inductive"),
+        (ImageConfig(), "fig4-digits"),
     ],
 )
-def test_a_file_is_called_by_what_is_not_usual(cell: Cell, name: str) -> None:
+def test_a_file_is_called_by_what_is_not_usual(cell: RunConfig, name: str) -> None:
     assert stem("fig4", cell) == name

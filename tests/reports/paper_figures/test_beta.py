@@ -15,7 +15,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.runs import Run
-from tests.reports import made
+from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.beta)
 

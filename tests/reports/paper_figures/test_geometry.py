@@ -15,7 +15,7 @@ from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.paper_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY, Run
-from tests.reports import made
+from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.geometry)
 

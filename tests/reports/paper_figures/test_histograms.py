@@ -14,7 +14,7 @@ from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.runs import Run
-from tests.reports import made
+from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.histograms)
 
