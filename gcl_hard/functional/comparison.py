@@ -226,7 +226,8 @@ def joined(parts: Sequence[LossComparison]) -> LossComparison:
     if len(kinds) != 1:
         raise InputError(f"parts must be comparisons of one objective, got {sorted(kinds)}")
     *columns, objectives = zip(*parts, strict=True)
-    per_distribution = [
+    log_mean, log_alpha, effective = (
         PerDistribution(*map(torch.cat, zip(*column, strict=True))) for column in columns[:3]
-    ]
-    return LossComparison(*per_distribution, *map(torch.cat, columns[3:]), objectives[0])
+    )
+    t_pos, n_others, n_same = map(torch.cat, columns[3:])
+    return LossComparison(log_mean, log_alpha, effective, t_pos, n_others, n_same, objectives[0])

@@ -287,9 +287,7 @@ def test_a_damaged_file_is_told_from_a_good_one(mirror: Path) -> None:
     file = mirror / "Mine.npz"
     for content in (b"", b"hello", zipped := packed_bytes()[:-30]):
         file.write_bytes(content)
-        with pytest.raises(
-            InputError, match=r"Mine\.npz is truncated .*: copy it again"
-        ):
+        with pytest.raises(InputError, match=r"Mine\.npz is truncated .*: copy it again"):
             load("Mine", data_dir=mirror)
     assert len(zipped) > 100
     whole = bytearray(packed_bytes())
