@@ -114,9 +114,10 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         raise InputError("where to? give a folder: -o DIR")
     if given.name is not None and (not given.name or Path(given.name).name != given.name):
         raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
-    given.only, given.own = parse_only(given.only), {}
+    given.only = parse_only(given.only)
+    given.own = {}
     for figure, flags in OWN_FLAGS.items():
-        own = {name: value for name in flags if (value := getattr(given, name)) is not None}
+        own = {n: value for n in flags if (value := getattr(given, n)) is not None}
         if own and figure != given.figure:
             raise InputError(f"--{next(iter(own))} is of {figure}, and not of {given.figure}")
         given.own |= own

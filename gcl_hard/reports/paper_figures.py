@@ -21,7 +21,6 @@ from matplotlib.ticker import (
 )
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.significance import corrected_interval
 from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.experiments.diagnostics import OWN, SETTINGS
 from gcl_hard.functional.similarity import overlap
@@ -194,7 +193,9 @@ def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
 def label_readers(runs: Sequence[StoredRun]) -> list[str]:
     """Methods whose encoders have seen the labels of test samples."""
     readers = {run.config.method for run in runs if run.config.reads_labels}
-    return [name for name in METHODS if name in readers and runs[0].config.protocol == "paper"]
+    return [
+        name for name in METHODS if name in readers and runs[0].config.protocol == "transductive"
+    ]
 
 
 PARTS = {"ucl": "neither", "dcl": "debiased", "hucl": "hard", "hcl": "hard,\ndebiased"}
@@ -545,7 +546,7 @@ def fig4(runs: Sequence[StoredRun]) -> Drawn:
     frame = frame[frame["panel"].isin(titles)]
     figure, panels = _epoch_panels(len(titles), len(titles), 2.4, "all")
     styles, low = theme.line_styles(methods), 1.0
-    rule = {"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
+    rule: dict[str, Any] = {"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
             "label": f"the paper, CIFAR100: above {CLAIMED}"}  # fmt: skip
     for panel, (name, title) in zip(panels, titles.items(), strict=True):
         panel.set_title(title)
@@ -636,7 +637,7 @@ def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
             )
             first.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         if math.isfinite(top):
-            first.set_ylim((None, top) if wide else _limits(drawn, top))
+            first.set_ylim(*((None, top) if wide else _limits(drawn, top)))
             cut.append(f"{line}, up to {max(one['mean'].max() for one in drawn):.2g}")
         first.set_ylabel(
             f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
@@ -853,8 +854,9 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
             own = data[(data["line"] == shown) & (data["pairs"] == kind)]
             edges = np.linspace(-1, 1, len(own) + 1)
             over = shown == line
-            style = {"color": theme.colour(own["method"].iloc[0]), "linewidth": 1.6} if over else {
-                "color": theme.GREY, "alpha": 0.4, "fill": True}  # fmt: skip
+            style: dict[str, Any] = {"color": theme.colour(own["method"].iloc[0]), "linewidth": 1.6}
+            if not over:
+                style = {"color": theme.GREY, "alpha": 0.4, "fill": True}
             panel.stairs(own["density"], edges, label="over" if over else "under", **style)
         if not index % n:
             panel.set_ylim(0, 1.05 * data.loc[data["pairs"] == kind, "density"].max())

@@ -436,7 +436,11 @@ def learning_curves(table: RecipeTable) -> Figure | None:
         own = data[data["dataset"] == dataset]
         for index, (name, points) in enumerate(own.groupby("method", sort=False)):
             line, marker = marks.get(str(name), ("-", "o"))
-            style = {"color": theme.colour(str(name)), "linestyle": line, "marker": marker}
+            style: dict[str, Any] = {
+                "color": theme.colour(str(name)),
+                "linestyle": line,
+                "marker": marker,
+            }
             keys.setdefault(str(name), {**style, "label": name})
             panel.errorbar(points["graphs"] * 1.03 ** (index - 2), points["mean"], points["half"],
                            elinewidth=0.7, markersize=3, linewidth=1.3, **style)  # fmt: skip

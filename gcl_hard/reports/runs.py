@@ -81,7 +81,7 @@ class StoredRun:
     finished: str = ""
 
     def __str__(self) -> str:
-        return str(StoredRun(self.config, self.seed))
+        return str(Run(self.config, self.seed))
 
 
 def by_config(runs: Sequence[StoredRun]) -> dict[RunConfig, list[StoredRun]]:
@@ -388,7 +388,7 @@ def subject(runs: Sequence[StoredRun]) -> str:
 
     Example:
         >>> subject([StoredRun(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
-        'MUTAG: nodes against graphs, JSD, protocol paper, 1 seed'
+        'MUTAG: nodes against graphs, JSD, protocol transductive, 1 seed'
     """
     config = runs[0].config
     if isinstance(config, GraphConfig):
@@ -425,7 +425,7 @@ def stem(figure: str, config: RunConfig) -> str:
         two_view, objective = config.contrast == "two-view", config.objective or "jsd"
         parts += ["two-view"] * two_view
         parts += [objective] * (objective != "infonce" or not two_view)
-        parts += [config.protocol] * (config.protocol != "paper")
+        parts += [config.protocol] * (config.protocol != "transductive")
     return "-".join(parts)
 
 

@@ -55,7 +55,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
     "PRUNED": ("pruned", {"color": RED, "linewidth": 1.0, "linestyle": "--", "alpha": 0.7}),
     "RUNNING": ("running", {"color": theme.GREY, "linewidth": 1.0, "linestyle": ":"}),
 }
-WHOLE = {"integer": True, "steps": [1, 2, 5, 10]}
+WHOLE: dict[str, Any] = {"integer": True, "steps": [1, 2, 5, 10]}
 
 
 def trials(study: Study) -> pd.DataFrame:

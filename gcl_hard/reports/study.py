@@ -69,8 +69,8 @@ class Number:
 
 
 def on_test(outcome: Outcome) -> bool:
-    """Whether trials are scored on the test folds, as under the protocol ``paper``."""
-    return outcome.facts.get("protocol") == "paper"
+    """Whether trials are scored on the test folds, as under protocol ``transductive``."""
+    return outcome.facts.get("protocol") == "transductive"
 
 
 def step_of(outcome: Outcome) -> str:
@@ -137,7 +137,7 @@ def items(outcome: Outcome) -> str:
 
 
 def chosen_on_test(outcome: Outcome) -> str | None:
-    """The warning for a search under the protocol ``paper``; None for any other."""
+    """The warning for a search under protocol ``transductive``; None for any other."""
     if not on_test(outcome):
         return None
     seen = outcome.reads_labels

@@ -303,7 +303,7 @@ def _found(finding: Finding) -> str:
     failed = "; ".join(f"{n} x {reason}" for reason, n in tally.failures.most_common())
     counts = f"{tally.complete} complete, {tally.pruned} pruned"
     counts += f", {tally.failures.total()} failed ({failed})" if failed else ""
-    where = "on the test folds" if finding.config.protocol == "paper" else "inside"
+    where = "on the test folds" if finding.config.protocol == "transductive" else "inside"
     scores = f"{finding.inner:.1f} % {where}"
     scores += "" if finding.outer is None else f", {finding.outer:.1f} % outside"
     best = settings(finding.best.params)

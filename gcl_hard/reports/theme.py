@@ -80,7 +80,8 @@ def themed(draw: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context({**sns.axes_style("whitegrid"), **STYLE}):
+        style: dict[Any, Any] = {**sns.axes_style("whitegrid"), **STYLE}
+        with mpl.rc_context(style):
             return draw(*args, **kwargs)
 
     return drawn
