@@ -24,8 +24,9 @@ from typing import (
 )
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, Objective, Positives
+from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import DEFAULT_CLASS_PRIOR, METHODS, LossOptions, contrastive_loss, method
 from gcl_hard.training.loop import Optimisation, Precision
 
@@ -343,7 +344,7 @@ class GraphConfig(RunConfig):
     train_share: Annotated[float, "of a training fold's graphs that are there at all"] = 1.0
 
     def __post_init__(self) -> None:
-        if self.protocol == "paper":
+        if str(self.protocol) == "paper":
             object.__setattr__(self, "protocol", "transductive")
         super().__post_init__()
 
@@ -396,7 +397,7 @@ class GraphConfig(RunConfig):
         """The settings without those of the SVM, and without edge labels where there are none."""
         unseen = {name: defaults(type(self))[name] for name in _PROBE}
         if self.edge_labels:
-            from gcl_hard.graphs.datasets import lacks_edge_labels
+            from gcl_hard.graphs.tudataset import lacks_edge_labels
 
             unseen["edge_labels"] = not lacks_edge_labels(self.dataset)
         return replace(self, **unseen)

@@ -25,8 +25,6 @@ from gcl_hard.experiments.hardware import source_digest
 
 TRIES = 3
 """Workers that a task may cost before it fails."""
-REPORT_INTERVAL = 0.2
-"""Seconds between two reports of a task's progress to the driver."""
 STOP_TIMEOUT = 20.0
 """Seconds that running tasks have to save a checkpoint after Ctrl-C."""
 
@@ -223,7 +221,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         import dask
-        from distributed import Client, LocalCluster
+        import distributed
 
         from gcl_hard.experiments.worker import IgnoreInterrupts, worker_facts
 
@@ -232,13 +230,15 @@ class Cluster:
             "distributed.worker.daemon": False,  # loader workers are children of a worker
             "distributed.comm.timeouts.connect": "10s",
         })  # fmt: skip
+        make_cluster: Any = distributed.LocalCluster
+        make_client: Any = distributed.Client
         try:
             if self._scheduler is None:
-                self._cluster = LocalCluster(
+                self._cluster = make_cluster(
                     n_workers=self.workers, threads_per_worker=1, processes=True,
                     memory_limit=0, dashboard_address=None, silence_logs="CRITICAL",
                 )  # fmt: skip
-            self._client = Client(self._cluster or self._scheduler, set_as_default=False)
+            self._client = make_client(self._cluster or self._scheduler, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"the scheduler {self._scheduler} cannot be reached: {error}; give --scheduler "

@@ -157,12 +157,12 @@ def _written(default: Any) -> str:
 def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     """Settings of configurations: the domains that have them, type, help and default."""
     found: dict[str, tuple[tuple[Domain, ...], Any, str, Any]] = {}
-    for domain, config in CONFIGS.items():
-        hints = get_type_hints(config, include_extras=True)
+    for config in CONFIGS.values():
+        domain, hints = config.domain, get_type_hints(config, include_extras=True)
         for one in fields(config):
             kind, text = get_args(hints[one.name])
             if one.name not in found:
-                found[one.name] = (domain,), kind, text, one.default
+                found[one.name] = ((domain,), kind, text, one.default)
                 continue
             domains, known, first, default = found[one.name]
             both = {"graphs": default, "images": one.default}

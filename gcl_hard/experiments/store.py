@@ -19,7 +19,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import from_dict
 from gcl_hard.experiments.diagnostics import Points, snapshot_epochs
 from gcl_hard.experiments.runs import Run
-from gcl_hard.places import written_whole as atomic_write
+from gcl_hard.io import atomic_write
 
 SCHEMA_VERSION = 2
 COMPACT = "runs.jsonl"
@@ -158,16 +158,14 @@ class Store:
             np.savez_compressed(file, allow_pickle=False, **points)
 
     def rows(self) -> Iterator[RunResult]:
-        """All results in the folder, sorted by the names of their runs; damaged files are skipped.
+        """All results in the folder, sorted by the names of their runs.
 
         Raises:
-            InputError: if the compact form is damaged.
+            InputError: if a file is damaged; names it.
         """
-        singles = {path.stem: path for path in self.folder.glob("*_seed*.json")}
+        singles = {path.stem: path for path in self.folder.glob("[!.]*_seed*.json")}
         for key in sorted(singles.keys() | self._compact.keys()):
-            found = _read(singles[key]) if key in singles else self._compact[key]
-            if isinstance(found, RunResult):
-                yield found
+            yield read_result(singles[key]) if key in singles else self._compact[key]
 
     @contextlib.contextmanager
     def lock(self, run: Run) -> Iterator[bool]:
@@ -197,11 +195,9 @@ class Store:
                 raise InputError(f"{self.folder} is being compacted by another command")
             self.__dict__.pop("_compact", None)  # another process may have written it since
             results = dict(self._compact)
-            singles = sorted(self.folder.glob("*_seed*.json"))
+            singles = sorted(self.folder.glob("[!.]*_seed*.json"))
             for path in singles:
-                found = _read(path)
-                if isinstance(found, str):
-                    raise InputError(f"{path} {found}: remove it, or run its command again")
+                found = read_result(path)
                 known = results.get(found.run.key)
                 if known is None or found.finished >= known.finished:
                     results[found.run.key] = found
@@ -242,6 +238,27 @@ def locked(path: Path) -> Iterator[bool]:
         # Unlinked while held: a process that waits for the old file sees that it is gone.
         path.unlink(missing_ok=True)
         lock.release()
+
+
+def read_result(path: Path) -> RunResult:
+    """The result in a single file.
+
+    Raises:
+        InputError: if it cannot be used; says why.
+    """
+    found = _read(path)
+    if isinstance(found, str):
+        raise InputError(f"{path} {found}: remove it, or run its command again")
+    return found
+
+
+def read_compact(path: Path) -> list[RunResult]:
+    """The results in a file of the compact form.
+
+    Raises:
+        InputError: if it cannot be used; names the line.
+    """
+    return [result for _, result in _read_compact(path)]
 
 
 def _is_whole(result: RunResult, run: Run) -> bool:
@@ -292,7 +309,7 @@ def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
                 yield f'{{"{name}": {value}}}'
     for key, row in plain.items():
         row |= {name: numbers[name, _json(row[name])] for name in SHARED}
-        yield _json({"run": key, **{k: v for k, v in row.items() if v not in ([], False)}})
+        yield _json({"run": key, **{k: v for k, v in row.items() if v != [] and v is not False}})
 
 
 def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:

@@ -217,7 +217,7 @@ def search(options: TuneOptions, console: Console) -> tuple[SearchResult, Path]:
     """
     check_writable(options.output)
     if options.report is not None:
-        from gcl_hard.reports.study import check_target
+        from gcl_hard.reports.study_page import check_target
 
         check_writable(options.report.absolute().parent)
         check_target(options.report)
@@ -260,15 +260,12 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
     except AllFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    from gcl_hard.reports.study_page import terminal, write
+
+    console.print(terminal(result), highlight=False)
     written = [path]
-    try:
-        from gcl_hard.reports.study import terminal, write
-    except ModuleNotFoundError:  # the reports of searches are made elsewhere
-        console.print(repr(result), highlight=False, markup=False)
-    else:
-        console.print(terminal(result), highlight=False)
-        if options.report is not None:
-            written += write(result, options.report, command=public_command(arguments, "tune"))
+    if options.report is not None:
+        written += write(result, options.report, command=public_command(arguments, "tune"))
     line = f"results: {', '.join(map(str, written))}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
@@ -364,9 +361,8 @@ def study(
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
         settings, encoder = {**settings, "encoder": encoder}, None
-    domain = "graphs"
-    if graphs is None:
-        domain = domain_of({"dataset": name, "data_dir": data_dir})
+    named = {} if graphs is not None else {"dataset": name, "data_dir": data_dir}
+    domain = domain_of(named)
     config = CONFIGS[domain]
     for key in settings:
         if key not in defaults(config):
@@ -390,7 +386,7 @@ def study(
     )  # fmt: skip
     result, _ = search(options, Console(quiet=not progress))
     if options.report is not None:
-        from gcl_hard.reports.study import write
+        from gcl_hard.reports.study_page import write
 
         write(result, options.report, command="gcl_hard.tuning.study(…)")
     return result

@@ -96,9 +96,8 @@ class Search:
                        ensemble_size=1 if options.batch == 1 else None),
         )  # fmt: skip
         config, graphs = options.base.config, options.graphs
-        name = (
-            experiment_of(config).canonical_name(config.dataset) if graphs is None else graphs.name
-        )
+        experiment = experiment_of(config)
+        name = experiment.canonical_name(config.dataset) if graphs is None else graphs.name
         base = replace(options.base, settings={**options.base.settings, "dataset": name})
         options, config = replace(options, base=base), base.config
         if graphs is None:
@@ -377,7 +376,7 @@ class _Driver:
     def _goes_on(trial: Trial, step: int, accuracy: float) -> bool:
         try:
             with warnings.catch_warnings():
-                # After running out of memory a group is begun again in halves.
+                # A group is begun again if its worker process dies.
                 warnings.filterwarnings("ignore", message=".*already reported.*")
                 trial.report(accuracy, step)
             return not trial.should_prune()

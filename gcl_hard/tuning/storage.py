@@ -550,7 +550,7 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
     params = {**trial.system_attrs.get(FIXED, {}), **trial.params}
     known = {one.user_attrs.get(AGAIN) for one in study.get_trials(deepcopy=False)}
     if params and trial.number not in known:
-        kept = {GRID: True} if GRID in trial.user_attrs else {}
+        kept: dict[str, Any] = {GRID: True} if GRID in trial.user_attrs else {}
         kept |= {DEATHS: deaths} if deaths else {}
         study.enqueue_trial(params, user_attrs={AGAIN: trial.number, **kept})
 
