@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
 from gcl_hard.evaluation.nested import inner_folds
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig, defaults
-from gcl_hard.experiments.experiment import RunContext, experiment_of
+from gcl_hard.experiments.domains import experiment_of
+from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import data_sets
 from gcl_hard.experiments.runs import Run
 from gcl_hard.seeds import seed_for
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.image_data import ImageData
     from gcl_hard.experiments.side_by_side import Encoder
     from gcl_hard.graphs import GraphSet
-    from gcl_hard.graphs.contrast import GraphModel
+    from gcl_hard.graphs.models import GraphModel
 
 Steps = Literal["none", "epochs", "folds"]
 OUTER_SHARE = 0.3
@@ -100,14 +101,18 @@ class Score:
 
 
 @dataclass(frozen=True)
-class TrialReports:
-    """Reports on the trials of one study to the driver of the search.
+class Scoring:
+    """How a task scores trials of one study, and what it reports to the driver of the search.
 
     Attributes:
+        context: where and how.
+        inner: on which splits.
         study: number of the study in the search.
-        report: of a task, called with what is reported, the study's number and the trial's.
+        report: called with what is reported, the study's number and the trial's.
     """
 
+    context: RunContext
+    inner: Inner
     study: int
     report: Callable[..., bool]
 
@@ -144,52 +149,11 @@ def failure_reason(error: Exception) -> str:
     return f"{kind}{' '.join(str(error).split())}"[:MOST_LETTERS]
 
 
-class Part(Protocol):
-    """The outer-training part of a data set, without a way to the outer test part."""
-
-    def n_scored(self, inner: Inner) -> int:
-        """Items that an inner score is over.
-
-        Raises:
-            InputError: for a class that is too small to be split.
-        """
-
-    def scores(
-        self,
-        candidates: Sequence[Candidate],
-        inner: Inner,
-        context: RunContext,
-        reports: TrialReports,
-    ) -> Iterator[Score]:
-        """Inner scores, as they come; a candidate whose settings do not work has an error."""
-
-
-class Outer(Protocol):
-    """A data set cut in two: a part to search in, and a part to score the best settings on."""
-
-    @property
-    def part(self) -> Part:
-        """The part to search in."""
-
-    @property
-    def n_test(self) -> int:
-        """Items of the outer test part."""
-
-    def score(
-        self,
-        candidate: Candidate,
-        seed: int,
-        context: RunContext,
-        progress: Callable[[float], None] = lambda share: None,
-    ) -> float | None:
-        """Accuracy in percent of settings trained on the whole part and tested outside it."""
-
-
 # Graphs
 
 
 @dataclass(eq=False)
-class _Scoring:
+class _Trial:
     """A candidate on its way through the inner folds."""
 
     candidate: Candidate
@@ -202,8 +166,8 @@ class _Scoring:
     def goes_on(self) -> bool:
         return self.error is None and not self.pruned
 
-    def intermediate(self, reports: TrialReports, step: int, accuracy: float) -> None:
-        self.pruned = not reports.intermediate(self.candidate.number, step, accuracy)
+    def intermediate(self, scoring: Scoring, step: int, accuracy: float) -> None:
+        self.pruned = not scoring.intermediate(self.candidate.number, step, accuracy)
 
     def score(self) -> Score:
         mean = float(np.mean(self.accuracies)) if self.goes_on else None
@@ -211,7 +175,7 @@ class _Scoring:
 
 
 class GraphPart:
-    """Graphs to search in, a set by themselves; methods as in :class:`Part`.
+    """The outer-training part of graphs, a set by itself: from it no way leads to the others.
 
     Args:
         graphs: on the device to train on.
@@ -237,59 +201,59 @@ class GraphPart:
             inner_folds(self.labels[fold.train], n_inner=5, seed=inner.seed)
         return sum(len(fold.test) for fold in folds)
 
-    def scores(
-        self,
-        candidates: Sequence[Candidate],
-        inner: Inner,
-        context: RunContext,
-        reports: TrialReports,
-    ) -> Iterator[Score]:
-        """Train candidates as ensembles where they can be, fold after fold."""
-        runs = [_Scoring(one, cast("GraphConfig", one.config)) for one in candidates]
+    def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
+        """Inner scores as they come: candidates train as ensembles where they can be.
+
+        Args:
+            candidates: settings of trials.
+            scoring: how.
+
+        Yields:
+            Scores; a candidate whose settings do not work has an error.
+        """
+        inner = scoring.inner
+        runs = [_Trial(one, cast("GraphConfig", one.config)) for one in candidates]
         folds = [None] if self._on_test_folds else inner.split(self.labels)
         for k, fold in enumerate(folds):
             last = k == len(folds) - 1
             for group in _groups([run for run in runs if run.goes_on]):
-                self._train(group, inner, (k, len(folds)), fold, context=context, reports=reports)
+                self._train(group, scoring, (k, len(folds)), fold)
                 for run in group:
                     if inner.steps == "folds" and run.goes_on:
-                        run.intermediate(reports, k, run.accuracies[-1])
+                        run.intermediate(scoring, k, run.accuracies[-1])
                     if last or not run.goes_on:
                         yield run.score()
 
     def _train(
         self,
-        group: list[_Scoring],
-        inner: Inner,
+        group: list[_Trial],
+        scoring: Scoring,
         position: tuple[int, int],
         fold: Fold | None,
-        *,
-        context: RunContext,
-        reports: TrialReports,
     ) -> None:
         """Train and score one fold of candidates that can be one ensemble."""
         from gcl_hard.experiments.graphs import use_threads
         from gcl_hard.experiments.side_by_side import Trained, train_encoders
 
+        context, inner, (k, n_folds) = scoring.context, scoring.inner, position
         use_threads(context, self.graphs, group[0].config)
-        k, n_folds = position
         encoders = [
             _encoder(run.candidate, self.graphs, (inner.seed, k), fold,
                      snapshots=inner.report_epochs(run.config.epochs))
             for run in group
         ]  # fmt: skip
         seen = encoders[0].graphs  # scaled by the fold's training graphs alone
-        trained: dict[_Scoring, GraphModel] = {}
+        trained: dict[_Trial, GraphModel] = {}
 
         def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
             for run in (group[n] for n in of):
                 share = (k + epoch / run.config.epochs) / n_folds
-                reports.progress(run.candidate.number, share)
+                scoring.progress(run.candidate.number, share)
 
         def on_snapshot(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
             of_runs = {group[n]: model for n, model in models.items()}
-            for run, accuracy in self._score(of_runs, seen, inner.seed, fold, context).items():
-                run.intermediate(reports, epoch, accuracy)
+            for run, accuracy in self._score(of_runs, seen, scoring, fold).items():
+                run.intermediate(scoring, epoch, accuracy)
             return [n for n in models if not group[n].goes_on]
 
         try:
@@ -310,28 +274,28 @@ class GraphPart:
             for run in group:
                 run.error = run.error or (None if run in trained else error)
         done = {run: model for run, model in trained.items() if run.goes_on}
-        for run, accuracy in self._score(done, seen, inner.seed, fold, context).items():
+        for run, accuracy in self._score(done, seen, scoring, fold).items():
             run.accuracies.append(accuracy)
 
     def _score(
         self,
-        models: Mapping[_Scoring, GraphModel],
+        models: Mapping[_Trial, GraphModel],
         graphs: GraphSet,
-        seed: int,
+        scoring: Scoring,
         fold: Fold | None,
-        context: RunContext,
-    ) -> dict[_Scoring, float]:
+    ) -> dict[_Trial, float]:
         """Accuracies in percent; a model without finite embeddings has failed."""
         from gcl_hard.experiments.protocols import embeddings
 
-        embedded: dict[_Scoring, NDArray[np.float64]] = {}
+        embedded: dict[_Trial, NDArray[np.float64]] = {}
+        context, seed = scoring.context, scoring.inner.seed
         for run, model in models.items():
             try:
                 embedded[run] = embeddings(model, graphs, run.config, seed)
             except DivergenceError as error:
                 run.error = error
 
-        def score(run: _Scoring) -> float:
+        def score(run: _Trial) -> float:
             return accuracy_of(embedded[run], run.config, self.graphs, seed, fold)
 
         with ThreadPoolExecutor(context.threads or context.cores) as pool:
@@ -339,7 +303,7 @@ class GraphPart:
 
 
 class GraphOuter:
-    """Graphs cut in two; methods as in :class:`Outer`.
+    """Graphs cut in two: a part to search in, and a part to score the best settings on.
 
     Args:
         graphs: the whole set, on the device to train on.
@@ -362,7 +326,22 @@ class GraphOuter:
         context: RunContext,
         progress: Callable[[float], None] = lambda share: None,
     ) -> float | None:
-        """Train on all graphs of the part, C of the SVM chosen inside it; score on the others."""
+        """Train on all graphs of the part, C of the SVM chosen inside it; score on the others.
+
+        Args:
+            candidate: the settings.
+            seed: of the encoder.
+            context: where and how.
+            progress: called with the share of the training that is done.
+
+        Returns:
+            Accuracy in percent; None without other graphs.
+
+        Raises:
+            DivergenceError: if a loss or an embedding is not finite.
+            OutOfMemory: if the device's memory does not hold a batch.
+            OwnError: if the user's own encoder raises anything.
+        """
         if self._fold is None:
             return None
         from gcl_hard.experiments.graphs import use_threads
@@ -393,9 +372,9 @@ class GraphOuter:
         return accuracy_of(z, config, graphs, seed, self._fold)
 
 
-def _groups(runs: Sequence[_Scoring]) -> list[list[_Scoring]]:
+def _groups(runs: Sequence[_Trial]) -> list[list[_Trial]]:
     """Candidates that can be one ensemble."""
-    groups: dict[object, list[_Scoring]] = {}
+    groups: dict[object, list[_Trial]] = {}
     for run in runs:
         key = run.config.group_key if run.candidate.make is None else None
         groups.setdefault(run if key is None else key, []).append(run)
@@ -467,7 +446,7 @@ class _Pruned(Exception):  # noqa: N818
 
 
 class ImagePart:
-    """Training images, a fifth at a time in the place of the test images; as in :class:`Part`.
+    """Training images, a fifth of them at a time in the place of the test images.
 
     Args:
         data: the images; their test images are not kept.
@@ -485,17 +464,11 @@ class ImagePart:
         """Images that an inner score is over; those of several hold-outs once."""
         return self._n_held
 
-    def scores(
-        self,
-        candidates: Sequence[Candidate],
-        inner: Inner,
-        context: RunContext,
-        reports: TrialReports,
-    ) -> Iterator[Score]:
-        """Train candidates one after the other: a network fills a device by itself."""
+    def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
+        """Inner scores, one candidate after the other: a network fills a device by itself."""
         for candidate in candidates:
             try:
-                accuracies = self._accuracies(candidate, inner, context, reports)
+                accuracies = self._accuracies(candidate, scoring)
             except _Pruned:
                 yield Score(candidate.number, None)
             except (DivergenceError, OutOfMemory) as error:
@@ -503,27 +476,25 @@ class ImagePart:
             else:
                 yield Score(candidate.number, float(np.mean(accuracies)))
 
-    def _accuracies(
-        self, candidate: Candidate, inner: Inner, context: RunContext, reports: TrialReports
-    ) -> list[float]:
-        number, n = candidate.number, len(self.folds)
+    def _accuracies(self, candidate: Candidate, scoring: Scoring) -> list[float]:
+        number, n, inner = candidate.number, len(self.folds), scoring.inner
         epochs, found = inner.report_epochs(candidate.config.epochs), list[float]()
 
         def intermediate(step: int, accuracy: float) -> None:
-            if not reports.intermediate(number, step, accuracy):
+            if not scoring.intermediate(number, step, accuracy):
                 raise _Pruned
 
         for k, data in enumerate(self.folds):
 
             def progress(share: float, k: int = k) -> None:
-                reports.progress(number, (k + share) / n)
+                scoring.progress(number, (k + share) / n)
 
             def on_epoch_end(epoch: int, score: Callable[[], FoldScore]) -> None:
                 if epoch in epochs:
                     intermediate(epoch, _percent([score()]))
 
             found.append(_image_accuracy(
-                candidate, data, inner.seed, context, progress, on_epoch_end=on_epoch_end
+                candidate, data, inner.seed, scoring.context, progress, on_epoch_end=on_epoch_end
             ))  # fmt: skip
             if inner.steps == "folds":
                 intermediate(k, found[-1])
@@ -531,7 +502,7 @@ class ImagePart:
 
 
 class ImageOuter:
-    """Training images to search in and the official test images; as in :class:`Outer`.
+    """Training images to search in, and the official test images.
 
     Args:
         data: the images, on the device to train on.
@@ -550,7 +521,7 @@ class ImageOuter:
         context: RunContext,
         progress: Callable[[float], None] = lambda share: None,
     ) -> float:
-        """Train on all training images, score on the test images."""
+        """Train on all training images, score on the test images; as of :class:`GraphOuter`."""
         return _image_accuracy(candidate, self._data, seed, context, progress)
 
 
@@ -666,7 +637,9 @@ class Objective:
     outer_folds: int
     digest: str
 
-    def load(self, context: RunContext, graphs: GraphSet | None) -> tuple[Outer, ...]:
+    def load(
+        self, context: RunContext, graphs: GraphSet | None
+    ) -> tuple[GraphOuter | ImageOuter, ...]:
         """The outer parts; loaded and cut once in a process.
 
         Args:
@@ -682,7 +655,9 @@ class Objective:
             _CUT[key] = graphs, tuple(self._cut(context, graphs))
         return _CUT[key][1]
 
-    def _cut(self, context: RunContext, graphs: GraphSet | None) -> Iterator[Outer]:
+    def _cut(
+        self, context: RunContext, graphs: GraphSet | None
+    ) -> Iterator[GraphOuter | ImageOuter]:
         config, device = self.config, torch.device(context.device)
         data: Any
         if graphs is not None:
@@ -707,7 +682,9 @@ class Objective:
                 yield GraphOuter(data, fold)
 
 
-_CUT: dict[tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[Outer, ...]]] = {}
+_CUT: dict[
+    tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[GraphOuter | ImageOuter, ...]]
+] = {}
 """The outer parts of the latest search in this process, with the user's own graphs."""
 
 
@@ -733,14 +710,14 @@ def score_trials(
         study: number of the study, whose outer part is searched in.
         graphs: the user's own, or None.
         candidates: settings of the trials.
-        report: see :class:`TrialReports`.
+        report: see :class:`Scoring`.
     """
-    reports = TrialReports(study, report)
-    wanted = [one for one in candidates if reports.begin(one.number)]
+    scoring = Scoring(context, objective.inner, study, report)
+    wanted = [one for one in candidates if scoring.begin(one.number)]
     if wanted:
         part = objective.load(context, graphs)[study].part
-        for score in part.scores(wanted, objective.inner, context, reports):
-            reports.scored(score)
+        for score in part.scores(wanted, scoring):
+            scoring.scored(score)
 
 
 def score_outside(

@@ -19,12 +19,13 @@ from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
-from gcl_hard.experiments.experiment import RunContext, RunOptions, experiment_of
+from gcl_hard.experiments.domains import experiment_of
+from gcl_hard.experiments.experiment import RunContext, RunOptions
 from gcl_hard.experiments.runner import columns, data_sets, share_of
 from gcl_hard.tuning.objective import (
     GraphOuter,
+    ImageOuter,
     Objective,
-    Outer,
     check_output,
     own_graphs,
     score_outside,
@@ -75,7 +76,7 @@ class Search:
     options: TuneOptions
     context: RunContext
     objective: Objective
-    outers: tuple[Outer, ...]
+    outers: tuple[GraphOuter | ImageOuter, ...]
 
     @classmethod
     def of(cls, options: TuneOptions) -> Search:
@@ -359,7 +360,7 @@ class _Driver:
         return kept
 
     def on_report(self, kind: str, k: int, number: int, *values: Any) -> bool:
-        """Take a report of :class:`TrialReports`; returns whether the trial goes on."""
+        """Take a report of :class:`Scoring`; returns whether the trial goes on."""
         trial = self._trials.get((k, number))
         if kind in ("progress", "outside"):
             self.bars.progress(k, number, values[0])
