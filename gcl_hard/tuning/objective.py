@@ -618,6 +618,9 @@ def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
         model.embed(graphs.batch(torch.arange(2)))
 
 
+Outer = GraphOuter | ImageOuter
+"""A data set cut in two."""
+
 # Objectives, and the tasks that score trials: these run in this process, or in a Dask worker.
 
 
@@ -637,9 +640,7 @@ class Objective:
     outer_folds: int
     digest: str
 
-    def load(
-        self, context: RunContext, graphs: GraphSet | None
-    ) -> tuple[GraphOuter | ImageOuter, ...]:
+    def load(self, context: RunContext, graphs: GraphSet | None) -> tuple[Outer, ...]:
         """The outer parts; loaded and cut once in a process.
 
         Args:
@@ -655,9 +656,7 @@ class Objective:
             _CUT[key] = graphs, tuple(self._cut(context, graphs))
         return _CUT[key][1]
 
-    def _cut(
-        self, context: RunContext, graphs: GraphSet | None
-    ) -> Iterator[GraphOuter | ImageOuter]:
+    def _cut(self, context: RunContext, graphs: GraphSet | None) -> Iterator[Outer]:
         config, device = self.config, torch.device(context.device)
         data: Any
         if graphs is not None:
@@ -682,9 +681,7 @@ class Objective:
                 yield GraphOuter(data, fold)
 
 
-_CUT: dict[
-    tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[GraphOuter | ImageOuter, ...]]
-] = {}
+_CUT: dict[tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[Outer, ...]]] = {}
 """The outer parts of the latest search in this process, with the user's own graphs."""
 
 
