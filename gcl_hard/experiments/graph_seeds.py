@@ -17,13 +17,13 @@ from gcl_hard.experiments import floors
 from gcl_hard.experiments.diagnostics.graphs import graph_sampler
 from gcl_hard.experiments.diagnostics.settings import looked_at
 from gcl_hard.experiments.diagnostics.watch import Watch
+from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
 from gcl_hard.experiments.floors import probe_of
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.protocols import embeddings, folds_of
 from gcl_hard.experiments.scoring import Scoring, score
 from gcl_hard.experiments.seed_score import Clock, OnEpoch, SeedScore, Unscored
-from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
 from gcl_hard.graphs import GraphSet, Supervised
 from gcl_hard.graphs.contrast import GraphContrast, GraphModel
 
@@ -91,9 +91,9 @@ def train_seeds(
         for k, fold in enumerate(folds if own else folds[:1]):
             seen = looks if k == 0 else ()
             encoders.append(
-                Encoder.of_fold(cell, graphs, job.seed, k, fold, looks=seen)
+                Encoder.of_fold(cell, graphs, job.seed, k, fold, snapshots=seen)
                 if own
-                else Encoder(cell, graphs, job.seed, looks=seen)
+                else Encoder(cell, graphs, job.seed, snapshots=seen)
             )
             owner.append((len(seeds) - 1, k))
         if looks:

@@ -20,7 +20,7 @@ from gcl_hard.experiments.place import Place, Running
 from gcl_hard.experiments.seed_score import OnEpoch, Unscored
 from gcl_hard.images import datasets
 from gcl_hard.methods import method
-from gcl_hard.training.memory import memory_for
+from gcl_hard.training.loop import memory_for
 
 
 class ImageBackend:

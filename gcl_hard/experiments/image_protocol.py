@@ -33,8 +33,7 @@ from gcl_hard.images import (
 from gcl_hard.places import written_whole
 from gcl_hard.seeds import seed_for
 from gcl_hard.training.checkpoint import Checkpoint
-from gcl_hard.training.loop import train
-from gcl_hard.training.memory import memory_for
+from gcl_hard.training.loop import memory_for, train
 
 Floats = NDArray[np.float32]
 

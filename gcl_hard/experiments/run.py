@@ -17,9 +17,9 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments import machine, records
 from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.groups import Group, groups
 from gcl_hard.experiments.jobs import Job, plan
 from gcl_hard.experiments.options import BenchOptions, parse_bench
-from gcl_hard.experiments.packs import Pack, packs
 from gcl_hard.experiments.place import checkpoint_of
 from gcl_hard.experiments.progress import progress
 from gcl_hard.experiments.results import Results, result_json
@@ -98,7 +98,7 @@ def do(
     if not pending:
         return found, []
     _check(options, pending, worker)
-    together = packs(jobs, members=options.running.members, device=worker.setting.device)
+    together = groups(jobs, members=options.running.members, device=worker.setting.device)
     new, failures = _work(options, together, pending, worker, console)
     return found | new, failures
 
@@ -179,9 +179,9 @@ def _check_checkpoints(options: BenchOptions, pending: list[Job]) -> None:
 
 
 def _work(
-    options: BenchOptions, plan: list[Pack], pending: list[Job], worker: Worker, console: Console
+    options: BenchOptions, plan: list[Group], pending: list[Job], worker: Worker, console: Console
 ) -> tuple[dict[Job, records.Record], list[str]]:
-    """Do the packs of a plan in which a job is pending; what another process does is waited for."""
+    """Do the groups in which a job is pending; what another process does is waited for."""
     on_cpu = worker.setting.device == "cpu"
     n = options.jobs or (worker.setting.cores if on_cpu else 1)
     costs = {job: job.cost(worker.data.size(job.cell)) for job in pending}
@@ -190,7 +190,7 @@ def _work(
     elsewhere: list[Job] = []
     together = _with(pending, plan)
     n = min(n, len(together))
-    lines = sum(sorted(len(costs.keys() & pack) for pack in together)[-n:])
+    lines = sum(sorted(len(costs.keys() & group) for group in together)[-n:])
     with progress(console, costs, lines=lines) as bars:
 
         def started(job: Job) -> OnEpoch:
@@ -218,14 +218,14 @@ def _work(
     return found, list(dict.fromkeys(failures))
 
 
-def _with(pending: list[Job], plan: list[Pack]) -> list[Pack]:
-    """The packs in which a job is pending."""
+def _with(pending: list[Job], plan: list[Group]) -> list[Group]:
+    """The groups in which a job is pending."""
     missing = set(pending)
-    return [pack for pack in plan if not missing.isdisjoint(pack)]
+    return [group for group in plan if not missing.isdisjoint(group)]
 
 
 def _do(
-    together: list[Pack], worker: Worker, n_processes: int, started: Callable[[Job], OnEpoch]
+    together: list[Group], worker: Worker, n_processes: int, started: Callable[[Job], OnEpoch]
 ) -> Iterator[Done]:
     if n_processes == 1:
         scorers = _scorers(worker, len(together))
@@ -248,10 +248,10 @@ def _do(
     return in_processes(together, share, n_processes, started)
 
 
-def _scorers(worker: Worker, n_packs: int) -> int:
+def _scorers(worker: Worker, n_groups: int) -> int:
     """Processes beside the one that trains: where there is more to train, or a GPU trains."""
     free = min(worker.setting.threads or worker.setting.cores, worker.setting.cores) - 1
-    return max(0, free) if n_packs > 1 or worker.setting.device != "cpu" else 0
+    return max(0, free) if n_groups > 1 or worker.setting.device != "cpu" else 0
 
 
 def _freed(jobs: list[Job], worker: Worker) -> list[Job]:

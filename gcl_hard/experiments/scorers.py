@@ -1,4 +1,4 @@
-"""Do packs one after the other; score them here, or elsewhere while training goes on."""
+"""Do groups one after the other; score them here, or elsewhere while training goes on."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Self
 from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import GclHardError
+from gcl_hard.experiments.groups import Group
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.packs import Pack
 from gcl_hard.experiments.scoring import Scoring, score
 from gcl_hard.experiments.seed_score import OnEpoch
 from gcl_hard.experiments.work import Done, Waiting, Worker
@@ -151,27 +151,27 @@ def _end_with(parent: Any) -> None:
 
 
 def in_turn(
-    packs: Iterable[Pack],
+    groups: Iterable[Group],
     worker: Worker,
     started: Callable[[Job], OnEpoch],
     *,
     scorers: int = 0,
 ) -> Iterator[Done]:
-    """Do packs one after the other in this process.
+    """Do groups one after the other in this process.
 
     Args:
-        packs: in order.
+        groups: in order.
         worker: that trains them.
         started: called as a job begins; gives what to call with its epochs.
-        scorers: processes that score what is trained while the next pack trains; 0 scores here.
+        scorers: processes that score what is trained while the next group trains; 0 scores here.
 
     Yields:
         What came of each job.
     """
     n_jobs = worker.setting.threads or worker.setting.cores
     with Scorers(worker, scorers) if scorers else nullcontext() as elsewhere:
-        for pack in packs:
-            for found in worker.begin(pack, [started(job) for job in pack]):
+        for group in groups:
+            for found in worker.begin(group, [started(job) for job in group]):
                 if isinstance(found, Done):
                     yield found
                 elif elsewhere is not None:

@@ -17,8 +17,8 @@ from gcl_hard.errors import DivergenceError, GclHardError, OutOfMemory
 from gcl_hard.experiments import machine, records
 from gcl_hard.experiments.backends import backend_of
 from gcl_hard.experiments.data import Data
+from gcl_hard.experiments.groups import Group
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.packs import Pack
 from gcl_hard.experiments.place import DEFAULT_RUNNING, Place, Running, checkpoint_of
 from gcl_hard.experiments.seed_score import OnEpoch, SeedScore, Unscored
 
@@ -86,14 +86,14 @@ class Worker:
         facts = self.data.facts(job.cell)
         return record if {**facts, **record.data} == facts else None
 
-    def begin(self, pack: Pack, on_epochs: Sequence[OnEpoch]) -> Iterator[Done | Waiting]:
-        """Claim and train the jobs of a pack.
+    def begin(self, group: Group, on_epochs: Sequence[OnEpoch]) -> Iterator[Done | Waiting]:
+        """Claim and train the jobs of a group.
 
         Where one is missing all are trained, since each one's rounding depends on what is trained
         beside it; those that are finished, or another process's, are not stored again.
 
         Args:
-            pack: jobs that train together, or one.
+            group: jobs that train together, or one.
             on_epochs: progress of each.
 
         Yields:
@@ -102,7 +102,7 @@ class Worker:
         """
         with ExitStack() as claims:
             held: dict[Job, ExitStack] = {}
-            for job in pack:
+            for job in group:
                 claimed = claims.enter_context(ExitStack())
                 if not claimed.enter_context(claim(self.setting.output / job.file_name)):
                     yield Done(job)
@@ -111,7 +111,7 @@ class Worker:
                     yield Done(job, record)
                 else:
                     held[job] = claimed
-            for unscored in self._train(list(pack), list(on_epochs)) if held else ():
+            for unscored in self._train(list(group), list(on_epochs)) if held else ():
                 if unscored.job not in held:
                     continue
                 waiting = Waiting(unscored, held[unscored.job].pop_all())

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
+from gcl_hard.experiments.groups import Group
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.packs import Pack
 from gcl_hard.experiments.scorers import in_turn
 from gcl_hard.experiments.seed_score import OnEpoch
 from gcl_hard.experiments.work import Done, Setting, Worker
@@ -30,29 +30,29 @@ class _Hand:
 
     process: SpawnProcess
     pipe: Connection
-    pack: Pack
+    group: Group
     on_epochs: dict[Job, OnEpoch]
 
-    def give(self, pack: Pack, started: Callable[[Job], OnEpoch]) -> bool:
-        """Send a pack; False if the process is gone."""
+    def give(self, group: Group, started: Callable[[Job], OnEpoch]) -> bool:
+        """Send a group; False if the process is gone."""
         try:
-            self.pipe.send(pack)
+            self.pipe.send(group)
         except OSError:
             return False
-        self.pack, self.on_epochs = pack, {job: started(job) for job in pack}
+        self.group, self.on_epochs = group, {job: started(job) for job in group}
         return True
 
 
 def in_processes(
-    packs: Iterable[Pack],
+    groups: Iterable[Group],
     setting: Setting,
     n_processes: int,
     started: Callable[[Job], OnEpoch],
 ) -> Iterator[Done]:
-    """Do packs side by side; results come as they end.
+    """Do groups side by side; results come as they end.
 
     Args:
-        packs: in the order to begin them.
+        groups: in the order to begin them.
         setting: what each process needs.
         n_processes: at least 1.
         started: called as a job begins; gives what to call with its epochs.
@@ -61,7 +61,7 @@ def in_processes(
         What came of each job. A process that dies (killed, out of memory) is a failure of the
         jobs that it had, and another takes its place.
     """
-    waiting, hands, ended = deque(packs), list[_Hand](), list[_Hand]()
+    waiting, hands, ended = deque(groups), list[_Hand](), list[_Hand]()
     try:
         while waiting or hands:
             while waiting and len(hands) < n_processes:
@@ -76,7 +76,7 @@ def in_processes(
                     continue
                 if not isinstance(word, Done):
                     number, *epoch = word
-                    hand.on_epochs[hand.pack[number]](*epoch)
+                    hand.on_epochs[hand.group[number]](*epoch)
                     continue
                 del hand.on_epochs[word.job]
                 yield word
@@ -96,15 +96,15 @@ def in_processes(
             hand.process.kill()
 
 
-def _begin(setting: Setting, pack: Pack, started: Callable[[Job], OnEpoch]) -> _Hand:
+def _begin(setting: Setting, group: Group, started: Callable[[Job], OnEpoch]) -> _Hand:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, setting), daemon=True)
     process.start()
     theirs.close()  # so that the pipe ends with the process
-    hand = _Hand(process, ours, pack, {})
-    if not hand.give(pack, started):  # dead already: its end is read next
-        hand.on_epochs = {job: started(job) for job in pack}
+    hand = _Hand(process, ours, group, {})
+    if not hand.give(group, started):  # dead already: its end is read next
+        hand.on_epochs = {job: started(job) for job in group}
     return hand
 
 
@@ -127,14 +127,14 @@ def _serve(pipe: Connection, setting: Setting) -> None:
     # A parent that is gone closes the pipe: nobody is left to work for.
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
-            pack = pipe.recv()
-            numbers = {job: number for number, job in enumerate(pack)}
-            for done in in_turn([pack], worker, lambda job: _told(pipe, numbers[job])):  # noqa: B023
+            group = pipe.recv()
+            numbers = {job: number for number, job in enumerate(group)}
+            for done in in_turn([group], worker, lambda job: _told(pipe, numbers[job])):  # noqa: B023
                 pipe.send(done)
 
 
 def _told(pipe: Connection, number: int) -> OnEpoch:
-    """Send epochs of a pack's job through a pipe, now and then."""
+    """Send epochs of a group's job through a pipe, now and then."""
     spoken = 0.0
 
     def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:

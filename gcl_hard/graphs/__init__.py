@@ -11,22 +11,20 @@ if TYPE_CHECKING:
     from gcl_hard.graphs.batches import GraphBatch, GraphSet
     from gcl_hard.graphs.datasets import load
     from gcl_hard.graphs.encoders import GIN
+    from gcl_hard.graphs.ensemble import Ensemble
     from gcl_hard.graphs.infograph import InfoGraph
     from gcl_hard.graphs.order import epoch_batches
-    from gcl_hard.graphs.population import Population
     from gcl_hard.graphs.supervised import Supervised
     from gcl_hard.graphs.two_view import TwoView
-    from gcl_hard.graphs.view_population import ViewPopulation
 
 __all__ = [
     "GIN",
+    "Ensemble",
     "GraphBatch",
     "GraphSet",
     "InfoGraph",
-    "Population",
     "Supervised",
     "TwoView",
-    "ViewPopulation",
     "epoch_batches",
     "load",
 ]
@@ -34,14 +32,13 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "Ensemble": "ensemble",
         "GIN": "encoders",
         "GraphBatch": "batches",
         "GraphSet": "batches",
         "InfoGraph": "infograph",
-        "Population": "population",
         "Supervised": "supervised",
         "TwoView": "two_view",
-        "ViewPopulation": "view_population",
         "epoch_batches": "order",
         "load": "datasets",
     },

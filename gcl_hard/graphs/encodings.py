@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.batches import GraphSet
-from gcl_hard.graphs.colours import refined
+from gcl_hard.graphs.compression import refined
 
 STEPS = range(2, 9)
 """Of a random walk; after a single one it is never back."""

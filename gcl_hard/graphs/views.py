@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from gcl_hard.graphs.batches import GraphBatch
-from gcl_hard.graphs.colours import Sums
+from gcl_hard.graphs.layers import Sums
 
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Both views of some graphs, and what every member adds up in them.
+    """Both views of some graphs, and what every model adds up in them.
 
     Attributes:
         graphs: the first views, then the second ones.
@@ -28,6 +28,11 @@ class Views:
     y: Tensor
     neighbours: Sums
     readout: Sums
+
+    @property
+    def sizes(self) -> Tensor:
+        """Nodes of each graph, int64 [2B]."""
+        return torch.bincount(self.graphs.batch, minlength=self.graphs.n_graphs)
 
     @classmethod
     def of(cls, first: GraphBatch, second: GraphBatch, *, by_edge: bool) -> Views:

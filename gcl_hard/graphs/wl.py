@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.batches import GraphSet
-from gcl_hard.graphs.colours import Integers, refined
+from gcl_hard.graphs.compression import Integers, refined
 
 
 def wl_kernel(

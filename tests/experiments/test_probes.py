@@ -12,10 +12,10 @@ from sklearn.svm import SVC
 
 from gcl_hard.evaluation import outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.evaluation.kernels import C_GRID
+from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
 from gcl_hard.experiments.floors import probe_of, wl_kernel
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning.graph_part import accuracy_of
 from tests.experiments.small_cells import PROBES, mutag, two_view

@@ -16,14 +16,14 @@ from gcl_hard import evaluation
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
 from gcl_hard.experiments import graph_seeds, protocols
+from gcl_hard.experiments.ensembles import Encoder, Result, Trained
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.side_by_side import Encoder, Result, Trained
-from gcl_hard.graphs import GraphSet, Population, load
+from gcl_hard.graphs import Ensemble, GraphSet, load
 from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.methods import METHODS
-from gcl_hard.training.population import train_population
+from gcl_hard.training.ensemble import train_ensemble
 from tests.reference.one_by_one import fit
 
 CONTRASTS = ("local-global", "two-view")
@@ -82,11 +82,11 @@ def alone(
 ) -> tuple[GraphModel, list[float]]:
     """One encoder trained as a population of one, as the command does."""
     model = build(cell, graphs.n_features, seed, member, n_classes=graphs.n_classes)
-    population = Population(
+    population = Ensemble(
         [model], graphs, batch_size=cell.batch_size, data_seed=cell.data_seed, held_out=[held_out]
     )
     assert population.alone is None
-    (losses,) = train_population(population, cell.optimisation())
+    (losses,) = train_ensemble(population, cell.optimisation())
     assert isinstance(losses, list)
     return model, losses
 

@@ -13,8 +13,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import defaults
 from gcl_hard.experiments.cells import from_dict
 from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.groups import packs
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.packs import packs
 from tests.experiments.small_cells import two_view
 
 CELLS = Path(__file__).parents[2] / "benchmarks" / "results" / "cells"

@@ -266,7 +266,7 @@ def test_a_changed_setting_never_meets_old_numbers(tmp_path: Path, started: Star
 def test_an_interrupt_loses_the_running_pack_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
-    real = side_by_side.train_population
+    real = side_by_side.train_ensemble
 
     def train(*args: Any, settings: Any, on_epoch: Callable[..., None], **kw: Any) -> Any:
         def stop(epoch: int, *of: Any) -> None:
@@ -277,7 +277,7 @@ def test_an_interrupt_loses_the_running_pack_only(
         return real(*args, settings=settings, on_epoch=stop, **kw)
 
     with monkeypatch.context() as patch:
-        patch.setattr(side_by_side, "train_population", train)
+        patch.setattr(side_by_side, "train_ensemble", train)
         with pytest.raises(KeyboardInterrupt):
             go(tmp_path, "--seeds=3", "--epochs=3", "--members=1")
     assert [path.name for path in tmp_path.iterdir()] == [records(tmp_path)["hscl_0"].name]

@@ -8,12 +8,21 @@ from math import ceil
 
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.population_limits import FOLD_BY_FOLD, USUAL
 
-Pack = tuple[Job, ...]
+Group = tuple[Job, ...]
+
+USUAL = {"cpu": 8, "cuda": 256}
+"""Models of an ensemble. Neither the clock nor free memory nor the number of processes decides, so
+that the same command trains the same models together. On a CPU 16 train the most models an hour on
+every set of benchmarks/results/population.csv, and 4 already 76 to 97 % of that on most; 8 leave
+two processes with work for ten seeds of one configuration. On a GPU a step of many costs hardly
+more than one of few, and 256 models of these sets fit in 16 GB."""
+FOLD_BY_FOLD = 4
+"""Runs of a group on a CPU whose every fold is an ensemble: they are saved when the last fold
+ends, and 4 train within 10 % of the best."""
 
 
-def packs(jobs: Sequence[Job], *, members: int | None = None, device: str = "cpu") -> list[Pack]:
+def groups(jobs: Sequence[Job], *, members: int | None = None, device: str = "cpu") -> list[Group]:
     """Cut the runs of a command into groups that train as ensembles.
 
     The same runs give the same groups, whatever is finished already, however many processes share
@@ -30,7 +39,7 @@ def packs(jobs: Sequence[Job], *, members: int | None = None, device: str = "cpu
     Example:
         >>> from gcl_hard.experiments.graph_cell import GraphCell
         >>> jobs = [Job(GraphCell(method=name), 0) for name in ("ucl", "wl", "hscl")]
-        >>> [[job.cell.method for job in pack] for pack in packs(jobs)]
+        >>> [[job.cell.method for job in group] for group in groups(jobs)]
         [['ucl', 'hscl'], ['wl']]
     """
     alike: dict[Hashable, dict[Job, list[Job]]] = {}
@@ -38,16 +47,16 @@ def packs(jobs: Sequence[Job], *, members: int | None = None, device: str = "cpu
         own = _together(job, on_cpu=device == "cpu")
         # Those that differ in scoring alone are trained once.
         alike.setdefault(own, {}).setdefault(job.trained, []).append(job)
-    found: list[Pack] = []
-    for group in alike.values():
-        n = _size(next(iter(group)), members, device)
-        trained = list(group.values())
+    found: list[Group] = []
+    for those in alike.values():
+        n = _size(next(iter(those)), members, device)
+        trained = list(those.values())
         found += [
             tuple(job for runs in trained[start:end] for job in runs)
             for start, end in equal_parts(len(trained), n)
         ]
     order = {job: place for place, job in enumerate(jobs)}
-    return sorted(found, key=lambda pack: order[pack[0]])
+    return sorted(found, key=lambda group: order[group[0]])
 
 
 def usual_size(device: str) -> int:
