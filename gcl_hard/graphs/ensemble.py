@@ -221,9 +221,10 @@ class Ensemble:
         colours or nodes; the table of scores and what the loss makes of it (for compressed
         batches a CPU works on one model's at a time).
         """
-        numbers = map(self._numbers_of_views, self.batches_of(0, 1))
-        if self.coloured is not None:
-            numbers = (self._numbers_of(b) for b in self.batches(1) if isinstance(b, ColouredBatch))
+        if self.coloured is None:
+            numbers = [self._numbers_of_views(batch) for batch in self.batches_of(0, 1)]
+        else:
+            numbers = [self._numbers_of(b) for b in self.batches(1) if isinstance(b, ColouredBatch)]
         parameters = sum(p.numel() for p in self.models[0].parameters())
         return self.dtype.itemsize * (4 * parameters + max(numbers))
 

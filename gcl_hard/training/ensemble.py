@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -313,28 +312,25 @@ class Adam:
 
     def __init__(self, stacked: Stacked, settings: Sequence[tuple[float, float]]) -> None:
         self.stacked, self._settings = stacked, list(settings)
-        self._make()
+        self._rows = [nn.Parameter(row) for row in stacked.flat.detach()]
+        self._adam = self._grouped()
 
-    def _make(self) -> None:
-        groups, start = [], 0
-        for (lr, decay), rows in groupby(self._settings):
-            end = start + len(list(rows))
-            part = nn.Parameter(self.stacked.flat.detach()[start:end])
-            groups.append({"params": [part], "lr": lr, "weight_decay": decay})
-            start = end
-        self._adam = adam(groups)
+    def _grouped(self) -> torch.optim.Adam:
+        alike: dict[tuple[float, float], list[nn.Parameter]] = {}
+        for setting, row in zip(self._settings, self._rows, strict=True):
+            alike.setdefault(setting, []).append(row)
+        return adam([
+            {"params": rows, "lr": lr, "weight_decay": decay}
+            for (lr, decay), rows in alike.items()
+        ])  # fmt: skip
 
     def set_rates(self, rates: Sequence[float]) -> None:
-        """The learning rate of each row from now on; rows of one group share theirs."""
-        self._settings = [(r, d) for r, (_, d) in zip(rates, self._settings, strict=True)]
-        start = 0
-        for group in self._adam.param_groups:
-            size = len(group["params"][0])
-            if len(set(rates[start : start + size])) > 1:
-                self.keep(range(len(rates)))
-                return
-            group["lr"] = rates[start]
-            start += size
+        """The learning rate of each row from now on."""
+        settings = [(rate, d) for rate, (_, d) in zip(rates, self._settings, strict=True)]
+        if settings != self._settings:
+            self._settings, moments = settings, self._adam.state
+            self._adam = self._grouped()
+            self._adam.state = moments
 
     def zero_grad(self) -> None:
         """Forget the gradient."""
@@ -342,40 +338,21 @@ class Adam:
 
     def step(self) -> None:
         """Move every row by its gradient."""
-        start = 0
-        grad = self.stacked.flat.grad
-        assert grad is not None
-        for group in self._adam.param_groups:
-            (part,) = group["params"]
-            part.grad = grad[start : start + len(part)]
-            start += len(part)
+        assert self.stacked.flat.grad is not None
+        for row, grad in zip(self._rows, self.stacked.flat.grad, strict=True):
+            row.grad = grad
         self._adam.step()
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop all other rows of the table too."""
-        state: list[tuple[Tensor, Tensor, Tensor]] = []
-        for group in self._adam.param_groups:
-            part = group["params"][0]
-            moments = self._adam.state[part]
-            state += [
-                (moments["step"], moments["exp_avg"][row], moments["exp_avg_sq"][row])
-                for row in range(len(part) if moments else 0)
-            ]
-        rows = list(rows)
-        if rows != list(range(len(self._settings))):
-            self.stacked.keep(rows)
+        moments = self._adam.state
+        self.stacked.keep(rows)
+        self._rows = [self._rows[row] for row in rows]
         self._settings = [self._settings[row] for row in rows]
-        self._make()
-        start = 0
-        for group in self._adam.param_groups if state else ():
-            part = group["params"][0]
-            mine = [state[row] for row in rows[start : start + len(part)]]
-            self._adam.state[part] = {
-                "step": mine[0][0].clone(),
-                "exp_avg": torch.stack([one[1] for one in mine]),
-                "exp_avg_sq": torch.stack([one[2] for one in mine]),
-            }
-            start += len(part)
+        for row, values in zip(self._rows, self.stacked.flat.detach(), strict=True):
+            row.data = values
+        self._adam = self._grouped()
+        self._adam.state = moments
 
 
 def _check_equal(modules: Sequence[nn.Module]) -> None:

@@ -80,13 +80,13 @@ def alone(
     member: int = 0,
     held_out: Tensor | None = None,
 ) -> tuple[GraphModel, list[float]]:
-    """One encoder trained as a population of one, as the command does."""
+    """One encoder trained as a ensemble of one, as the command does."""
     model = build(cell, graphs.n_features, seed, member, n_classes=graphs.n_classes)
-    population = Ensemble(
+    ensemble = Ensemble(
         [model], graphs, batch_size=cell.batch_size, data_seed=cell.data_seed, held_out=[held_out]
     )
-    assert population.alone is None
-    (losses,) = train_ensemble(population, cell.optimisation())
+    assert ensemble.alone is None
+    (losses,) = train_ensemble(ensemble, cell.optimisation())
     assert isinstance(losses, list)
     return model, losses
 
