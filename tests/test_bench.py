@@ -17,8 +17,8 @@ import torch
 
 from gcl_hard import bench
 from gcl_hard.errors import DivergenceError
-from gcl_hard.experiments import graph_seeds, protocols, side_by_side
-from gcl_hard.graphs import tudataset
+from gcl_hard.experiments import ensembles, graph_seeds, protocols
+from gcl_hard.graphs import sources
 from gcl_hard.methods import METHODS
 from tests.experiments.test_protocols import Wrong
 
@@ -317,19 +317,19 @@ def test_finished_cells_are_shown_and_kept_beside_a_diverged_one(
     assert command("--seeds=0,") == 0
     (kept,) = command.output.glob("*_seed0.json")
     content = kept.read_bytes()
-    real = side_by_side.train_population
+    real = ensembles.train_ensemble
 
     def train(population: Any, *_: object, **__: object) -> list[DivergenceError]:
         error = DivergenceError("the loss is nan in epoch 1, batch 1 of 1")
         return [error] * len(population.models)
 
-    monkeypatch.setattr(side_by_side, "train_population", train)
+    monkeypatch.setattr(ensembles, "train_ensemble", train)
     assert command("--seeds=2") == 2
     assert command.err == "error: the loss is nan in epoch 1, batch 1 of 1\n"
     assert "results: " in command.out
     assert kept.read_bytes() == content
     assert len(list(command.output.glob("*_seed*.json"))) == 1
-    monkeypatch.setattr(side_by_side, "train_population", real)
+    monkeypatch.setattr(ensembles, "train_ensemble", real)
     assert command("--seeds=2") == 0
     assert len(list(command.output.glob("*_seed*.json"))) == 2
 

@@ -13,8 +13,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.cell import defaults
 from gcl_hard.experiments.cells import from_dict
 from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.groups import groups
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.packs import packs
 from tests.experiments.small_cells import two_view
 
 CELLS = Path(__file__).parents[2] / "benchmarks" / "results" / "cells"
@@ -125,5 +125,5 @@ def test_edge_labels_train_apart_unless_a_set_is_known_to_have_none(
     with_edges, without = (two_view(dataset=dataset, edge_labels=given) for given in (True, False))
     assert (with_edges.trained != without.trained) is there
     assert (with_edges.together != without.together) is there
-    found = packs([Job(with_edges, 0), Job(without, 0)], members=1)
+    found = groups([Job(with_edges, 0), Job(without, 0)], members=1)
     assert len(found) == 1 + there

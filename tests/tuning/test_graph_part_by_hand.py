@@ -17,9 +17,9 @@ from sklearn.svm import SVC
 
 from gcl_hard.evaluation import C_GRID
 from gcl_hard.experiments import protocols
+from gcl_hard.experiments.ensembles import Result, Trained
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.side_by_side import Result, Trained
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning import graph_part
 from gcl_hard.tuning.graph_part import GraphOuter, GraphPaper, cut
