@@ -96,7 +96,7 @@ def _auto(value: Any) -> int | None:
 
 
 def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
+    return lambda value: None if value in (None, "null") else read(value)
 
 
 LISTED: dict[str, Callable[[Any], Any]] = {

@@ -19,11 +19,11 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments import graph_backend
 from gcl_hard.experiments.data import Data, Memory
 from gcl_hard.experiments.graph_backend import facts
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.graphs import datasets, load
 from gcl_hard.graphs.sources import PACKAGED
 
-CELL = GraphCell(method="ucl")
+CELL = GraphConfig(method="ucl")
 SOURCE = "0123abcd"
 
 Loads = list[tuple[str, str]]
@@ -96,8 +96,8 @@ def test_every_part_of_the_graphs_changes_the_digest() -> None:
 
 def test_a_set_is_read_once_for_each_kind_of_features(mirror: Path, loads: Loads) -> None:
     data = new(mirror)
-    other = GraphCell(method="scl", epochs=3)
-    constant = GraphCell(method="ucl", features="constant")
+    other = GraphConfig(method="scl", epochs=3)
+    constant = GraphConfig(method="ucl", features="constant")
     assert data.of(CELL) is data.of(other)
     assert data.of(CELL).n_features == 7
     assert data.of(constant).n_features == 1
@@ -111,7 +111,7 @@ def test_a_set_that_is_nowhere_is_an_error(cache: Path, monkeypatch: pytest.Monk
         OSError("no network")
     ))  # fmt: skip
     with pytest.raises(InputError, match="'NOSUCHSET' cannot be had"):
-        new(None).facts(GraphCell(dataset="NOSUCHSET"))
+        new(None).facts(GraphConfig(dataset="NOSUCHSET"))
 
 
 # What is remembered
@@ -124,14 +124,14 @@ def test_facts_are_remembered_without_reading_the_graphs_again(
     monkeypatch.setattr(datasets, "load", lambda *_, **__: pytest.fail("read again"))
     monkeypatch.setattr(graph_backend, "facts", lambda *_: pytest.fail("worked out again"))
     assert new(mirror).facts(CELL) == first
-    assert new(mirror).facts(GraphCell(method="hscl", beta=3.0, folds=2)) == first
+    assert new(mirror).facts(GraphConfig(method="hscl", beta=3.0, folds=2)) == first
     assert (cache / "facts.json").is_file()
 
 
 def test_memory_outlives_other_entries(mirror: Path, loads: Loads) -> None:
-    cells = [CELL, GraphCell(features="constant"), GraphCell(features="degree-onehot")]
-    first = [new(mirror).facts(cell) for cell in cells]
-    assert [new(mirror).facts(cell) for cell in cells] == first
+    configs = [CELL, GraphConfig(features="constant"), GraphConfig(features="degree-onehot")]
+    first = [new(mirror).facts(config) for config in configs]
+    assert [new(mirror).facts(config) for config in configs] == first
     assert len(loads) == 3
     assert len({found["digest"] for found in first}) == 3
 

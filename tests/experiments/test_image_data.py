@@ -1,4 +1,4 @@
-"""The images of a cell: stratified subsets, hold-outs hidden from all training, digests."""
+"""The images of a config: stratified subsets, hold-outs hidden from all training, digests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.experiments.image_data import ImageData, facts, image_data
 from gcl_hard.images import Split, load
 
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def data(folder: Path, **settings: Any) -> ImageData:
-    return image_data(ImageCell(dataset="numbered", **settings), folder, CPU)
+    return image_data(ImageConfig(dataset="numbered", **settings), folder, CPU)
 
 
 # Splits and subsets
@@ -72,7 +72,7 @@ def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:
 @pytest.mark.parametrize("n", [100, 200, 1_400])
 def test_a_subset_keeps_the_shares_of_the_classes(n: int) -> None:
     whole = load("digits").split("train")
-    found = image_data(ImageCell(subset=n), None, CPU)
+    found = image_data(ImageConfig(subset=n), None, CPU)
     assert len(found.probe) == n
     expected = whole.labels.bincount() * n / len(whole)
     assert (found.probe.labels.bincount() - expected).abs().max() < 1
@@ -81,7 +81,7 @@ def test_a_subset_keeps_the_shares_of_the_classes(n: int) -> None:
     assert len(found.test) == 360
 
 
-def test_a_subset_is_the_same_for_all_cells(folder: Path) -> None:
+def test_a_subset_is_the_same_for_all_configs(folder: Path) -> None:
     plain = numbers(data(folder, subset=12).probe)
     assert plain == sorted(set(plain))
     for settings in (
@@ -178,7 +178,7 @@ def test_facts_are_sizes(folder: Path) -> None:
         "side": SIDE,
     }  # fmt: skip
     assert len(digest) == 16
-    digits = facts(image_data(ImageCell(subset=200), None, CPU))
+    digits = facts(image_data(ImageConfig(subset=200), None, CPU))
     assert (digits["n_official"], digits["n_train"], digits["n_test"]) == (1_437, 200, 360)
 
 
