@@ -1,4 +1,4 @@
-"""The images of a config: stratified subsets, hold-outs hidden from all training, digests."""
+"""Images: stratified subsets, hold-outs hidden from all training, digests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import ImageConfig
-from gcl_hard.experiments.image_data import ImageData, facts, image_data
+from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
 from gcl_hard.images import Split, load
 
 CPU = torch.device("cpu")
@@ -170,7 +170,7 @@ def test_a_class_that_cannot_be_held_out_is_refused() -> None:
 
 
 def test_facts_are_sizes(folder: Path) -> None:
-    found = facts(data(folder, method="ucl", pretrain_split="unlabeled"))
+    found = image_facts(data(folder, method="ucl", pretrain_split="unlabeled"))
     digest = found.pop("digest")
     assert found == {
         "n_pretrain": 30, "n_train": 60, "n_test": 24, "n_official": None,
@@ -178,7 +178,7 @@ def test_facts_are_sizes(folder: Path) -> None:
         "side": SIDE,
     }  # fmt: skip
     assert len(digest) == 16
-    digits = facts(image_data(ImageConfig(subset=200), None, CPU))
+    digits = image_facts(image_data(ImageConfig(subset=200), None, CPU))
     assert (digits["n_official"], digits["n_train"], digits["n_test"]) == (1_437, 200, 360)
 
 
@@ -195,5 +195,5 @@ def test_the_digest_tells_one_pixel_and_one_label(folder: Path, part: str, what:
     whole = data(folder, method="ucl", pretrain_split="extra")
     split = getattr(whole, part)
     other = replace(split, **{what: one_more(getattr(split, what))})
-    assert facts(replace(whole, **{part: other}))["digest"] != facts(whole)["digest"]
-    assert facts(data(folder, method="scl", pretrain_split="extra")) == facts(whole)
+    assert image_facts(replace(whole, **{part: other}))["digest"] != image_facts(whole)["digest"]
+    assert image_facts(data(folder, method="scl", pretrain_split="extra")) == image_facts(whole)

@@ -1,4 +1,4 @@
-"""What a command has to do, and in which order."""
+"""Runs: their names and costs, and the order in which a command does them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import Run, candidate_groups, plan
 
-GRAPH_BASELINES = ("majority", "graph-size", "label-histogram", "wl", "wl-oa", "untrained")
-"""Those that train no encoder."""
+UNTRAINED = ("majority", "graph-size", "label-histogram", "wl", "wl-oa", "untrained")
+"""Baselines that train no encoder."""
 
 
 def inductive(method: str = "hscl", **settings: Any) -> GraphConfig:
     return GraphConfig(**{"method": method, "protocol": "inductive", "folds": 3, **settings})
 
 
-# Jobs
+# Runs
 
 
-def test_every_run_has_a_file_of_its_own() -> None:
+def test_every_run_has_a_key_of_its_own() -> None:
     configs = [
         inductive(),
         inductive(beta=2.0),
@@ -32,15 +32,16 @@ def test_every_run_has_a_file_of_its_own() -> None:
         inductive("majority"),
     ]
     runs = [Run(*parts) for parts in itertools.product(configs, (0, 1, 11), (False, True))]
-    names = [run.file_name for run in runs]
+    names = [run.key for run in runs]
     assert len({name.casefold() for name in names}) == len(runs)
     for run, name in zip(runs, names, strict=True):
         assert name.startswith(run.config.key())
-        assert name.endswith(f"_seed{run.seed}.json")
+        assert name.endswith(f"_seed{run.seed}")
 
 
 def test_messages_tell_runs_of_a_command_apart() -> None:
-    configs = [inductive(), inductive(beta=2.0), inductive("ucl"), inductive(protocol="transductive")]
+    configs = [inductive(), inductive(beta=2.0), inductive("ucl")]
+    configs.append(inductive(protocol="transductive"))
     runs = [Run(*parts) for parts in itertools.product(configs, (0, 1), (False, True))]
     assert len({str(run) for run in runs}) == len(runs)
 
@@ -67,7 +68,7 @@ def test_cost_of_training_is_nodes_times_epochs_times_encoders() -> None:
     assert [cost - scoring for cost in costs] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("method", GRAPH_BASELINES)
+@pytest.mark.parametrize("method", UNTRAINED)
 def test_a_baseline_without_an_encoder_costs_its_scoring_alone(method: str) -> None:
     cheap, same = inductive(method), inductive(method, epochs=9000)
     assert 0 < Run(cheap, 0).cost((3000, 200)) == Run(same, 0).cost((30_000, 200))
@@ -116,7 +117,7 @@ def test_a_grid_of_all_three_is_one_group_a_method_and_data_set() -> None:
         [inductive(beta=1.0), inductive(beta=2.0, dim=16)],
         [inductive(beta=1.0), inductive(beta=2.0, weight_decay=0.1)],
         [inductive("hscl-tau", dim=dim) for dim in (16, 32)],
-        [inductive(method) for method in GRAPH_BASELINES],
+        [inductive(method) for method in UNTRAINED],
         [inductive("untrained", dim=16), inductive("untrained", dim=32)],
         [inductive("supervised"), inductive("supervised", dim=16)],
     ],
@@ -134,7 +135,7 @@ def test_supervised_has_candidates_as_methods_have(setting: dict[str, Any]) -> N
 # Order
 
 
-CELLS = [
+CONFIGS = [
     inductive("hscl", beta=1.0),
     inductive("hscl", beta=2.0),
     inductive("hscl", beta=1.0, protocol="transductive"),
@@ -143,25 +144,27 @@ CELLS = [
     inductive("majority"),
     inductive("supervised"),
 ]
-CHEAP = [config for config in CELLS if config.protocol == "transductive" or config.method == "majority"]
-DEAR = [config for config in CELLS if config not in CHEAP]
+CHEAP = [
+    config for config in CONFIGS if config.protocol == "transductive" or config.method == "majority"
+]
+DEAR = [config for config in CONFIGS if config not in CHEAP]
 
 
 def test_what_needs_no_encoder_a_fold_is_first_and_both_parts_go_seed_by_seed() -> None:
     expected = [Run(config, seed) for part in (CHEAP, DEAR) for seed in (4, 0) for config in part]
-    assert plan(CELLS, (4, 0), select=False) == expected
+    assert plan(CONFIGS, (4, 0), select=False) == expected
 
 
 def test_only_candidates_are_scored_on_hold_outs_too() -> None:
-    runs = plan(CELLS, (4, 0), select=True)
-    assert [run for run in runs if not run.inner] == plan(CELLS, (4, 0), select=False)
+    runs = plan(CONFIGS, (4, 0), select=True)
+    assert [run for run in runs if not run.inner] == plan(CONFIGS, (4, 0), select=False)
     inner = [run for run in runs if run.inner]
-    assert inner == [Run(config, seed, inner=True) for seed in (4, 0) for config in CELLS[:2]]
+    assert inner == [Run(config, seed, inner=True) for seed in (4, 0) for config in CONFIGS[:2]]
     assert [run.seed for run in runs if run.config in DEAR] == [4] * 6 + [0] * 6
 
 
 def test_stopped_anywhere_no_method_is_more_than_a_seed_ahead() -> None:
-    runs = [run for run in plan(CELLS, range(4), select=True) if run.config in DEAR]
+    runs = [run for run in plan(CONFIGS, range(4), select=True) if run.config in DEAR]
     parts = {(run.config, run.inner) for run in runs}
     for stop in range(len(runs)):
         done = [(run.config, run.inner) for run in runs[:stop]]
@@ -171,6 +174,6 @@ def test_stopped_anywhere_no_method_is_more_than_a_seed_ahead() -> None:
 
 @pytest.mark.parametrize("select", [False, True])
 def test_nothing_is_planned_twice(select: bool) -> None:
-    runs = plan(CELLS, range(3), select=select)
-    assert len(runs) == len(set(runs)) == 3 * (len(CELLS) + 2 * select)
-    assert plan([], range(3), select=select) == plan(CELLS, [], select=select) == []
+    runs = plan(CONFIGS, range(3), select=select)
+    assert len(runs) == len(set(runs)) == 3 * (len(CONFIGS) + 2 * select)
+    assert plan([], range(3), select=select) == plan(CONFIGS, [], select=select) == []
