@@ -26,6 +26,11 @@ COMPACT = "runs.jsonl"
 """Name of the compact form in a folder."""
 SHARED = ("config", "data", "versions", "device")
 """Fields that many runs have in common; the compact form states each value once."""
+EMPTY: dict[str, Any] = {
+    "fold_c": [], "final_losses": [], "inner": False, "curve": [], "diagnostics": [],
+    "seconds_diagnostics": 0.0,
+}  # fmt: skip
+"""Values that the compact form leaves out."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +297,8 @@ def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
                 yield f'{{"{name}": {value}}}'
     for key, row in plain.items():
         row |= {name: numbers[name, _json(row[name])] for name in SHARED}
-        yield _json({"run": key, **{k: v for k, v in row.items() if v not in ([], False)}})
+        stated = {k: v for k, v in row.items() if k not in EMPTY or v != EMPTY[k]}
+        yield _json({"run": key, **stated})
 
 
 def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
@@ -303,7 +309,6 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     shared: dict[str, list[Any]] = {name: [] for name in SHARED}
-    missing: dict[str, Any] = {"fold_accuracies": [], "fold_c": [], "final_losses": []}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             stored = json.loads(line)
@@ -314,8 +319,10 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
                 shared[name].append(value)
             else:
                 of_all = {name: shared[name][stored[name]] for name in SHARED}
-                yield key, RunResult(**missing | stored | of_all)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+                yield key, RunResult(**EMPTY | stored | of_all)
+        except InputError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise InputError(
                 f"{path}, line {number}, is torn or damaged ({type(error).__name__}): restore the "
                 f"file, or remove the line"
