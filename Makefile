@@ -9,10 +9,10 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv lint spell types test check bench docs format clean
+.PHONY: help venv lint spell types test test-perturbed check bench docs format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 venv: .venv/.installed ## make .venv and install the package with its dev and docs extras
 
@@ -45,6 +45,10 @@ types: venv ## mypy --strict
 # One thread a process: busy processes with several each only wait for each other.
 test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4
+
+test-perturbed: venv ## the same while matrix products are moved by a unit in the last place
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4 \
+	  --perturb-matmul tests/training tests/graphs tests/experiments
 
 check: lint types test ## lint, types, test
 

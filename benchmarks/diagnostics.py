@@ -20,17 +20,15 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from gcl_hard.experiments.graph_seeds import train_seeds
+from gcl_hard.experiments.place import Place, Running
 from pairs import Table, Values, ratios, timed
 
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.graph_seeds import train_seeds
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
+from gcl_hard.experiments.experiment import SeedScore
 from gcl_hard.experiments.image_data import image_data
-from gcl_hard.experiments.image_protocol import run_seed
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.place import Place, Running
-from gcl_hard.experiments.seed_score import SeedScore
+from gcl_hard.experiments.images import run_seed
+from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import load
 
 EVERY = 10
@@ -51,19 +49,19 @@ class Case:
     """
 
     name: str
-    cell: Cell
+    cell: RunConfig
     seeds: int
     data_dir: Path | None
 
     def train(self, every: int) -> list[SeedScore]:
         """Its seeds, looked at every so many epochs; 0 for never."""
-        jobs = [Job(self.cell, seed) for seed in range(self.seeds)]
-        if isinstance(self.cell, GraphCell):
+        jobs = [Run(self.cell, seed) for seed in range(self.seeds)]
+        if isinstance(self.cell, GraphConfig):
             graphs = load(self.cell.dataset, data_dir=self.data_dir)
             unseen: list[Callable[..., None]] = [ignored] * len(jobs)
             trained = train_seeds(jobs, graphs, unseen, diagnostics=every)
             return [one.score for one in trained if one.score is not None]
-        assert isinstance(self.cell, ImageCell)
+        assert isinstance(self.cell, ImageConfig)
         data = image_data(self.cell, None, torch.device("cpu"))
         with tempfile.TemporaryDirectory() as folder:
             running = Running(diagnostics=every, monitor_every=0, checkpoint_minutes=1e6)
@@ -81,16 +79,16 @@ def cases(epochs: int, data_dir: Path | None, *, quick: bool) -> list[Case]:
     sets = SETS[:1] if quick else SETS
     few = max(EVERY, epochs // 10)
     found = [
-        Case(f"{name} hscl, {SEEDS} seeds", GraphCell(name, epochs=epochs), SEEDS, data_dir)
+        Case(f"{name} hscl, {SEEDS} seeds", GraphConfig(name, epochs=epochs), SEEDS, data_dir)
         for name in sets
     ]
-    found.append(Case("MUTAG hscl, 1 seed", GraphCell(epochs=epochs), 1, data_dir))
-    inductive = GraphCell(protocol="inductive", epochs=few)
+    found.append(Case("MUTAG hscl, 1 seed", GraphConfig(epochs=epochs), 1, data_dir))
+    inductive = GraphConfig(protocol="inductive", epochs=few)
     found.append(Case("MUTAG hscl inductive, 1 seed", inductive, 1, data_dir))
-    two_view = GraphCell(sets[-1] if quick else "PTC_MR", contrast="two-view", epochs=few)
+    two_view = GraphConfig(sets[-1] if quick else "PTC_MR", contrast="two-view", epochs=few)
     found.append(Case(f"{two_view.dataset} hscl two-view, 1 seed", two_view, 1, data_dir))
     if not quick:
-        images = ImageCell(encoder="resnet18", epochs=few, probe_epochs=1)
+        images = ImageConfig(encoder="resnet18", epochs=few, probe_epochs=1)
         found.append(Case("digits hscl ResNet-18, 1 seed", images, 1, None))
     return found
 

@@ -16,31 +16,31 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pairs import Table, timed
-
-from gcl_hard.experiments import machine
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.scorers import do
 from gcl_hard.experiments.work import Setting, Worker
+from pairs import Table, timed
 
-CELLS = Path(__file__).parent / "results" / "cells"
-CASES = (GraphCell(), GraphCell(protocol="inductive", epochs=50))
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.runs import Run
+
+CONFIGS = Path(__file__).parent / "results" / "cells"
+CASES = (GraphConfig(), GraphConfig(protocol="inductive", epochs=50))
 
 
 def ignored(encoder: int, epoch: int, loss: float) -> None:
     """Nobody watches; the bar's cost is the whole command's."""
 
 
-def overhead(cell: GraphCell, repeats: int, data_dir: Path | None) -> dict[str, list[float]]:
+def overhead(cell: GraphConfig, repeats: int, data_dir: Path | None) -> dict[str, list[float]]:
     """Seconds of a seed, and the share of them that is neither training nor scoring, percent."""
     seconds, shares = [], []
     with tempfile.TemporaryDirectory() as folder:
-        setting = Setting(Path(folder), data_dir, "cpu", 1, 1, machine.versions())
+        setting = Setting(Path(folder), data_dir, "cpu", 1, 1, hardware.versions())
         worker = Worker(setting)
-        do(worker, Job(cell, 10_000), ignored)  # imports, data
+        do(worker, Run(cell, 10_000), ignored)  # imports, data
         for seed in range(repeats):
-            whole, done = timed(lambda seed=seed: do(worker, Job(cell, seed), ignored))
+            whole, done = timed(lambda seed=seed: do(worker, Run(cell, seed), ignored))
             assert done.record is not None
             inside = done.record.seconds_train + done.record.seconds_eval
             seconds.append(whole)
@@ -73,7 +73,7 @@ def reopening(cells: Path, repeats: int, data_dir: Path | None) -> dict[str, lis
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cells", type=Path, default=CELLS)
+    parser.add_argument("--cells", type=Path, default=CONFIGS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path)

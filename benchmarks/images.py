@@ -28,7 +28,7 @@ from published_loss import published_loss, same_class_at_once, same_class_by_loo
 from torch import Tensor
 
 from gcl_hard import ContrastiveLoss, contrastive_loss
-from gcl_hard.experiments import machine
+from gcl_hard.experiments import hardware
 from gcl_hard.images import (
     ImageContrast,
     Split,
@@ -244,7 +244,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="CSV file to write")
     parser.add_argument("--quick", action="store_true", help="16 images of 8 pixels, 3 pairs")
     arguments = parser.parse_args()
-    arguments.device = machine.choose_device(arguments.device)
+    arguments.device = hardware.choose_device(arguments.device)
     if arguments.precision == "fp16" and arguments.device.type == "cpu":
         parser.error("--precision fp16 needs a CUDA device; bf16 works on CPUs too")
     if arguments.quick:
@@ -260,7 +260,7 @@ def main() -> None:
         device, arguments.encoder, arguments.size, arguments.batch_size, arguments.precision,
         torch.get_num_threads(),
     )  # fmt: skip
-    print(machine.device_name(device))
+    print(hardware.device_name(device))
     table = Table("images")
     time_losses(device, arguments.pairs, table)
     measure_memory(setting, table)

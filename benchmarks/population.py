@@ -47,13 +47,12 @@ from population_cases import (
     Case,
     cases_of,
     first,
-    most_members,
     train_plainly,
+    usual_members,
 )
 from population_costs import count_operations, memory_of, memory_rows, resident_of, slope
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.population_size import best_size
 from gcl_hard.graphs import GraphSet, load
 from gcl_hard.training.population import train_population
 
@@ -130,31 +129,26 @@ def stopped() -> Iterator[None]:
 
 
 class Trainer:
-    """What trains in a process; remembers sets, and the sizes that were chosen for them."""
+    """What trains in a process; remembers sets."""
 
     def __init__(self, data_dir: str | None, both: Both) -> None:
         self.both = both
         self._load = cache(partial(load, data_dir=data_dir, download=False))
-        self._size = cache(self._choose)
 
     def _set(self, case: Case) -> GraphSet:
         """A set that no population has made batches of."""
         return replace(self._load(case.dataset))
 
-    def _choose(self, case: Case, together: bool) -> int:
-        """Apart for a process alone and for two, which choose while both are busy."""
-        return best_size(most_members(case), partial(first, case.cell, self._set(case)))
-
     def __call__(self, turn: Turn) -> tuple[int, float]:
         """Members, and seconds of an epoch of one of them."""
         cell, graphs = turn.case.cell, self._set(turn.case)
-        both = self.both if turn.together else None
+        both = self.both if turn.group_key else None
         if turn.how == PLAIN:
             laps = Laps(EPOCHS["cpu"], both)
             with stopped():
                 train_plainly(cell, graphs, laps)
             return 1, laps.seconds
-        size = self._size(turn.case, turn.together) if turn.how == AUTOMATIC else int(turn.how)
+        size = usual_members(turn.case) if turn.how == AUTOMATIC else int(turn.how)
         population = first(cell, graphs, size)
         laps = Laps(EPOCHS["cpu"] if size <= SMALL else 1, both)
         with stopped():
@@ -188,7 +182,7 @@ class Processes:
     def train(self, turn: Turn) -> tuple[list[int], float]:
         """Members of each process that trains, and seconds of a member's epoch by all of them."""
         self.both.done.value = 0
-        chosen = self.connections[: 2 if turn.together else 1]
+        chosen = self.connections[: 2 if turn.group_key else 1]
         for connection in chosen:
             connection.send(turn)
         found = [connection.recv() for connection in chosen]
@@ -270,7 +264,7 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
             table.add(str(case), {"a member, resident": [grown / MB]}, unit="MB")
         for case in cases_of(graphs.name):
             table.add(str(case), memory_of(case, graphs), unit="MB")
-            sizes = [size for size in arguments.sizes if size <= most_members(case)]
+            sizes = arguments.sizes
             times, members = time_training(processes.train, case, sizes, arguments.pairs)
             rates = {name: models_an_hour(values) for name, values in times.items()}
             table.add(str(case), rates, unit="models an hour")

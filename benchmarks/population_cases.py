@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graph_cell import GraphCell, Protocol
-from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.config import GraphConfig, Protocol
 from gcl_hard.experiments.packs import packs
+from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.side_by_side import Encoder, population_of
 from gcl_hard.graphs import GraphBatch, GraphSet, Population, epoch_batches
 from gcl_hard.training.loop import train
@@ -45,26 +45,26 @@ class Case:
         return f"{self.dataset} {self.method} {self.protocol}"
 
     @property
-    def cell(self) -> GraphCell:
-        return GraphCell(dataset=self.dataset, method=self.method, protocol=self.protocol)
+    def cell(self) -> GraphConfig:
+        return GraphConfig(dataset=self.dataset, method=self.method, protocol=self.protocol)
 
 
 def cases_of(dataset: str) -> list[Case]:
     return [Case(dataset, "ucl"), Case(dataset, "hscl"), Case(dataset, "hscl", "inductive")]
 
 
-def most_members(case: Case) -> int:
+def usual_members(case: Case) -> int:
     """Members that the command puts side by side on a CPU, of all cells of Table II on a set."""
     cells = [
         replace(case.cell, method=method, beta=beta if n > 1 else 1.0)
         for method, n in GRID.items()
         for beta in BETAS[:n]
     ]
-    jobs = [Job(cell, seed) for seed in range(SEEDS) for cell in cells]
+    jobs = [Run(cell, seed) for seed in range(SEEDS) for cell in cells]
     return max(map(len, packs(jobs)))
 
 
-def encoders(cell: GraphCell, graphs: GraphSet, n: int) -> list[Encoder]:
+def encoders(cell: GraphConfig, graphs: GraphSet, n: int) -> list[Encoder]:
     """Encoders that the command could put side by side.
 
     They differ in their seeds; under ``inductive`` they all hold out the first fold on a CPU, and
@@ -84,14 +84,14 @@ def encoders(cell: GraphCell, graphs: GraphSet, n: int) -> list[Encoder]:
     return found[:n]
 
 
-def first(cell: GraphCell, graphs: GraphSet, n: int) -> Population:
+def first(cell: GraphConfig, graphs: GraphSet, n: int) -> Population:
     """An untrained population of the first encoders of a cell."""
     population = population_of(encoders(cell, graphs, n), graphs)
     assert isinstance(population, Population)
     return population
 
 
-def train_plainly(cell: GraphCell, graphs: GraphSet, on_epoch: Callable[..., None]) -> None:
+def train_plainly(cell: GraphConfig, graphs: GraphSet, on_epoch: Callable[..., None]) -> None:
     """One encoder, node by node."""
     [one] = encoders(cell, graphs, 1)
 

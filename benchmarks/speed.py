@@ -17,7 +17,7 @@ from pairs import Table, Values, ratios, take_turns
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, epoch_batches, load
 
@@ -29,7 +29,7 @@ LOSS_CALLS = 10
 
 def new_model(method: str, graphs: GraphSet) -> InfoGraph:
     """The model of ``python -m gcl_hard.bench``; the same weights at every call."""
-    model = build(GraphCell(method=method), graphs.n_features, seed=0)
+    model = build(GraphConfig(method=method), graphs.n_features, seed=0)
     assert isinstance(model, InfoGraph)
     return model
 

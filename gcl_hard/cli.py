@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import re
 import shlex
 import sys
 import warnings
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from gcl_hard.errors import GclHardError, InputError, unknown
+from gcl_hard.errors import GclHardError, InputError, unknown, without_password
 from gcl_hard.experiments.config import (
     CONFIGS,
     Domain,
@@ -40,11 +39,6 @@ if TYPE_CHECKING:
 
 STOPPED = 130
 """Exit status after Ctrl-C, as shells have it."""
-SECRETS = (
-    (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
-    (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),
-)
-"""Passwords in a URL, and what is shown of them."""
 
 
 def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
@@ -93,18 +87,6 @@ def public_command(arguments: Sequence[str], entry_point: str = "bench") -> str:
         elif name not in ("--report-only", "--force", "--compact"):
             words.append(item)
     return shlex.join(map(without_password, words))
-
-
-def without_password(text: str) -> str:
-    """A URL, or any text that may be one, without its password.
-
-    Example:
-        >>> without_password("postgresql://me:secret@host/db")
-        'postgresql://me:***@host/db'
-    """
-    for pattern, shown in SECRETS:
-        text = pattern.sub(shown, text)
-    return text
 
 
 @dataclass(frozen=True)
@@ -320,12 +302,9 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     domain = domain_of(stated)
     config = CONFIGS[domain]
     _check_domain(stated, domain)
-    names = [
-        one.name for one in fields(BenchOptions) if one.name not in ("configs", "run", "datasets")
-    ]
-    values: dict[str, Any] = {
-        one.name: one.default for one in fields(BenchOptions) if one.name in names
-    }
+    computed = ("configs", "run", "datasets")
+    usual = {one.name: one.default for one in fields(BenchOptions) if one.name not in computed}
+    values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
         values[name] = (() if default is None else (default,)) if name in LISTED else default
     preset = PRESETS.get(stated.get("table", ""))
@@ -347,7 +326,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         configs = _configs(config, values, preset, {*stated, *quick}, stated)
     return BenchOptions(
         tuple(dict.fromkeys(configs)), run=_run_options(given), datasets=stated.get("dataset"),
-        **{name: values[name] for name in names},
+        **{name: values[name] for name in usual},
     )  # fmt: skip
 
 
@@ -419,7 +398,7 @@ def _configs(
 def _best(config: type[RunConfig], dataset: str) -> dict[str, Any]:
     if config is not GraphConfig:
         raise InputError(f"recipes are of graphs, and {dataset} holds images")
-    from gcl_hard.graphs.datasets import canonical_name
+    from gcl_hard.graphs.tudataset import canonical_name
 
     return recipe(canonical_name(dataset))
 
@@ -427,7 +406,7 @@ def _best(config: type[RunConfig], dataset: str) -> dict[str, Any]:
 def _recipe_table(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[RunConfig]:
     """The configurations of ``--table recipe``."""
     from gcl_hard.experiments.recipe_table import entries
-    from gcl_hard.graphs.datasets import canonical_name
+    from gcl_hard.graphs.tudataset import canonical_name
 
     mine = ("dataset", "method", "protocol")
     own = sorted((set(stated) & {*defaults(GraphConfig), "recipe", "select"}) - {*mine})

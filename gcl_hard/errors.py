@@ -1,8 +1,9 @@
-"""Errors that speak to the person at the keyboard: the doors print them without a traceback."""
+"""User-facing errors: the command line prints them without a traceback."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -11,31 +12,31 @@ class GclHardError(Exception):
 
 
 class InputError(GclHardError, ValueError):
-    """An argument, file or data set that cannot be used; the message says what would be."""
+    """An unusable argument, file or data set; the message says what would be accepted."""
 
 
 class DivergenceError(GclHardError, ArithmeticError):
-    """Training produced a value that is not finite; the message names epoch, batch and setting."""
+    """Training produced a value that is not finite; the message names epoch, batch and config."""
 
 
 class OutOfMemory(GclHardError, MemoryError):  # noqa: N818
-    """A device's memory does not hold a batch; the message says what to lower."""
+    """A batch does not fit into the memory of a device; the message says what to reduce."""
 
 
 class MissingExtraError(GclHardError, ImportError):
-    """An optional dependency is not installed; the message is the line that installs it."""
+    """An optional dependency is missing; the message is the command that installs it."""
 
 
 def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:
-    """Options that a misspelt word probably meant, best first.
+    """The options closest to a misspelt word, best first.
 
     Args:
-        got: what was written; case does not matter.
-        options: what would have been accepted.
-        n: how many to offer at most.
+        got: the word; case does not matter.
+        options: the accepted words.
+        n: largest number of options returned.
 
     Returns:
-        Up to ``n`` of the options, spelt as given; empty when none is close.
+        Up to ``n`` options, spelt as given; empty if none is close.
 
     Example:
         >>> nearest("hslc", ["ucl", "scl", "hscl"], n=1)
@@ -47,15 +48,15 @@ def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:
 
 
 def unknown(kind: str, got: str, options: Iterable[str]) -> InputError:
-    """The error for a word that is not among the options: names it, and the nearest ones.
+    """The error for a word that is not an option; it names the word and the closest options.
 
     Args:
-        kind: what the word should name, in the user's words ("dataset", "method").
+        kind: what the word should be, for the message ("dataset", "method").
         got: the word.
-        options: what would have been accepted.
+        options: the accepted words.
 
     Returns:
-        The error, to be raised by the caller.
+        The error, for the caller to raise.
 
     Example:
         >>> print(unknown("method", "hslc", ["ucl", "scl", "hscl"]))
@@ -65,3 +66,22 @@ def unknown(kind: str, got: str, options: Iterable[str]) -> InputError:
     close = nearest(got, known)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return InputError(f"unknown {kind} {got!r}; {hint}known: {', '.join(known)}")
+
+
+SECRETS = (
+    (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
+    (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),
+)
+"""Passwords in a URL, and what is shown of them."""
+
+
+def without_password(text: str) -> str:
+    """A URL, or any text that may be one, without its password.
+
+    Example:
+        >>> without_password("postgresql://me:secret@host/db")
+        'postgresql://me:***@host/db'
+    """
+    for pattern, shown in SECRETS:
+        text = pattern.sub(shown, text)
+    return text

@@ -5,11 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.experiments.command import answer
-from gcl_hard.experiments.figures import make
-from gcl_hard.experiments.figures.options import parse_figures
-
-STOPPED = "stopped; every file that was written is whole"
+from gcl_hard.cli import answer
+from gcl_hard.reports.command import make, parse_figures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"figure: {', '.join(map(str, files))}")
         return 0
 
-    return answer(work, on_stop=lambda: STOPPED)
+    return answer(work, on_stop=lambda: "stopped; every file that was written is whole")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Lazy imports: names of a package that are imported when they are first used."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names live in modules below it.
+    """The ``__getattr__`` of a package whose public names are defined in its submodules.
 
     Args:
-        package: its ``__name__``.
-        modules: of each name, the module below the package that defines it.
+        package: the ``__name__`` of the package.
+        modules: the submodule that defines each name.
 
     Returns:
-        What to bind to ``__getattr__`` (PEP 562).
+        A function to bind to ``__getattr__`` (PEP 562).
 
     Example:
         >>> lazy("json", {"JSONDecoder": "decoder"})("JSONDecoder").__name__

@@ -9,30 +9,29 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.functional import masked, objectives, pairs
+from gcl_hard.functional import masks, objectives
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional.fused import jsd_negatives
-from gcl_hard.functional.shapes import check_local_global
+from gcl_hard.functional.objectives import Objective
 from gcl_hard.sampling import NegativeSampler
 
-Objective = Literal["infonce", "jsd"]
 Positives = Literal["view", "class"]
 Pooling = Literal["pair", "logsumexp"]
 Reduction = Literal["pairs", "anchors"]
 OnEmpty = Literal["skip", "raise"]
 
 JSD_TEMPERATURE = 0.5
-"""γ at which a hardening sees t / m under JSD, so that one η serves every method."""
+"""γ of hardenings under JSD, which see t / m."""
 
 
 class Diagnostics(NamedTuple):
-    """What a loss averaged over; counts are tensors, so that reading them is yours to pay for.
+    """What a loss was averaged over; counts are tensors, so that nothing waits for the device.
 
     Attributes:
         anchors: number of anchors in the batch.
-        contributing: int64 [], anchors that the mean ran over.
+        contributing: int64 [], anchors in the mean.
         pairs: int64 [], anchor–positive pairs that the mean ran over.
-        without_negative: int64 [], anchors left out because q has no support.
+        without_negative: int64 [], anchors left out because they have no negative.
         without_positive: int64 [], anchors left out because they have no positive.
     """
 
@@ -44,11 +43,11 @@ class Diagnostics(NamedTuple):
 
 
 class _Scores(NamedTuple):
-    """A batch as anchors × candidates, whatever its domain."""
+    """A batch as anchors × candidates."""
 
     t: Tensor  # [A, C] logits (InfoNCE) or raw scores (JSD)
     others: Tensor  # bool [A, C]
-    same: Tensor | None  # bool [A, C], if anybody needs labels
+    same: Tensor | None  # bool [A, C], None if labels are not needed
     positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
     n_others: int
 
@@ -66,26 +65,26 @@ class ContrastiveLoss(nn.Module):
         sampler: the negative distribution q.
         temperature: γ > 0 of InfoNCE, 0.5 if None; an error with JSD, which has none.
         objective: ``"infonce"`` or ``"jsd"``.
-        positives: ``"view"`` (my other view) or ``"class"`` (every other embedding of my class,
-            my other view included, one term per pair; needs labels). Nodes against graphs always
-            take the node's own graph.
+        positives: ``"view"`` (the anchor's other view) or ``"class"`` (every other embedding of
+            its class, the other view included, one term per pair; needs labels). The positive of
+            a node is always its own graph.
         pooling: ``"pair"`` (a term per positive) or ``"logsumexp"`` (positives summed inside the
             logarithm; InfoNCE only).
         weight: M; ``"others"`` is the number of `others` of an anchor (n − 2 for two views, G − 1
             for graphs), the same for every method; ``"kept"`` the number of candidates that q
             keeps, so that E_q becomes a sum; or a number. InfoNCE only.
         class_prior: τ⁺ in [0, 1) of the debiased loss, None for none; an error with
-            ``admit="other_labels"``, since labels leave nothing to debias.
-        detach_weights: whether q is a constant to the gradient. The published training code lets
-            the gradient through (False); an error with ``draws``, which carry none.
+            ``admit="other_labels"``, where there is nothing to debias.
+        detach_weights: whether q is a constant to the gradient. False reproduces the published
+            training code; it is an error with ``draws``, which carry no gradient.
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
             their mean over positives (default otherwise).
-        on_empty: what becomes of an anchor without a negative or without a positive:
-            ``"skip"`` leaves it out of the mean (of none at all, and of an empty batch, the loss
-            is an attached 0), ``"raise"`` is an error.
+        on_empty: ``"skip"`` leaves anchors without a negative or without a positive out of the
+            mean (if none is left, or the batch is empty, the loss is an attached 0);
+            ``"raise"`` makes them an error.
 
     Raises:
-        InputError: for values outside the ranges above, or combinations that mean nothing.
+        InputError: for values outside the ranges above, or combinations without a meaning.
 
     Source:
         H-SCL paper, Eq. 3; sunfanyunn/InfoGraph for JSD.
@@ -146,11 +145,11 @@ class ContrastiveLoss(nn.Module):
         self.reduction: Reduction = reduction or ("pairs" if positives == "class" else "anchors")
         self.on_empty: OnEmpty = on_empty
         self.fused = True
-        """Whether nodes against graphs take the fused path where there is one; same values."""
+        """Whether nodes against graphs use the fused implementation where it applies."""
         sampler.hardening.check(self.temperature)
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
-        """Move the sampler's schedule to ``epoch`` (1 … ``epochs``)."""
+        """Set the sampler's schedule to ``epoch`` (1 … ``epochs``)."""
         self.sampler.set_epoch(epoch, epochs)
 
     def forward(self, z1: Tensor, z2: Tensor, labels: Tensor | None = None) -> Tensor:
@@ -158,9 +157,9 @@ class ContrastiveLoss(nn.Module):
 
         Args:
             z1: float [B, d], first view of each item; rows need not be normalised. Half
-                precision is computed in float32, under autocast too.
+                precision is computed in float32, also under autocast.
             z2: float [B, d], second view.
-            labels: int64 [B], ≥ 0; read only if the admission or the positives need them.
+            labels: int64 [B], ≥ 0; used only if the admission or the positives need them.
 
         Returns:
             float [], nats.
@@ -170,7 +169,7 @@ class ContrastiveLoss(nn.Module):
     def with_diagnostics(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None = None
     ) -> tuple[Tensor, Diagnostics]:
-        """Loss of two views and what it averaged over; arguments as in :meth:`forward`."""
+        """Loss of two views and its diagnostics; arguments as for :meth:`forward`."""
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise InputError(
                 f"z1 and z2 must be two views of the same items, [B, d] each, got "
@@ -179,11 +178,11 @@ class ContrastiveLoss(nn.Module):
         n_items = len(z1)
         with torch.autocast(z1.device.type, enabled=False):
             z = _at_least_float32(torch.cat([z1, z2]))
-            others = pairs.two_view_others(n_items, z.device)
+            others = masks.two_view_others(n_items, z.device)
             same = None
             if self.sampler.needs_labels or self.positives == "class":
-                labels = pairs.check_labels(labels, n_items, self._label_user()).repeat(2)
-                same = pairs.same_label(labels, labels)
+                labels = masks.check_labels(labels, n_items, self._label_user()).repeat(2)
+                same = masks.same_label(labels, labels)
             if n_items == 0:
                 return self._no_anchors(z)
             if self.positives == "class" and same is not None:
@@ -196,13 +195,13 @@ class ContrastiveLoss(nn.Module):
     def local_global(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
     ) -> Tensor:
-        """Loss of nodes against graphs: every node's positive is its own graph.
+        """Loss of nodes against graphs; the positive of a node is its own graph.
 
         Args:
             nodes: float [N, d], the anchors.
             graphs: float [G, d], the candidates.
             batch: int64 [N], graph of each node, 0 … G − 1.
-            graph_labels: int64 [G], ≥ 0; read only if the admission needs them.
+            graph_labels: int64 [G], ≥ 0; used only if the admission needs them.
 
         Returns:
             float [], nats.
@@ -212,19 +211,19 @@ class ContrastiveLoss(nn.Module):
     def local_global_with_diagnostics(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
     ) -> tuple[Tensor, Diagnostics]:
-        """Loss of nodes against graphs and what it averaged over."""
-        check_local_global(nodes, graphs, batch)
+        """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
+        masks.check_local_global(nodes, graphs, batch)
         with torch.autocast(nodes.device.type, enabled=False):
             nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
             same = None
             if self.sampler.needs_labels:
-                labels = pairs.check_labels(graph_labels, len(graphs), self._label_user())
-                same = pairs.same_label(labels, labels)
+                labels = masks.check_labels(graph_labels, len(graphs), self._label_user())
+                same = masks.same_label(labels, labels)
             if len(nodes) == 0:
                 return self._no_anchors(nodes, graphs)
             if self.fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same)
-            others = pairs.local_global_others(batch, len(graphs))
+            others = masks.local_global_others(batch, len(graphs))
             same = None if same is None else same[batch]
             t = self._logits(nodes, graphs)
             return self._loss(_Scores(t, others, same, batch[:, None], len(graphs) - 1))
@@ -232,7 +231,7 @@ class ContrastiveLoss(nn.Module):
     def _fused(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, same: Tensor | None
     ) -> tuple[Tensor, Diagnostics]:
-        """Nodes against graphs under JSD without the general path's intermediate tensors."""
+        """Nodes against graphs under JSD, without the intermediate tensors of the general path."""
         expected, t_pos, empty = jsd_negatives(
             nodes, graphs, batch, same, hardening=self.sampler.current,
             temperature=self.temperature, detach=self.detach_weights,
@@ -258,7 +257,7 @@ class ContrastiveLoss(nn.Module):
         return self._mean(terms, row, count, empty)
 
     def _positive_side(self, scores: _Scores) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of pairs [P], their anchors [P], and pairs of each anchor [A]: few of [A, C]."""
+        """Scores of the positive pairs [P], their anchors [P], and pairs per anchor [A]."""
         t, positive = scores.t, scores.positive
         anchors = torch.arange(len(t), device=t.device)
         if positive.dtype != torch.bool:
@@ -266,13 +265,13 @@ class ContrastiveLoss(nn.Module):
         count = positive.sum(1)
         if self.pooling == "logsumexp":
             some = (count > 0).nonzero().flatten()
-            return masked.logsumexp(t, positive)[some, 0], some, (count > 0).long()
+            return masks.masked_logsumexp(t, positive)[some, 0], some, (count > 0).long()
         return t.masked_select(positive), anchors.repeat_interleave(count), count
 
     def _mean(
         self, terms: Tensor, row: Tensor, count: Tensor, empty: Tensor
     ) -> tuple[Tensor, Diagnostics]:
-        """Reduce terms [P] of pairs, each of the anchor ``row``, over what contributes."""
+        """Mean of the terms [P] of pairs with anchors ``row``, over what contributes."""
         contributes = ~empty[row]
         used = (count > 0) & ~empty
         diagnostics = Diagnostics(
@@ -288,12 +287,12 @@ class ContrastiveLoss(nn.Module):
                 f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
             )
         if self.reduction == "pairs":
-            return masked.mean(terms, contributes), diagnostics
+            return masks.masked_mean(terms, contributes), diagnostics
         total = terms.new_zeros(len(count)).index_add(0, row, terms.where(contributes, 0.0))
-        return masked.mean(total / count.clamp(min=1), used), diagnostics
+        return masks.masked_mean(total / count.clamp(min=1), used), diagnostics
 
     def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
-        """An empty batch: an attached 0 that averages over nothing."""
+        """The loss of an empty batch: an attached 0."""
         if self.on_empty == "raise":
             raise InputError("the batch is empty: there is no anchor (on_empty='raise')")
         none = torch.zeros((), dtype=torch.int64, device=embeddings[0].device)
@@ -302,7 +301,7 @@ class ContrastiveLoss(nn.Module):
 
     def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
         """E over negatives [A] (its log for InfoNCE), log M, and anchors without negatives."""
-        # What is not a candidate must not reach any function, or 0 · NaN comes back as gradient.
+        # Excluded scores are replaced before any function sees them, or their gradient is 0 · NaN.
         t = torch.where(scores.others, scores.t, 0.0)
         infonce = self.objective == "infonce"
         scale = 1 / self.temperature if infonce else objectives.jsd_scale(t, scores.others)
@@ -321,7 +320,7 @@ class ContrastiveLoss(nn.Module):
         if self.sampler.draws is not None:
             t = t.gather(1, self.sampler.sample(log_q))
             log_q = torch.full_like(t, -math.log(self.sampler.draws))
-        elif not infonce:  # there the expectation looks away itself, before any function
+        elif not infonce:  # log_expectation replaces them itself
             t = torch.where(log_q > -math.inf, t, 0.0)
         if infonce:
             expected = neg.log_expectation(log_q, t)
@@ -338,8 +337,13 @@ class ContrastiveLoss(nn.Module):
 
     def _debias(self, expected: Tensor, scores: _Scores, scale: float | Tensor) -> Tensor:
         assert self.class_prior is not None
-        t_pos, is_positive = masked.at_positives(scores.t, scores.positive)
-        # Under JSD m leaves positives out, so theirs may exceed it.
+        positive = scores.positive
+        if positive.dtype == torch.bool:
+            t_pos, is_positive = torch.where(positive, scores.t, 0.0), positive
+        else:
+            t_pos = scores.t.gather(1, positive)
+            is_positive = torch.ones_like(positive, dtype=torch.bool)
+        # The m of JSD is a maximum over others: a positive may exceed it.
         similarity = (t_pos / scale).clamp(-1, 1)
         log_eta = self.sampler.log_eta(similarity, others=is_positive, temperature=self.temperature)
         log_q_pos, _ = neg.log_negative_distribution(log_eta, is_positive)
@@ -355,13 +359,13 @@ class ContrastiveLoss(nn.Module):
         return 'admit="other_labels"' if self.sampler.needs_labels else 'positives="class"'
 
     def extra_repr(self) -> str:
-        """What ``print`` shows."""
+        """The summary that ``print`` shows."""
         temperature = f", temperature={self.temperature}" if self.objective == "infonce" else ""
         return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
 
 
 def _unit(z: Tensor) -> Tensor:
-    """Rows of length 1, whatever their size; a row of zeros stays one, with a finite gradient."""
+    """Rows scaled to length 1, of any magnitude; zero rows stay zero, with a finite gradient."""
     largest = z.detach().abs().amax(1, keepdim=True)
     z = z / torch.where(largest == 0, 1.0, largest)
     norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)

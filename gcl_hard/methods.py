@@ -1,4 +1,4 @@
-"""The methods of the papers: one row each of admission × hardening × positives × debiasing."""
+"""The table of methods: admission, hardening, positives and debiasing of each."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Literal, TypedDict, Unpack
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
+from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, Objective, OnEmpty, Pooling, Positives, Reduction
+from gcl_hard.losses import ContrastiveLoss, OnEmpty, Pooling, Positives, Reduction
 from gcl_hard.sampling import Admission, NegativeSampler
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the table.
+    """A method, a row of the table.
 
     Args:
-        name: what the command line calls it.
+        name: its name, also on the command line.
         admit: which candidates may be negatives.
         hardening: kind of hardening function, None for none.
-        positives: positives of two views; nodes against graphs always take their own graph.
+        positives: positives of two views; the positive of a node is always its own graph.
         debias: whether the class prior corrects for false negatives.
-        source: where it comes from.
+        source: its source.
     """
 
     name: str
@@ -58,7 +59,7 @@ DEFAULT_THRESHOLD = Linear(-0.5, 0.0)
 
 
 class LossOptions(TypedDict, total=False):
-    """What :class:`ContrastiveLoss` takes beside what the method decides."""
+    """Arguments of :class:`ContrastiveLoss` that the method does not decide."""
 
     temperature: float | None
     objective: Objective
@@ -70,16 +71,16 @@ class LossOptions(TypedDict, total=False):
 
 
 def method(name: str) -> Method:
-    """The method of that name, upper or lower case.
+    """The method with a given name, in any case.
 
     Args:
         name: one of ``METHODS``.
 
     Returns:
-        Its row.
+        The method.
 
     Raises:
-        InputError: for another name; offers the nearest.
+        InputError: if there is no such method; offers the closest names.
 
     Example:
         >>> method("hscl").admit
@@ -103,11 +104,11 @@ def contrastive_loss(
 
     Args:
         name: one of ``METHODS``.
-        beta: concentration β ≥ 0 of exponential hardening, or a schedule; methods without it
-            ignore it.
-        threshold: cosine l in [−1, 1] of threshold hardening, or a schedule; likewise.
-        class_prior: τ⁺ in [0, 1) of debiased methods, 0.1 if None; an error with others.
-        positives: ``"view"`` or ``"class"``, the method's own if None.
+        beta: concentration β ≥ 0 of the exponential hardening, or a schedule; ignored by other
+            methods.
+        threshold: cosine l ≤ 1 of the threshold hardening, or a schedule; ignored by other methods.
+        class_prior: τ⁺ in [0, 1) of the debiased methods, 0.1 if None; an error with other methods.
+        positives: ``"view"`` or ``"class"``; those of the method if None.
         options: further arguments of :class:`ContrastiveLoss`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What trained models of every backend share: an encoder's width, a method's loss, eval mode."""
+"""Helpers shared by the models of graphs and images: embedding width, loss, evaluation mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gcl_hard.methods import contrastive_loss
 
 
 def width(encoder: nn.Module, out_dim: int | None) -> int:
-    """The width of an encoder's embeddings: as given, else ``encoder.out_dim``.
+    """The width of an encoder's embeddings: ``out_dim`` if given, else ``encoder.out_dim``.
 
     Args:
         encoder: any module.
@@ -25,7 +25,7 @@ def width(encoder: nn.Module, out_dim: int | None) -> int:
         d.
 
     Raises:
-        InputError: if neither says it.
+        InputError: if neither is a whole number of at least 1.
 
     Example:
         >>> width(nn.Linear(3, 8), 8)
@@ -41,18 +41,18 @@ def width(encoder: nn.Module, out_dim: int | None) -> int:
 
 
 def loss_of(method: str, loss: ContrastiveLoss | None, options: dict[str, Any]) -> ContrastiveLoss:
-    """A loss of the caller's own, or that of a method.
+    """The loss given, or else that of a method.
 
     Args:
         method: a name of ``METHODS``; ignored if ``loss`` is given.
-        loss: a :class:`ContrastiveLoss`, or None.
+        loss: a :class:`ContrastiveLoss`, or None for that of the method.
         options: of :func:`gcl_hard.contrastive_loss`.
 
     Returns:
         The loss.
 
     Raises:
-        InputError: for options beside ``loss``.
+        InputError: if both ``loss`` and options are given.
 
     Example:
         >>> loss_of("ucl", None, {}).objective
@@ -65,7 +65,7 @@ def loss_of(method: str, loss: ContrastiveLoss | None, options: dict[str, Any]) 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradient; every module is left in the mode it was in."""
+    """Evaluation mode without gradients; the mode of every module is restored afterwards."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:

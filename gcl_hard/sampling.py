@@ -8,19 +8,19 @@ from typing import Any, Literal, NamedTuple, get_args
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.functional.generators import Generators
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.negatives import draw, log_negative_distribution
+from gcl_hard.seeds import Generators
 
 Admission = Literal["others", "other_labels"]
 
 
 class Negatives(NamedTuple):
-    """The negative distribution of a batch.
+    """The negative distribution q of a batch.
 
     Attributes:
-        log_q: float [A, C], log q; −inf where a candidate has no weight.
-        empty: bool [A], anchors without any negative; their row of ``log_q`` is uniform.
+        log_q: float [A, C], log q, −inf at candidates without weight.
+        empty: bool [A], anchors without a negative; their row of ``log_q`` is uniform.
     """
 
     log_q: Tensor
@@ -28,16 +28,16 @@ class Negatives(NamedTuple):
 
 
 class NegativeSampler(nn.Module):
-    r"""Negative distribution = admission × hardening, the one sampler of graphs and images.
+    r"""Negative sampler for graphs and images: admission times hardening.
 
     .. math:: q_{ij} \propto 1[\text{admitted}_{ij}] \; \eta(t_{ij})
 
     Args:
-        admit: ``"others"`` (everything but me and my own other view) or ``"other_labels"``
-            (others whose label differs).
+        admit: ``"others"`` (everything but the anchor and its other view) or
+            ``"other_labels"`` (others whose label differs).
         hardening: a :class:`Hardening`, a function t → log η(t), or None for none.
-        draws: None takes expectations under q exactly (the limit of many negatives); k ≥ 1
-            draws k negatives per anchor with replacement (the paper's ψ_k).
+        draws: None for exact expectations under q (the limit of many negatives), or k ≥ 1
+            negatives drawn per anchor with replacement (the paper's ψ_k).
         seed: of the draws.
 
     Raises:
@@ -77,21 +77,21 @@ class NegativeSampler(nn.Module):
 
     @property
     def needs_labels(self) -> bool:
-        """Whether admission looks at labels."""
+        """Whether admission depends on labels."""
         return self.admit == "other_labels"
 
     @property
     def current(self) -> Hardening:
-        """The hardening as it is this epoch."""
+        """The hardening in the current epoch."""
         return self.hardening.at(*self._epoch)
 
     @property
     def has_slope(self) -> bool:
-        """Whether expectations under q have a closed gradient: no draws, and a known slope."""
+        """Whether expectations under q have a closed-form gradient: no draws and a known slope."""
         return self.draws is None and self.hardening.slope(1.0) is not None
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
-        """Move scheduled parameters to ``epoch`` (1 … ``epochs``); call it as an epoch begins."""
+        """Set scheduled parameters for ``epoch`` (1 … ``epochs``); call it when an epoch begins."""
         if not 1 <= epoch <= epochs:
             raise InputError(f"epoch must be between 1 and {epochs}, got {epoch}")
         self._epoch = (epoch, epochs)
@@ -104,7 +104,7 @@ class NegativeSampler(nn.Module):
         temperature: float,
         log_integrand: Tensor | None = None,
     ) -> Tensor:
-        """Log η as it is this epoch, float of the shape of ``similarity``."""
+        """Log η in the current epoch, float of the shape of ``similarity``."""
         if log_integrand is None:
             log_integrand = similarity / temperature
         return self.current.log_eta(Rows(similarity, temperature, log_integrand, others))
@@ -121,11 +121,11 @@ class NegativeSampler(nn.Module):
         """Log q over the candidates.
 
         Args:
-            similarity: float [A, C], s in [−1, 1]; anything outside ``others``.
+            similarity: float [A, C], s in [−1, 1]; may hold anything outside ``others``.
             others: bool [A, C].
             temperature: γ > 0.
-            same_label: bool [A, C]; needed by ``"other_labels"``, else ignored.
-            log_integrand: float [A, C], what a mean threshold averages, in logs; t by default.
+            same_label: bool [A, C]; needed by ``"other_labels"``, ignored otherwise.
+            log_integrand: float [A, C], log of what a mean threshold averages; t by default.
 
         Returns:
             :class:`Negatives`.
@@ -141,13 +141,13 @@ class NegativeSampler(nn.Module):
         return Negatives(*log_negative_distribution(log_eta, admitted))
 
     def sample(self, log_q: Tensor) -> Tensor:
-        """int64 [A, draws]: candidates drawn from q by this sampler's own generator."""
+        """Candidates drawn from q by this sampler's own generator, int64 [A, draws]."""
         if self.draws is None:
-            raise InputError("this sampler draws nothing: pass draws=k")
+            raise InputError("this sampler takes exact expectations: pass draws=k to draw")
         return draw(log_q, self.draws, self._generators.on(log_q.device))
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Epoch and generators, so that a resumed run draws as the uninterrupted one."""
+        """Epoch and generator states, so that a resumed run draws as an uninterrupted one does."""
         return {"epoch": self._epoch, "generators": self._generators.state()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -156,6 +156,6 @@ class NegativeSampler(nn.Module):
         self._generators.restore(state["generators"])
 
     def extra_repr(self) -> str:
-        """What ``print`` shows."""
+        """The summary that ``print`` shows."""
         draws = f", draws={self.draws}" if self.draws else ""
         return f"admit={self.admit!r}, hardening={self.hardening}{draws}"

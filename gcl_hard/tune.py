@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.experiments.command import answer, shown
+from gcl_hard.cli import answer, shown
 from gcl_hard.tuning.options import parse_tune
 
 STOPPED = "stopped; trials that have ended are saved, the same command continues"
@@ -27,9 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse_tune(given)
         from rich.console import Console
 
+        from gcl_hard.reports import study_page
         from gcl_hard.tuning.outcome import AllFailed
-        from gcl_hard.tuning.reporting.page import write
-        from gcl_hard.tuning.reporting.terminal import drawing
         from gcl_hard.tuning.run import run
 
         console = Console()
@@ -38,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except AllFailed as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
-        console.print(drawing(outcome), highlight=False)
+        console.print(study_page.terminal(outcome), highlight=False)
         written = [str(path)]
         if options.report is not None:
             command = shown(given, door="tune")
-            written += map(str, write(outcome, options.report, command=command))
+            written += map(str, study_page.write(outcome, options.report, command=command))
         line = f"results: {', '.join(written)}"
         console.print(line, highlight=False, markup=False, soft_wrap=True)
         return 0

@@ -18,13 +18,13 @@ import torch
 from gcl_hard import bench
 from gcl_hard.errors import DivergenceError
 from gcl_hard.experiments import graph_seeds, protocols, side_by_side
-from gcl_hard.graphs import sources
+from gcl_hard.graphs import tudataset
 from gcl_hard.methods import METHODS
 from tests.experiments.test_protocols import Wrong
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1",
         "--seeds=1"]  # fmt: skip
-EMBEDDED = sources.PACKAGED / "MUTAG.zip"
+EMBEDDED = tudataset.PACKAGED / "MUTAG.zip"
 
 
 class Command:
@@ -64,7 +64,7 @@ def command(
     monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sources, "SITE", "http://127.0.0.1:9")
+    monkeypatch.setattr(tudataset, "SITE", "http://127.0.0.1:9")
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     return Command(tmp_path, capsys)
 

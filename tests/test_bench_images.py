@@ -17,11 +17,16 @@ from gcl_hard.experiments import image_protocol
 from gcl_hard.experiments.choose import backend_for
 from gcl_hard.experiments.image_cell import FLOORS, ImageCell
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.lines import lines
 from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.results import CellResult, Results
 from gcl_hard.images import resnet
 from gcl_hard.methods import METHODS
+from gcl_hard.reports.frame import (
+    Results,
+    published,
+)
+from gcl_hard.reports.rows import (
+    rows,
+)
 from tests.experiments import record
 from tests.experiments.tiny_images import Command
 
@@ -123,9 +128,9 @@ def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
     official = {"n_official": 50_000, "n_official_test": 10_000}
     for changed, figure in (({}, 89.16), ({"n_train": 23_000}, None), ({"n_test": 5_000}, None)):
         made = record(cell, 0, [50.0], data={**official, **data, **changed})
-        assert CellResult(cell, (made,)).paper == figure
-        (line,) = lines(Results([cell], (0,), {Job(cell, 0): made}))
-        assert line.paper == figure
+        assert published(cell, [made]) == figure
+        (row,) = rows(Results([cell], (0,), {Job(cell, 0): made}))
+        assert row.paper == figure
 
 
 @pytest.mark.parametrize("flags", [["--class-pairs=true"], ["--positives=class"], []])

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from gcl_hard.experiments.figures.options import parse_figures
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.figures.options import parse_figures
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.tuning.options import parse_tune
 

@@ -14,10 +14,10 @@ import pytest
 from matplotlib.image import imread
 
 from gcl_hard import figures
-from gcl_hard.experiments.figures.options import FIGURES
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
-from tests.experiments.figures import made
+from gcl_hard.reports.command import FIGURES
+from tests.reports import made
 
 EPOCHS = (1, 2, 3)
 
@@ -71,7 +71,7 @@ def test_a_figure_is_written_with_its_data(command: Command) -> None:
     rows = command.rows(f"{stem}.csv")
     assert len(rows) == 2 * len(EPOCHS) * 4
     for row in rows:
-        losses = made.look(int(row["epoch"]))["settings"][row["panel"]]["losses"]
+        losses = made.snapshot(int(row["epoch"]))["settings"][row["panel"]]["losses"]
         assert {name: float(row[name]) for name in losses} == losses
     note, files = command.out.strip().split("\n")
     assert note.endswith(".")

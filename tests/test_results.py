@@ -1,7 +1,10 @@
-"""The committed results page is what the committed records give."""
+"""The numbers of the committed results pages are those of the committed records."""
 
 from __future__ import annotations
 
+import csv
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,16 +13,42 @@ from gcl_hard.bench import main
 
 ROOT = Path(__file__).parents[1]
 CELLS = "benchmarks/results/cells"
+PAGES = {
+    "results": ["--table", "recipe"],
+    "results-table-2": ["--table", "2"],
+    "results-digits": ["--config", "configs/images/digits.yaml"],
+}
 
 
-def test_the_records_give_the_results_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = tmp_path / CELLS
-    cells.parent.mkdir(parents=True)
-    cells.symlink_to(ROOT / CELLS)
-    # The command that the page shows, with its paths.
+def numbers(page: str) -> Counter[tuple[str, ...]]:
+    """The numbers in every line of every table."""
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    return Counter(tuple(re.findall(r"[+-]?\d*\.?\d+", line)) for line in lines)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_records_give_the_numbers_of_the_page(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (CELLS, "configs"):
+        (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
-    page = ["--output", CELLS, "--report", "docs/results.md", "--json", "results.json"]
-    assert main(["--table", "recipe", *page, "--report-only"]) == 0
-    for file in ("docs/results.md", "docs/results.csv"):
-        assert (tmp_path / file).read_bytes() == (ROOT / file).read_bytes()
-    assert " open" not in (tmp_path / "docs/results.md").read_text(encoding="utf-8")
+    target = ["--output", CELLS, "--report", f"docs/{name}.md", "--json", "results.json"]
+    assert main([*PAGES[name], *target, "--report-only"]) == 0
+    made, committed = (
+        (folder / f"docs/{name}.md").read_text(encoding="utf-8") for folder in (tmp_path, ROOT)
+    )
+    assert numbers(made) == numbers(committed)
+    assert sum(numbers(made).values()) > 20
+    commands = [page.split("```bash\n")[1].split("\n```")[0] for page in (made, committed)]
+    assert commands[0] == commands[1]
+    made_csv, committed_csv = (
+        list(csv.DictReader((folder / f"docs/{name}.csv").open(encoding="utf-8")))
+        for folder in (tmp_path, ROOT)
+    )
+    assert made_csv == committed_csv
+
+
+def test_no_run_of_the_recipe_table_is_open() -> None:
+    assert " open" not in (ROOT / "docs/results.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments import image_protocol
 from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.graphs import load, sources
+from gcl_hard.graphs import load, tudataset
 from gcl_hard.tuning import graph_part
 from gcl_hard.tuning.graph_part import GraphOuter
 from gcl_hard.tuning.image_part import ImageOuter
@@ -90,7 +90,7 @@ def command(
     monkeypatch.delenv("GCL_HARD_DATA", raising=False)
     monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(sources, "SITE", "http://127.0.0.1:9")
+    monkeypatch.setattr(tudataset, "SITE", "http://127.0.0.1:9")
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     found = Command(tmp_path, capsys)
     for kind in (GraphOuter, ImageOuter):

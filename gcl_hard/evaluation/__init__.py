@@ -1,7 +1,7 @@
 """How good embeddings are: NumPy arrays in, scores out.
 
-Names are imported when used: a table that is only shown does not wait for scikit-learn. Probes
-that run on a device import torch when they are called, everything else does without.
+Names are imported on first use, so that showing a finished table does not import scikit-learn.
+Only the probes that run on a device import torch, when they are called.
 """
 
 from typing import TYPE_CHECKING
@@ -10,22 +10,30 @@ from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation.baselines import majority_cross_validation
-    from gcl_hard.evaluation.folds import Fold, check_labels, inner_holdout, outer_folds
-    from gcl_hard.evaluation.knn import K_GRID, knn_cross_validation
-    from gcl_hard.evaluation.linear import linear_cross_validation
+    from gcl_hard.evaluation.kernels import C_GRID
     from gcl_hard.evaluation.nested import CrossValidation, FoldScore
-    from gcl_hard.evaluation.probe import ProbeRecipe, linear_probe, weighted_knn
-    from gcl_hard.evaluation.ranks import average_ranks, cliques, critical_difference, friedman
-    from gcl_hard.evaluation.statistics import (
+    from gcl_hard.evaluation.probes import (
+        K_GRID,
+        ProbeRecipe,
+        knn_cross_validation,
+        linear_cross_validation,
+        linear_probe,
+        weighted_knn,
+    )
+    from gcl_hard.evaluation.significance import (
         Interval,
         PairedTest,
+        average_ranks,
+        cliques,
         corrected_interval,
         corrected_t_test,
+        critical_difference,
+        friedman,
         holm,
         wilcoxon,
     )
+    from gcl_hard.evaluation.splits import Fold, check_labels, inner_holdout, outer_folds
     from gcl_hard.evaluation.svm import (
-        C_GRID,
         kernel_cross_validation,
         kernel_fold,
         svm_cross_validation,
@@ -63,36 +71,31 @@ __all__ = [
     "wilcoxon",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "C_GRID": "svm",
-        "K_GRID": "knn",
-        "CrossValidation": "nested",
-        "Fold": "folds",
-        "FoldScore": "nested",
-        "Interval": "statistics",
-        "PairedTest": "statistics",
-        "ProbeRecipe": "probe",
-        "average_ranks": "ranks",
-        "check_labels": "folds",
-        "cliques": "ranks",
-        "corrected_interval": "statistics",
-        "corrected_t_test": "statistics",
-        "critical_difference": "ranks",
-        "friedman": "ranks",
-        "holm": "statistics",
-        "inner_holdout": "folds",
-        "kernel_cross_validation": "svm",
-        "kernel_fold": "svm",
-        "knn_cross_validation": "knn",
-        "linear_cross_validation": "linear",
-        "linear_probe": "probe",
-        "majority_cross_validation": "baselines",
-        "outer_folds": "folds",
-        "svm_cross_validation": "svm",
-        "svm_fold": "svm",
-        "weighted_knn": "probe",
-        "wilcoxon": "statistics",
-    },
-)
+_MODULES = {
+    "baselines": ("majority_cross_validation",),
+    "kernels": ("C_GRID",),
+    "nested": ("CrossValidation", "FoldScore"),
+    "probes": (
+        "K_GRID",
+        "ProbeRecipe",
+        "knn_cross_validation",
+        "linear_cross_validation",
+        "linear_probe",
+        "weighted_knn",
+    ),
+    "significance": (
+        "Interval",
+        "PairedTest",
+        "average_ranks",
+        "cliques",
+        "corrected_interval",
+        "corrected_t_test",
+        "critical_difference",
+        "friedman",
+        "holm",
+        "wilcoxon",
+    ),
+    "splits": ("Fold", "check_labels", "inner_holdout", "outer_folds"),
+    "svm": ("kernel_cross_validation", "kernel_fold", "svm_cross_validation", "svm_fold"),
+}
+__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})

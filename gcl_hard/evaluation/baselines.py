@@ -1,12 +1,12 @@
-"""What needs no embedding: the floor under every table of accuracies."""
+"""The majority class: the baseline of every table of accuracies."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcl_hard.evaluation.folds import Fold, check_labels, outer_folds
 from gcl_hard.evaluation.nested import CrossValidation, FoldScore
+from gcl_hard.evaluation.splits import Fold, check_labels, outer_folds
 
 
 def majority_cross_validation(
@@ -27,7 +27,7 @@ def majority_cross_validation(
         predicted, ``inner_accuracy`` its share of the training fold.
 
     Raises:
-        InputError: labels, seed or number of folds that cannot be used.
+        InputError: labels, a seed or a number of folds that cannot be used.
 
     Source: scikit-learn, ``sklearn.dummy.DummyClassifier(strategy="most_frequent")``.
 
@@ -41,14 +41,14 @@ def majority_cross_validation(
 
 
 def majority_fold(y: NDArray[np.int64], fold: Fold) -> FoldScore:
-    """Accuracy on one fold of always guessing the most frequent class of its training part.
+    """Accuracy on one fold of predicting the most frequent class of its training part.
 
     Args:
         y: int64 [n].
-        fold: to train and test on.
+        fold: the samples to train on and to test on.
 
     Returns:
-        Its score; ``chosen`` is the class, of several the smallest.
+        The fold's score; ``chosen`` is the class, the smallest of several equally frequent ones.
 
     Example:
         >>> majority_fold(np.array([0, 1, 1, 1]), Fold(np.arange(3), np.array([3]))).accuracy

@@ -1,4 +1,4 @@
-"""Kernels that an SVM sees on a fold: of embeddings, given as a matrix, or the sum of both."""
+"""Kernel matrices for an SVM on a fold: of embeddings, given as a matrix, or the sum of both."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from gcl_hard.errors import unknown
-from gcl_hard.evaluation.checks import Floats
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.evaluation.checks import Floats, Indices, check_numbers
+
+ASYMMETRY = 1e-6  # of the largest entry: rounding in single precision stays below it
 
 C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
-"""Candidates for the penalty C of kernels that have about ones on their diagonals."""
+"""Candidates for the penalty C of kernels whose diagonal is about 1."""
 
 KernelName = Literal["rbf", "linear"]
-Indices = NDArray[np.int64]
 Kernel = Callable[[Indices, Indices], Floats]
-"""Training and test indices to the kernel of both, in that order, against the training rows.
-
-The matrix is the caller's own: it may be written into.
-"""
+"""Takes training and test indices; returns the kernel of both, in that order, against the training
+rows, as a new matrix that the caller may modify."""
 
 
 def embedding_kernel(name: KernelName, X: Floats, *, standardise: bool) -> Kernel:
@@ -51,6 +50,35 @@ def embedding_kernel(name: KernelName, X: Floats, *, standardise: bool) -> Kerne
     if name not in _KERNELS:
         raise unknown("kernel", name, _KERNELS)
     return _KERNELS[name](X, standardise)
+
+
+def check_kernel(name: str, kernel: ArrayLike) -> Floats:
+    """A kernel as a finite, symmetric float64 matrix in C order.
+
+    Args:
+        name: the argument's name, for the message.
+        kernel: real numbers [n, n], n >= 1, symmetric up to rounding in single precision.
+
+    Returns:
+        The kernel, float64 [n, n].
+
+    Raises:
+        InputError: not a square matrix of real numbers, a value that is NaN, infinite or too large
+            to square, or an entry that differs from its mirror image.
+
+    Example:
+        >>> check_kernel("kernel", [[2, 1], [1, 2]]).dtype
+        dtype('float64')
+    """
+    K: Floats = check_numbers(name, kernel, ("n", "n"))
+    difference = np.abs(K - K.T)
+    i, j = np.unravel_index(difference.argmax(), K.shape)
+    if difference[i, j] > ASYMMETRY * np.abs(K).max():
+        raise InputError(
+            f"{name}: [{i}, {j}] is {K[i, j]:g} and [{j}, {i}] is {K[j, i]:g}; "
+            "expected a symmetric matrix"
+        )
+    return K
 
 
 def given_kernel(K: Floats) -> Kernel:
@@ -94,11 +122,11 @@ def sum_kernel(first: Kernel, second: Kernel, weight: float) -> Kernel:
     return kernel
 
 
-# scikit-learn and SciPy are imported when used: what only states a grid of C does without.
+# scikit-learn and SciPy are imported when used: C_GRID is read without them.
 
 
 def _rbf(X: Floats, standardise: bool) -> Kernel:
-    """Of raw embeddings, all folds share the squared distances."""
+    """The RBF kernel; all folds share the squared distances of raw embeddings."""
     from scipy.spatial.distance import pdist, squareform
     from sklearn.metrics.pairwise import euclidean_distances
     from sklearn.preprocessing import StandardScaler
@@ -122,7 +150,7 @@ def _rbf(X: Floats, standardise: bool) -> Kernel:
 
 
 def _linear(X: Floats, standardise: bool) -> Kernel:
-    """Raw columns are centred too: with a large mean the solver would drown in rounding."""
+    """The linear kernel; raw columns are centred too, or a large mean would leave only rounding."""
     from sklearn.preprocessing import StandardScaler
 
     def kernel(train: Indices, test: Indices) -> Floats:

@@ -1,4 +1,4 @@
-"""Nested cross-validation: scores per fold, and the loop that every probe shares."""
+"""Nested cross-validation: the scores of the folds, and the loops that all probes share."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import check_at_least
-from gcl_hard.evaluation.folds import Fold, outer_folds
+from gcl_hard.evaluation.checks import Floats, Indices, check_at_least
+from gcl_hard.evaluation.splits import Fold, outer_folds
 
 
 @dataclass(frozen=True)
 class FoldScore:
-    """What one outer fold gave.
+    """The score of one fold.
 
     Args:
         accuracy: share of the test samples classified correctly, in [0, 1].
@@ -62,7 +61,7 @@ class CrossValidation:
 
     @property
     def accuracy(self) -> float:
-        """Mean test accuracy over the folds, each fold weighing the same."""
+        """Mean test accuracy over the folds, with equal weights."""
         return float(np.mean(self.fold_accuracies))
 
     @property
@@ -71,13 +70,13 @@ class CrossValidation:
         return float(np.std(self.fold_accuracies, ddof=1))
 
 
-def inner_folds(labels: NDArray[np.int64], *, n_inner: int, seed: int) -> list[Fold]:
-    """The stratified folds inside one training fold.
+def inner_folds(labels: Indices, *, n_inner: int, seed: int) -> list[Fold]:
+    """Stratified folds inside one training fold.
 
     Args:
-        labels: int64 [n_train], of the training fold alone.
-        n_inner: how many inner folds, >= 2.
-        seed: of the shuffle, >= 0.
+        labels: int64 [n_train], those of the training fold only.
+        n_inner: number of inner folds, >= 2.
+        seed: seed of the shuffle, >= 0.
 
     Returns:
         ``n_inner`` folds; indices are positions in the training fold, not in the whole set.
@@ -101,10 +100,10 @@ def inner_folds(labels: NDArray[np.int64], *, n_inner: int, seed: int) -> list[F
 def cross_validate(
     score_fold: Callable[[Fold], FoldScore], folds: Sequence[Fold], *, n_jobs: int = 1
 ) -> CrossValidation:
-    """Score every fold, several at a time if asked; the order and the scores stay the same.
+    """Score every fold, ``n_jobs`` at a time; order and scores do not depend on it.
 
-    Threads, not processes: libsvm and BLAS release the interpreter's lock, so that from some
-    hundred samples on two threads are as fast as two processes, and no array is copied.
+    Threads, not processes: libsvm and BLAS release the interpreter's lock, so two threads are as
+    fast as two processes from a few hundred samples on, and no array is copied.
 
     Args:
         score_fold: trains on ``fold.train`` and scores on ``fold.test``.
@@ -130,62 +129,65 @@ def cross_validate(
         return CrossValidation(tuple(pool.map(score_fold, folds)))
 
 
-def grid_search_fold(
+def grid_search(
     model: BaseEstimator,
     grid: Mapping[str, Sequence[float]],
-    embeddings: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    fold: Fold,
+    embeddings: Floats,
+    labels: Indices,
     *,
-    n_inner: int,
     seed: int,
-) -> FoldScore:
-    """Choose one hyper-parameter by inner cross-validation, refit, score on the test part.
+    n_folds: int,
+    n_inner: int,
+    n_jobs: int,
+) -> CrossValidation:
+    """Nested cross-validation that chooses one hyper-parameter inside each training fold.
 
     Args:
         model: a scikit-learn classifier or pipeline.
         grid: one parameter's name and its values; the first of several best ones is chosen.
         embeddings: float64 [n, d].
         labels: int64 [n].
-        fold: the outer fold.
+        seed: of the outer and of the inner folds, >= 0.
+        n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
-        seed: of the inner folds, >= 0.
+        n_jobs: outer folds scored at a time, >= 1.
 
     Returns:
-        The fold's score.
+        One score per outer fold, in the order of ``outer_folds``.
 
     Raises:
-        InputError: a class has fewer than ``n_inner`` members in the training fold.
+        InputError: settings that cannot be used, or a class that is too small for the folds.
 
-    Source: what scikit-learn's ``GridSearchCV`` does.
+    Source: what scikit-learn's ``GridSearchCV`` inside ``cross_val_score`` does.
 
     Example:
         >>> from sklearn.neighbors import KNeighborsClassifier
         >>> x, y = np.arange(12.0)[:, None], np.arange(12) // 6
-        >>> fold = Fold(np.arange(11), np.array([11]))
         >>> model, grid = KNeighborsClassifier(), {"n_neighbors": (1, 3)}
-        >>> grid_search_fold(model, grid, x, y, fold, n_inner=2, seed=0).accuracy
+        >>> grid_search(model, grid, x, y, seed=0, n_folds=3, n_inner=2, n_jobs=1).accuracy
         1.0
     """
-    inside = inner_folds(labels[fold.train], n_inner=n_inner, seed=seed)
     ((name, values),) = grid.items()
-    X, y = embeddings[fold.train], labels[fold.train]
 
-    def fitted(value: float, ids: NDArray[np.int64] | slice) -> Any:
-        return clone(model).set_params(**{name: value}).fit(X[ids], y[ids])
+    def accuracy(value: float, train: Indices, test: Indices) -> float:
+        fitted: Any = clone(model).set_params(**{name: value})
+        fitted.fit(embeddings[train], labels[train])
+        return float(fitted.score(embeddings[test], labels[test]))
 
-    # By hand: GridSearchCV in two threads at once trips over its own warning filters.
-    inner = [
-        np.mean([fitted(value, f.train).score(X[f.test], y[f.test]) for f in inside])
-        for value in values
-    ]
-    best = int(np.argmax(inner))
-    return FoldScore(
-        accuracy=float(
-            fitted(values[best], slice(None)).score(embeddings[fold.test], labels[fold.test])
-        ),
-        chosen=float(values[best]),
-        n_train=len(fold.train),
-        n_test=len(fold.test),
-        inner_accuracy=float(inner[best]),
-    )
+    def score(fold: Fold) -> FoldScore:
+        inside = inner_folds(labels[fold.train], n_inner=n_inner, seed=seed)
+        # By hand: GridSearchCV in two threads at once trips over its own warning filters.
+        inner = [
+            np.mean([accuracy(v, fold.train[f.train], fold.train[f.test]) for f in inside])
+            for v in values
+        ]
+        best = int(np.argmax(inner))
+        return FoldScore(
+            accuracy(values[best], fold.train, fold.test),
+            chosen=float(values[best]),
+            n_train=len(fold.train),
+            n_test=len(fold.test),
+            inner_accuracy=float(inner[best]),
+        )
+
+    return cross_validate(score, outer_folds(labels, seed=seed, n_folds=n_folds), n_jobs=n_jobs)

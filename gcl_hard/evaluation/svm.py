@@ -1,10 +1,9 @@
-"""Support vector machines of graph classification: of embeddings or a given kernel, C inside."""
+"""Nested cross-validation of support vector machines, on embeddings or on a given kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,18 +11,18 @@ from sklearn import config_context
 from sklearn.svm import SVC
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import Floats, check_embeddings, check_grid, check_kernel
-from gcl_hard.evaluation.folds import Fold, check_labels, outer_folds
+from gcl_hard.evaluation.checks import Indices, check_grid, check_numbers
 from gcl_hard.evaluation.kernels import (
     C_GRID,
-    Indices,
     Kernel,
     KernelName,
+    check_kernel,
     embedding_kernel,
     given_kernel,
     sum_kernel,
 )
 from gcl_hard.evaluation.nested import CrossValidation, FoldScore, cross_validate, inner_folds
+from gcl_hard.evaluation.splits import Fold, check_labels, outer_folds
 
 __all__ = [
     "C_GRID",
@@ -34,8 +33,8 @@ __all__ = [
 ]
 
 MOST_STEPS = 10_000_000
-"""Of libsvm's solver, which may go round in circles where a large C meets a kernel of low rank; it
-then warns. Fits that end by themselves take some thousand."""
+"""Iteration limit of libsvm's solver, which may cycle when C is large and the kernel has low rank;
+it then warns. Fits that converge take some thousand."""
 
 
 def svm_fold(
@@ -68,7 +67,7 @@ def svm_fold(
         seed: of the inner folds, >= 0.
         kernel: ``rbf`` or ``linear``, of the embeddings.
         added: real numbers [n, n], a kernel of the whole set as in ``kernel_fold``; None adds
-            nothing. The embeddings' has ones on its diagonal, ``linear`` about one on the mean.
+            nothing. The diagonal of ``rbf`` is 1, that of ``linear`` about 1 on average.
         weight: of ``added``, positive and finite.
 
     Returns:
@@ -85,10 +84,11 @@ def svm_fold(
         >>> svm_fold(x, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    problem = _embedded(
-        embeddings, labels, 2, standardise=standardise, kernel=kernel, added=added, weight=weight
-    )
-    return problem.fold(fold, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    svm = _of_embeddings(
+        embeddings, labels, 2, standardise=standardise, kernel=kernel, added=added, weight=weight,
+        C_grid=C_grid, n_inner=n_inner, seed=seed,
+    )  # fmt: skip
+    return svm(fold)
 
 
 def svm_cross_validation(
@@ -133,11 +133,11 @@ def svm_cross_validation(
         >>> len(svm_cross_validation(x, y, seed=0, n_folds=5).folds)
         5
     """
-    problem = _embedded(
-        embeddings, labels, n_folds,
-        standardise=standardise, kernel=kernel, added=added, weight=weight,
+    svm = _of_embeddings(
+        embeddings, labels, n_folds, standardise=standardise, kernel=kernel, added=added,
+        weight=weight, C_grid=C_grid, n_inner=n_inner, seed=seed,
     )  # fmt: skip
-    return problem.folds(C_grid=C_grid, n_inner=n_inner, seed=seed, n_folds=n_folds, n_jobs=n_jobs)
+    return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
 def kernel_fold(
@@ -154,12 +154,12 @@ def kernel_fold(
     As ``svm_fold``, with ``kernel[i, j]`` in place of the kernel of the embeddings.
 
     Args:
-        kernel: real numbers [n, n] of the whole set, symmetric up to rounding; the SVM also
-            wants it positive semi-definite, which is not checked.
+        kernel: real numbers [n, n] of the whole set, symmetric up to rounding; it should also
+            be positive semi-definite, which is not checked.
         labels: integers [n] of the whole set.
         fold: the samples to train on and to test on.
         C_grid: candidates for the penalty C, each > 0; the smallest of several best ones is
-            chosen. They suit a kernel with ones on its diagonal: normalise yours.
+            chosen. The default suits a kernel with ones on its diagonal: normalise yours.
         n_inner: inner folds, >= 2; every class has as many members in the training fold.
         seed: of the inner folds, >= 0.
 
@@ -178,8 +178,7 @@ def kernel_fold(
         >>> kernel_fold(kernel, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    problem = _precomputed(kernel, labels, n_folds=2)
-    return problem.fold(fold, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    return _of_kernel(kernel, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
 
 
 def kernel_cross_validation(
@@ -220,48 +219,38 @@ def kernel_cross_validation(
         >>> len(kernel_cross_validation(kernel, y, seed=0, n_folds=5).folds)
         5
     """
-    problem = _precomputed(kernel, labels, n_folds=n_folds)
-    return problem.folds(C_grid=C_grid, n_inner=n_inner, seed=seed, n_folds=n_folds, n_jobs=n_jobs)
+    svm = _of_kernel(kernel, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """Checked labels and a kernel: all that folds need."""
+class _NestedSVM:
+    """Scores folds of one problem, with arguments that have been checked."""
 
     y: Indices
     kernel: Kernel
+    C_grid: tuple[float, ...]
+    n_inner: int
+    seed: int
 
-    def fold(self, fold: Fold, *, C_grid: Sequence[float], n_inner: int, seed: int) -> FoldScore:
-        """One fold of the caller's."""
+    def __call__(self, fold: Fold) -> FoldScore:
+        """Choose C inside the training fold, refit on all of it, score on the test part."""
         last = max(fold.train.max(), fold.test.max())
         if last >= len(self.y):
             raise InputError(f"fold: index {last} is beyond the {len(self.y)} samples")
-        return self._score(fold, C_grid=check_grid("C_grid", C_grid), n_inner=n_inner, seed=seed)
-
-    def folds(
-        self, *, C_grid: Sequence[float], n_inner: int, seed: int, n_folds: int, n_jobs: int
-    ) -> CrossValidation:
-        """All outer folds."""
-        grid = check_grid("C_grid", C_grid)
-        score = partial(self._score, C_grid=grid, n_inner=n_inner, seed=seed)
-        return cross_validate(score, outer_folds(self.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
-
-    def _score(self, fold: Fold, *, C_grid: Sequence[float], n_inner: int, seed: int) -> FoldScore:
-        """Choose C inside the training fold, refit on all of it, score on the test part."""
-        inside = inner_folds(self.y[fold.train], n_inner=n_inner, seed=seed)
+        inside = inner_folds(self.y[fold.train], n_inner=self.n_inner, seed=self.seed)
         # Inputs are checked already; the option is local to a thread, so it is set in here.
         with config_context(assume_finite=True, skip_parameter_validation=True):
             inner = [
-                self._accuracies(fold.train[part.train], fold.train[part.test], C_grid)
+                self._accuracies(fold.train[part.train], fold.train[part.test], self.C_grid)
                 for part in inside
             ]
             # Summed in GridSearchCV's order, so that ties are its ties to the last bit.
             means = np.array(inner).T.copy().mean(axis=1)
             best = int(means.argmax())
-            (accuracy,) = self._accuracies(fold.train, fold.test, [C_grid[best]])
-        return FoldScore(
-            accuracy, C_grid[best], len(fold.train), len(fold.test), float(means[best])
-        )
+            C = self.C_grid[best]
+            (accuracy,) = self._accuracies(fold.train, fold.test, [C])
+        return FoldScore(accuracy, C, len(fold.train), len(fold.test), float(means[best]))
 
     def _accuracies(self, train: Indices, test: Indices, C_grid: Sequence[float]) -> list[float]:
         """Test accuracy for each C: one kernel, built once, serves the whole grid."""
@@ -275,7 +264,7 @@ class _Problem:
         return accuracies
 
 
-def _embedded(
+def _of_embeddings(
     embeddings: ArrayLike,
     labels: ArrayLike,
     n_folds: int,
@@ -284,29 +273,32 @@ def _embedded(
     kernel: KernelName,
     added: ArrayLike | None,
     weight: float,
-) -> _Problem:
-    """The problem of checked embeddings, and of a matrix beside them."""
-    X = check_embeddings(embeddings)
+    C_grid: Sequence[float],
+    n_inner: int,
+    seed: int,
+) -> _NestedSVM:
+    X = check_numbers("embeddings", embeddings)
     y = check_labels(labels, len(X), n_folds)
     if not 0 < weight < np.inf:
         raise InputError(f"weight={weight!r}: expected a positive finite number")
     seen = embedding_kernel(kernel, X, standardise=standardise)
-    if added is None:
-        return _Problem(y, seen)
-    return _Problem(y, sum_kernel(seen, given_kernel(_check_added(added, len(X))), weight))
+    if added is not None:
+        K = check_kernel("added kernel", added)
+        if len(K) != len(X):
+            raise InputError(f"added kernel: expected {len(X)} rows, one per sample, got {len(K)}")
+        seen = sum_kernel(seen, given_kernel(K), weight)
+    return _NestedSVM(y, seen, check_grid("C_grid", C_grid), n_inner, seed)
 
 
-def _check_added(added: ArrayLike, n_samples: int) -> Floats:
-    try:
-        K = check_kernel(added)
-    except InputError as error:
-        raise InputError(f"added {error}") from error
-    if len(K) != n_samples:
-        raise InputError(f"added kernel: expected {n_samples} rows, one per sample, got {len(K)}")
-    return K
-
-
-def _precomputed(kernel: ArrayLike, labels: ArrayLike, *, n_folds: int) -> _Problem:
-    """The problem of a checked kernel matrix."""
-    K = check_kernel(kernel)
-    return _Problem(check_labels(labels, len(K), n_folds), given_kernel(K))
+def _of_kernel(
+    kernel: ArrayLike,
+    labels: ArrayLike,
+    n_folds: int,
+    *,
+    C_grid: Sequence[float],
+    n_inner: int,
+    seed: int,
+) -> _NestedSVM:
+    K = check_kernel("kernel", kernel)
+    y = check_labels(labels, len(K), n_folds)
+    return _NestedSVM(y, given_kernel(K), check_grid("C_grid", C_grid), n_inner, seed)

@@ -17,13 +17,13 @@ import yaml
 from numpy.typing import NDArray
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.evaluation.statistics import corrected_t_test
+from gcl_hard.evaluation.significance import corrected_t_test
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.presets import read_yaml
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.settings import BadValueError, as_seeds, settings_from
 from gcl_hard.experiments.store import RunResult
-from gcl_hard.graphs.datasets import canonical_name
+from gcl_hard.graphs.tudataset import canonical_name
 
 KEYS = ("dataset", "method", "seeds", "folds", "start", "ablations")
 
@@ -61,7 +61,7 @@ class Gain:
 def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Gain:
     """Of one data set: the difference of the means over methods, hold-out by hold-out.
 
-    The interval is that of :func:`gcl_hard.evaluation.statistics.corrected_t_test`, since
+    The interval is that of :func:`gcl_hard.evaluation.significance.corrected_t_test`, since
     training parts overlap.
 
     Args:

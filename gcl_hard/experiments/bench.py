@@ -11,7 +11,8 @@ from gcl_hard.cli import BenchOptions, parse_bench, public_command
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.experiment import RunContext, experiment_of
+from gcl_hard.experiments.domains import experiment_of
+from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import Runner
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.experiments.store import RunResult, Store, check_writable, write_json
@@ -101,6 +102,7 @@ def _show(
 ) -> None:
     """Write the result file, print the table, write the page."""
     from gcl_hard.reports import frame, tables
+    from gcl_hard.reports.rows import rows
 
     results = frame.Results(configs, tuple(options.seeds), found, select=options.select)
     path = options.json or options.output / f"{_name(options, configs)}.json"
@@ -114,10 +116,10 @@ def _show(
         table = recipe.RecipeTable(results, quick=options.quick)
         console.print(recipe.terminal(table), highlight=False)
     else:
-        console.print(tables.terminal(frame.rows(results)))
+        console.print(tables.terminal(rows(results)))
     if options.report is not None:
         if options.table == "recipe":
-            from gcl_hard.reports.recipe import write
+            from gcl_hard.reports.recipe_page import write
         else:
             from gcl_hard.reports.page import write
         written += write(results, options.report, command=command, quick=options.quick)
@@ -145,8 +147,8 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
 def _search(options: BenchOptions, runner: Runner, command: str) -> None:
     """Search for a recipe, print what was chosen, write its page and configs."""
     from gcl_hard.experiments.ablations import check_folder, choose, read_search, write
-    from gcl_hard.graphs.datasets import MANIFEST, lacks_edge_labels
-    from gcl_hard.reports import recipe
+    from gcl_hard.graphs.tudataset import MANIFEST, lacks_edge_labels
+    from gcl_hard.reports import recipe_page
 
     assert options.search is not None
     search = read_search(options.search)
@@ -177,12 +179,12 @@ def _search(options: BenchOptions, runner: Runner, command: str) -> None:
     except GclHardError as error:
         why = ["--report-only runs nothing: leave it out"] if options.report_only else failures
         raise GclHardError("\n".join([str(error), *why])) from error
-    runner.console.print("\n".join(recipe.in_short(chosen)), highlight=False)
+    runner.console.print("\n".join(recipe_page.in_short(chosen)), highlight=False)
     written: list[Path] = []
     if options.best is not None:
         written += write(chosen, options.best, command=command)
     if options.report is not None:
-        written += recipe.write_search(chosen, options.report, command=command)
+        written += recipe_page.write_search(chosen, options.report, command=command)
     if written:
         line = f"written: {', '.join(map(str, written))}"
         runner.console.print(line, highlight=False, soft_wrap=True)

@@ -24,8 +24,9 @@ from typing import (
 )
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, Objective, Positives
+from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import DEFAULT_CLASS_PRIOR, METHODS, LossOptions, contrastive_loss, method
 from gcl_hard.training.loop import Optimisation, Precision
 
@@ -396,7 +397,7 @@ class GraphConfig(RunConfig):
         """The settings without those of the SVM, and without edge labels where there are none."""
         unseen = {name: defaults(type(self))[name] for name in _PROBE}
         if self.edge_labels:
-            from gcl_hard.graphs.datasets import lacks_edge_labels
+            from gcl_hard.graphs.tudataset import lacks_edge_labels
 
             unseen["edge_labels"] = not lacks_edge_labels(self.dataset)
         return replace(self, **unseen)

@@ -16,13 +16,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.functional.angles import class_centres, least_angle, packing, widest_angle
+from gcl_hard.functional.assumptions import diagnose
 from gcl_hard.functional.collapse import cdnv, equiangularity, equinorm, nc1
-from gcl_hard.functional.diagnosis import diagnose
-from gcl_hard.functional.geometry import alignment, effective_rank, uniformity
+from gcl_hard.functional.geometry import (
+    alignment,
+    class_centres,
+    effective_rank,
+    least_angle,
+    packing,
+    uniformity,
+    widest_angle,
+)
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold, Uniform
-from gcl_hard.functional.histograms import cosine_histograms, overlap
-from gcl_hard.functional.scores import Objective, Scores, local_global_scores, two_view_scores
+from gcl_hard.functional.objectives import Objective
+from gcl_hard.functional.similarity import (
+    ScoreTable,
+    cosine_histograms,
+    local_global_scores,
+    overlap,
+    two_view_scores,
+)
 
 SALT = 7
 """Keeps the draws apart from those of the batch order, which have the same seed."""
@@ -106,7 +119,7 @@ class Batch:
         n_items: samples in the batch.
     """
 
-    scores: Scores
+    scores: ScoreTable
     anchors: Tensor
     candidates: Tensor
     anchor_labels: Tensor

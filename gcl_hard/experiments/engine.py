@@ -25,8 +25,6 @@ from gcl_hard.experiments.hardware import source_digest
 
 TRIES = 3
 """Workers that a task may cost before it fails."""
-REPORT_INTERVAL = 0.2
-"""Seconds between two reports of a task's progress to the driver."""
 STOP_TIMEOUT = 20.0
 """Seconds that running tasks have to save a checkpoint after Ctrl-C."""
 

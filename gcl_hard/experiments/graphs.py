@@ -33,10 +33,10 @@ from gcl_hard.experiments.experiment import Clock, Report, RunContext, Trained
 from gcl_hard.experiments.protocols import embeddings, folds_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
-from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, datasets
-from gcl_hard.graphs.batches import GraphBatch
-from gcl_hard.graphs.contrast import GraphContrast, GraphModel, encode
-from gcl_hard.images.batches import ClassPairs
+from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, tudataset
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
+from gcl_hard.images.batching import ClassPairs
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 
@@ -48,7 +48,7 @@ class GraphExperiment:
 
     def canonical_name(self, name: str) -> str:
         """As the TUDataset site spells it."""
-        return datasets.canonical_name(name)
+        return tudataset.canonical_name(name)
 
     def data_key(self, config: GraphConfig) -> tuple[str, ...]:
         """Data set, kind of features, and encodings."""
@@ -56,12 +56,14 @@ class GraphExperiment:
 
     def load(self, config: GraphConfig, context: RunContext) -> GraphSet:
         """The set, on the device."""
-        graphs = datasets.load(config.dataset, data_dir=context.data_dir, features=config.features)
-        return graphs.encoded(config.encodings or ()).to(torch.device(context.device))
+        from gcl_hard.graphs.encodings import encoded  # it imports NetworkX
+
+        graphs = tudataset.load(config.dataset, data_dir=context.data_dir, features=config.features)
+        return encoded(graphs, config.encodings or ()).to(torch.device(context.device))
 
     def files(self, config: GraphConfig, data_dir: Path | None) -> list[Path]:
         """The archive, or the files of an unpacked one."""
-        path = datasets.locate(config.dataset, data_dir=data_dir).resolve()
+        path = tudataset.locate(config.dataset, data_dir=data_dir).resolve()
         return sorted(path.rglob("*")) if path.is_dir() else [path]
 
     def facts(self, data: GraphSet) -> dict[str, Any]:

@@ -33,9 +33,9 @@ from gcl_hard.images import (
     datasets,
     resnet,
 )
+from gcl_hard.io import atomic_write
 from gcl_hard.methods import method
 from gcl_hard.models import evaluating
-from gcl_hard.places import written_whole
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train
@@ -490,7 +490,7 @@ def save_encoder(run: Run, encoding: Encoding, path: Path) -> None:
         "mean": encoding.views.mean.flatten().tolist(),
         "std": encoding.views.std.flatten().tolist(),
     }
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         torch.save(state, file)
 
 

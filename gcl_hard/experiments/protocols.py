@@ -13,7 +13,7 @@ from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 
 SALT = 0x7A17
 """Tells the draw of a part of a training fold from others with its seed."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig
 from gcl_hard.experiments.presets import QUICK, TABLE_II, recipe
-from gcl_hard.graphs.datasets import lacks_edge_labels
+from gcl_hard.graphs.tudataset import lacks_edge_labels
 
 Part = Literal["baselines", "paper", "ours", "off", "on", "fewer"]
 

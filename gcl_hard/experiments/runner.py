@@ -15,8 +15,9 @@ import torch
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
 from gcl_hard.experiments import hardware
+from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
-from gcl_hard.experiments.experiment import DataSets, RunContext, Trained, experiment_of
+from gcl_hard.experiments.experiment import RunContext, Trained
 from gcl_hard.experiments.groups import groups_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult, Store, check_writable

@@ -6,8 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import pairwise
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -16,12 +15,13 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.config import GraphConfig as GraphCell
-from gcl_hard.experiments.population_size import SideBySide, best_size, check_size
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.groups import equal_parts, usual_size
+from gcl_hard.experiments.population_size import SideBySide, check_size
 from gcl_hard.graphs import GraphSet, Population, TwoView, ViewPopulation
 from gcl_hard.graphs.colours import coloured
-from gcl_hard.graphs.contrast import GraphModel
 from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.population import refusal
 from gcl_hard.graphs.view_population import view_refusal
@@ -47,7 +47,7 @@ class Encoder:
         looks: epochs after which it is looked at.
     """
 
-    cell: GraphCell
+    cell: GraphConfig
     graphs: GraphSet
     seed: int
     fold: int = 0
@@ -58,7 +58,7 @@ class Encoder:
     @classmethod
     def of_fold(
         cls,
-        cell: GraphCell,
+        cell: GraphConfig,
         graphs: GraphSet,
         seed: int,
         k: int,
@@ -122,16 +122,16 @@ def train_encoders(
     on_epoch: OnEpoch = lambda of, epoch, losses: None,
     see: See = lambda epoch, models: (),
 ) -> Iterator[Result]:
-    """Train encoders of one data set, as many side by side as pays.
+    """Train encoders of one data set in ensembles.
 
-    On a CPU those share a population that hold out the same graphs: then no bit of an encoder
-    depends on a graph that it must not see, nor on its neighbours. A GPU takes all; of two views
-    those of a seed and fold, that draw the same ones.
+    On a CPU those share an ensemble that hold out the same graphs: then no bit of an encoder
+    depends on a graph that it must not see. A GPU takes all; of two views those of a seed and
+    fold, that draw the same ones. The encoders and ``size`` alone decide who trains together.
 
     Args:
-        encoders: of cells that share ``GraphCell.group_key``.
+        encoders: of cells that share ``GraphConfig.group_key``.
         graphs: the set without any fold's scaling.
-        size: members of a population, None to choose by memory and by timing a few steps.
+        size: most models of an ensemble, None for the usual number on the device.
         on_epoch: progress.
         see: looks at models at their ``Encoder.looks``.
 
@@ -139,7 +139,7 @@ def train_encoders(
         Results as they come: models need not be kept. What left has the weights it left with.
 
     Raises:
-        OutOfMemory: if memory does not even suffice for one at a time, or for ``size``.
+        OutOfMemory: if memory does not suffice for an ensemble; names a size to try.
     """
     one_each = {encoder.cell: encoder for encoder in encoders}
     refused = {cell: _refused(encoder) for cell, encoder in one_each.items()}
@@ -149,14 +149,13 @@ def train_encoders(
         groups.setdefault(kind, []).append(number)
     parts: list[tuple[int, ...]] = []
     for numbers in groups.values():
-        most = 1
+        most = size or usual_size(graphs.x.device.type)
+        cuts = equal_parts(len(numbers), most)
         if not refused[encoders[numbers[0]].cell]:
-            make = partial(_first, [encoders[n] for n in numbers], graphs)
-            if size is not None:
-                check_size(min(size, len(numbers)), make(1))
-            most = size or best_size(len(numbers), make)
-        parts += _parts(numbers, most)
-    waiting = sorted(parts, reverse=True)  # what was asked for first ends first
+            largest = max(end - start for start, end in cuts)
+            if largest > 1:
+                check_size(largest, population_of([encoders[numbers[0]]], graphs))
+        parts += [tuple(numbers[start:end]) for start, end in cuts]
     looking = 0.0
 
     def timed(epoch: int, models: Mapping[int, GraphModel]) -> Collection[int]:
@@ -166,27 +165,18 @@ def train_encoders(
         looking += time.perf_counter() - before
         return leaving
 
-    while waiting:
-        part = waiting.pop()
+    for part in sorted(parts):  # what was asked for first ends first
         start, looking = time.perf_counter(), 0.0
+        alone = refused[encoders[part[0]].cell]
         try:
-            alone = refused[encoders[part[0]].cell]
             trained = _train(part, encoders, graphs, on_epoch, timed, alone=alone)
-        except OutOfMemory:
-            if size is not None or len(part) == 1:
+        except OutOfMemory as error:
+            if len(part) == 1:
                 raise
-            waiting += reversed(_parts(part, math.ceil(len(part) / 2)))
-            continue
+            raise OutOfMemory(f"{error}: use --members {len(part) // 2} or fewer") from error
         seconds = (time.perf_counter() - start - looking) / len(part)
         for number, one in zip(part, trained, strict=True):
             yield Result(number, one, seconds)
-
-
-def _parts(numbers: Sequence[int], most: int) -> list[tuple[int, ...]]:
-    """About equal parts of at most ``most``."""
-    n = math.ceil(len(numbers) / most)
-    cuts = [round(len(numbers) * part / n) for part in range(n + 1)]
-    return [tuple(numbers[start:end]) for start, end in pairwise(cuts)]
 
 
 def _shares(encoder: Encoder) -> object:
@@ -197,10 +187,6 @@ def _shares(encoder: Encoder) -> object:
     if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
         return encoder.held_out.numpy().tobytes()
     return joins(encoder)
-
-
-def _first(encoders: Sequence[Encoder], graphs: GraphSet, n: int) -> SideBySide:
-    return population_of(encoders[:n], graphs)
 
 
 def _refused(encoder: Encoder) -> bool:
@@ -266,7 +252,7 @@ def _train(
     return [found[number] for number in part]
 
 
-def _likeness(cell: GraphCell) -> tuple[object, ...]:
+def _likeness(cell: GraphConfig) -> tuple[object, ...]:
     beta = 0.0 if cell.is_baseline else cell.beta or 0.0
     return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
 

@@ -19,18 +19,13 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import from_dict
 from gcl_hard.experiments.diagnostics import Points, snapshot_epochs
 from gcl_hard.experiments.runs import Run
-from gcl_hard.places import written_whole as atomic_write
+from gcl_hard.io import atomic_write
 
 SCHEMA_VERSION = 2
 COMPACT = "runs.jsonl"
 """Name of the compact form in a folder."""
 SHARED = ("config", "data", "versions", "device")
 """Fields that many runs have in common; the compact form states each value once."""
-EMPTY: dict[str, Any] = {
-    "fold_c": [], "final_losses": [], "inner": False, "curve": [], "diagnostics": [],
-    "seconds_diagnostics": 0.0,
-}  # fmt: skip
-"""Values that the compact form leaves out."""
 
 
 @dataclass(frozen=True)
@@ -163,16 +158,14 @@ class Store:
             np.savez_compressed(file, allow_pickle=False, **points)
 
     def rows(self) -> Iterator[RunResult]:
-        """All results in the folder, sorted by the names of their runs; damaged files are skipped.
+        """All results in the folder, sorted by the names of their runs.
 
         Raises:
-            InputError: if the compact form is damaged.
+            InputError: if a file is damaged; names it.
         """
-        singles = {path.stem: path for path in self.folder.glob("*_seed*.json")}
+        singles = {path.stem: path for path in self.folder.glob("[!.]*_seed*.json")}
         for key in sorted(singles.keys() | self._compact.keys()):
-            found = _read(singles[key]) if key in singles else self._compact[key]
-            if isinstance(found, RunResult):
-                yield found
+            yield read_result(singles[key]) if key in singles else self._compact[key]
 
     @contextlib.contextmanager
     def lock(self, run: Run) -> Iterator[bool]:
@@ -202,11 +195,9 @@ class Store:
                 raise InputError(f"{self.folder} is being compacted by another command")
             self.__dict__.pop("_compact", None)  # another process may have written it since
             results = dict(self._compact)
-            singles = sorted(self.folder.glob("*_seed*.json"))
+            singles = sorted(self.folder.glob("[!.]*_seed*.json"))
             for path in singles:
-                found = _read(path)
-                if isinstance(found, str):
-                    raise InputError(f"{path} {found}: remove it, or run its command again")
+                found = read_result(path)
                 known = results.get(found.run.key)
                 if known is None or found.finished >= known.finished:
                     results[found.run.key] = found
@@ -247,6 +238,27 @@ def _locked(path: Path) -> Iterator[bool]:
         # Unlinked while held: a process that waits for the old file sees that it is gone.
         path.unlink(missing_ok=True)
         lock.release()
+
+
+def read_result(path: Path) -> RunResult:
+    """The result in a single file.
+
+    Raises:
+        InputError: if it cannot be used; says why.
+    """
+    found = _read(path)
+    if isinstance(found, str):
+        raise InputError(f"{path} {found}: remove it, or run its command again")
+    return found
+
+
+def read_compact(path: Path) -> list[RunResult]:
+    """The results in a file of the compact form.
+
+    Raises:
+        InputError: if it cannot be used; names the line.
+    """
+    return [result for _, result in _read_compact(path)]
 
 
 def _is_whole(result: RunResult, run: Run) -> bool:
@@ -297,8 +309,7 @@ def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
                 yield f'{{"{name}": {value}}}'
     for key, row in plain.items():
         row |= {name: numbers[name, _json(row[name])] for name in SHARED}
-        stated = {k: v for k, v in row.items() if k not in EMPTY or v != EMPTY[k]}
-        yield _json({"run": key, **stated})
+        yield _json({"run": key, **{k: v for k, v in row.items() if v != [] and v is not False}})
 
 
 def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
@@ -309,6 +320,7 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     shared: dict[str, list[Any]] = {name: [] for name in SHARED}
+    missing: dict[str, Any] = {"fold_accuracies": [], "fold_c": [], "final_losses": []}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             stored = json.loads(line)
@@ -319,7 +331,7 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
                 shared[name].append(value)
             else:
                 of_all = {name: shared[name][stored[name]] for name in SHARED}
-                yield key, RunResult(**EMPTY | stored | of_all)
+                yield key, RunResult(**missing | stored | of_all)
         except InputError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

@@ -12,9 +12,10 @@ from typing import Any
 from distributed import WorkerPlugin, get_worker
 from distributed.worker import Worker
 
-from gcl_hard.experiments.engine import REPORT_INTERVAL
 from gcl_hard.experiments.hardware import source_digest
 
+REPORT_INTERVAL = 0.2
+"""Seconds between two reports of a task's progress to the driver."""
 _answers: dict[str, bool] = {}
 _answered = threading.Condition()
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gcl_hard.functional.classes import by_class, embeddings, unit
+from gcl_hard.functional.geometry import by_class
+from gcl_hard.functional.similarity import embeddings, unit
 
 
 class Equiangularity(NamedTuple):

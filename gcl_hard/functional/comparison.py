@@ -1,8 +1,7 @@
-"""What the four losses average, on one batch and anchor by anchor.
+"""Expectations under the negative distributions of the four losses, anchor by anchor.
 
-Everything is taken in float64 and in logs. An anchor's expectation under a distribution without
-support is NaN, and its log α is −inf; what is NaN among its own scores comes back as NaN under a
-log α that is not −inf.
+Everything is computed in float64 and in logs. Where a distribution has no support, its expectation
+is NaN and its log α is −inf; a NaN score makes the expectation NaN, but not log α −inf.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.scores import Objective, Scores, log_integrand
+from gcl_hard.functional.objectives import Objective
+from gcl_hard.functional.similarity import ScoreTable, log_integrand
 
 TINY = 1e-200
-"""A sum of products below has lost digits."""
+"""A sum of products below this has lost digits."""
 
 
 class PerDistribution(NamedTuple):
-    """A number per anchor under each negative distribution, float64 [A] each.
+    """A number per anchor for each negative distribution, float64 [A] each.
 
     Attributes:
         ucl: all others.
@@ -39,15 +39,15 @@ class PerDistribution(NamedTuple):
     hcol: Tensor
 
 
-class Comparison(NamedTuple):
-    """What the losses of a batch are made of, per anchor.
+class LossComparison(NamedTuple):
+    """The quantities that the losses of a batch consist of, per anchor.
 
     Attributes:
         log_mean: log E_q[h], NaN where q has no support.
         log_alpha: log α, −inf there.
-        effective: 1/Σq², how many negatives there are in effect, NaN there.
+        effective: 1/Σq², the effective number of negatives, NaN there.
         t_pos: float64 [A], t⁺.
-        n_others: int64 [A], M of every loss.
+        n_others: int64 [A], the weight M, common to all losses.
         n_same: int64 [A], others that carry the anchor's label.
         objective: ``"infonce"`` (h = e^t) or ``"jsd"`` (h = softplus(t)).
     """
@@ -61,7 +61,7 @@ class Comparison(NamedTuple):
     objective: Objective
 
 
-def compare(scores: Scores, log_eta: Tensor) -> Comparison:
+def compare(scores: ScoreTable, log_eta: Tensor) -> LossComparison:
     r"""Expectations of the integrand under the five negative distributions, per anchor.
 
     .. math:: \alpha = \mathbb{E}_{\text{others}}[1[\text{admitted}]\, \eta], \qquad
@@ -70,11 +70,11 @@ def compare(scores: Scores, log_eta: Tensor) -> Comparison:
     with η = 1 for UCL and SCL; h = e^t or softplus(t).
 
     Args:
-        scores: the table; outside ``others`` it may hold anything.
-        log_eta: float [A, K], −inf where η is 0; outside ``others`` it may hold anything.
+        scores: of the batch; they may hold anything outside ``others``.
+        log_eta: float [A, K], −inf where η is 0; may hold anything outside ``others``.
 
     Returns:
-        :class:`Comparison`.
+        :class:`LossComparison`.
 
     Raises:
         InputError: for a ``log_eta`` of another shape.
@@ -83,7 +83,7 @@ def compare(scores: Scores, log_eta: Tensor) -> Comparison:
         H-SCL paper, Proposition 1 and sections III-B, III-C and IV.
 
     Example:
-        >>> from gcl_hard.functional.scores import two_view_scores
+        >>> from gcl_hard.functional.similarity import two_view_scores
         >>> z = torch.eye(3)
         >>> scores = two_view_scores(z, z, torch.tensor([0, 0, 1]))
         >>> compare(scores, torch.zeros(6, 6)).log_alpha.hcol.exp()
@@ -92,21 +92,21 @@ def compare(scores: Scores, log_eta: Tensor) -> Comparison:
     return compare_each(scores, [log_eta])[0]
 
 
-def compare_each(scores: Scores, log_etas: Iterable[Tensor]) -> list[Comparison]:
-    """The same for several hardenings of one table; what does not depend on them is made once.
+def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossComparison]:
+    """Compare several hardenings on one batch; what does not depend on them is computed once.
 
     Args:
-        scores: as :func:`compare` takes it.
-        log_etas: each as :func:`compare` takes it.
+        scores: as for :func:`compare`.
+        log_etas: each as for :func:`compare`.
 
     Returns:
-        A :class:`Comparison` of each.
+        One :class:`LossComparison` per hardening.
 
     Raises:
         InputError: for a ``log_eta`` of another shape.
 
     Example:
-        >>> from gcl_hard.functional.scores import two_view_scores
+        >>> from gcl_hard.functional.similarity import two_view_scores
         >>> scores = two_view_scores(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))
         >>> len(compare_each(scores, [torch.zeros(4, 4), scores.t]))
         2
@@ -129,7 +129,7 @@ def compare_each(scores: Scores, log_etas: Iterable[Tensor]) -> list[Comparison]
                 f"{list(log_eta.shape)}"
             )
         five = *plain, *_hardened(log_eta.detach().double(), log_h, h, parts)
-        found.append(Comparison(
+        found.append(LossComparison(
             PerDistribution(*(sums.eta_h - sums.eta for sums in five)),
             PerDistribution(*(sums.eta - log_n for sums in five)),
             PerDistribution(*((2 * sums.eta - sums.eta_eta).exp() for sums in five)),
@@ -139,9 +139,9 @@ def compare_each(scores: Scores, log_etas: Iterable[Tensor]) -> list[Comparison]
 
 
 class _Parts(NamedTuple):
-    """The others of each anchor, of its label and of another, bool [A, K].
+    """The others of each anchor, those of its label and those of other labels.
 
-    And these two as 0 and 1, float64 [A, K] each.
+    As bool [A, K], and the latter two also as float64 [A, K] of zeros and ones.
     """
 
     either: Tensor
@@ -151,20 +151,20 @@ class _Parts(NamedTuple):
     is_other: Tensor
 
     @classmethod
-    def of(cls, scores: Scores) -> _Parts:
+    def of(cls, scores: ScoreTable) -> _Parts:
         same, other = scores.others & scores.same, scores.others & ~scores.same
         return cls(scores.others, same, other, same.double(), other.double())
 
     def sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each row, over either part."""
+        """Row sums over the candidates of the same label and over those of other labels."""
         return (values * self.is_same).sum(1), (values * self.is_other).sum(1)
 
 
 class _Powers(NamedTuple):
-    """e to some logs, each below the largest of its part, float64 [A, K]; 0 outside the parts."""
+    """Exponentials relative to the largest of each part, float64 [A, K]; 0 outside the parts."""
 
     of: Tensor
-    tops: tuple[Tensor, Tensor]  # of either part [A]; 0 where it has none
+    tops: tuple[Tensor, Tensor]  # largest exponents [A] of both parts; 0 where a part is empty
 
 
 class _Sums(NamedTuple):
@@ -176,7 +176,7 @@ class _Sums(NamedTuple):
 
 
 def _hardened(log_eta: Tensor, log_h: Tensor, h: _Powers, parts: _Parts) -> list[_Sums]:
-    """Of H-UCL, H-SCL and Hcol."""
+    """The sums of H-UCL, H-SCL and Hcol."""
     eta = _powers(log_eta, parts)
     of_eta = parts.sums(eta.of)
     products = h.of * eta.of
@@ -184,7 +184,7 @@ def _hardened(log_eta: Tensor, log_h: Tensor, h: _Powers, parts: _Parts) -> list
     if any(
         bool(((product < TINY) & (sums > 0)).any())
         for product, sums in zip(of_products, of_eta, strict=True)
-    ):  # a hardening that falls where h rises: both may be 0 where the product is not
+    ):  # if η falls where h rises, both factors may underflow where the product does not
         both = _powers(log_eta + log_h, parts)
         of_products, tops = parts.sums(both.of), list(both.tops)
     eta_h = [sums.log() + top for sums, top in zip(of_products, tops, strict=True)]
@@ -204,20 +204,20 @@ def _powers(values: Tensor, parts: _Parts) -> _Powers:
     return _Powers(below.exp_(), (of_same, of_other))
 
 
-def joined(parts: Sequence[Comparison]) -> Comparison:
-    """Batches as one, so that means run over anchors and not over batches.
+def joined(parts: Sequence[LossComparison]) -> LossComparison:
+    """Comparisons of several batches as one, so that means run over anchors, not over batches.
 
     Args:
-        parts: at least one, of one objective.
+        parts: at least one, all of one objective.
 
     Returns:
-        :class:`Comparison` of all their anchors.
+        :class:`LossComparison` of all their anchors.
 
     Raises:
-        InputError: for none, or for two objectives.
+        InputError: if there are none, or their objectives differ.
 
     Example:
-        >>> from gcl_hard.functional.scores import two_view_scores
+        >>> from gcl_hard.functional.similarity import two_view_scores
         >>> scores = two_view_scores(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))
         >>> len(joined([compare(scores, torch.zeros(4, 4))] * 3).t_pos)
         12
@@ -225,19 +225,9 @@ def joined(parts: Sequence[Comparison]) -> Comparison:
     kinds = {part.objective for part in parts}
     if len(kinds) != 1:
         raise InputError(f"parts must be comparisons of one objective, got {sorted(kinds)}")
-
-    def cat(tensors: Iterable[Tensor]) -> Tensor:
-        return torch.cat(list(tensors))
-
-    def cat_each(five: Iterable[PerDistribution]) -> PerDistribution:
-        return PerDistribution(*map(cat, zip(*five, strict=True)))
-
-    return Comparison(
-        cat_each(part.log_mean for part in parts),
-        cat_each(part.log_alpha for part in parts),
-        cat_each(part.effective for part in parts),
-        cat(part.t_pos for part in parts),
-        cat(part.n_others for part in parts),
-        cat(part.n_same for part in parts),
-        parts[0].objective,
+    *columns, objectives = zip(*parts, strict=True)
+    log_mean, log_alpha, effective = (
+        PerDistribution(*map(torch.cat, zip(*column, strict=True))) for column in columns[:3]
     )
+    t_pos, n_others, n_same = map(torch.cat, columns[3:])
+    return LossComparison(log_mean, log_alpha, effective, t_pos, n_others, n_same, objectives[0])

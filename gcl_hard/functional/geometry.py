@@ -1,26 +1,30 @@
-"""How embeddings lie on the sphere, and whom a negative distribution weighs.
+"""Geometry of embeddings: alignment, uniformity, rank, and the angles between class centres.
 
-Everything is measured in float64 and without a gradient. Rows need not be normalised where a
-measure is of directions; a row of zeros then stays one.
+Everything is measured in float64 and without a gradient. Measures of directions normalise the rows;
+a row of zeros stays one.
 """
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.classes import embeddings, unit
+from gcl_hard.functional.masks import check_labels
+from gcl_hard.functional.similarity import embeddings, unit
 
 
 def alignment(z1: Tensor, z2: Tensor, alpha: float = 2.0) -> Tensor:
-    r"""How far positives lie apart.
+    r"""Alignment: how far apart the embeddings of positive pairs are.
 
     .. math:: \mathbb{E}_{(x, x^+)} \lVert f(x) - f(x^+) \rVert^\alpha
 
     Args:
-        z1: float [B, d], one embedding of each positive pair.
-        z2: float [B, d], the other.
+        z1: float [B, d], first embedding of each positive pair.
+        z2: float [B, d], second embedding.
         alpha: exponent > 0.
 
     Returns:
@@ -47,7 +51,7 @@ def alignment(z1: Tensor, z2: Tensor, alpha: float = 2.0) -> Tensor:
 
 
 def uniformity(z: Tensor, t: float = 2.0) -> Tensor:
-    r"""Log of the mean Gaussian potential of distinct pairs.
+    r"""Uniformity: log of the mean Gaussian potential of distinct pairs.
 
     .. math:: \log \frac{2}{n (n - 1)} \sum_{i < j} e^{-t \lVert f(x_i) - f(x_j) \rVert^2}
 
@@ -56,7 +60,7 @@ def uniformity(z: Tensor, t: float = 2.0) -> Tensor:
         t: > 0, inverse width of the potential.
 
     Returns:
-        float64 [], 0 for rows that coincide, lower the more evenly they are spread.
+        float64 [], 0 if all rows coincide, and lower the more evenly they are spread.
 
     Raises:
         InputError: for fewer than two rows, or values that are not finite.
@@ -72,67 +76,12 @@ def uniformity(z: Tensor, t: float = 2.0) -> Tensor:
     return potentials.logsumexp(0) - torch.tensor(float(len(potentials))).double().log()
 
 
-def effective_negatives(log_q: Tensor) -> Tensor:
-    r"""How many equally weighted negatives would concentrate as q does.
-
-    .. math:: 1 / \textstyle\sum_j q_{ij}^2
-
-    Args:
-        log_q: float [A, K], log of a distribution, −inf where it has no weight.
-
-    Returns:
-        float64 [A], from 1 (a single negative) to the number of candidates with weight; 0 for a
-        row without any weight.
-
-    Source:
-        Kish (1965), the effective sample size of weights.
-
-    Example:
-        >>> effective_negatives(torch.tensor([[0.5, 0.5, 0.0]]).log())
-        tensor([2.0000], dtype=torch.float64)
-    """
-    squares = log_q.detach().double().exp().square().sum(1)
-    return torch.where(squares > 0, 1 / squares, 0.0)
-
-
-def same_label_weight(log_q: Tensor, same: Tensor) -> Tensor:
-    r"""Weight that a negative distribution puts on items of the anchor's own label.
-
-    .. math:: \textstyle\sum_j q_{ij}\, 1[y_j = y_i]
-
-    For the q of H-UCL this is α_Hcol / α_H-UCL.
-
-    Args:
-        log_q: float [A, K], −inf where q has no weight.
-        same: bool [A, K].
-
-    Returns:
-        float64 [A], from 0 to 1.
-
-    Raises:
-        InputError: for shapes that differ.
-
-    Source:
-        Class collisions of the H-SCL paper, sections I and IV.
-
-    Example:
-        >>> same = torch.tensor([[True, False, False]])
-        >>> same_label_weight(torch.tensor([[0.25, 0.75, 0.0]]).log(), same)
-        tensor([0.2500], dtype=torch.float64)
-    """
-    if log_q.shape != same.shape:
-        raise InputError(
-            f"same must have the shape of log_q, {list(log_q.shape)}, got {list(same.shape)}"
-        )
-    return torch.where(same, log_q.detach().double().exp(), 0.0).sum(1)
-
-
 def effective_rank(z: Tensor) -> Tensor:
-    r"""Dimensions that embeddings use: e to the entropy of their normalised singular values.
+    r"""Effective rank: the exponential of the entropy of the normalised singular values.
 
     .. math:: \exp\Big(-\sum_k p_k \log p_k\Big), \qquad p_k = \sigma_k / \textstyle\sum_l \sigma_l
 
-    The rows are taken as given: normalise or centre them first if that is what you ask about.
+    The rows are taken as given: normalise or centre them first if that is what you want.
 
     Args:
         z: float [n, d].
@@ -153,3 +102,192 @@ def effective_rank(z: Tensor) -> Tensor:
     sigma = torch.linalg.svdvals(embeddings(z))
     p = sigma / sigma.sum()
     return torch.where(sigma[0] > 0, torch.special.entr(p).sum().exp(), 0.0)
+
+
+class ByClass(NamedTuple):
+    """Means of the classes that occur, in ascending order of their labels.
+
+    Attributes:
+        means: float64 [C, d].
+        of: int64 [n], class of each row, 0 … C − 1.
+        counts: int64 [C].
+    """
+
+    means: Tensor
+    of: Tensor
+    counts: Tensor
+
+
+def by_class(z: Tensor, labels: Tensor) -> ByClass:
+    r"""Mean of the rows of each class.
+
+    .. math:: \mu_c = \frac{1}{n_c} \sum_{i: y_i = c} z_i
+
+    Args:
+        z: float64 [n, d].
+        labels: int [n], ≥ 0.
+
+    Returns:
+        :class:`ByClass`.
+
+    Raises:
+        InputError: for labels that are no integers ≥ 0, one per row.
+
+    Example:
+        >>> by_class(torch.tensor([[1.0], [3.0], [7.0]]), torch.tensor([4, 4, 9]))
+        ByClass(means=tensor([[2.],
+                [7.]]), of=tensor([0, 0, 1]), counts=tensor([2, 1]))
+    """
+    labels = check_labels(labels, len(z), "a measure of classes")
+    _, of, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    sums = z.new_zeros(len(counts), z.shape[1]).index_add_(0, of, z)
+    return ByClass(sums / counts[:, None], of, counts)
+
+
+class Centres(NamedTuple):
+    """A point on the unit sphere for each class that occurs, in ascending order of the labels.
+
+    Attributes:
+        directions: float64 [C, d], rows of length 1; NaN for a class whose embeddings cancel.
+        share: float64 [C], ρ, the share of the items in the class.
+    """
+
+    directions: Tensor
+    share: Tensor
+
+
+def class_centres(z: Tensor, labels: Tensor) -> Centres:
+    r"""Direction of the mean unit embedding of each class.
+
+    .. math:: v_c = \bar z_c / \lVert \bar z_c \rVert, \qquad
+              \bar z_c = \frac{1}{n_c} \sum_{i: y_i = c} z_i / \lVert z_i \rVert
+
+    If an encoder maps a class to one point, as the optimum of HCL does, v_c is that point.
+
+    Args:
+        z: float [n, d]; rows need not be normalised.
+        labels: int [n], ≥ 0.
+
+    Returns:
+        :class:`Centres`.
+
+    Raises:
+        InputError: for no row, values that are not finite, or labels that are no integers ≥ 0.
+
+    Source:
+        v_c and ρ(c) of Robinson et al. (2021), Theorem 2.
+
+    Example:
+        >>> z = torch.tensor([[2.0, 0.0], [5.0, 0.0], [0.0, 1.0]])
+        >>> class_centres(z, torch.tensor([0, 0, 1])).directions
+        tensor([[1., 0.],
+                [0., 1.]], dtype=torch.float64)
+    """
+    means, _, counts = by_class(unit(embeddings(z)), labels)
+    cancelled = torch.linalg.vector_norm(means, dim=1, keepdim=True) < 1e-12
+    return Centres(unit(means).masked_fill(cancelled, math.nan), counts / counts.double().sum())
+
+
+def least_angle(directions: Tensor) -> Tensor:
+    r"""The smallest angle between any two of some points on the unit sphere.
+
+    .. math:: \min_{c < c'} 2 \operatorname{atan2}(\lVert v_c - v_{c'} \rVert,
+              \lVert v_c + v_{c'} \rVert)
+
+    Args:
+        directions: float64 [C, d], rows of length 1.
+
+    Returns:
+        float64 [], radians, from 0 to π; NaN for fewer than two points, or if one is NaN.
+
+    Source:
+        Kahan (2006) for the angle, which keeps its digits near 0 and near π.
+
+    Example:
+        >>> least_angle(torch.eye(3, dtype=torch.float64)) * 180 / math.pi
+        tensor(90., dtype=torch.float64)
+    """
+    if len(directions) < 2:
+        return directions.new_full((), math.nan)
+    n = len(directions)
+    pairs = torch.triu_indices(n, n, 1, device=directions.device)
+    u, v = directions[pairs[:, torch.pdist(directions).argmin()]]
+    return 2 * torch.atan2(torch.linalg.vector_norm(u - v), torch.linalg.vector_norm(u + v))
+
+
+def packing(centres: Centres) -> Tensor:
+    r"""The quantity that the optimal embedding of HCL's Theorem 2 maximises.
+
+    .. math:: \sum_c \rho(c) \min_{c' \ne c} \lVert v_c - v_{c'} \rVert^2
+
+    With equal shares it is at most 2 C / (C − 1), which the simplex of C ≤ d + 1 attains: no
+    point's nearest neighbour is farther than the others are on average.
+
+    Args:
+        centres: of the classes.
+
+    Returns:
+        float64 [], from 0 to 4, on the unit sphere; a sphere of radius r has r² times this. NaN
+        for fewer than two classes, or if one has no direction.
+
+    Source:
+        Robinson et al. (2021), Theorem 2, Eq. 5, there with radius 1/t.
+
+    Example:
+        >>> packing(Centres(torch.eye(2).double(), torch.tensor([0.5, 0.5]).double()))
+        tensor(2.0000, dtype=torch.float64)
+    """
+    v, share = centres
+    if len(v) < 2:
+        return v.new_full((), math.nan)
+    distances = torch.cdist(v, v, compute_mode="donot_use_mm_for_euclid_dist")
+    nearest = distances.fill_diagonal_(math.inf).amin(1)
+    return (share * nearest.square()).sum()
+
+
+def widest_angle(n: int, d: int) -> float | None:
+    r"""The largest possible least angle between n points on the sphere in d dimensions.
+
+    .. math:: \arccos\left(-\frac{1}{n - 1}\right) \; (n \le d + 1), \qquad
+              \frac{\pi}{2} \; (d + 2 \le n \le 2 d), \qquad
+              \frac{2 \pi}{n} \; (d = 2), \qquad
+              \arccos \frac{\cot^2 \omega - 1}{2} \; (d = 3, n > 6)
+
+    with ω = π n / (6 (n − 2)). All are attained (by the simplex, parts of the cross-polytope and
+    the regular polygon) except the last, an upper bound that only the icosahedron, n = 12,
+    attains for n > 6.
+
+    Args:
+        n: number of points, ≥ 2.
+        d: dimension, ≥ 1.
+
+    Returns:
+        The angle in radians; None for d ≥ 4 and n > 2 d, where no closed form is known.
+
+    Raises:
+        InputError: for fewer than two points or no dimension.
+
+    Source:
+        Rankin (1955) for n ≤ 2 d; Fejes Tóth (1943) for d = 3. This is the Tammes problem, which
+        Robinson et al. (2021) refer to.
+
+    Example:
+        >>> [round(math.degrees(widest_angle(n, 3)), 2) for n in (2, 4, 6, 12)]
+        [180.0, 109.47, 90.0, 63.43]
+        >>> widest_angle(100, 32) is None
+        True
+    """
+    if n < 2 or d < 1:
+        raise InputError(f"n must be at least 2 and d at least 1, got {n} points and d = {d}")
+    if d == 1:
+        return math.pi if n == 2 else 0.0
+    if d == 2:
+        return 2 * math.pi / n
+    if n <= d + 1:
+        return math.acos(-1 / (n - 1))
+    if n <= 2 * d:
+        return math.pi / 2
+    if d == 3:
+        cot = 1 / math.tan(math.pi * n / (6 * (n - 2)))
+        return math.acos((cot * cot - 1) / 2)
+    return None

@@ -1,7 +1,7 @@
-"""Hardening functions η: how much more a negative counts the more it resembles its anchor.
+"""Hardening functions η: negatives that resemble their anchor more get more weight.
 
-All live in log space and see whole rows (anchors × candidates), so that an elementwise η and one
-that depends on the row look alike to the sampler.
+All work in log space on whole rows (anchors × candidates), so that the sampler treats an
+elementwise η and one that depends on the row alike.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gcl_hard.functional.schedules import Schedule, as_schedule
 
 
 class Rows(NamedTuple):
-    """What a hardening may look at.
+    """The input of a hardening.
 
     Attributes:
         similarity: cosine similarities s, float [A, C], in [−1, 1].
         temperature: γ > 0; t = s / γ.
         log_integrand: log of what the loss averages, float [A, C]: t for InfoNCE,
-            log softplus(t) for JSD. Only row-wise hardenings read it.
+            log softplus(t) for JSD. Only row-wise hardenings use it.
         others: bool [A, C] or broadcastable: the candidates that are neither the anchor nor its
-            own other view; the row that a mean threshold averages over.
+            other view; a mean threshold averages over them.
     """
 
     similarity: Tensor
@@ -46,7 +46,7 @@ class Hardening(ABC):
     """
 
     row_wise = False
-    """Whether η depends on the whole row, not on t alone."""
+    """Whether η depends on the whole row and not on t alone."""
 
     positive: bool = True
     """Whether η(t) > 0 for every t in [−1/γ, 1/γ]; debiasing needs it."""
@@ -56,18 +56,18 @@ class Hardening(ABC):
         """Log η, float [A, C], −inf where η is 0."""
 
     def slope(self, temperature: float) -> float | None:
-        """d log η / ds where η > 0, if that is one number; None if it is not."""
+        """d log η / ds where η > 0, if it is constant, else None."""
         return None
 
     def at(self, epoch: int, epochs: int) -> Self:
-        """The hardening as it is in ``epoch`` (from 1) of ``epochs``."""
+        """The hardening in ``epoch`` (from 1) of ``epochs``."""
         return self
 
     def check(self, temperature: float) -> None:
-        """Raise InputError if this cannot be a hardening at ``temperature`` (Definition 1).
+        """Raise InputError if this is no hardening at ``temperature`` (Definition 1).
 
-        Elementwise hardenings are evaluated on a grid of [−1/γ, 1/γ]; one that looks at whole
-        rows (``row_wise``) is not checked.
+        Elementwise hardenings are evaluated on a grid of [−1/γ, 1/γ]; row-wise ones are not
+        checked.
         """
         if self.row_wise:
             return
@@ -75,7 +75,9 @@ class Hardening(ABC):
         log_eta = self._on(t, temperature)
         halves = torch.cat([self._on(half, temperature) for half in (t[:100], t[100:])])
         if not torch.equal(log_eta.nan_to_num(), halves.nan_to_num()):
-            raise InputError("a hardening must work elementwise, but this one looks at the rest")
+            raise InputError(
+                "a hardening must work elementwise, but this one depends on other entries"
+            )
         if (bad := log_eta.isnan() | (log_eta == math.inf)).any():
             i = int(bad.nonzero()[0])
             raise InputError(f"log η must be below +inf, got {log_eta[i]} at t = {t[i]:.3g}")
@@ -90,7 +92,7 @@ class Hardening(ABC):
             )
 
     def _on(self, t: Tensor, temperature: float) -> Tensor:
-        """Log η at some t, float [len(t)]."""
+        """Log η at the values t, float [len(t)]."""
         row = t[None]
         rows = Rows(row * temperature, temperature, row, torch.ones_like(row, dtype=torch.bool))
         log_eta = self.log_eta(rows)
@@ -105,7 +107,7 @@ class Hardening(ABC):
 
 @dataclass(frozen=True)
 class Uniform(Hardening):
-    """No hardening, η = 1: every admitted negative counts the same.
+    """No hardening, η = 1: all admitted negatives have the same weight.
 
     Example:
         >>> s = torch.tensor([[0.1, 0.9]])
@@ -135,7 +137,7 @@ class Exponential(Hardening):
         beta: concentration, ≥ 0, unitless, or a schedule of it; 0 is no hardening.
 
     Raises:
-        InputError: if β is negative, NaN or infinite, anywhere on its schedule.
+        InputError: if β is negative, NaN or infinite anywhere on its schedule.
 
     Source:
         Robinson, Chuang, Sra, Jegelka (2021), *Contrastive Learning with Hard Negative Samples*,
@@ -169,7 +171,7 @@ class Exponential(Hardening):
 
 @dataclass(frozen=True)
 class Threshold(Hardening):
-    r"""Step at a cosine similarity: only negatives at least that similar count.
+    r"""Step at a cosine similarity l: only negatives at least that similar count.
 
     .. math:: \eta(t) = 1[s \ge l] = 1[e^t \ge \tau], \qquad \tau = e^{l / \gamma}
 
@@ -177,7 +179,7 @@ class Threshold(Hardening):
         cosine: l ≤ 1, or a schedule of it; l ≤ −1 admits every candidate.
 
     Raises:
-        InputError: if l is NaN or above 1, anywhere on its schedule.
+        InputError: if l is NaN or above 1 anywhere on its schedule.
 
     Source:
         H-SCL paper, section IV-A and Eq. 4. Its text says "similarity ≥ γτ" where
@@ -213,14 +215,14 @@ class Threshold(Hardening):
         return replace(self, cosine=as_schedule(self.cosine).at(epoch, epochs))
 
     def slope(self, temperature: float) -> float:
-        """0, on either side of the step."""
+        """0 on either side of the step."""
         return 0.0
 
     def log_eta(self, rows: Rows) -> Tensor:
         """0 where s ≥ l, −inf elsewhere, float [A, C]."""
         cosine = _now(self.cosine)
         kept = torch.zeros_like(rows.similarity)
-        # The cosine of equal rows may round to just below 1, of opposite ones to below −1.
+        # The cosine of equal rows may round to just below 1, that of opposite rows to below −1.
         slack = 4 * torch.finfo(kept.dtype).eps
         below = rows.similarity < cosine - slack
         return kept if cosine <= -1 else kept.masked_fill(below, -math.inf)
@@ -228,13 +230,13 @@ class Threshold(Hardening):
 
 @dataclass(frozen=True)
 class MeanThreshold(Hardening):
-    r"""The adaptive step of the H-SCL paper: negatives at least as hard as the row's mean.
+    r"""The adaptive step of the H-SCL paper: only negatives at least as hard as the mean count.
 
     .. math:: \eta = 1[h \ge \tau(x, f)], \qquad
               \tau(x, f) = \mathbb{E}_{x^- \sim \text{others}}[h]
 
     with h = e^t for InfoNCE and softplus(t) for JSD. The mean runs over the anchor's `others`,
-    also when only other labels are admitted, which makes H-SCL ≥ UCL wherever a negative is left.
+    also when only other labels are admitted; that makes H-SCL ≥ UCL wherever a negative is left.
 
     Source:
         H-SCL paper, end of section IV.
@@ -253,19 +255,19 @@ class MeanThreshold(Hardening):
         log_h = rows.log_integrand.detach().masked_fill(~rows.others, -math.inf)
         count = rows.others.expand_as(log_h).sum(1, keepdim=True).clamp(min=1)
         mean = log_h.logsumexp(1, keepdim=True) - count.to(log_h.dtype).log()
-        # In a collapsed row rounding can lift the mean above every entry.
+        # In a row of equal entries rounding can lift the mean above all of them.
         threshold = torch.minimum(mean, log_h.amax(1, keepdim=True))
         return torch.zeros_like(log_h).masked_fill(log_h < threshold, -math.inf)
 
 
 @dataclass(frozen=True)
 class Custom(Hardening):
-    """A hardening of your own, given as log η.
+    """A hardening of your own, given as a function log η.
 
     Args:
         function: maps t = s / γ, float tensor of any shape, elementwise to log η(t) of the same
             shape; −inf where η is 0. It must be non-decreasing on [−1/γ, 1/γ].
-        positive: say True if η is above 0 on all of [−1/γ, 1/γ]; debiasing needs it.
+        positive: True if η is above 0 on all of [−1/γ, 1/γ]; debiasing needs it.
 
     Source:
         H-SCL paper, Definition 1.
@@ -289,10 +291,10 @@ falls from 2 to 1.98 between t = -2 and t = -1.98: it would favour easy negative
 
 
 def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Hardening:
-    """None as Uniform, a function t → log η(t) as Custom, a hardening as itself.
+    """Convert None to Uniform and a function t → log η(t) to Custom; keep a hardening.
 
     Args:
-        value: one of the three.
+        value: a hardening, a function or None.
 
     Returns:
         A hardening.
@@ -316,17 +318,5 @@ def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Harden
 
 
 def _now(value: float | Schedule) -> float:
-    """A parameter's value before any epoch was set: the first epoch's."""
+    """A parameter's value before any epoch was set: that of the first epoch."""
     return value.at(1, 1) if isinstance(value, Schedule) else value
-
-
-__all__ = [
-    "Custom",
-    "Exponential",
-    "Hardening",
-    "MeanThreshold",
-    "Rows",
-    "Threshold",
-    "Uniform",
-    "as_hardening",
-]

@@ -1,4 +1,4 @@
-"""The negative distribution q in log space, expectations under it, draws from it, debiasing."""
+"""The negative distribution q in log space: expectations, draws, debiasing, concentration."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from gcl_hard.errors import InputError
+
 
 def log_negative_distribution(log_eta: Tensor, admitted: Tensor) -> tuple[Tensor, Tensor]:
     r"""Log q: admission times hardening, normalised per anchor.
@@ -14,8 +16,8 @@ def log_negative_distribution(log_eta: Tensor, admitted: Tensor) -> tuple[Tensor
     .. math:: \log q_{ij} = \log \eta_{ij} + \log 1[\text{admitted}_{ij}]
               - \operatorname{logsumexp}_j (\ldots)
 
-    Entries that are not admitted may hold anything, NaN included: neither they nor their
-    gradient are looked at.
+    Entries that are not admitted may hold anything, NaN included: they affect neither the value
+    nor the gradient.
 
     Args:
         log_eta: float [A, C], log hardening; −inf where η is 0.
@@ -23,8 +25,8 @@ def log_negative_distribution(log_eta: Tensor, admitted: Tensor) -> tuple[Tensor
 
     Returns:
         ``log_q`` float [A, C], −inf where a candidate has no weight, and ``empty`` bool [A]:
-        anchors without a negative, whose row of ``log_q`` is uniform so that nothing later
-        meets a NaN; leave them out of the loss.
+        anchors without a negative. Their row of ``log_q`` is uniform, so that no NaN arises later;
+        leave them out of the loss.
 
     Source:
         q_H-SCL of the H-SCL paper, section III-C.
@@ -41,7 +43,7 @@ def log_negative_distribution(log_eta: Tensor, admitted: Tensor) -> tuple[Tensor
 
 
 def log_expectation(log_q: Tensor, t: Tensor) -> Tensor:
-    r"""Log of E_q[e^t], per anchor.
+    r"""Log E_q[e^t] of each anchor.
 
     .. math:: \log \mathbb{E}_q[e^t] = \operatorname{logsumexp}_j (\log q_{ij} + t_{ij})
 
@@ -61,7 +63,7 @@ def log_expectation(log_q: Tensor, t: Tensor) -> Tensor:
 
 
 def expectation(log_q: Tensor, h: Tensor) -> Tensor:
-    r"""E_q[h], per anchor.
+    r"""E_q[h] of each anchor.
 
     .. math:: \mathbb{E}_q[h] = \sum_j q_{ij} h_{ij}
 
@@ -81,12 +83,12 @@ def expectation(log_q: Tensor, h: Tensor) -> Tensor:
 
 
 def draw(log_q: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
-    """k candidates per anchor, drawn with replacement from q.
+    """Draw k candidates per anchor from q, with replacement.
 
     Args:
-        log_q: float [A, C]; no gradient flows through the drawing.
+        log_q: float [A, C]; the draws carry no gradient.
         k: draws per anchor, ≥ 1.
-        generator: source of randomness on the device of ``log_q``.
+        generator: random generator on the device of ``log_q``.
 
     Returns:
         int64 [A, k], indices of candidates.
@@ -111,15 +113,15 @@ def log_debiased(log_e: Tensor, log_e_pos: Tensor, class_prior: float, floor: fl
         log_e: float [A], log E_q[e^t].
         log_e_pos: float [A], log E_{q⁺}[e^t], over the anchor's positives.
         class_prior: τ⁺ in [0, 1): probability that a candidate shares the anchor's class.
-        floor: log of the smallest value allowed; −1/γ is the smallest that e^t can be.
+        floor: log of the smallest value allowed; the smallest log e^t is −1/γ.
 
     Returns:
-        float [A]; where the clamp acts the gradient is zero.
+        float [A]; its gradient is zero where it is clamped.
 
     Source:
-        Robinson et al. (2021), Eq. 2 for the difference. The clamp is that of its code, e^{−1/γ}
-        for the mean and so N e^{−1/γ} for the sum (its N is our weight M); Fig. 5 writes
-        e^{−1/t} for the sum, and Eq. 2 has none.
+        Robinson et al. (2021), Eq. 2, without a clamp. The clamp is that of their code: e^{−1/γ}
+        for the mean and so N e^{−1/γ} for the sum (their N is our weight M); their Fig. 5 has
+        e^{−1/t} for the sum.
 
     Example:
         >>> log_debiased(torch.zeros(1), torch.zeros(1), class_prior=0.1, floor=-2.0).abs() < 1e-6
@@ -129,7 +131,7 @@ def log_debiased(log_e: Tensor, log_e_pos: Tensor, class_prior: float, floor: fl
         return log_e.clamp(min=floor)
     gap = log_e_pos + math.log(class_prior) - log_e
     above = gap < 0
-    # log(1 − e^gap) only where it is defined, or its gradient is NaN behind the where.
+    # log(1 − e^gap) is taken only where it is defined: elsewhere its gradient would be NaN.
     rest = torch.log(-torch.expm1(torch.where(above, gap, -1.0)))
     debiased = log_e + rest - math.log1p(-class_prior)
     return torch.where(above, debiased, floor).clamp(min=floor)
@@ -156,3 +158,58 @@ def debiased(e: Tensor, e_pos: Tensor, class_prior: float) -> Tensor:
         tensor([1.])
     """
     return ((e - class_prior * e_pos) / (1 - class_prior)).clamp(min=0.0)
+
+
+def effective_negatives(log_q: Tensor) -> Tensor:
+    r"""The effective number of negatives: as many with equal weights are as concentrated as q.
+
+    .. math:: 1 / \textstyle\sum_j q_{ij}^2
+
+    Args:
+        log_q: float [A, K], −inf where q has no weight.
+
+    Returns:
+        float64 [A], from 1 (a single negative) to the number of candidates with weight; 0 for a
+        row without weight.
+
+    Source:
+        Kish (1965), the effective sample size of weights.
+
+    Example:
+        >>> effective_negatives(torch.tensor([[0.5, 0.5, 0.0]]).log())
+        tensor([2.0000], dtype=torch.float64)
+    """
+    squares = log_q.detach().double().exp().square().sum(1)
+    return torch.where(squares > 0, 1 / squares, 0.0)
+
+
+def same_label_weight(log_q: Tensor, same: Tensor) -> Tensor:
+    r"""Weight of q on candidates with the anchor's own label.
+
+    .. math:: \textstyle\sum_j q_{ij}\, 1[y_j = y_i]
+
+    For the q of H-UCL this is α_Hcol / α_H-UCL.
+
+    Args:
+        log_q: float [A, K], −inf where q has no weight.
+        same: bool [A, K].
+
+    Returns:
+        float64 [A], from 0 to 1.
+
+    Raises:
+        InputError: for shapes that differ.
+
+    Source:
+        Class collisions of the H-SCL paper, sections I and IV.
+
+    Example:
+        >>> same = torch.tensor([[True, False, False]])
+        >>> same_label_weight(torch.tensor([[0.25, 0.75, 0.0]]).log(), same)
+        tensor([0.2500], dtype=torch.float64)
+    """
+    if log_q.shape != same.shape:
+        raise InputError(
+            f"same must have the shape of log_q, {list(log_q.shape)}, got {list(same.shape)}"
+        )
+    return torch.where(same, log_q.detach().double().exp(), 0.0).sum(1)

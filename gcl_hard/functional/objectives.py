@@ -1,16 +1,19 @@
-"""What a loss makes of a positive and of the expectation over negatives."""
+"""The objectives: InfoNCE and JSD of a positive score and an expectation over negatives."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+Objective = Literal["infonce", "jsd"]
+
 
 def softplus(x: Tensor) -> Tensor:
-    r"""Log(1 + e^x) to full precision.
+    r"""Log(1 + e^x), accurate to full precision.
 
     Args:
         x: float, any shape.
@@ -26,17 +29,17 @@ def softplus(x: Tensor) -> Tensor:
     """
     if x.dtype == torch.float32 and x.device.type == "cpu" and not _in_graph(x):
         # log(1 + u) = 2 artanh(u / (2 + u)) to the same precision, several times faster: PyTorch
-        # has no vectorised log1p for float32. Where e^-|x| would underflow, which is slow, it is 0.
+        # has no vectorised log1p for float32. Subnormal numbers are slow: there the result is 0.
         u = x.abs().neg_().clamp_(min=-86.0).exp_()
         tail = F.threshold(u.div_(u + 2).atanh_().mul_(2), 1e-37, 0.0, inplace=True)
         return tail.add_(x.clamp(min=0))
-    # PyTorch's softplus turns linear above its threshold: at 20, the default, that costs nine
-    # digits in float64; above 40 the difference is below half a unit in the last place.
+    # PyTorch's softplus is linear above its threshold: at the default, 20, that leaves ten
+    # digits in float64; above 40 the error is below half a unit in the last place.
     return F.softplus(x, threshold=40.0)
 
 
 def log_softplus(x: Tensor) -> Tensor:
-    r"""Log log(1 + e^x) to full precision, also where log(1 + e^x) is below the smallest number.
+    r"""Log log(1 + e^x), accurate to full precision also where log(1 + e^x) underflows.
 
     Args:
         x: float, any shape.
@@ -86,7 +89,7 @@ def jsd(expectation: Tensor, t_pos: Tensor) -> Tensor:
     .. math:: \ell = \operatorname{softplus}(-t^+) + \mathbb{E}_q[\operatorname{softplus}(t)]
               - 2 \log 2
 
-    Zero for an encoder that tells nothing apart (t = 0 everywhere).
+    Zero for an encoder that distinguishes nothing (t = 0 everywhere).
 
     Args:
         expectation: float, E_q[softplus(t)], broadcastable with ``t_pos``.
@@ -107,22 +110,22 @@ def jsd(expectation: Tensor, t_pos: Tensor) -> Tensor:
 
 
 def jsd_scale(scores: Tensor, others: Tensor) -> Tensor:
-    r"""What turns raw scores into similarities in [−1, 1], for the hardening under JSD.
+    r"""The scale m that turns raw scores into similarities in [−1, 1] for hardening under JSD.
 
     .. math:: s = t / m, \qquad m = \max_{(i, j) \in \text{others}} |t_{ij}|
 
     m is one number for the batch, does not depend on labels and carries no gradient.
 
     Args:
-        scores: float [A, C], t; anything outside ``others``.
+        scores: float [A, C], t; may hold anything outside ``others``.
         others: bool [A, C].
 
     Returns:
-        float [], m; +inf if every score is 0, so that t / m is 0.
+        float [], m; +inf if all scores are 0, so that t / m is 0.
 
     Source:
-        The scaling of joshr17/HCL's graph code without its sign; that code's m is the larger of
-        the largest score and the absolute value of the smallest, masked positives included.
+        The scaling of joshr17/HCL's graph code without its sign; there m is the larger of the
+        largest score and the absolute value of the smallest, masked positives included.
 
     Example:
         >>> jsd_scale(torch.tensor([[9.0, 2.0, -4.0]]), torch.tensor([[False, True, True]]))

@@ -1,4 +1,4 @@
-"""Schedules of a hardening's parameter over epochs, counted from 1."""
+"""Schedules of a parameter over epochs, which count from 1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gcl_hard.errors import InputError
 class Schedule(ABC):
     """A parameter as a function of the epoch.
 
-    Subclasses say the value at every epoch and the two values it stays between.
+    Subclasses define its value in every epoch and its bounds.
     """
 
     @abstractmethod
@@ -54,8 +54,19 @@ class Constant(Schedule):
 
 
 @dataclass(frozen=True)
-class Linear(Schedule):
-    r"""Eq. 4 of the H-SCL paper: from ``start`` in epoch 1 to ``end`` in the last.
+class _FromStartToEnd(Schedule):
+    start: float
+    end: float
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value."""
+        return min(self.start, self.end), max(self.start, self.end)
+
+
+@dataclass(frozen=True)
+class Linear(_FromStartToEnd):
+    r"""Linear from ``start`` in epoch 1 to ``end`` in the last, Eq. 4 of the H-SCL paper.
 
     .. math:: l(\text{epoch}) = \text{start}
               + \frac{\text{epoch} - 1}{\text{epochs} - 1} (\text{end} - \text{start})
@@ -73,21 +84,13 @@ class Linear(Schedule):
         (-0.5, 0.0)
     """
 
-    start: float
-    end: float
-
     def at(self, epoch: int, epochs: int) -> float:
         """Value in ``epoch`` of ``epochs``."""
         return self.start + _progress(epoch, epochs) * (self.end - self.start)
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Smallest and largest value."""
-        return min(self.start, self.end), max(self.start, self.end)
-
 
 @dataclass(frozen=True)
-class Cosine(Schedule):
+class Cosine(_FromStartToEnd):
     r"""Half a cosine from ``start`` in epoch 1 to ``end`` in the last.
 
     .. math:: \text{end} + (\text{start} - \text{end})
@@ -102,18 +105,10 @@ class Cosine(Schedule):
         1.0
     """
 
-    start: float
-    end: float
-
     def at(self, epoch: int, epochs: int) -> float:
         """Value in ``epoch`` of ``epochs``."""
         share = 0.5 * (1.0 + math.cos(math.pi * _progress(epoch, epochs)))
         return self.end + (self.start - self.end) * share
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Smallest and largest value."""
-        return min(self.start, self.end), max(self.start, self.end)
 
 
 @dataclass(frozen=True)
@@ -156,7 +151,7 @@ class Annealed(Schedule):
 
 
 def as_schedule(value: float | Schedule) -> Schedule:
-    """A number as the schedule that never changes; a schedule as itself.
+    """Convert a number to a constant schedule; keep a schedule.
 
     Args:
         value: a number or a schedule.
@@ -165,7 +160,7 @@ def as_schedule(value: float | Schedule) -> Schedule:
         A schedule.
 
     Raises:
-        InputError: if the value, or a bound of the schedule, is NaN.
+        InputError: if the value or a bound of the schedule is NaN.
 
     Example:
         >>> as_schedule(1.0)

@@ -1,6 +1,6 @@
-"""Graphs: TU data sets, GIN, InfoGraph and two-view contrast; any encoder fits their slot.
+"""Graphs: TU data sets, GIN, InfoGraph and two-view contrast, with any encoder.
 
-Names are imported when used: reading graphs does not wait for torch-geometric.
+Names are imported when used, so that reading graphs does not import torch-geometric.
 """
 
 from typing import TYPE_CHECKING
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
-    from gcl_hard.graphs.batches import GraphBatch, GraphSet
-    from gcl_hard.graphs.datasets import load
+    from gcl_hard.graphs.data import GraphBatch, GraphSet
     from gcl_hard.graphs.encoders import GIN
-    from gcl_hard.graphs.infograph import InfoGraph
+    from gcl_hard.graphs.encodings import encoded
+    from gcl_hard.graphs.models import InfoGraph, Supervised, TwoView
     from gcl_hard.graphs.order import epoch_batches
     from gcl_hard.graphs.population import Population
-    from gcl_hard.graphs.supervised import Supervised
-    from gcl_hard.graphs.two_view import TwoView
+    from gcl_hard.graphs.tudataset import load
     from gcl_hard.graphs.view_population import ViewPopulation
 
 __all__ = [
@@ -27,6 +26,7 @@ __all__ = [
     "Supervised",
     "TwoView",
     "ViewPopulation",
+    "encoded",
     "epoch_batches",
     "load",
 ]
@@ -35,14 +35,15 @@ __getattr__ = lazy(
     __name__,
     {
         "GIN": "encoders",
-        "GraphBatch": "batches",
-        "GraphSet": "batches",
-        "InfoGraph": "infograph",
+        "GraphBatch": "data",
+        "GraphSet": "data",
+        "InfoGraph": "models",
         "Population": "population",
-        "Supervised": "supervised",
-        "TwoView": "two_view",
+        "Supervised": "models",
+        "TwoView": "models",
         "ViewPopulation": "view_population",
+        "encoded": "encodings",
         "epoch_batches": "order",
-        "load": "datasets",
+        "load": "tudataset",
     },
 )

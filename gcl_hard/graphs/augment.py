@@ -1,4 +1,4 @@
-"""Random changes of a graph batch for two-view training; none lets an edge cross graphs."""
+"""Random augmentations of graph batches for two-view training; no edge ever crosses graphs."""
 
 from __future__ import annotations
 
@@ -10,31 +10,22 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.graphs.batches import GraphBatch
-from gcl_hard.graphs.draws import (
-    absent,
-    check_share,
-    decode,
-    encode,
-    positions,
-    rank,
-    share,
-    uniform,
-)
+from gcl_hard.graphs.data import GraphBatch
 
-WALK_FACTOR = 4  # steps of a random walk per node that it should visit
+WALK_FACTOR = 4
+"""Steps of a random walk per node that it should visit."""
 
 
 class Augmentation(Protocol):
-    """Anything that turns a batch into another with the same graphs in the same order."""
+    """A function from a batch to a changed batch of the same graphs in the same order."""
 
     def __call__(self, batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
-        """The changed batch; p is the share to change, in [0, 1)."""
+        """Change a share p in [0, 1) of each graph."""
         ...
 
 
 def identity(batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
-    """The batch unchanged, whatever p; nothing is drawn from the generator."""
+    """The batch unchanged, for any p; draws nothing from the generator."""
     check_share(p)
     return batch
 
@@ -42,25 +33,25 @@ def identity(batch: GraphBatch, p: float, *, generator: torch.Generator) -> Grap
 def drop_nodes(batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
     """Remove a random share p of each graph's nodes, with their rows and edges.
 
-    p * n nodes of a graph of n go, rounded up or down at random so that the mean is exact; one
-    node always stays.
+    Of n nodes, p * n are removed, rounded up or down at random so that the mean is exact; at
+    least one node is kept.
 
     Args:
-        batch: of any graphs.
+        batch: any graphs.
         p: share in [0, 1).
-        generator: source of randomness, on any device.
+        generator: random generator, on any device.
 
     Returns:
         The smaller batch, nodes renumbered.
 
     Raises:
-        InputError: p is out of range.
+        InputError: if p is out of range.
 
     Source:
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> batch = load("MUTAG", download=False).all()
         >>> drop_nodes(batch, 0.5, generator=torch.Generator().manual_seed(0)).num_graphs
         188
@@ -74,21 +65,21 @@ def mask_attributes(batch: GraphBatch, p: float, *, generator: torch.Generator) 
     """Set the feature rows of a random share p of each graph's nodes to zero.
 
     Args:
-        batch: of any graphs.
+        batch: any graphs.
         p: share in [0, 1), rounded as in :func:`drop_nodes`.
-        generator: source of randomness, on any device.
+        generator: random generator, on any device.
 
     Returns:
-        The batch with new features and everything else as it was.
+        The batch with new features, otherwise unchanged.
 
     Raises:
-        InputError: p is out of range.
+        InputError: if p is out of range.
 
     Source:
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> batch = load("MUTAG", download=False).all()
         >>> view = mask_attributes(batch, 0.2, generator=torch.Generator().manual_seed(0))
         >>> round(1 - float(view.x.sum() / batch.x.sum()), 2)
@@ -103,25 +94,25 @@ def mask_attributes(batch: GraphBatch, p: float, *, generator: torch.Generator) 
 def perturb_edges(batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
     """Remove a random share p of each graph's undirected edges and add as many new ones.
 
-    A new edge links two different nodes of one graph that were not linked before, so a graph with
-    fewer such pairs than removed edges gets fewer. Self loops are removed, repeats are one edge.
+    A new edge links two different nodes of one graph that were not linked before; a graph with
+    fewer such pairs than removed edges gets fewer. Self loops are removed, repeated edges merged.
 
     Args:
-        batch: of graphs with each undirected edge in both directions.
+        batch: graphs with each undirected edge in both directions.
         p: share in [0, 1), rounded as in :func:`drop_nodes`.
-        generator: source of randomness, on any device.
+        generator: random generator, on any device.
 
     Returns:
-        The batch with other edges; new ones stand last and have an edge_attr of zeros.
+        The batch with other edges; new ones come last, with an edge_attr of zeros.
 
     Raises:
-        InputError: p is out of range.
+        InputError: if p is out of range.
 
     Source:
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> batch = load("MUTAG", download=False).all()
         >>> view = perturb_edges(batch, 0.2, generator=torch.Generator().manual_seed(0))
         >>> view.edge_index.shape == batch.edge_index.shape
@@ -149,28 +140,28 @@ def perturb_edges(batch: GraphBatch, p: float, *, generator: torch.Generator) ->
 
 
 def random_walk_subgraph(batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
-    """Keep the nodes that a random walk meets first, until a share 1 - p of a graph is seen.
+    """Keep the first nodes that a random walk visits, up to a share 1 - p of each graph.
 
-    One walk per graph, from a random node, all walks at once. Each has ``WALK_FACTOR`` steps per
-    node that the largest graph should keep; a walk that runs out of them, or whose component is
-    smaller, keeps fewer nodes.
+    There is one walk per graph, from a random node. It has ``WALK_FACTOR`` steps for each node
+    that the largest graph should keep; if it runs out of steps, or its component is smaller,
+    fewer nodes are kept.
 
     Args:
-        batch: of any graphs; edges are walked from row 0 to row 1 of ``edge_index``.
-        p: share to leave out, in [0, 1), rounded as in :func:`drop_nodes`.
-        generator: source of randomness, on any device.
+        batch: any graphs; edges are walked from row 0 to row 1 of ``edge_index``.
+        p: share to remove, in [0, 1), rounded as in :func:`drop_nodes`.
+        generator: random generator, on any device.
 
     Returns:
         The induced subgraphs, nodes renumbered.
 
     Raises:
-        InputError: p is out of range.
+        InputError: if p is out of range.
 
     Source:
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1 (subgraph).
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> batch = load("MUTAG", download=False).all()
         >>> view = random_walk_subgraph(batch, 0.2, generator=torch.Generator().manual_seed(0))
         >>> len(view.x) <= 0.82 * len(batch.x)
@@ -207,14 +198,14 @@ AUGMENTATIONS: dict[str, Augmentation] = {
 
 
 def check_views(augmentations: Iterable[str], strength: float) -> None:
-    """Refuse names that are no augmentation, and shares that none of them takes.
+    """Check the names and the strength of augmentations.
 
     Args:
         augmentations: names of ``AUGMENTATIONS``.
         strength: share p in [0, 1).
 
     Raises:
-        InputError: for either; offers the nearest names.
+        InputError: if a name is unknown (offers the closest), or the share is out of range.
 
     Example:
         >>> check_views(("drop-nodes", "mask-attributes"), strength=0.2)
@@ -227,7 +218,7 @@ def check_views(augmentations: Iterable[str], strength: float) -> None:
 
 
 def _induced(batch: GraphBatch, keep: Tensor) -> GraphBatch:
-    """The subgraphs on the kept nodes (bool [n]), renumbered."""
+    """The subgraphs induced by the kept nodes (bool [n]), renumbered."""
     within = keep[batch.edge_index].all(dim=0)
     new_id = keep.cumsum(0) - 1
     return replace(
@@ -240,10 +231,180 @@ def _induced(batch: GraphBatch, keep: Tensor) -> GraphBatch:
 
 
 def _neighbours(batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """First position, degree [n] and the neighbours [e] they point into; dead ends stay put."""
+    """Adjacency lists: starts [n], degrees [n], neighbours [e]; dead ends get a self loop."""
     n_nodes = len(batch.batch)
     ends = torch.bincount(batch.edge_index[0], minlength=n_nodes) == 0
     stay = torch.nonzero(ends).T
     source, target = torch.cat([batch.edge_index, stay.expand(2, -1)], dim=1)
     degree = torch.bincount(source, minlength=n_nodes)
     return degree.cumsum(0) - degree, degree, target[torch.argsort(source, stable=True)]
+
+
+def uniform(shape: tuple[int, ...], generator: torch.Generator, device: torch.device) -> Tensor:
+    """Float64 draws from [0, 1), made on the generator's device: the same on every device.
+
+    Example:
+        >>> uniform((3,), torch.Generator().manual_seed(0), torch.device("cpu")).shape
+        torch.Size([3])
+    """
+    draws = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
+    return draws.to(device)
+
+
+def check_share(p: float) -> float:
+    """The share itself, checked to be in [0, 1).
+
+    Raises:
+        InputError: if it is not.
+
+    Example:
+        >>> check_share(0.2)
+        0.2
+    """
+    if not 0 <= p < 1:
+        raise InputError(f"p={p}; expected a share in [0, 1)")
+    return p
+
+
+def share(p: float, sizes: Tensor, generator: torch.Generator, *, spare: int = 0) -> Tensor:
+    """p * sizes rounded up or down at random, so that the mean is exact.
+
+    Args:
+        p: in [0, 1).
+        sizes: int64 [B], items per graph.
+        generator: random generator.
+        spare: items per graph that are never chosen.
+
+    Returns:
+        int64 [B], at most sizes - spare.
+
+    Raises:
+        InputError: if p is out of range.
+
+    Example:
+        >>> share(0.5, torch.tensor([4, 10]), torch.Generator()).tolist()
+        [2, 5]
+    """
+    up = uniform(tuple(sizes.shape), generator, sizes.device)
+    return torch.minimum((check_share(p) * sizes.double() + up).floor().long(), sizes - spare)
+
+
+def rank(owner: Tensor, sizes: Tensor, generator: torch.Generator) -> Tensor:
+    """The rank of each item, from 0, in a random order of its graph's items.
+
+    Args:
+        owner: int64 [n], sorted: graph of each item.
+        sizes: int64 [B], items per graph.
+        generator: random generator.
+
+    Returns:
+        int64 [n].
+
+    Example:
+        >>> places = rank(torch.tensor([0, 0, 0, 1]), torch.tensor([3, 1]), torch.Generator())
+        >>> sorted(places[:3].tolist()), places[3].item()
+        ([0, 1, 2], 0)
+    """
+    order = torch.argsort(owner + uniform(tuple(owner.shape), generator, owner.device))
+    return positions(order, sizes.cumsum(0) - sizes, owner)
+
+
+def positions(order: Tensor, start: Tensor, owner: Tensor) -> Tensor:
+    """The position of each item within its graph, given an order that keeps graphs together.
+
+    Args:
+        order: int64 [n], a permutation.
+        start: int64 [B], first position of each graph in it.
+        owner: int64 [n], graph of each item.
+
+    Returns:
+        int64 [n].
+
+    Example:
+        >>> positions(torch.tensor([1, 0, 2]), torch.tensor([0, 2]), torch.tensor([0, 0, 1]))
+        tensor([1, 0, 0])
+    """
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device)
+    return place - start[owner]
+
+
+def encode(edges: Tensor, owner: Tensor, sizes: Tensor) -> Tensor:
+    """Number the unordered pairs of different nodes, graph after graph, without gaps.
+
+    With the n nodes on a circle, a pair is a first node i and a clockwise distance d <= n/2. Its
+    number is (d - 1) n + i, which covers 0 .. n (n - 1) / 2 - 1 for even and odd n.
+
+    Args:
+        edges: int64 [2, e], no self loops, no edge between graphs.
+        owner: int64 [n], sorted: graph of each node.
+        sizes: int64 [B], nodes per graph.
+
+    Returns:
+        int64 [e].
+
+    Example:
+        >>> both = torch.tensor([[0, 1, 3], [1, 0, 4]])
+        >>> encode(both, torch.tensor([0, 0, 0, 1, 1]), torch.tensor([3, 2]))
+        tensor([0, 0, 3])
+    """
+    graph = owner[edges[0]]
+    n = sizes[graph]
+    start = (sizes.cumsum(0) - sizes)[graph]
+    low, high = torch.minimum(*edges) - start, torch.maximum(*edges) - start
+    short = 2 * (high - low) <= n
+    distance = torch.where(short, high - low, n - (high - low))
+    slots = sizes * (sizes - 1) // 2
+    return (slots.cumsum(0) - slots)[graph] + (distance - 1) * n + torch.where(short, low, high)
+
+
+def decode(codes: Tensor, sizes: Tensor) -> Tensor:
+    """The pairs with the given numbers, the inverse of :func:`encode`.
+
+    Args:
+        codes: int64 [k].
+        sizes: int64 [B], nodes per graph.
+
+    Returns:
+        int64 [2, k].
+
+    Example:
+        >>> decode(torch.tensor([0, 3]), torch.tensor([3, 2])).tolist()
+        [[0, 3], [1, 4]]
+    """
+    slots = sizes * (sizes - 1) // 2
+    graph = torch.searchsorted(slots.cumsum(0), codes, right=True)
+    local = codes - (slots.cumsum(0) - slots)[graph]
+    n, start = sizes[graph], (sizes.cumsum(0) - sizes)[graph]
+    low = local % n
+    return torch.stack([low, (low + local // n + 1) % n]) + start
+
+
+def absent(codes: Tensor, free: Tensor, wanted: Tensor, generator: torch.Generator) -> Tensor:
+    """Distinct random numbers in the range of each graph that are not among ``codes``.
+
+    Adding 0 .. k - 1 to k sorted draws from 0 .. free - k makes them distinct (nearly uniform for
+    k well below free); the r-th absent number is r plus the number of codes below it.
+
+    Args:
+        codes: int64 [c], sorted, distinct: the numbers in use.
+        free: int64 [B], how many numbers of each graph are not in use.
+        wanted: int64 [B], how many to draw for each graph.
+        generator: random generator.
+
+    Returns:
+        int64, sorted, min(wanted, free) numbers per graph.
+
+    Example:
+        >>> four, two = torch.tensor([4]), torch.tensor([2])
+        >>> absent(torch.tensor([0, 3]), two, four, torch.Generator())
+        tensor([1, 2])
+    """
+    wanted = torch.minimum(wanted, free)
+    owner = torch.repeat_interleave(wanted)
+    draws = uniform(tuple(owner.shape), generator, owner.device)
+    drawn = (draws * (free - wanted + 1)[owner]).long() + (free.cumsum(0) - free)[owner]
+    step = torch.arange(len(owner), device=owner.device) - (wanted.cumsum(0) - wanted)[owner]
+    nth = drawn.sort().values + step
+    below = codes - torch.arange(len(codes), device=codes.device)
+    return nth + torch.searchsorted(below, nth, right=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.functional.counted import BLOCK, Classes, Pairs
-from gcl_hard.graphs.batches import GraphSet
+from gcl_hard.graphs.data import GraphSet
 
 CACHE_BYTES = 256 * 2**20
 """Batches that are kept for the next population on the same set."""

@@ -1,4 +1,4 @@
-"""Graph encoders: from node features and edges to node and graph embeddings."""
+"""Graph encoders: node features and edges to node and graph embeddings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ JumpingKnowledge = Literal["cat", "last"]
 
 
 class GraphEncoder(Protocol):
-    """What fits the encoder slot: any module with this call."""
+    """The interface of graph encoders; any module with this call fits."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
         """Node embeddings [N, d] and graph embeddings [G, d] of a batch of graphs."""
 
 
 def xavier(module: nn.Module) -> None:
-    """Xavier-uniform weights and zero biases in every Linear of a module.
+    """Initialise every Linear of a module: Xavier-uniform weights and zero biases.
 
     Args:
         module: changed in place.
@@ -51,27 +51,28 @@ class GIN(nn.Module):
               \Big(h_v^{(k-1)} + \sum_{u \in N(v)} m_{uv}\Big)\Big)\Big), \qquad
               m_{uv} = h_u^{(k-1)}
 
-    with MLP = Linear–ReLU–Linear. A node's embedding is all its layers concatenated, a graph's
-    the readout of every layer, concatenated. With edge features e (GINE) the message is
-    m_uv = ReLU(h_u + W e_uv + b). With a virtual node s, that is linked to all nodes of its graph,
-    s⁽¹⁾ = VN(Σ_v h_v⁽¹⁾) and s⁽ᵏ⁾ = VN(s⁽ᵏ⁻¹⁾ + Σ_v h_v⁽ᵏ⁾) are added to what layer k + 1 sees of
-    each node; VN = BN ∘ ReLU ∘ Linear.
+    with MLP = Linear–ReLU–Linear. The embedding of a node concatenates all its layers, that of
+    a graph the readouts of all layers. With edge features e (GINE) the message is
+    m_uv = ReLU(h_u + W e_uv + b). With a virtual node s linked to all nodes of its graph,
+    s⁽¹⁾ = VN(Σ_v h_v⁽¹⁾) and s⁽ᵏ⁾ = VN(s⁽ᵏ⁻¹⁾ + Σ_v h_v⁽ᵏ⁾) are added to the input of layer k + 1
+    at each node; VN = BN ∘ ReLU ∘ Linear.
 
     Args:
         in_dim: F, width of the node features.
         dim: width of each layer.
         layers: number of layers K ≥ 1.
-        readout: ``"sum"`` or ``"mean"`` over the nodes of a graph, or ``"both"``, one after the
-            other; node embeddings are then there twice, as the sum and the mean of one node.
-        jk: ``"cat"``: all layers; ``"last"``: the last one alone.
-        edge_dim: K, width of the edge features, None to leave them out.
-        virtual_node: whether there is one.
+        readout: ``"sum"`` or ``"mean"`` over the nodes of a graph, or ``"both"``, concatenated;
+            node embeddings are then repeated, as the sum and the mean of one node.
+        jk: ``"cat"`` for all layers, ``"last"`` for the last one only.
+        edge_dim: K, width of the edge features; None ignores them.
+        virtual_node: whether to add one.
 
     Attributes:
-        out_dim: width of embeddings: ``dim``, times K under ``"cat"``, times two of both readouts.
+        out_dim: width of the embeddings: ``dim``, times K with ``"cat"``, times two with both
+            readouts.
 
     Raises:
-        InputError: for a size below 1, an unknown readout or jk.
+        InputError: for a size below 1, or an unknown readout or jk.
 
     Source:
         Xu, Hu, Leskovec, Jegelka (2019), *How Powerful are Graph Neural Networks?*; the order of
@@ -132,13 +133,13 @@ class GIN(nn.Module):
             x: float [N, F], node features.
             edge_index: int64 [2, E], both directions of every edge.
             batch: int64 [N], graph of each node, ascending.
-            edge_attr: float [E, K]; not read without an ``edge_dim``.
+            edge_attr: float [E, K]; ignored without an ``edge_dim``.
 
         Returns:
             Node embeddings float [N, d] and graph embeddings float [G, d], d = ``out_dim``.
 
         Raises:
-            InputError: for features of another width, or edge features that are not there.
+            InputError: for features of another width, or missing edge features.
         """
         if x.shape[1] != self.in_dim:
             raise InputError(f"node features are {x.shape[1]} wide, this GIN takes {self.in_dim}")

@@ -1,9 +1,9 @@
-"""Structural encodings: columns that say where in its graph a node sits, behind its features.
+"""Structural encodings: columns that describe a node's position in its graph.
 
-Degree, random walk and cycles are fixed functions of a node's own graph, so nothing of held-out
-graphs is in them; the WL colours say below what they take from the set. Graphs are simple and
-undirected for the first three: an edge counts once, whatever its direction, a self loop not at
-all. No value depends on the order of the nodes.
+Degree, random walk and cycles are fixed functions of a node's own graph and so hold nothing of
+held-out graphs; WL colours take their columns from the whole set. The first three treat graphs as
+simple and undirected: an edge counts once, whatever its direction, and self loops not at all. No
+value depends on the order of the nodes.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.graphs.batches import GraphSet
 from gcl_hard.graphs.colours import refined
+from gcl_hard.graphs.data import GraphSet
 
 STEPS = range(2, 9)
-"""Of a random walk; after a single one it is never back."""
+"""Steps of the random walk; it cannot return after a single one."""
 LENGTHS = range(3, 7)
-"""Of the cycles that are counted."""
+"""Lengths of the cycles that are counted."""
 
 Adjacency = NDArray[np.bool_]
 Columns = NDArray[np.float64]
 
 
 def degree(graphs: GraphSet) -> Tensor:
-    """How many neighbours a node has, on a scale that hubs do not stretch.
+    """Log degree.
 
         degree(v) = log(1 + d_v)
 
@@ -42,7 +42,7 @@ def degree(graphs: GraphSet) -> Tensor:
         float32 [N, 1], on the set's device.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> degree(load("MUTAG", download=False)).expm1().max()
         tensor(4.)
     """
@@ -50,12 +50,11 @@ def degree(graphs: GraphSet) -> Tensor:
 
 
 def random_walk(graphs: GraphSet) -> Tensor:
-    """How likely a random walk is to be back where it began after 2 … 8 steps.
+    """Return probabilities of a random walk after 2 … 8 steps.
 
         random_walk(v)_k = ((D⁻¹ A)^k)_vv
 
-    with the adjacency matrix A and the diagonal matrix of degrees D. A node without neighbours
-    has zeros.
+    with the adjacency matrix A and the diagonal matrix of degrees D. Isolated nodes have zeros.
 
     Args:
         graphs: the set, N nodes; a graph of n nodes takes about 3 n³ multiplications.
@@ -68,7 +67,7 @@ def random_walk(graphs: GraphSet) -> Tensor:
         Structural and Positional Representations*, the random-walk encoding.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> walks = random_walk(load("MUTAG", download=False))
         >>> walks.shape, int(walks[:, 1].count_nonzero())  # none of its molecules has a triangle
         (torch.Size([3371, 7]), 0)
@@ -77,15 +76,15 @@ def random_walk(graphs: GraphSet) -> Tensor:
 
 
 def cycles(graphs: GraphSet) -> Tensor:
-    """How many chordless cycles of 3 … 6 nodes a node lies on.
+    """Numbers of chordless cycles of 3 … 6 nodes through a node.
 
         cycles(v)_k = log(1 + c_k(v))
 
-    where c_k(v) counts the sets of k nodes, v among them, whose only edges are those of a cycle.
+    where c_k(v) counts the sets of k nodes with v among them whose induced subgraph is a cycle.
 
     Args:
         graphs: the set, N nodes; time grows with the number of such cycles and of chordless
-            paths of as many nodes.
+            paths of the same length.
 
     Returns:
         float32 [N, 4], on the set's device.
@@ -95,7 +94,7 @@ def cycles(graphs: GraphSet) -> Tensor:
         Expressivity via Subgraph Isomorphism Counting*: induced subgraphs of these shapes.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> cycles(load("MUTAG", download=False)).count_nonzero(dim=0)  # rings of five and of six
         tensor([   0,    0,  340, 2300])
     """
@@ -103,15 +102,15 @@ def cycles(graphs: GraphSet) -> Tensor:
 
 
 def wl(graphs: GraphSet) -> Tensor:
-    """What a node and its neighbours are, one-hot: its colour after one round of refinement.
+    """Weisfeiler-Lehman colour of a node after one round of refinement, one-hot.
 
-    A colour is a row of features (encodings left out) with the multiset of the neighbours' rows.
+    A colour is a row of features (without encodings) with the multiset of the neighbours' rows.
     Each that occurs in at least 1 % of the graphs has a column of its own; the last column is for
-    all others. Which colours have columns is read off all graphs of the set, without their
-    labels, as the columns of one-hot degrees are.
+    all others. Like the columns of one-hot degrees, these come from all graphs of the set,
+    without their class labels.
 
     Args:
-        graphs: the set, N nodes; an edge says to its target what its source is.
+        graphs: the set, N nodes; edges pass messages from source to target.
 
     Returns:
         float32 [N, W + 1] for W such colours, on the set's device.
@@ -121,7 +120,7 @@ def wl(graphs: GraphSet) -> Tensor:
         Graph Kernels*, Algorithm 1.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> wl(load("MUTAG", download=False)).shape
         torch.Size([3371, 27])
     """
@@ -143,14 +142,14 @@ ENCODINGS: dict[str, Callable[[GraphSet], Tensor]] = {
     "cycles": cycles,
     "wl": wl,
 }
-"""Columns of all nodes of a set, by name."""
+"""Functions that compute the columns of all nodes of a set, by name."""
 
 
 def check_encodings(names: Iterable[str]) -> tuple[str, ...]:
-    """The names themselves when each is one of ``ENCODINGS``, once.
+    """The names themselves, each checked to be one of ``ENCODINGS`` and named once.
 
     Raises:
-        InputError: one is not, and the message offers the nearest; or it is there twice.
+        InputError: if a name is unknown (offers the closest) or repeated.
 
     Example:
         >>> check_encodings(["wl", "degree"])
@@ -167,22 +166,22 @@ def check_encodings(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
-    """The set with encodings of its nodes behind their features, all read off the set as it is.
+    """The set with structural encodings appended to its node features.
 
     Args:
         graphs: the set, x float32 [N, F].
-        names: of ``ENCODINGS``, in the order that their columns take.
+        names: of ``ENCODINGS``, in the order of their columns.
 
     Returns:
-        A set with more columns in x, counted in n_encoded, and all else as it was; the set
-        itself for no names.
+        The set with more columns in x, counted in n_encoded; the set itself if there are no
+        names.
 
     Raises:
-        InputError: as :func:`check_encodings`, or the features are ``degree-scalar``, which every
-            fold scales anew.
+        InputError: as for :func:`check_encodings`, or if the features are ``degree-scalar``,
+            which every fold rescales.
 
     Example:
-        >>> from gcl_hard.graphs.datasets import load
+        >>> from gcl_hard.graphs import load
         >>> encoded(load("MUTAG", download=False), ["cycles", "degree"]).n_features  # 7 + 4 + 1
         12
     """
@@ -191,7 +190,7 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
         return graphs
     if graphs.features == "degree-scalar":
         raise InputError(
-            f"encodings {', '.join(names)} cannot stand behind features 'degree-scalar'; "
+            f"encodings {', '.join(names)} cannot be added to features 'degree-scalar'; "
             "expected features of another kind, say 'constant' and the encoding 'degree'"
         )
     added = torch.cat([ENCODINGS[name](graphs) for name in names], dim=1)
@@ -203,16 +202,16 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
 
 
 def _by_graph(graphs: GraphSet, columns: Callable[[Adjacency], Columns]) -> Tensor:
-    """Columns of all graphs, in double precision on the CPU up to their end.
+    """Columns of all graphs, in double precision on the CPU before the final rounding.
 
-    Nodes that are alike come out as the same float32 then, in whatever order they were added up.
+    Equivalent nodes then get the same float32, in whatever order their terms were added.
     """
     table = np.concatenate([columns(adjacency) for adjacency in _adjacencies(graphs)])
     return torch.from_numpy(table).float().to(graphs.x.device)
 
 
 def _adjacencies(graphs: GraphSet) -> Iterator[Adjacency]:
-    """Of each graph [n, n], symmetric, without self loops."""
+    """Adjacency matrix of each graph [n, n], symmetric, without self loops."""
     nodes, edges = graphs.node_ptr.tolist(), graphs.edge_ptr.tolist()
     edge_index = graphs.edge_index.cpu().numpy()
     for g in range(graphs.n_graphs):
@@ -225,7 +224,7 @@ def _adjacencies(graphs: GraphSet) -> Iterator[Adjacency]:
 
 
 def _returns(adjacency: Adjacency) -> Columns:
-    """Diagonals of powers of one step, each as the product of two lower powers."""
+    """Return probabilities [n, steps]; each diagonal is that of a product of two lower powers."""
     powers = [np.eye(len(adjacency)), adjacency / np.maximum(adjacency.sum(1, keepdims=True), 1)]
     while 2 * (len(powers) - 1) < STEPS[-1]:
         powers.append(powers[-1] @ powers[1])
@@ -233,7 +232,7 @@ def _returns(adjacency: Adjacency) -> Columns:
 
 
 def _cycles(adjacency: Adjacency) -> Columns:
-    """log(1 + how many cycles of each length go through a node)."""
+    """Log-counts of cycles [n, lengths]."""
     graph = nx.from_edgelist(np.argwhere(np.triu(adjacency)).tolist())
     counts = np.zeros((len(adjacency), len(LENGTHS)))
     for cycle in nx.chordless_cycles(graph, length_bound=LENGTHS[-1]):

@@ -1,4 +1,4 @@
-"""Node features: which columns a graph set's nodes start with. Part of the protocol, recorded."""
+"""Node features of a graph set. They are part of the protocol and stored with results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_ONE_HOT_DEGREE = 1000
 
 
 def check_kind(kind: str) -> str:
-    """The kind itself when it is one of ``KINDS``.
+    """The kind itself, checked to be one of ``KINDS``.
 
     Raises:
-        InputError: it is not; the message offers the nearest.
+        InputError: if it is not; offers the closest.
 
     Example:
         >>> check_kind("labels")
@@ -34,11 +34,11 @@ def node_features(
     labels: Tensor | None = None,
     attributes: Tensor | None = None,
 ) -> tuple[Tensor, str]:
-    """Features of all nodes of a set, and the kind that was resolved.
+    """Features of all nodes of a set, and their kind with ``auto`` resolved.
 
-    ``auto`` is ``labels`` when there are any; else ``degree-onehot`` or, from a largest degree of
-    1000 on, ``degree-scalar``; ``constant`` when all degrees are equal and so say nothing.
-    ``attributes`` puts the one-hot labels behind the continuous attributes when there are both.
+    ``auto`` is ``labels`` if there are any. Otherwise it is ``constant`` if all degrees are equal,
+    ``degree-onehot`` for degrees below 1000, and ``degree-scalar`` above. ``attributes`` appends
+    the one-hot labels to the continuous attributes if there are both.
 
         degree-scalar: x_i = (d_i - mean(d)) / std(d)
 
@@ -53,7 +53,7 @@ def node_features(
         float32 [N, F] and the kind, never ``auto``. One-hot degrees have max(d) + 1 columns.
 
     Raises:
-        InputError: the kind is unknown, or this set does not have it.
+        InputError: if the kind is unknown, or this set does not have it.
 
     Source:
         One-hot labels, else degrees, as in InfoGraph (Sun et al. 2020) and GIN (Xu et al. 2019);
@@ -100,8 +100,8 @@ def standardise(x: Tensor, rows: Tensor | None = None) -> Tensor:
 
     Args:
         x: float [N, F].
-        rows: int64 or bool index of the rows that mean and deviation are taken over; all by
-            default.
+        rows: int64 or bool index of the rows that mean and standard deviation are computed on;
+            all by default.
 
     Returns:
         float [N, F], all rows.

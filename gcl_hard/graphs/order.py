@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.batches import checked_ids
+from gcl_hard.graphs.data import checked_ids
 from gcl_hard.seeds import seeded
 
 

@@ -11,14 +11,12 @@ from torch.nn.functional import cross_entropy
 from gcl_hard.errors import InputError
 from gcl_hard.functional import counted
 from gcl_hard.functional.counted import Rule, counted_jsd
-from gcl_hard.graphs.batches import GraphBatch, GraphSet, checked_ids
 from gcl_hard.graphs.colours import ColouredBatch, ColouredSet
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.data import GraphBatch, GraphSet, checked_ids
 from gcl_hard.graphs.encoders import GIN
-from gcl_hard.graphs.infograph import Head, InfoGraph
 from gcl_hard.graphs.members import Counts, Tables, add_rows, linear, normed
+from gcl_hard.graphs.models import GraphModel, Head, InfoGraph, Supervised
 from gcl_hard.graphs.order import epoch_batches, epoch_chunks
-from gcl_hard.graphs.supervised import Supervised
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.sampling import NegativeSampler
 

@@ -9,15 +9,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.generators import Generators
-from gcl_hard.graphs.batches import GraphBatch, GraphSet, checked_ids
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.data import GraphBatch, GraphSet, checked_ids
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.members import Counts, Tables, add_rows, linear, normed
+from gcl_hard.graphs.models import GraphModel, TwoView
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.population import LAYER, gin_refusal
-from gcl_hard.graphs.two_view import TwoView
-from gcl_hard.graphs.views import Views
+from gcl_hard.graphs.views import PairedViews
+from gcl_hard.seeds import Generators
 
 PER_NODE, PER_MESSAGE, TABLES = 10, 6, 8
 """Tensors alive at once in a step: what a layer keeps of a node and of an edge, and the loss of
@@ -109,12 +108,12 @@ class ViewPopulation:
             assert isinstance(model, TwoView)
             model.set_epoch(epoch, last)
 
-    def batches(self, epoch: int) -> Iterator[Views]:
+    def batches(self, epoch: int) -> Iterator[PairedViews]:
         """Views of the batches of an epoch."""
         generator = self._generators.on(self.graphs.x.device)
         for batch in self.batches_of(0, epoch):
             first, second = (self._first.view(batch, generator) for _ in range(2))
-            yield Views.of(first, second, by_edge=self._gin.edge_dim is not None)
+            yield PairedViews.of(first, second, by_edge=self._gin.edge_dim is not None)
 
     def batches_of(self, member: int, epoch: int) -> Iterator[GraphBatch]:
         """The batches of one member trained by itself."""
@@ -141,7 +140,7 @@ class ViewPopulation:
             largest = max(largest, kept + TABLES * (2 * batch.n_graphs) ** 2)
         return self.graphs.x.dtype.itemsize * (4 * parameters + largest)
 
-    def losses(self, parameters: Tables, buffers: Tables, batch: Views) -> Tensor:
+    def losses(self, parameters: Tables, buffers: Tables, batch: PairedViews) -> Tensor:
         """Loss of every member, float [P]; running statistics in ``buffers`` are moved on."""
         z = self._encode(parameters, buffers, batch)
         first, last = (
@@ -155,7 +154,7 @@ class ViewPopulation:
             found.append(model.loss(*own.chunk(2), batch.y))
         return torch.stack(found)
 
-    def _encode(self, parameters: Tables, buffers: Tables, batch: Views) -> Tensor:
+    def _encode(self, parameters: Tables, buffers: Tables, batch: PairedViews) -> Tensor:
         """Embeddings of graphs, float [P, 2B, d]."""
         gin, graphs, tables = self._gin, batch.graphs, (parameters, buffers)
         nodes, of_graphs = (
@@ -189,7 +188,7 @@ class ViewPopulation:
         mean = z / sizes[:, None]
         return mean if gin.readout == "mean" else torch.cat([z, mean], 2)
 
-    def _gathered(self, k: int, x: Tensor, parameters: Tables, batch: Views) -> Tensor:
+    def _gathered(self, k: int, x: Tensor, parameters: Tables, batch: PairedViews) -> Tensor:
         """What a layer's MLP sees of each node: itself and the messages that it gets."""
         if self._gin.edge_dim is None:
             return add_rows(batch.neighbours, x)

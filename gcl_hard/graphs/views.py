@@ -1,4 +1,4 @@
-"""Two views of the same graphs as one batch, and what several models add up in them."""
+"""Two views of the same graphs as one batch, with the sparse matrices of message passing."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gcl_hard.graphs.batches import GraphBatch
 from gcl_hard.graphs.colours import Sums
+from gcl_hard.graphs.data import GraphBatch
 
 
 @dataclass(frozen=True, eq=False)
-class Views:
-    """Both views of some graphs, and what every member adds up in them.
+class PairedViews:
+    """Both views of some graphs, and the sparse matrices of message passing on them.
 
     Attributes:
-        graphs: the first views, then the second ones.
+        graphs: the first views, followed by the second ones.
         y: int64 [B], of the graphs.
-        neighbours: who sends to whom, itself included: [n, n]; edges [n, e] where they carry
-            features.
-        readout: which nodes a graph has, [2B, n].
+        neighbours: adjacency with self loops [n, n], or the incidence [n, e] of targets and
+            edges where edges have features.
+        readout: membership of nodes in graphs, [2B, n].
     """
 
     graphs: GraphBatch
@@ -30,8 +30,8 @@ class Views:
     readout: Sums
 
     @classmethod
-    def of(cls, first: GraphBatch, second: GraphBatch, *, by_edge: bool) -> Views:
-        """Of two views of the same graphs."""
+    def of(cls, first: GraphBatch, second: GraphBatch, *, by_edge: bool) -> PairedViews:
+        """Pair two views of the same graphs."""
         both = first.followed_by(second)
         n, device = len(both.x), both.x.device
         nodes = torch.arange(n, device=device)
@@ -47,7 +47,7 @@ class Views:
 
 
 def _sums(row: Tensor, column: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Sums:
-    """A matrix that counts pairs of row and column, and its transpose."""
+    """The matrix that counts pairs of row and column, and its transpose."""
     return Sums(_csr(row, column, shape, dtype), _csr(column, row, shape[::-1], dtype))
 
 

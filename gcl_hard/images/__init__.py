@@ -1,6 +1,6 @@
-"""The image backend: sets, views, ResNets, and two views under the losses of ``gcl_hard``.
+"""Images: data sets, random views, ResNets, and contrastive models of two views.
 
-Names are imported when used: reading a set does not wait for torchvision or kornia.
+Names are imported on first use, so that reading a set does not import torchvision or kornia.
 """
 
 from typing import TYPE_CHECKING
@@ -9,10 +9,10 @@ from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
     from gcl_hard.images.augment import ViewRecipe, Views, channel_statistics
-    from gcl_hard.images.batches import ClassPairs, epoch_batches
+    from gcl_hard.images.batching import ClassPairs, ViewPair, ViewPairs, epoch_batches
     from gcl_hard.images.datasets import ImageSet, Split, load
     from gcl_hard.images.encoders import projection_head, resnet, stem_for
-    from gcl_hard.images.two_view import ImageContrast, ViewPair, ViewPairs
+    from gcl_hard.images.models import ImageContrast
 
 __all__ = [
     "ClassPairs",
@@ -31,22 +31,11 @@ __all__ = [
     "stem_for",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "ClassPairs": "batches",
-        "ImageContrast": "two_view",
-        "ImageSet": "datasets",
-        "Split": "datasets",
-        "ViewPair": "two_view",
-        "ViewPairs": "two_view",
-        "ViewRecipe": "augment",
-        "Views": "augment",
-        "channel_statistics": "augment",
-        "epoch_batches": "batches",
-        "load": "datasets",
-        "projection_head": "encoders",
-        "resnet": "encoders",
-        "stem_for": "encoders",
-    },
-)
+_MODULES = {
+    "augment": ("ViewRecipe", "Views", "channel_statistics"),
+    "batching": ("ClassPairs", "ViewPair", "ViewPairs", "epoch_batches"),
+    "datasets": ("ImageSet", "Split", "load"),
+    "encoders": ("projection_head", "resnet", "stem_for"),
+    "models": ("ImageContrast",),
+}
+__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})

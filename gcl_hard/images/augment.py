@@ -15,7 +15,7 @@ from gcl_hard.errors import InputError
 JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
 ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop
 SIGMA = (0.1, 2.0)  # range of the blur's standard deviation, in pixels
-CHUNK = 2**24  # values counted at once
+CHUNK = 2**24  # values counted at a time
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -71,17 +71,17 @@ class ViewRecipe:
 
 
 class Views(nn.Module):
-    """Makes one random view of each image, where the images lie.
+    """Makes one random view of each image, on the images' device.
 
-    view = (transformed(image / 255) − mean) / std. What is drawn for a view depends on the seed and
-    on its place in the batch, not on the device (noise apart); the global random state is left as
-    it was. Transforms that the recipe switches off cost nothing.
+    view = (transformed(image / 255) − mean) / std. The random numbers of a view depend on the seed
+    and its position in the batch, not on the device (except for noise); the global random state is
+    left as it was. Transforms that the recipe switches off cost nothing.
 
     Args:
         recipe: how a view is made.
         size: of a view, in pixels, ≥ 2.
         mean: of each of the three channels, on the 0 … 1 scale.
-        std: likewise, > 0; see :func:`channel_statistics`.
+        std: of each channel likewise, > 0; see :func:`channel_statistics`.
 
     Raises:
         InputError: for a size, mean or std that is out of range.
@@ -114,7 +114,7 @@ class Views(nn.Module):
         for name, values in (("mean", mean), ("std", std)):
             row = torch.tensor(values, dtype=torch.float32).view(3, 1, 1)
             self.register_buffer(name, row, persistent=False)
-        # A tuple, not a ModuleList: what kornia draws stays on the CPU wherever this module goes.
+        # A tuple, not a ModuleList: kornia draws on the CPU wherever this module is moved.
         self._transforms = _transforms(recipe, size)
 
     def forward(self, images: Tensor, *, seed: int) -> Tensor:
@@ -140,7 +140,7 @@ class Views(nn.Module):
             return self._normalised(view)
 
     def plain(self, images: Tensor) -> Tensor:
-        """The images themselves, as an evaluation sees them: resized if need be, normalised.
+        """The images as evaluation uses them: resized if necessary, and normalised.
 
         Args:
             images: uint8 [B, 3, H, W], on any device.
@@ -191,7 +191,7 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
     mean = Σv / (255 N), std = √(N Σv² − (Σv)²) / (255 N) over the N values v of a channel.
 
     Args:
-        images: uint8 [n, 3, H, W], n ≥ 1: those that are trained on, no others.
+        images: uint8 [n, 3, H, W], n ≥ 1: those that are trained on, and no others.
 
     Returns:
         Three means and three standard deviations; 1 for a constant channel.
@@ -222,7 +222,7 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
 
 
 def _check(images: Tensor) -> None:
-    """Refuse what is no batch of colour images, and say how to make one of it."""
+    """Refuse what is not a batch of colour images, and say how to make it one."""
     shape = list(images.shape)
     if images.dtype == torch.uint8 and images.ndim == 4 and shape[1] == 3:
         return
@@ -247,7 +247,7 @@ def _full_precision(images: Tensor) -> torch.autocast:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Draws inside come from this seed; the global random state is left as it was."""
+    """Seed the CPU's random numbers inside; the global random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
         # The CPU's alone: torch.manual_seed would reseed every GPU for good.
         torch.default_generator.manual_seed(seed)
@@ -255,7 +255,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _transforms(recipe: ViewRecipe, size: int) -> tuple[Transform, ...]:
-    """The transforms of a recipe, those that are off left out."""
+    """The transforms of a recipe, without those that are off."""
     from kornia import augmentation as kornia  # takes a quarter of a second
 
     found: list[Transform] = [_Crop(recipe.crop, size)]
@@ -296,7 +296,7 @@ class _Crop:
 
 
 class _Noise:
-    """Drawn where the images lie; kornia's is drawn on the CPU and copied."""
+    """Gaussian noise drawn on the images' device; kornia draws on the CPU and copies."""
 
     def __init__(self, std: float) -> None:
         self.std = std

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.images import reading, sources, tiny_imagenet
-from gcl_hard.images.checks import checked
+from gcl_hard.images import files
+from gcl_hard.images.files import Images, Labels
 
 
 class Known(NamedTuple):
@@ -31,7 +32,7 @@ KNOWN: dict[str, Known] = {
     "STL10": Known(5_000, 8_000, 10, 96),
     "TinyImageNet": Known(100_000, 10_000, 200, 64),
 }
-"""Sets with a reader of their own."""
+"""The sets that need no NAME.npz."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +51,11 @@ class Split:
         return len(self.labels)
 
     def to(self, device: torch.device) -> Split:
-        """The same on a device."""
+        """A copy on a device."""
         return Split(self.images.to(device), self.labels.to(device))
 
     def take(self, index: Tensor) -> Split:
-        """The images of some ids, int64 [m], where they lie."""
+        """The images at some indices, int64 [m], on the same device."""
         index = index.to(self.labels.device)
         return Split(self.images[index], self.labels[index])
 
@@ -87,7 +88,7 @@ class ImageSet:
 
     @property
     def whole(self) -> bool | None:
-        """Whether it has the official number of images; None where there is no such number."""
+        """Whether it has the official number of images; None if there is no such number."""
         known = KNOWN.get(self.name)
         if known is None:
             return None
@@ -106,12 +107,12 @@ class ImageSet:
         return self.splits[name]
 
     def to(self, device: torch.device) -> ImageSet:
-        """The same on a device."""
+        """A copy on a device."""
         return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
 
 
 def canonical_name(name: str) -> str:
-    """The name of a known set as this package spells it; any other name as it is.
+    """The canonical spelling of a known set's name; any other name unchanged.
 
     Example:
         >>> canonical_name("cifar-10"), canonical_name("tiny_imagenet"), canonical_name("Mine")
@@ -122,11 +123,11 @@ def canonical_name(name: str) -> str:
 
 
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name means images: a known set, or a NAME.npz in the folder given or the cache.
+    """Whether a name is that of an image set: a known one, or a NAME.npz in the folder or cache.
 
     Args:
         name: of a data set.
-        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
+        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
 
     Returns:
         True for images.
@@ -136,7 +137,7 @@ def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
         (True, False)
     """
     name = canonical_name(name)
-    return name in KNOWN or sources.npz_of(name, data_dir) is not None
+    return name in KNOWN or files.npz_of(name, data_dir) is not None
 
 
 def locate(
@@ -150,24 +151,22 @@ def locate(
 
     Args:
         name: of the set.
-        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
-        cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
-        download: whether the network may be asked.
+        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
+        cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
+        download: whether it may be downloaded.
 
     Returns:
         An existing path, or None.
 
     Raises:
-        InputError: if the set cannot be had; the message lists what was tried.
+        InputError: if the set cannot be found; the message lists what was tried.
 
     Example:
         >>> locate("digits") is None
         True
     """
     name = canonical_name(name)
-    found = sources.find(
-        name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN
-    )
+    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN)
     return None if found is None else found.path
 
 
@@ -181,23 +180,23 @@ def load(
 ) -> ImageSet:
     """Load an image set.
 
-    Looked for in this order: the folder given, the cache, the package (digits), the download. In
-    a folder, ``NAME.npz`` (capitals do not matter) comes before the layout of torchvision.
+    Searched in this order: the folder given, the cache, the package (digits), the download. In a
+    folder, ``NAME.npz`` (in any case) takes precedence over the publisher's files.
 
     Args:
         name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none.
-        data_dir: an offline mirror; by default ``GCL_HARD_DATA`` says which.
-        cache_dir: the cache's root, see :func:`gcl_hard.places.cache_root`.
-        download: whether the network may be asked.
+        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
+        cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
+        download: whether it may be downloaded.
         splits: which to read: STL10's ``unlabeled`` and ``train+unlabeled`` are large.
 
     Returns:
         The set, on the CPU.
 
     Raises:
-        InputError: if it cannot be had or used; the message says what was tried or is wrong.
+        InputError: if the set cannot be found or used; the message says what was tried or is wrong.
 
     Source:
         Krizhevsky (2009) for CIFAR; Coates, Ng and Lee (2011) for STL10; Le and Yang (2015) for
@@ -210,20 +209,18 @@ def load(
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
     name = canonical_name(name)
-    found = sources.find(
-        name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN
-    )
+    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN)
     wanted = tuple(dict.fromkeys(splits))
     where = "scikit-learn's digits" if found is None else str(found.path)
     if found is None:
-        arrays, class_names = reading.digits(wanted)
+        arrays, class_names = files.digits(wanted)
     elif found.layout == "npz":
-        arrays, class_names = reading.from_npz(found.path, name, wanted)
+        arrays, class_names = files.from_npz(found.path, name, wanted)
     elif found.layout == "torchvision":
-        arrays, class_names = reading.from_torchvision(found.path, name, wanted)
+        arrays, class_names = files.from_torchvision(found.path, name, wanted)
     else:
-        cache = sources.cache_folder(cache_dir)
-        arrays, class_names = tiny_imagenet.from_folders(found.path, wanted, cache)
+        cache = files.cache_folder(cache_dir)
+        arrays, class_names = files.from_folders(found.path, wanted, cache)
     parts = {}
     for split in wanted:  # one at a time: the largest is 2.7 GB
         images, labels = arrays.pop(split)
@@ -248,3 +245,63 @@ def _check_sizes(name: str, parts: dict[str, Split], n_classes: int, where: str)
             f"{where} is not {name}: {got[0]} classes and {got[1]} pixels a side, where it has "
             f"{known.n_classes} and {known.side}; give another set a name of its own"
         )
+
+
+def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple[Tensor, Tensor]:
+    """Images uint8 [n, 3, S, S] and labels int64 [n], checked.
+
+    Args:
+        images: what should be uint8 [n, S, S, 3].
+        labels: what should be integers [n] in 0 … n_classes − 1, or −1 for none.
+        n_classes: C.
+        where: file and split, for the messages.
+
+    Returns:
+        Both as tensors.
+
+    Raises:
+        InputError: if they cannot be used; the message says what was found and what to do.
+
+    Example:
+        >>> grey = np.zeros((2, 8, 8, 1), np.uint8)
+        >>> checked(np.repeat(grey, 3, axis=-1), np.array([0, 1]), 2, "train")[0].shape
+        torch.Size([2, 3, 8, 8])
+    """
+    _check_pixels(images, where)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images):
+        raise InputError(
+            f"{where}: labels must be {len(images)} integers, one per image, got "
+            f"{labels.dtype} {list(labels.shape)}"
+        )
+    wrong = (labels < -1) | (labels >= n_classes)
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InputError(
+            f"{where}: label {labels[first]} of image {first} is out of range: there are "
+            f"{n_classes} classes, 0 to {n_classes - 1} (−1 for no label)"
+        )
+    pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+    return pixels, torch.from_numpy(labels.astype(np.int64))
+
+
+def _check_pixels(images: Images, where: str) -> None:
+    got = f"got {images.dtype} {list(images.shape)}"
+    if images.dtype != np.uint8:
+        raise InputError(
+            f"{where}: images must be uint8, 0 to 255, {got}; if they are shares of 1: "
+            f"(255 * images).round().astype(numpy.uint8)"
+        )
+    if images.ndim == 3 or (images.ndim == 4 and images.shape[-1] == 1):
+        last = "images[..., None]" if images.ndim == 3 else "images"
+        raise InputError(
+            f"{where}: images must be [n, S, S, 3], {got}, grey ones; make them three channels: "
+            f"numpy.repeat({last}, 3, axis=-1)"
+        )
+    if images.ndim != 4 or images.shape[-1] != 3:
+        first = images.ndim == 4 and images.shape[1] == 3
+        remedy = "; channels come last: numpy.moveaxis(images, 1, -1)" if first else ""
+        raise InputError(f"{where}: images must be [n, S, S, 3], {got}{remedy}")
+    if images.shape[1] != images.shape[2]:
+        raise InputError(f"{where}: images must be square, {got}; crop or pad them")
+    if not images.size:
+        raise InputError(f"{where}: there are no images, {got}")

@@ -11,7 +11,7 @@ from gcl_hard.errors import unknown
 ResNet = Literal["resnet18", "resnet50"]
 Stem = Literal["cifar", "imagenet"]
 
-SMALL = 64  # pixels: up to here the ImageNet stem would throw most of an image away
+SMALL = 64  # pixels: at or below, the ImageNet stem would discard most of an image
 HIDDEN, PROJECTED = 512, 128
 
 
@@ -41,7 +41,7 @@ def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar") -> nn.Module:
 
     Source:
         He et al. (2016); Chen et al. (2020), *SimCLR*, appendix B.9, for the stem. The H-SCL paper
-        takes the ResNet-50.
+        uses the ResNet-50.
 
     Example:
         >>> import torch
@@ -68,12 +68,12 @@ def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar") -> nn.Module:
 
 
 def projection_head(in_dim: int, hidden: int = HIDDEN, out_dim: int = PROJECTED) -> nn.Sequential:
-    """The head between embeddings and loss, thrown away afterwards.
+    """The projection head between embeddings and loss, discarded after training.
 
     Args:
         in_dim: width of the embeddings.
-        hidden: of the layer between.
-        out_dim: of what the loss sees.
+        hidden: width of the hidden layer.
+        out_dim: width of the loss's inputs.
 
     Returns:
         Linear without bias, BatchNorm, ReLU, Linear.

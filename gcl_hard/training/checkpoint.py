@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.places import written_whole
+from gcl_hard.io import atomic_write
 
 SCHEMA_VERSION = 1
 MOST_NAMED = 5  # settings that a message about another run names
@@ -86,7 +86,7 @@ class Checkpoint:
         }
         for leftover in self.path.parent.glob(f".{glob.escape(self.path.name)}.*"):
             leftover.unlink(missing_ok=True)  # half-written when a process was killed
-        with written_whole(self.path) as file:
+        with atomic_write(self.path) as file:
             torch.save(whole, file)
         self._last = time.monotonic()
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import time
 import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -119,32 +117,8 @@ def train_population(
                 f"members of a population train without accumulation in the precision that they "
                 f"are in, {dtype}, got {one.precision} and accumulate {one.accumulate}"
             )
-    with memory_for(lambda: f"out of memory with {n} models side by side: train fewer at a time"):
+    with memory_for(lambda: f"out of memory with {n} models side by side"):
         return _SideBySide(copy.copy(population), each, names).train(on_epoch, look)
-
-
-def seconds_per_step(population: Population, optimisation: Optimisation, steps: int = 3) -> float:
-    """Time of a step of all members, whose weights are left as they are.
-
-    Args:
-        population: that can be trained side by side.
-        optimisation: how.
-        steps: batches of an epoch to time, at most.
-
-    Returns:
-        Seconds, the mean over the batches in the faster of two rounds after one that is not timed.
-    """
-    names = [""] * len(population.models)
-    run = _SideBySide(population, [optimisation] * len(names), names)
-    run.begin(1)
-    batches = list(itertools.islice(population.batches(1), steps))
-    rounds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        for batch in batches:
-            run.step(batch).sum().item()  # waits for a device
-        rounds.append((time.perf_counter() - start) / len(batches))
-    return min(rounds[1:])
 
 
 class _SideBySide:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import unknown
-from gcl_hard.experiments.cell import defaults
-from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
+from gcl_hard.experiments.config import CONFIGS, defaults
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning import files
 from gcl_hard.tuning.options import OWN, TuneOptions, check_given
@@ -104,7 +103,9 @@ def study(
     """
     from rich.console import Console
 
-    from gcl_hard.tuning.reporting.page import write
+    from gcl_hard.reports.study_page import (
+        write,
+    )
     from gcl_hard.tuning.run import run
 
     graphs = dataset if isinstance(dataset, GraphSet) else None
@@ -112,7 +113,7 @@ def study(
     if isinstance(encoder, str):
         settings, encoder = {**settings, "encoder": encoder}, None
     backend = "graphs" if graphs is not None else backend_for(_named(name, data_dir))
-    kind = CELLS[backend]
+    kind = CONFIGS[backend]
     for key in settings:
         if key not in defaults(kind):
             raise unknown("setting", key, defaults(kind))

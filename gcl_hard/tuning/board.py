@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gcl_hard.experiments.progress import columned
-from gcl_hard.tuning.reporting.words import settings
+from gcl_hard.reports.text import (
+    settings,
+)
 from gcl_hard.tuning.tally import Tally, best_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.methods import METHODS
 from gcl_hard.tuning.space import Space
 
@@ -27,7 +27,7 @@ def shipped() -> dict[str, Path]:
     return {name: path for name, path in _files().items() if name != RECIPE}
 
 
-def usual(cell: Cell) -> str:
+def usual(cell: RunConfig) -> str:
     """The space of a command that names none."""
     return "tau-schedule" if METHODS[cell.method].hardening == "threshold" else "beta"
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.evaluation.nested import inner_folds
-from gcl_hard.experiments import machine, protocols
-from gcl_hard.experiments.floors import probe_of
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments import hardware, protocols
+from gcl_hard.experiments.baselines import probe_of
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.tuning.part import Candidate, Inner, Local, Maker, OwnError, Score, Watch
 
 OUTER_SHARE = 0.3
@@ -32,7 +32,7 @@ class _Run:
     """A candidate on its way through the inner folds."""
 
     candidate: Candidate
-    cell: GraphCell
+    cell: GraphConfig
     accuracies: list[float] = field(default_factory=list)
     error: Exception | None = None
     left: bool = False
@@ -90,7 +90,7 @@ class GraphPart:
         self, candidates: Sequence[Candidate], inner: Inner, watch: Watch
     ) -> Iterator[Score]:
         """Train candidates side by side, fold after fold."""
-        runs = [_Run(one, cast("GraphCell", one.cell)) for one in candidates]
+        runs = [_Run(one, cast("GraphConfig", one.cell)) for one in candidates]
         folds = [None] if self._on_test_folds else inner.split(self.labels)
         for k, fold in enumerate(folds):
             last = k == len(folds) - 1
@@ -106,7 +106,7 @@ class GraphPart:
         """Those together that can share their steps."""
         groups: dict[object, list[_Run]] = {}
         for run in runs:
-            shared = run.cell.together if self._make is None else None
+            shared = run.cell.group_key if self._make is None else None
             groups.setdefault(run if shared is None else shared, []).append(run)
         return list(groups.values())
 
@@ -223,10 +223,10 @@ class GraphPaper:
         """Nothing is left to score on."""
 
 
-def use_threads(local: Local, graphs: GraphSet, cell: GraphCell) -> None:
+def use_threads(local: Local, graphs: GraphSet, cell: GraphConfig) -> None:
     """As many as pay for one trial: the same whatever is beside it, so that its score is too."""
     nodes = graphs.n_nodes / graphs.n_graphs * min(cell.batch_size, graphs.n_graphs)
-    machine.use_threads(local.threads, nodes, cell.dim * cell.layers, local.cores)
+    hardware.use_threads(local.threads, nodes, cell.dim * cell.layers, local.cores)
 
 
 def cut(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
@@ -266,7 +266,7 @@ def encoder_of(
         fold: what it is trained on, None for all graphs.
         looks: epochs after which it is looked at.
     """
-    cell, (seed, k) = cast("GraphCell", candidate.cell), seeds
+    cell, (seed, k) = cast("GraphConfig", candidate.cell), seeds
     own = None if make is None else partial(make, **candidate.encoder)
     if fold is None:
         return Encoder(cell, graphs, seed, k, make=own, looks=looks)
@@ -274,7 +274,7 @@ def encoder_of(
 
 
 def accuracy_of(
-    z: NDArray[np.float64], cell: GraphCell, graphs: GraphSet, *, seed: int, fold: Fold | None
+    z: NDArray[np.float64], cell: GraphConfig, graphs: GraphSet, *, seed: int, fold: Fold | None
 ) -> float:
     """Accuracy in percent of an SVM: on a fold's test part, or by the cell's cross-validation."""
     labels = graphs.y.cpu().numpy()

@@ -12,8 +12,8 @@ from optuna.exceptions import DuplicatedStudyError
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 
+from gcl_hard.cli import without_password as shown
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.command import without_password as shown
 from gcl_hard.tuning.lease import GRID
 from gcl_hard.tuning.storage import opened, reachable
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import FoldScore, inner_holdout
-from gcl_hard.experiments import machine
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.experiment import OnEpoch
 from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.experiments.image_protocol import See, run_seed
-from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.images import See, run_seed
 from gcl_hard.experiments.place import Place, Running
-from gcl_hard.experiments.seed_score import OnEpoch
+from gcl_hard.experiments.runs import Run
 from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.part import Candidate, Inner, Local, Score, Watch
 
@@ -121,11 +121,11 @@ def _train(
     see: See | None = None,
 ) -> float:
     """Accuracy in percent."""
-    cell = cast("ImageCell", candidate.cell)
-    machine.use_threads(local.threads or local.cores, 0, 0)
+    cell = cast("ImageConfig", candidate.cell)
+    hardware.use_threads(local.threads or local.cores, 0, 0)
     with tempfile.TemporaryDirectory() as folder:
         place = Place(
             Path(folder) / "trial.json", local.device, local.threads, local.cores, PLAIN, ""
         )
-        found = run_seed(Job(cell, seed), data, place, on_epoch, see)
+        found = run_seed(Run(cell, seed), data, place, on_epoch, see)
     return 100 * found.folds[0].accuracy

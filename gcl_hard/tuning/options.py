@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from jsonargparse import ArgumentParser
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.cell import defaults, flag
-from gcl_hard.experiments.cells import CELLS
 from gcl_hard.experiments.choose import backend_for
+from gcl_hard.experiments.config import CONFIGS, defaults, flag
 from gcl_hard.experiments.flags import Help, add_flags, add_settings, parse, settings_of
-from gcl_hard.experiments.population_limits import MOST
 from gcl_hard.experiments.values import Members
 from gcl_hard.tuning import files
 from gcl_hard.tuning.own_encoder import check_encoder
@@ -25,6 +23,9 @@ from gcl_hard.tuning.space import Base, Space
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
     from gcl_hard.tuning.part import Maker
+
+MOST_TRIALS = {"cpu": 16, "cuda": 256}
+"""Trials asked for at once where no number is given."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +151,10 @@ class TuneOptions:
         """
         if self.batch is not None:
             return self.batch
-        if self.base.alone.together is None or self.encoder is not None:
+        if self.base.alone.group_key is None or self.encoder is not None:
             return 1  # they train one by one: a crash loses one
         share = 8 if device == "cpu" else 4  # a sampler learns between batches
-        return max(1, min(self.trials // share, MOST.get(device, 1)))
+        return max(1, min(self.trials // share, MOST_TRIALS.get(device, 1)))
 
 
 SEARCH: list[tuple[str, Any, Any, str]] = [
@@ -199,7 +200,7 @@ def tune_parser(backend: str = "graphs") -> ArgumentParser:
         "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
     )
     add_flags(parser, SEARCH, SWITCHES)
-    add_settings(parser, CELLS[backend], {}, **OWN[backend])
+    add_settings(parser, CONFIGS[backend], {}, **OWN[backend])
     return parser
 
 
@@ -224,7 +225,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
     backend = backend_for(arguments)
-    kind = CELLS[backend]
+    kind = CONFIGS[backend]
     parser = tune_parser(backend)
     try:
         values = parse(parser, arguments)

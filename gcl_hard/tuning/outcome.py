@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.errors import DivergenceError, GclHardError, OutOfMemory
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.tuning.part import Outer, OwnError
 from gcl_hard.tuning.space import Base
 from gcl_hard.tuning.tally import Tally, best_of
@@ -45,7 +45,7 @@ class Finding:
 
     study: optuna.Study
     best: FrozenTrial
-    cell: Cell
+    cell: RunConfig
     inner: float
     outer: float | None
     why: str | None
@@ -109,7 +109,7 @@ class Outcome:
         return any(finding.cell.reads_labels for finding in self.findings)
 
     @property
-    def best(self) -> Cell:
+    def best(self) -> RunConfig:
         """The settings of the study with the highest inner score."""
         return max(self.findings, key=lambda finding: finding.inner).cell
 

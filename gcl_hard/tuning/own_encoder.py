@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.cell import defaults
+from gcl_hard.experiments.config import defaults
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet

@@ -13,7 +13,7 @@ from torch import nn
 
 from gcl_hard.errors import GclHardError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 
 Maker = Callable[..., nn.Module]
 """Makes an encoder of the user's own: called with the number of node features, and by name with
@@ -71,7 +71,7 @@ class Candidate:
     """
 
     number: int
-    cell: Cell
+    cell: RunConfig
     encoder: dict[str, Any] = field(default_factory=dict)
 
 
@@ -85,7 +85,7 @@ class Local:
         device: to train on.
         cores: that this process may use.
         threads: of it, None to choose.
-        members: encoders side by side, None to choose.
+        members: encoders side by side, None for the usual number.
     """
 
     device: torch.device

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from optuna import Study
 
-from gcl_hard.experiments.records import check_writable, write_json
+from gcl_hard.experiments.store import check_writable, write_json
 from gcl_hard.tuning.board import board
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.outcome import Outcome, find
@@ -38,7 +38,9 @@ def run(options: TuneOptions, console: Console) -> tuple[Outcome, Path]:
         InputError: for anything wrong with data, space, storage or folders, before training.
         AllFailed: if no trial has a score.
     """
-    from gcl_hard.tuning.reporting.page import check_target
+    from gcl_hard.reports.study_page import (
+        check_target,
+    )
 
     check_writable(options.output)
     if options.report is not None:

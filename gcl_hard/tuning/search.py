@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -188,10 +187,7 @@ class _Reporting:
     def report(self, number: int, step: int, score: float) -> bool:
         trial = self.trials[number]
         try:
-            with warnings.catch_warnings():
-                # After running out of memory a batch is begun again in halves.
-                warnings.filterwarnings("ignore", message=".*already reported.*")
-                trial.report(score, step)
+            trial.report(score, step)
             return not trial.should_prune()
         except UpdateFinishedTrialError:  # it is another worker's by now
             return False

@@ -11,9 +11,9 @@ import torch
 from optuna import Study
 from optuna.distributions import distribution_to_json
 
-from gcl_hard.experiments import machine
+from gcl_hard.experiments import hardware
 from gcl_hard.experiments.backends import backend_of
-from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.data import Data
 from gcl_hard.experiments.place import Running
 from gcl_hard.tuning import samplers
@@ -41,7 +41,7 @@ class Setup:
     outers: tuple[Outer, ...]
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> RunConfig:
         """The settings that are not searched."""
         return self.options.base.alone
 
@@ -113,11 +113,11 @@ class Setup:
             "grid": "the paper's grid" if options.space.grid == "paper" else "the grid",
             "encoder_own": options.encoder is not None,
             "graphs_own": options.graphs is not None,
-            "device": machine.device_name(self.local.device),
+            "device": hardware.device_name(self.local.device),
             "n_inner_test": outer.part.n_scored(options.inner),
             "n_outer_test": outer.n_test or None,
             "study": self.stem,
-            "versions": machine.versions(),
+            "versions": hardware.versions(),
         }
 
 
@@ -131,7 +131,7 @@ def setup(options: TuneOptions, *, share: int = 1) -> Setup:
     Raises:
         InputError: if the data cannot be had or cut.
     """
-    device = machine.choose_device(options.device)
+    device = hardware.choose_device(options.device)
     local = _local(options, device, share)
     cell = options.base.alone
     if options.graphs is None:
@@ -152,7 +152,7 @@ def setup(options: TuneOptions, *, share: int = 1) -> Setup:
 def _local(options: TuneOptions, device: torch.device, share: int) -> Local:
     return Local(
         device,
-        cores=max(1, machine.available_cores() // share),
+        cores=max(1, hardware.available_cores() // share),
         threads=None if options.threads is None else max(1, options.threads // share),
         members=1 if options.batch == 1 else None,
     )
@@ -165,7 +165,7 @@ def _data(options: TuneOptions, device: torch.device) -> tuple[Any, str]:
 
         data, digest = options.graphs.to(device), facts(options.graphs)["digest"]
     else:
-        sets = Data(options.data_dir, device, machine.source_digest(), Running())
+        sets = Data(options.data_dir, device, hardware.source_digest(), Running())
         data, digest = sets.of(cell), sets.facts(cell)["digest"]
     if cell.backend == "images" or cell.protocol == "paper":
         backend_of(cell).check(cell, data, inner=cell.backend == "images", device=device)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.cell import Cell, flag
+from gcl_hard.experiments.config import RunConfig, flag
 from gcl_hard.methods import METHODS
 from gcl_hard.tuning.dimension import Dimension, as_number
 from gcl_hard.tuning.part import Candidate
@@ -45,23 +45,23 @@ class Base:
         settings: by name, as they were given; those left out are their defaults.
 
     Example:
-        >>> from gcl_hard.experiments.graph_cell import GraphCell
-        >>> Base(GraphCell, {"method": "hscl"}).cell({"beta": 2}).beta
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> Base(GraphConfig, {"method": "hscl"}).cell({"beta": 2}).beta
         2.0
     """
 
-    kind: type[Cell]
+    kind: type[RunConfig]
     settings: Mapping[str, Any]
 
     @cached_property
-    def alone(self) -> Cell:
+    def alone(self) -> RunConfig:
         """The cell of these settings.
 
         Raises:
             InputError: if it is none, or a floor.
         """
         cell = self.kind(**self.settings)
-        if cell.is_floor:
+        if cell.is_baseline:
             raise InputError(f"{cell.method} has nothing to search: it is a floor")
         return cell
 
@@ -75,7 +75,7 @@ class Base:
         own = {k.removeprefix(ENCODER): v for k, v in values.items() if k.startswith(ENCODER)}
         return Candidate(number, self.cell(values), own)
 
-    def cell(self, values: Mapping[str, Any]) -> Cell:
+    def cell(self, values: Mapping[str, Any]) -> RunConfig:
         """The cell with some settings as drawn; those of an own encoder are not its.
 
         Raises:
@@ -222,7 +222,7 @@ class Space:
         named = {name for grid in grids for name in grid}
         return {d.name for d in self.dimensions} - named - {"method"} if named else set()
 
-    def _stated(self, cell: Cell) -> Mapping[str, tuple[Any, ...]]:
+    def _stated(self, cell: RunConfig) -> Mapping[str, tuple[Any, ...]]:
         return paper_grid(cell) if isinstance(self.grid, str) else self.grid or {}
 
     @property
@@ -231,12 +231,12 @@ class Space:
         return all(dimension.numeric for dimension in self.dimensions)
 
 
-def paper_grid(cell: Cell) -> dict[str, tuple[float, ...]]:
+def paper_grid(cell: RunConfig) -> dict[str, tuple[float, ...]]:
     """The H-SCL paper's values for a cell's data and method.
 
     Example:
-        >>> from gcl_hard.experiments.graph_cell import GraphCell
-        >>> paper_grid(GraphCell(method="hscl"))
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> paper_grid(GraphConfig(method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """
     hardening = METHODS[cell.method].hardening

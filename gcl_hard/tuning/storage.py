@@ -14,8 +14,8 @@ import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 
+from gcl_hard.cli import without_password as shown
 from gcl_hard.errors import InputError, MissingExtraError
-from gcl_hard.experiments.command import without_password as shown
 
 MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")

@@ -16,8 +16,8 @@ from types import FrameType
 
 from optuna import Study
 
+from gcl_hard.cli import STOPPED
 from gcl_hard.errors import GclHardError
-from gcl_hard.experiments.command import STOPPED
 from gcl_hard.tuning.board import Board
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.tally import Tally

@@ -6,7 +6,7 @@ import torch
 from benchmarks.baseline import data_loader, masks_at_once, masks_by_loop, step_loss
 from benchmarks.live_tensors import LiveTensors
 from gcl_hard.graphs import GIN, InfoGraph, load
-from gcl_hard.graphs.batches import GraphBatch, GraphSet
+from gcl_hard.graphs.data import GraphBatch, GraphSet
 
 
 @pytest.fixture(scope="module")

@@ -294,7 +294,7 @@ def lopsided() -> np.ndarray:
             {"added": np.eye(20)[:, :19]},
             r"added kernel: expected real numbers \[n, n\].*\(20, 19\)",
         ),
-        ({"added": np.full((20, 20), np.nan)}, "added kernel: 20 of 20 rows hold NaN"),
+        ({"added": np.full((20, 20), np.nan)}, "added kernel: NaN.* 20 of 20 rows"),
         ({"added": lopsided()}, r"added kernel: \[3, 4\] is 1e-05 .* expected a symmetric matrix"),
         ({"added": np.eye(18)}, "added kernel: expected 20 rows, one per sample, got 18"),
         ({"added": np.eye(20), "weight": 0.0}, "weight=0.0: expected a positive finite number"),

@@ -1,23 +1,40 @@
-"""The nearest-neighbour and linear probes: same folds, same choices as plain scikit-learn."""
+"""Linear and nearest-neighbour probes against plain loops, PyTorch's layers and scikit-learn."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import nn
 
-from gcl_hard.errors import InputError
-from gcl_hard.evaluation import knn_cross_validation, linear_cross_validation, svm_cross_validation
+import gcl_hard
+from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.evaluation import (
+    ProbeRecipe,
+    knn_cross_validation,
+    linear_cross_validation,
+    linear_probe,
+    svm_cross_validation,
+    weighted_knn,
+)
+from gcl_hard.evaluation.probes import _checked_parts, _descend
+
+# Nested cross-validation
 
 # the linear probe's whole grid takes seconds where three values show the same
 few_c_linear_cross_validation = partial(linear_cross_validation, C_grid=(1e-3, 0.1, 10.0))
 
-PROBES = [
+CROSS_VALIDATED = [
     pytest.param(knn_cross_validation, id="knn"),
     pytest.param(few_c_linear_cross_validation, id="linear"),
 ]
@@ -89,7 +106,7 @@ def test_cosine_ignores_length_and_euclidean_does_not():
     assert euclidean.accuracy < 1.0
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", CROSS_VALIDATED)
 def test_shuffled_labels_score_about_chance_and_the_fold_sizes_are_the_svm_s(probe):
     X, y = overlapping(n=200, n_classes=2)
     shuffled = np.random.default_rng(5).permutation(y)
@@ -100,24 +117,24 @@ def test_shuffled_labels_score_about_chance_and_the_fold_sizes_are_the_svm_s(pro
     assert sizes == [(score.n_train, score.n_test) for score in svm.folds]
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", CROSS_VALIDATED)
 def test_two_folds_at_a_time_score_as_one(probe):
     X, y = overlapping()
     assert probe(X, y, seed=0, n_folds=4, n_jobs=2) == probe(X, y, seed=0, n_folds=4)
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", CROSS_VALIDATED)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"embeddings": np.full((20, 2), np.nan)}, "20 of 20 rows hold NaN"),
+        ({"embeddings": np.full((20, 2), np.nan)}, "NaN.* 20 of 20 rows"),
         ({"labels": np.zeros(20, int)}, "two classes or more"),
         ({"labels": np.repeat([0, 1], [12, 8])}, "class 1 has 8 members"),
         ({"labels": np.arange(19) % 2}, "expected 20, one per sample"),
         ({"n_folds": 2, "n_inner": 6}, "n_inner=6.*class 0 has 5 members"),
     ],
 )
-def test_bad_input_is_refused_by_name(probe, change, message):
+def test_bad_input_of_a_cross_validation_is_refused_by_name(probe, change, message):
     call = {"embeddings": np.ones((20, 2)), "labels": np.arange(20) % 2, "seed": 0} | change
     if probe is knn_cross_validation:
         call["n_neighbors"] = 1
@@ -134,6 +151,343 @@ def test_bad_input_is_refused_by_name(probe, change, message):
         ({"n_neighbors": 1, "metric": "cosin"}, "unknown metric 'cosin'; did you mean cosine"),
     ],
 )
-def test_bad_neighbour_settings_are_refused_by_name(change, message):
+def test_bad_neighbour_settings_of_a_cross_validation_are_refused_by_name(change, message):
     with pytest.raises(InputError, match=message):
         knn_cross_validation(np.ones((20, 2)), np.arange(20) % 2, seed=0, **change)
+
+
+# An official split
+
+LABELS = np.array([-3, 4, 70])
+SHORT = ProbeRecipe(epochs=3, batch_size=32, rates=(1e-3, 1e-1))
+LOGISTIC = ProbeRecipe(solver="logistic", C_grid=(1e-3, 1e-1, 10.0))
+
+
+def parts(n: int = 150, m: int = 90, *, seed: int = 0, noise: float = 1.2):
+    """Overlapping classes with unconsecutive labels: train, its labels, test, its labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n + m) % len(LABELS))
+    X = rng.standard_normal((len(LABELS), 6))[y] + noise * rng.standard_normal((n + m, 6))
+    X = X.astype(np.float32)
+    return X[:n], LABELS[y[:n]], X[n:], LABELS[y[n:]]
+
+
+def tensors(X, y):
+    return torch.from_numpy(X), torch.from_numpy(np.searchsorted(LABELS, y))
+
+
+def plain_adam(X, y, rows, *, rate, recipe, seed):
+    """nn.Linear from zero, CrossEntropyLoss and Adam in a plain loop; X, y are tensors."""
+    layer = nn.Linear(X.shape[1], len(LABELS))
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    optimiser = torch.optim.Adam(layer.parameters(), lr=rate, weight_decay=recipe.weight_decay)
+    criterion = nn.CrossEntropyLoss()
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(recipe.epochs):
+        order = rows[torch.randperm(len(rows), generator=generator)]
+        for start in range(0, len(rows), recipe.batch_size):
+            batch = order[start : start + recipe.batch_size]
+            optimiser.zero_grad()
+            criterion(layer(X[batch]), y[batch]).backward()
+            optimiser.step()
+    return layer
+
+
+def held_out(train_labels, seed, share=0.2):
+    """Rows kept and rows held out."""
+    kept, out = train_test_split(
+        np.arange(len(train_labels)), test_size=share, stratify=train_labels, random_state=seed
+    )
+    return np.sort(kept), np.sort(out)
+
+
+@pytest.mark.parametrize("rates", [(0.03,), (1e-3, 0.03, 0.5)])
+def test_each_rate_descends_as_a_linear_layer_of_its_own(rates):
+    recipe = ProbeRecipe(epochs=4, batch_size=32, weight_decay=0.1)
+    X, y = tensors(*parts()[:2])
+    rows = torch.arange(7, 150)  # neither all rows nor a multiple of the batch size
+    generator = torch.Generator().manual_seed(5)
+    ours = _descend(X, y, rows, rates=rates, recipe=recipe, generator=generator)
+    for pair, rate in zip(ours, rates, strict=True):
+        layer = plain_adam(X, y, rows, rate=rate, recipe=recipe, seed=5)
+        torch.testing.assert_close(pair[0], layer.weight.detach(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(pair[1], layer.bias.detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_adam_s_choice_is_made_on_the_hold_out_and_refitted_on_all_of_the_training_part():
+    train, train_labels, test, test_labels = parts()
+    X, y = tensors(train, train_labels)
+    T, u = tensors(test, test_labels)
+    recipe = ProbeRecipe(epochs=3, batch_size=32, rates=(0.5, 1e-4, 0.02))
+    kept, out = map(torch.from_numpy, held_out(train_labels, seed=2))
+    inner = {}
+    for rate in sorted(recipe.rates):
+        layer = plain_adam(X, y, kept, rate=rate, recipe=recipe, seed=2)
+        inner[rate] = (layer(X[out]).argmax(1) == y[out]).double().mean().item()
+    chosen = max(inner, key=inner.get)  # the first, so the smallest, of several best
+    assert len(set(inner.values())) > 1
+    layer = plain_adam(X, y, torch.arange(len(X)), rate=chosen, recipe=recipe, seed=2)
+    score = linear_probe(train, train_labels, test, test_labels, seed=2, recipe=recipe)
+    assert (score.chosen, score.inner_accuracy) == (chosen, pytest.approx(inner[chosen]))
+    assert score.accuracy == pytest.approx((layer(T).argmax(1) == u).double().mean().item())
+    assert (score.n_train, score.n_test) == (150, 90)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_logistic_equals_scikit_learn_by_hand(seed):
+    train, train_labels, test, test_labels = parts(seed=seed)
+    train, test = (X * np.logspace(-3, 3, 6, dtype=np.float32) for X in (train, test))
+    kept, out = held_out(train_labels, seed=seed)
+
+    def fitted(C, rows):
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=1000))
+        return model.fit(train[rows].astype(float), train_labels[rows])
+
+    inner = [fitted(C, kept).score(train[out], train_labels[out]) for C in LOGISTIC.C_grid]
+    chosen = LOGISTIC.C_grid[int(np.argmax(inner))]
+    final = fitted(chosen, np.arange(len(train))).score(test, test_labels)
+    score = linear_probe(train, train_labels, test, test_labels, seed=seed, recipe=LOGISTIC)
+    assert score.chosen == chosen
+    assert (score.inner_accuracy, score.accuracy) == pytest.approx((max(inner), final))
+
+
+@pytest.mark.parametrize("recipe", [SHORT, LOGISTIC])
+def test_test_labels_are_read_for_the_accuracy_alone(recipe):
+    train, train_labels, test, test_labels = parts()
+    garbage = np.random.default_rng(9).choice(LABELS, len(test_labels))
+    true, false = (
+        linear_probe(train, train_labels, test, labels, seed=0, recipe=recipe)
+        for labels in (test_labels, garbage)
+    )
+    assert (true.chosen, true.inner_accuracy) == (false.chosen, false.inner_accuracy)
+    assert true.accuracy > false.accuracy + 0.1
+
+
+@pytest.mark.parametrize("recipe", [SHORT, LOGISTIC])
+def test_a_test_embedding_is_classified_alike_in_any_company(recipe):
+    train, train_labels, test, test_labels = parts()
+    far = 1e3 * np.random.default_rng(9).standard_normal((2000, 6)) + 500
+    far_labels = np.full(2000, 70)
+    alone, other, both = (
+        linear_probe(train, train_labels, T, u, seed=0, recipe=recipe)
+        for T, u in [
+            (test, test_labels),
+            (far, far_labels),
+            (np.vstack([test, far]), np.concatenate([test_labels, far_labels])),
+        ]
+    )
+    assert both.accuracy * 2090 == pytest.approx(alone.accuracy * 90 + other.accuracy * 2000)
+    assert both.chosen == alone.chosen == other.chosen
+
+
+@pytest.mark.parametrize("solver", ["adam", "logistic"])
+def test_one_candidate_needs_no_hold_out(solver):
+    recipe = ProbeRecipe(solver=solver, rates=(0.1,), C_grid=(0.1,), epochs=20)
+    train, train_labels, test, test_labels = parts(noise=0.2)
+    single = np.concatenate([np.flatnonzero(train_labels != 70), [np.argmax(train_labels == 70)]])
+    score = linear_probe(
+        train[single], train_labels[single], test, test_labels, seed=0, recipe=recipe
+    )
+    assert (score.chosen, score.inner_accuracy) == (0.1, None)
+    assert score.accuracy > 0.6
+    choosing = ProbeRecipe(solver=solver, epochs=1)
+    with pytest.raises(InputError, match=r"holdout=0.2 of 102 .*class 70 has 1 member"):
+        linear_probe(
+            train[single], train_labels[single], test, test_labels, seed=0, recipe=choosing
+        )
+
+
+def test_every_class_stays_on_the_side_that_is_trained_on():
+    y = np.repeat([0, 5], [100, 2])
+    X = np.random.default_rng(0).standard_normal((102, 3))
+    with pytest.raises(InputError, match=r"holdout=0.9 leaves no sample of class 5"):
+        linear_probe(X, y, X, y, seed=0, recipe=ProbeRecipe(holdout=0.9))
+
+
+def test_same_seed_same_score_and_no_global_state_is_touched():
+    call = [*parts(seed=3)]
+    before = [array.copy() for array in call]
+    state = torch.random.get_rng_state()
+    with torch.no_grad():  # as when a run is watched between epochs
+        first = linear_probe(*call, seed=1, recipe=SHORT)
+    with torch.inference_mode():
+        second = linear_probe(*call, seed=1, recipe=SHORT)
+    assert first == second == linear_probe(*call, seed=1, recipe=SHORT)
+    linear_probe(*call, seed=1, recipe=LOGISTIC)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    for array, copy in zip(call, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_a_rate_that_diverges_loses_and_is_named_where_all_do():
+    train, train_labels, test, test_labels = parts(noise=0.2)
+    call = {"train_labels": train_labels, "test_labels": test_labels, "seed": 0}
+    big = {"train": 1e12 * train, "test": 1e12 * test} | call
+    both = ProbeRecipe(rates=(1e-3, 1e30), epochs=2, batch_size=32)
+    score = linear_probe(**big, recipe=both)
+    assert score.chosen == 1e-3
+    assert score == linear_probe(**big, recipe=ProbeRecipe(rates=(1e-3, 1e-3), **_steps(both)))
+    for rates in [(1e30,), (1e29, 1e30)]:
+        recipe = ProbeRecipe(rates=rates, **_steps(both))
+        with pytest.raises(DivergenceError, match=rf"rates=\({rates[0]!r}".replace("+", r"\+")):
+            linear_probe(**big, recipe=recipe)
+
+
+def _steps(recipe):
+    return {"epochs": recipe.epochs, "batch_size": recipe.batch_size}
+
+
+def voted(bank, bank_labels, queries, k, temperature):
+    """The class of each query by a double loop over queries and neighbours."""
+    classes = []
+    for q in queries.astype(float):
+        cosine = [q @ b / np.sqrt((q @ q) * (b @ b)) for b in bank.astype(float)]
+        votes = dict.fromkeys(np.unique(bank_labels), 0.0)
+        for i in sorted(range(len(bank)), key=lambda i: -cosine[i])[:k]:
+            votes[bank_labels[i]] += np.exp(cosine[i] / temperature)
+        classes.append(max(votes, key=votes.get))
+    return np.array(classes)
+
+
+@pytest.mark.parametrize(("k", "temperature"), [(1, 0.5), (7, 0.07), (40, 0.5), (150, 5.0)])
+def test_weighted_knn_equals_a_double_loop_and_scikit_learn(k, temperature, monkeypatch):
+    monkeypatch.setattr("gcl_hard.evaluation.probes.CHUNK", 4 * 150)  # chunks of four queries
+    bank, bank_labels, queries, query_labels = parts(seed=4)
+    loop = voted(bank, bank_labels, queries, k, temperature)
+    theirs = KNeighborsClassifier(
+        k, metric="cosine", weights=lambda distance: np.exp((1 - distance) / temperature)
+    ).fit(bank, bank_labels)
+    np.testing.assert_array_equal(theirs.predict(queries), loop)
+    settings = {"k": k, "temperature": temperature}
+    ours = weighted_knn(bank, bank_labels, queries, query_labels, **settings)
+    assert ours == pytest.approx(np.mean(loop == query_labels))
+    # the loop's own answers as truth: every single query agrees
+    assert weighted_knn(bank, bank_labels, queries, loop, **settings) == 1.0
+
+
+def test_weighted_knn_ignores_length_and_stays_finite_at_any_temperature():
+    bank, bank_labels, queries, _ = parts(seed=5)
+    nearest = voted(bank, bank_labels, queries, 1, 1.0)
+    lengths = np.random.default_rng(0).lognormal(0, 5, (150, 1))
+    for temperature in (1e-9, 1e9):
+        k = 150 if temperature < 1 else 1
+        call = (bank * lengths, bank_labels, queries * 1e-3, nearest)
+        assert weighted_knn(*call, k=k, temperature=temperature) == 1.0
+
+
+def test_weighted_knn_takes_the_lowest_of_equally_voted_labels():
+    bank, queries = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]]), np.ones((1, 2))
+    for bank_labels, lowest in [([9, 2, 9], 2), ([2, 9, 9], 2), ([5, 5, 1], 5)]:
+        assert weighted_knn(bank, bank_labels, queries, [lowest], k=2) == 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f4", np.float64, np.int8, np.uint8])
+def test_embeddings_of_any_real_type_arrive_in_single_precision(dtype):
+    X = np.arange(12).reshape(4, 3).astype(dtype)
+    X.flags.writeable = False
+    split = _checked_parts(
+        train=X, train_labels=[0, 1, 0, 1], test=X[::-1], test_labels=[1, 1, 1, 1]
+    )
+    np.testing.assert_array_equal(split.train, np.arange(12).reshape(4, 3))
+    np.testing.assert_array_equal(split.test, np.arange(12).reshape(4, 3)[::-1])
+    assert split.train.dtype == split.test.dtype == np.dtype("=f4")
+    assert torch.from_numpy(split.train).shape == (4, 3)  # warns of memory that is read-only
+    usable = np.ones((4, 3), np.float32)
+    again = _checked_parts(
+        train=usable, train_labels=[0, 1, 0, 1], test=usable, test_labels=[1] * 4
+    )
+    assert again.train is usable
+
+
+def knn(train, train_labels, test, test_labels, **settings):
+    settings = {key: value for key, value in settings.items() if key != "seed"}
+    return weighted_knn(train, train_labels, test, test_labels, k=2, **settings)
+
+
+PROBES = [
+    pytest.param(linear_probe, ("train", "train_labels", "test", "test_labels"), id="linear"),
+    pytest.param(knn, ("bank", "bank_labels", "queries", "query_labels"), id="knn"),
+]
+
+
+@pytest.mark.parametrize(("probe", "names"), PROBES)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train": np.full((20, 2), np.nan)}, r"^{0}: NaN.* 20 of 20 rows"),
+        ({"test": np.diag([1.0, np.inf])}, r"^{2}: NaN.* 1 of 2 rows, .* index 1"),
+        ({"test": np.full((2, 2), -1e16)}, r"^{2}: .* beyond 1e\+15 in 2 of 2 rows"),
+        ({"test": np.ones((2, 3))}, r"^{2}: 3 columns, but {0} has 2"),
+        ({"test": np.ones((0, 2))}, r"^{2}: expected real numbers .* shape \(0, 2\)"),
+        ({"train": np.ones(20)}, r"^{0}: expected real numbers .* shape \(20,\)"),
+        ({"train": np.ones((20, 2), complex)}, r"^{0}: expected real numbers .* complex128"),
+        ({"train_labels": np.arange(19) % 2}, r"^{1}: expected 20 integers .* \(19,\)"),
+        ({"test_labels": [0.0, 1.0]}, r"^{3}: expected 2 integers .* float64"),
+        ({"train_labels": np.full(20, 4)}, r"^{1}: expected two classes or more, got \[4\]"),
+        ({"test_labels": [0, 7]}, r"^{3}: \[7\] not among the 2 classes of {1}, 0 to 1"),
+        ({"device": "cuda:77"}, r"^device='cuda:77': .*such as 'cpu'"),
+        ({"device": "gpu"}, r"^device='gpu': .*such as 'cpu'"),
+    ],
+)
+def test_bad_input_is_refused_by_the_argument_s_name(probe, names, change, message):
+    call = {
+        "train": np.ones((20, 2)),
+        "train_labels": np.arange(20) % 2,
+        "test": np.ones((2, 2)),
+        "test_labels": [0, 1],
+        "seed": 0,
+    }
+    with pytest.raises(InputError, match=message.format(*names)):
+        probe(**call | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 21}, "k=21: expected at most 20, the size of the bank"),
+        ({"k": 0}, "k=0: expected an integer >= 1"),
+        ({"temperature": 0.0}, "temperature=0.0: expected a positive finite number"),
+        ({"temperature": float("nan")}, "temperature=nan"),
+    ],
+)
+def test_bad_neighbour_settings_are_refused_by_name(change, message):
+    call = {"bank": np.ones((20, 2)), "bank_labels": np.arange(20) % 2, "k": 3}
+    with pytest.raises(InputError, match=message):
+        weighted_knn(**call | {"queries": np.ones((1, 2)), "query_labels": [0]} | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"solver": "adm"}, "unknown solver 'adm'; did you mean adam"),
+        ({"rates": ()}, r"rates=\(\): expected one or more positive"),
+        ({"rates": (0.1, -1.0)}, r"rates=\(0.1, -1.0\)"),
+        ({"C_grid": (0.0,)}, r"C_grid=\(0.0,\)"),
+        ({"weight_decay": -1e-6}, "weight_decay=-1e-06: expected a finite number >= 0"),
+        ({"epochs": 0}, "epochs=0: expected an integer >= 1"),
+        ({"batch_size": 1.5}, "batch_size=1.5: expected an integer >= 1"),
+        ({"holdout": 1.0}, "holdout=1.0: expected a share between 0 and 1"),
+    ],
+)
+def test_a_bad_recipe_is_refused_by_its_field(change, message):
+    with pytest.raises(InputError, match=message):
+        ProbeRecipe(**change)
+
+
+def test_a_negative_seed_is_refused():
+    X, y = np.ones((4, 1)), [0, 1, 0, 1]
+    with pytest.raises(InputError, match="seed=-1: expected an integer >= 0"):
+        linear_probe(X, y, X, y, seed=-1)
+
+
+def test_no_probe_needs_torch_before_it_is_called():
+    code = f"""
+import sys
+package = type(sys)("gcl_hard")  # the package itself exports losses, which need torch
+package.__path__ = [{str(Path(gcl_hard.__file__).parent)!r}]
+sys.modules["gcl_hard"] = package
+from gcl_hard.evaluation import ProbeRecipe, linear_probe, weighted_knn
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -197,8 +197,8 @@ def spoilt(value: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"embeddings": spoilt(np.nan)}, "1 of 20 rows hold NaN, .* the first is row 3"),
-        ({"embeddings": spoilt(np.inf)}, "1 of 20 rows hold NaN, infinity"),
+        ({"embeddings": spoilt(np.nan)}, "NaN.* 1 of 20 rows, .* index 3"),
+        ({"embeddings": spoilt(np.inf)}, "infinity.* 1 of 20 rows"),
         ({"embeddings": spoilt(-1e200)}, "numbers beyond 1e"),
         ({"embeddings": GOOD[:, 0]}, r"real numbers \[n, d\].*shape \(20,\)"),
         ({"embeddings": GOOD[:, :0]}, "d >= 1"),
@@ -308,8 +308,8 @@ def with_entry(i: int, j: int, value: float) -> np.ndarray:
         ({"kernel": np.ones(20)}, r"kernel: expected real numbers.*shape \(20,\)"),
         ({"kernel": np.ones((0, 0))}, r"n >= 1, got .*shape \(0, 0\)"),
         ({"kernel": np.eye(20).astype(str)}, "got dtype <U"),
-        ({"kernel": with_entry(3, 4, np.nan)}, "kernel: 1 of 20 rows hold NaN.*row 3"),
-        ({"kernel": with_entry(3, 3, np.inf)}, "kernel: 1 of 20 rows hold NaN, infinity"),
+        ({"kernel": with_entry(3, 4, np.nan)}, "kernel: NaN.* 1 of 20 rows, .* index 3"),
+        ({"kernel": with_entry(3, 3, np.inf)}, "kernel: NaN, infinity.* 1 of 20 rows"),
         ({"kernel": with_entry(3, 3, -1e200)}, "kernel: .*numbers beyond 1e"),
         (
             {"kernel": with_entry(3, 4, 1e-5)},

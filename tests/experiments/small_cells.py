@@ -38,6 +38,26 @@ def scored(method: str, **settings: Any) -> list[GraphCell]:
     return [two_view(method, **settings, **probe) for probe in PROBES]
 
 
+def assert_each_its_own(
+    found: dict[int, dict[str, Tensor]], alone: dict[int, dict[str, Tensor]]
+) -> None:
+    """Encoders are those trained by themselves, up to rounding: ten times nearer than any other.
+
+    How far two ways to train differ step by step is tested in float64, on ensembles themselves.
+    """
+    assert found.keys() == alone.keys()
+    for number, state in found.items():
+        off = {other: _distance(state, theirs) for other, theirs in alone.items()}
+        own = off.pop(number)
+        assert own < 0.1 * min(off.values())
+
+
+def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    if any(one[name].shape != other[name].shape for name in one):
+        return float("inf")
+    return sum(float((one[name] - other[name]).square().sum()) for name in one) ** 0.5
+
+
 def weights(results: Sequence[Result]) -> dict[int, dict[str, Tensor]]:
     found = {}
     for result in results:

@@ -20,8 +20,8 @@ from gcl_hard.experiments import graph_backend
 from gcl_hard.experiments.data import Data, Memory
 from gcl_hard.experiments.graph_backend import facts
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.graphs import datasets, load
-from gcl_hard.graphs.sources import PACKAGED
+from gcl_hard.graphs import load, tudataset
+from gcl_hard.graphs.tudataset import PACKAGED
 
 CELL = GraphConfig(method="ucl")
 SOURCE = "0123abcd"
@@ -54,7 +54,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Loads:
         seen.append((name, settings["features"]))
         return load(name, **settings)
 
-    monkeypatch.setattr(datasets, "load", spy)
+    monkeypatch.setattr(tudataset, "load", spy)
     return seen
 
 
@@ -107,7 +107,7 @@ def test_a_set_is_read_once_for_each_kind_of_features(mirror: Path, loads: Loads
 
 
 def test_a_set_that_is_nowhere_is_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gcl_hard.graphs.sources._download", lambda *_: (_ for _ in ()).throw(
+    monkeypatch.setattr("gcl_hard.graphs.tudataset._download", lambda *_: (_ for _ in ()).throw(
         OSError("no network")
     ))  # fmt: skip
     with pytest.raises(InputError, match="'NOSUCHSET' cannot be had"):
@@ -121,7 +121,7 @@ def test_facts_are_remembered_without_reading_the_graphs_again(
     mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = new(mirror).facts(CELL)
-    monkeypatch.setattr(datasets, "load", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(tudataset, "load", lambda *_, **__: pytest.fail("read again"))
     monkeypatch.setattr(graph_backend, "facts", lambda *_: pytest.fail("worked out again"))
     assert new(mirror).facts(CELL) == first
     assert new(mirror).facts(GraphConfig(method="hscl", beta=3.0, folds=2)) == first

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gcl_hard.evaluation import inner_holdout, linear_probe
-from gcl_hard.evaluation.probe import ProbeRecipe
+from gcl_hard.evaluation.probes import ProbeRecipe
 from gcl_hard.experiments import image_protocol
 from gcl_hard.experiments.image_cell import FLOORS
 from gcl_hard.experiments.image_data import ImageData

@@ -16,7 +16,7 @@ from gcl_hard.experiments.floors import probe_of, wl_kernel
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
-from gcl_hard.graphs import GraphSet
+from gcl_hard.graphs import GraphSet, encoded
 from gcl_hard.tuning.graph_part import accuracy_of
 from tests.experiments.small_cells import PROBES, mutag, two_view
 
@@ -36,11 +36,11 @@ def test_the_wl_kernel_of_a_probe_ignores_encodings(name: str, mutag: GraphSet) 
     cell = GraphCell(kernel=f"rbf+{name}")  # type: ignore[arg-type]
     expected = wl_kernel(graphs, optimal_assignment=name == "wl-oa")
     for encodings in ([], ["random-walk", "cycles"]):
-        probe = probe_of(cell, graphs.encoded(encodings))
+        probe = probe_of(cell, encoded(graphs, encodings))
         assert probe["kernel"] == "rbf"
         assert probe["added"] is not None
         np.testing.assert_array_equal(probe["added"], expected)
-    unlike = replace(graphs.encoded(["random-walk"]), n_encoded=0)  # as if they were features
+    unlike = replace(encoded(graphs, ["random-walk"]), n_encoded=0)  # as if they were features
     added = probe_of(cell, unlike)["added"]
     assert added is not None
     assert np.abs(added - expected).max() > 0.01

@@ -22,9 +22,8 @@ from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.protocols import build
 from gcl_hard.experiments.side_by_side import Encoder, Result, Trained
 from gcl_hard.graphs import GraphSet, Population, load
-from gcl_hard.graphs.contrast import GraphModel
-from gcl_hard.graphs.datasets import locate
-from gcl_hard.graphs.reading import parse, read_texts
+from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.tudataset import locate, parse, read_texts
 from gcl_hard.methods import METHODS
 from gcl_hard.training.population import train_population
 from tests.reference.one_by_one import fit

@@ -214,7 +214,7 @@ def test_report_only_runs_nothing_and_needs_no_data(
 ) -> None:
     go(tmp_path, "--seeds=1", "--method=ucl,hscl")
     started.clear()
-    monkeypatch.setattr("gcl_hard.graphs.datasets.load", None)
+    monkeypatch.setattr("gcl_hard.graphs.tudataset.load", None)
     outcome = go(tmp_path, "--seeds=2", "--method=ucl,hscl", "--report-only")
     assert started == []
     assert [c["seeds"] for c in cells_in(outcome.path)] == [[0], [0]]
@@ -239,7 +239,7 @@ def test_a_finished_command_is_read_back_without_reading_the_graphs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = cells_in(go(tmp_path, "--seeds=1").path)
-    monkeypatch.setattr("gcl_hard.graphs.datasets.load", None)
+    monkeypatch.setattr("gcl_hard.graphs.tudataset.load", None)
     assert cells_in(go(tmp_path, "--seeds=1").path) == first
 
 
@@ -312,7 +312,7 @@ def test_a_seed_that_diverges_is_reported_and_the_others_stay(
 def test_when_every_seed_diverges_nothing_is_written(tmp_path: Path) -> None:
     outcome = go(tmp_path, "--seeds=2", "--lr=1e30", "--batch-size=64")
     assert len(outcome.failures) == 2
-    assert (outcome.results.finished, outcome.path) == ([], None)
+    assert (outcome.results.records, outcome.path) == ({}, None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -362,12 +362,12 @@ def test_what_can_be_known_before_training_is_refused_before_training(
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_quick_look_is_not_written_over_results_and_that_is_known_before(
+def test_a_smoke_run_is_not_written_over_results_and_that_is_known_before(
     tmp_path: Path, started: Started
 ) -> None:
     page = tmp_path / "results.md"
     page.write_text("# Results\n")
-    with pytest.raises(InputError, match="holds results: give a quick look another"):
+    with pytest.raises(InputError, match="holds results: give a smoke run another"):
         go(tmp_path / "out", "--quick", "--seeds=1", f"--report={page}")
     assert started == []
     assert page.read_text() == "# Results\n"

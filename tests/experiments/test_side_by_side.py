@@ -17,12 +17,12 @@ from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import population_size, scorers, side_by_side
 from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.population_size import best_size, check_size
+from gcl_hard.experiments.population_size import check_size
 from gcl_hard.experiments.run import run
 from gcl_hard.experiments.side_by_side import Encoder, population_of, train_encoders
 from gcl_hard.experiments.work import Worker
 from gcl_hard.graphs import GraphSet, Population, load
-from tests.experiments.small_cells import mutag, small, weights
+from tests.experiments.small_cells import assert_each_its_own, mutag, small, weights
 
 __all__ = ["mutag"]
 
@@ -55,7 +55,7 @@ def folds_of(graphs: GraphSet, *methods: str) -> list[Encoder]:
     ]
 
 
-def test_on_a_cpu_a_population_holds_out_the_same_graphs_and_size_changes_no_bit(
+def test_on_a_cpu_the_models_of_an_ensemble_hold_out_the_same_graphs(
     mutag: GraphSet, sizes: Sizes
 ) -> None:
     encoders = folds_of(mutag, "ucl", "hscl")
@@ -64,9 +64,7 @@ def test_on_a_cpu_a_population_holds_out_the_same_graphs_and_size_changes_no_bit
     assert [result.number for result in together] == [0, 3, 1, 4, 2, 5]
     alone = list(train_encoders(encoders, mutag, size=1))
     assert [result.number for result in alone] == [0, 1, 2, 3, 4, 5]
-    for number, state in weights(together).items():
-        other = weights(alone)[number]
-        assert all(torch.equal(state[name], other[name]) for name in state)
+    assert_each_its_own(weights(together), weights(alone))
     assert all(result.seconds > 0 for result in together)
 
 
@@ -80,9 +78,8 @@ def test_results_are_those_of_their_encoders_however_they_are_sorted(mutag: Grap
     kinds = [small("hscl"), small("ucl"), small("scl", lr=0.1), small("ucl", epochs=1)]
     encoders = [Encoder(cell, mutag, seed) for seed, cell in enumerate(kinds)]
     together = weights(list(train_encoders(encoders, mutag, size=4)))
-    for number, encoder in enumerate(encoders):
-        (alone,) = weights(list(train_encoders([encoder], mutag))).values()
-        assert all(torch.equal(together[number][name], alone[name]) for name in alone)
+    alone = [weights(list(train_encoders([encoder], mutag)))[0] for encoder in encoders]
+    assert_each_its_own(together, dict(enumerate(alone)))
 
 
 def test_what_cannot_be_stacked_trains_by_itself_beside_the_rest(
@@ -114,24 +111,19 @@ def test_held_out_graphs_that_join_batches_get_a_population_of_their_own(
 # Memory
 
 
-def test_a_population_that_does_not_fit_is_halved_and_begun_again(
-    mutag: GraphSet, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+def test_an_ensemble_that_runs_out_of_memory_names_a_size_to_try(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
-    monkeypatch.setattr(side_by_side, "best_size", lambda n, make: n)
-    real = Population.losses
+    """It is not trained in parts: its numbers would hang on the memory that was free."""
 
-    def losses(self: Population, *arguments: Any) -> torch.Tensor:
-        if len(self.models) > 2:
-            raise torch.OutOfMemoryError("out of memory")
-        return real(self, *arguments)
+    def losses(*_: Any) -> torch.Tensor:
+        raise torch.OutOfMemoryError("out of memory")
 
     monkeypatch.setattr(Population, "losses", losses)
-    results = list(train_encoders(encoders, mutag))
-    assert sizes == [5, 2, 3, 2, 1]
-    assert sorted(result.number for result in results) == [0, 1, 2, 3, 4]
-    with pytest.raises(OutOfMemory, match="with 5 models side by side: train fewer at a time"):
-        list(train_encoders(encoders, mutag, size=5))
+    encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
+    message = "with 5 models side by side: use --members 2 or fewer$"
+    with pytest.raises(OutOfMemory, match=message):
+        list(train_encoders(encoders, mutag))
 
 
 def test_more_members_than_memory_holds_are_refused_with_the_estimate(
@@ -143,37 +135,9 @@ def test_more_members_than_memory_holds_are_refused_with_the_estimate(
     check_size(10, one)
     with pytest.raises(OutOfMemory, match=r"^30 members need about .* GB \(.* MB each\)") as error:
         check_size(30, one)
-    assert str(error.value).endswith("use --members 10 or fewer, or auto")
+    assert str(error.value).endswith("use --members 10 or fewer")
     with pytest.raises(OutOfMemory, match="30 members need"):
         list(train_encoders(encoders, mutag, size=30))
-
-
-def test_memory_decides_how_many_are_tried_and_time_how_many_are_taken(
-    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[int] = []
-
-    def population(n: int) -> Population:
-        return population_of([Encoder(small(), fresh, seed) for seed in range(n)], fresh)
-
-    def seconds(of: Population, *_: Any) -> float:
-        tried.append(len(of.models))
-        return {1: 10.0, 3: 60.0, 4: 1.0, 16: 100.0}[len(of.models)]
-
-    monkeypatch.setattr(population_size, "seconds_per_step", seconds)
-    fresh = load("MUTAG", download=False)
-    assert best_size(1, population) == 1
-    assert tried == []
-    assert best_size(40, population) == 4
-    assert sorted(tried) == [1, 4, 16]
-    assert best_size(40, population) == 4  # remembered
-    assert len(tried) == 3
-    each = population(1).memory_per_member()
-    monkeypatch.setattr(population_size, "free_memory", lambda _: 3 * each)
-    assert best_size(40, population) == 1
-    assert tried[3:] == [1, 3]
-    monkeypatch.setattr(population_size, "free_memory", lambda _: 0)
-    assert best_size(40, population) == 1
 
 
 def test_free_memory_is_a_part_of_what_the_machine_has() -> None:
@@ -196,17 +160,31 @@ def command(output: Path, *arguments: str) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def test_members_change_no_number_of_a_record(tmp_path: Path) -> None:
-    arguments = ["--method=ucl,hscl,supervised", "--beta=1,10", "--protocol=paper,inductive"]
-    arguments += ["--select=true", "--threads=1"]
-    found = [
-        command(tmp_path / members, *arguments, f"--members={members}")
-        for members in ("auto", "1", "3")
-    ]
-    assert len(found[0]) > 10
-    assert found[0] == found[1] == found[2]
+MANY = [
+    "--dim=8", "--method=ucl,hscl,supervised", "--beta=1,10", "--protocol=paper,inductive",
+    "--select=true", "--threads=1", "--seeds=3", "--batch-size=64",
+]  # fmt: skip
 
 
+def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
+    """Groups are cut from all that the command plans, and an unfinished one is trained whole."""
+    fresh = command(tmp_path, *MANY, "--members=4")
+    for number, name in enumerate(sorted(fresh)):
+        if number % 2:
+            (tmp_path / name).unlink()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*_seed*.json")}
+    assert 0 < len(kept) < len(fresh)
+    assert command(tmp_path, *MANY, "--members=4") == fresh
+    assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
+
+
+@pytest.mark.spawns
+def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
+    one, two = (command(tmp_path / jobs, *MANY, f"--jobs={jobs}") for jobs in "12")
+    assert one == two
+
+
+@pytest.mark.spawns
 def test_scoring_elsewhere_changes_no_number_of_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,8 +108,9 @@ def test_a_killed_writers_leftovers_go_with_the_next_claim(tmp_path: Path) -> No
 # A pool
 
 
+@pytest.mark.spawns
 def test_processes_leave_the_records_that_one_leaves(tmp_path: Path) -> None:
-    arguments = [*TINY, "--method=ucl,hscl", "--seeds=2", "--epochs=2"]
+    arguments = [*TINY, "--method=ucl,hscl", "--seeds=2", "--epochs=2", "--members=2"]
     console = Console(file=StringIO(), force_terminal=True, width=200)
     for n in ("1", "2"):
         folder = tmp_path / n
@@ -226,6 +227,7 @@ def command(output: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "gcl_hard.bench", *TINY, *arguments, f"--output={output}"]
 
 
+@pytest.mark.spawns
 def test_two_commands_share_a_folder_without_losing_or_doubling(tmp_path: Path) -> None:
     shared = [*("--method=ucl,scl", "--seeds=3", "--epochs=30"), f"--json={tmp_path / 'r.json'}"]
     both = [

@@ -18,12 +18,16 @@ from gcl_hard import (
     NegativeSampler,
     Threshold,
 )
-from gcl_hard.functional.claims import assumption_1, eq17_averages, lemma_1, undefined
-from gcl_hard.functional.comparison import Comparison, compare, compare_each, joined
-from gcl_hard.functional.four_losses import losses
-from gcl_hard.functional.geometry import effective_negatives
-from gcl_hard.functional.negatives import log_negative_distribution
-from gcl_hard.functional.scores import Scores, local_global_scores, log_eta, two_view_scores
+from gcl_hard.functional.assumptions import (
+    assumption_1,
+    eq17_averages,
+    four_losses,
+    lemma_1,
+    undefined,
+)
+from gcl_hard.functional.comparison import LossComparison, compare, compare_each, joined
+from gcl_hard.functional.negatives import effective_negatives, log_negative_distribution
+from gcl_hard.functional.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
 from tests.reference import theory
 
 GAMMA = 0.5
@@ -65,7 +69,7 @@ class Case:
             m = max(abs(t) for x in self.anchors for _, t in x.others)
             self.to_hardening = 1 / m / GAMMA
 
-    def compare(self, name: str) -> Comparison:
+    def compare(self, name: str) -> LossComparison:
         return compare(self.scores, log_eta(self.scores, ETAS[name][0]))
 
     def expected(self, name: str) -> list[dict]:
@@ -124,7 +128,7 @@ def test_claims_and_averages_are_the_papers(objective, name):
 @each_eta
 def test_losses_are_the_papers_with_one_positive_and_one_m(objective, name):
     for case in CASES[objective]:
-        four = losses(case.compare(name))
+        four = four_losses(case.compare(name))
         rows = case.expected(name)
         for i, (x, row) in enumerate(zip(case.anchors, rows, strict=True)):
             for which in DISTRIBUTIONS[:4]:
@@ -149,7 +153,7 @@ def test_means_are_those_of_the_training_loss(objective, name):
     hardening = ETAS[name][0]
     options = {"objective": objective, "reduction": "anchors"}
     for case in CASES[objective]:
-        means = losses(case.compare(name)).means()
+        means = four_losses(case.compare(name)).means()
         for which, admit, tilt in (
             ("ucl", "others", None), ("scl", "other_labels", None),
             ("hucl", "others", hardening), ("hscl", "other_labels", hardening),
@@ -170,7 +174,7 @@ def test_lemma_1_holds_at_an_anchor_iff_assumption_1_does(objective, name):
         near = (c.log_mean.hcol - c.log_mean.hscl).abs() < 1e-9
         sure = assumption.defined & ~near
         assert torch.equal(assumption.holds[sure], lemma.holds[sure])
-        four = losses(c)
+        four = four_losses(c)
         assert torch.equal((four.hucl >= four.hscl)[sure], assumption.holds[sure])
         no_collision = lemma.defined & ~assumption.defined
         torch.testing.assert_close(c.log_mean.hucl[no_collision], c.log_mean.hscl[no_collision])
@@ -192,7 +196,7 @@ def test_alphas_add_up_and_hardening_never_lowers_a_loss(objective, name):
         parts = torch.logaddexp(c.log_alpha.hscl, c.log_alpha.hcol)
         torch.testing.assert_close(c.log_alpha.hucl, parts, rtol=0, atol=1e-12)
         assert (c.log_alpha.ucl == 0).all()
-        four = losses(c)
+        four = four_losses(c)
         for hard, plain in ((four.hucl, four.ucl), (four.hscl, four.scl)):
             compared = ~hard.isnan()
             assert (hard >= plain - 1e-12)[compared].all()
@@ -203,7 +207,7 @@ def test_alphas_add_up_and_hardening_never_lowers_a_loss(objective, name):
 @each_objective
 def test_without_hardening_there_are_two_losses(objective):
     for case in CASES[objective]:
-        four = losses(case.compare("none"))
+        four = four_losses(case.compare("none"))
         for hard, plain in ((four.hucl, four.ucl), (four.hscl, four.scl)):
             torch.testing.assert_close(hard, plain, rtol=1e-12, atol=1e-12, equal_nan=True)
 
@@ -229,7 +233,7 @@ def test_a_nan_among_candidates_is_not_hidden():
     assert c.log_alpha.hcol[0] != -math.inf
     assert assumption_1(c).defined[0]
     assert not assumption_1(c).holds[0]
-    assert math.isnan(losses(c).means()["ucl"])
+    assert math.isnan(four_losses(c).means()["ucl"])
 
 
 def test_each_reason_why_nothing_is_claimed():
@@ -237,7 +241,7 @@ def test_each_reason_why_nothing_is_claimed():
     same = torch.tensor([[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 1], [1, 0, 0]]).bool()
     eta = torch.zeros(5, 3)
     eta[1, 0] = eta[2, 1:] = eta[4] = -math.inf
-    scores = Scores(t, torch.ones_like(same), same, t[:, 0], 0.5, 2.0, "infonce")
+    scores = ScoreTable(t, torch.ones_like(same), same, t[:, 0], 0.5, 2.0, "infonce")
     c = compare(scores, eta)
     why = undefined(c)
     assert why.alone.tolist() == [True, False, False, False, False]
@@ -254,8 +258,8 @@ def test_a_batch_of_one_class_defines_nothing():
     assert math.isnan(assumption_1(c).fraction)
     assert undefined(c).unopposed.all()
     assert all(math.isnan(side) for side in eq17_averages(c))
-    assert all(math.isnan(value) for value in losses(c).means().values())
-    assert not losses(c).ucl.isnan().any()
+    assert all(math.isnan(value) for value in four_losses(c).means().values())
+    assert not four_losses(c).ucl.isnan().any()
 
 
 def test_a_single_item_has_no_others():
@@ -364,7 +368,7 @@ def test_parts_of_a_row_that_lie_far_apart_keep_their_digits():
     # Others at ±t in turn: one part's weights are e^(−2000 β) of the other's, or none.
     t = torch.tensor([[1000.0, 999.0, -1000.0, -999.5]] * 3, dtype=torch.float64)
     same = torch.tensor([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0]]).bool()
-    scores = Scores(t, torch.ones_like(same), same, t[:, 0], 1e-3, 1e3, "infonce")
+    scores = ScoreTable(t, torch.ones_like(same), same, t[:, 0], 1e-3, 1e3, "infonce")
     c = compare(scores, log_eta(scores, Exponential(3.0)))
     top, low = (math.log((1 + math.exp(-4 * d)) / (1 + math.exp(-3 * d))) for d in (1, 0.5))
     hscl, hcol = c.log_mean.hscl.tolist(), c.log_mean.hcol.tolist()
@@ -386,7 +390,7 @@ def test_batches_are_averaged_by_anchor():
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
     n_hucl = torch.cat([part.effective.hucl for part in parts])
     torch.testing.assert_close(whole.effective.hucl, n_hucl, rtol=0, atol=0, equal_nan=True)
-    four, each = losses(whole).means(), [losses(part) for part in parts]
+    four, each = four_losses(whole).means(), [four_losses(part) for part in parts]
     hucl = torch.cat([loss.hucl[loss.common] for loss in each])
     assert four["hucl"] == pytest.approx(hucl.mean().item(), rel=1e-12)
 

@@ -1,27 +1,25 @@
-"""Geometry of embeddings against loops over pairs and singular values, and shapes known exactly."""
+"""Geometry of embeddings against loops, shapes known exactly, and bounds on packings."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
-from gcl_hard import Exponential, InputError
-from gcl_hard.functional import geometry, histograms
-from gcl_hard.functional.comparison import compare
+from gcl_hard import InputError
 from gcl_hard.functional.geometry import (
+    Centres,
     alignment,
-    effective_negatives,
+    class_centres,
     effective_rank,
-    same_label_weight,
+    least_angle,
+    packing,
     uniformity,
+    widest_angle,
 )
-from gcl_hard.functional.histograms import cosine_histograms, overlap
-from gcl_hard.functional.negatives import log_negative_distribution
-from gcl_hard.functional.scores import log_eta, two_view_scores
 from tests.reference import shapes
+from tests.reference.loops import unit
 
 
 def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -30,9 +28,6 @@ def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def turned(z: torch.Tensor) -> torch.Tensor:
     return z @ torch.linalg.qr(numbers(z.shape[1], z.shape[1], seed=7))[0]
-
-
-LABELS = torch.tensor([0, 1, 0, 2, 1, 0, 2, 2, 1, 0])
 
 
 @pytest.mark.parametrize("alpha", [1.0, 2.0, 3.0])
@@ -54,67 +49,6 @@ def test_alignment_and_uniformity_of_shapes_known_exactly():
     assert uniformity(simplex).item() == pytest.approx(-4)
     # a row of zeros stays one, at distance 1 from every other
     assert uniformity(torch.tensor([[0.0, 0.0], [0.0, 3.0]])).item() == pytest.approx(-2)
-
-
-@pytest.mark.parametrize("block", [3, 1024])
-@pytest.mark.parametrize("bins", [1, 7, 50])
-def test_histograms_count_every_pair_once(monkeypatch, block, bins):
-    monkeypatch.setattr(histograms, "BLOCK", block)
-    z = numbers(10, 3)
-    same, different = shapes.cosines(z.tolist(), LABELS.tolist())
-    found = cosine_histograms(z, LABELS, bins)
-    for ours, cosines in ((found.same, same), (found.different, different)):
-        expected, edges = np.histogram(cosines, bins=bins, range=(-1, 1))
-        assert ours.tolist() == expected.tolist()
-        np.testing.assert_allclose(found.edges.numpy(), edges, atol=1e-15)
-    assert int(found.same.sum() + found.different.sum()) == 45
-
-
-def test_cosines_at_the_ends_have_a_bin():
-    z = torch.tensor([[1.0, 0.0], [3.0, 0.0], [-2.0, 0.0], [0.0, 0.0]])
-    found = cosine_histograms(z, torch.tensor([0, 0, 0, 1]), bins=4)
-    assert found.same.tolist() == [2, 0, 0, 1]
-    assert found.different.tolist() == [0, 0, 3, 0]  # a row of zeros has cosine 0
-
-
-def test_overlap_is_one_minus_half_the_distance_of_the_shapes():
-    p, q = numbers(20).abs(), numbers(20, seed=3).abs()
-    expected = 1 - (p / p.sum() - q / q.sum()).abs().sum() / 2
-    assert overlap(p, q).item() == pytest.approx(expected.item(), rel=1e-12)
-    assert overlap(p, 7 * p).item() == pytest.approx(1)
-    assert overlap(torch.tensor([4, 0]), torch.tensor([0, 1])).item() == 0
-
-
-def test_one_class_has_no_overlap():
-    found = cosine_histograms(numbers(4, 3), torch.zeros(4, dtype=torch.int64), bins=5)
-    assert found.different.sum() == 0
-    assert overlap(found.same, found.different).isnan()
-
-
-def test_effective_negatives_lie_between_one_and_all():
-    q = numbers(4, 6).softmax(1)
-    expected = [1 / sum(x * x for x in row) for row in q.tolist()]
-    assert effective_negatives(q.log()).tolist() == pytest.approx(expected, rel=1e-12)
-    log_q = torch.tensor([[0.2] * 5, [0.0, 1.0, 0.0, 0.0, 0.0], [0.0] * 5]).log()
-    assert effective_negatives(log_q).tolist() == pytest.approx([5, 1, 0], rel=1e-6)
-
-
-@pytest.mark.parametrize("beta", [0.0, 1.0, 20.0])
-def test_weight_on_ones_own_label_is_the_share_of_alpha(beta):
-    scores = two_view_scores(numbers(10, 3), numbers(10, 3, seed=1), LABELS)
-    eta = log_eta(scores, Exponential(beta))
-    log_q, _ = log_negative_distribution(eta, scores.others)
-    ours = same_label_weight(log_q, scores.same)
-    expected = [
-        sum(q for q, s in zip(row, same, strict=True) if s)
-        for row, same in zip(log_q.exp().tolist(), scores.same.tolist(), strict=True)
-    ]
-    assert ours.tolist() == pytest.approx(expected, rel=1e-12)
-    alpha = compare(scores, eta).log_alpha
-    torch.testing.assert_close(ours, (alpha.hcol - alpha.hucl).exp(), rtol=1e-12, atol=1e-12)
-    if beta == 0:
-        n_same = (scores.others & scores.same).sum(1)
-        torch.testing.assert_close(ours, n_same / 18.0, check_dtype=False)
 
 
 @pytest.mark.parametrize("shape", [(10, 4), (4, 10), (7, 1)])
@@ -141,9 +75,6 @@ def test_turning_and_ordering_change_nothing():
     assert uniformity(moved).item() == pytest.approx(uniformity(z).item(), rel=1e-12)
     gap = alignment(turned(z)[order], turned(z + 1)[order])
     assert gap.item() == pytest.approx(alignment(z, z + 1).item(), rel=1e-10)
-    a, b = cosine_histograms(z, LABELS, 9), cosine_histograms(moved, LABELS[order], 9)
-    assert torch.equal(a.same, b.same)
-    assert torch.equal(a.different, b.different)
 
 
 Z = torch.ones(3, 2)
@@ -156,11 +87,6 @@ Z = torch.ones(3, 2)
         (lambda: alignment(Z[:0], Z[:0]), "z1 must be .* at least 1"),
         (lambda: uniformity(Z[:1]), r"z must be .* at least 2 .* got \[1, 2\]"),
         (lambda: uniformity(Z * math.nan), "z must be finite, got 6"),
-        (lambda: cosine_histograms(Z, torch.zeros(3)), "labels must be integers"),
-        (lambda: cosine_histograms(Z, torch.arange(3), bins=0), "bins must be at least 1, got 0"),
-        (lambda: overlap(torch.ones(2), torch.ones(3)), r"\[2\] and \[3\]"),
-        (lambda: overlap(torch.ones(2, 2), torch.ones(2, 2)), "two rows of one length"),
-        (lambda: same_label_weight(Z, Z.T > 0), r"\[3, 2\], got \[2, 3\]"),
         (lambda: effective_rank(Z[0]), r"got \[2\]"),
     ],
 )
@@ -174,4 +100,133 @@ def test_measures_carry_no_gradient():
     for value in (alignment(z, z + 1), uniformity(z), effective_rank(z)):
         assert not value.requires_grad
         assert value.dtype == torch.float64
-    assert not geometry.effective_negatives(z.log_softmax(1)).requires_grad
+
+
+GOLDEN = (1 + math.sqrt(5)) / 2
+
+
+def on_sphere(*rows) -> torch.Tensor:
+    return torch.tensor([unit(row) for row in rows], dtype=torch.float64)
+
+
+def simplex(n: int) -> torch.Tensor:
+    """n points in n dimensions, all at arccos(−1/(n − 1))."""
+    centred = torch.eye(n, dtype=torch.float64) - 1 / n
+    return centred / torch.linalg.vector_norm(centred, dim=1, keepdim=True)
+
+
+def equal(directions: torch.Tensor) -> Centres:
+    n = len(directions)
+    return Centres(directions, torch.full((n,), 1 / n, dtype=torch.float64))
+
+
+def polygon(n: int) -> torch.Tensor:
+    return on_sphere(*((math.cos(a), math.sin(a)) for a in (2 * math.pi * i / n for i in range(n))))
+
+
+ICOSAHEDRON = on_sphere(
+    *(p for a in (1, -1) for b in (GOLDEN, -GOLDEN) for p in ((0, a, b), (a, b, 0), (b, 0, a)))
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_angle_and_sum_are_those_over_pairs_of_classes(seed):
+    z, y = numbers(12, 4, seed=seed), torch.tensor([0, 1, 5, 3, 5, 1, 0, 5, 5, 5, 3, 1])
+    centres = class_centres(z, y)
+    assert centres.share.tolist() == pytest.approx([2 / 12, 3 / 12, 2 / 12, 5 / 12])
+    means = [
+        shapes.mean([unit(r) for r in rows])
+        for rows in shapes.classes(z.tolist(), y.tolist()).values()
+    ]
+    angle = shapes.least_angle([unit(m) for m in means])
+    assert least_angle(centres.directions).item() == pytest.approx(angle, rel=1e-10)
+    expected = shapes.packing(z.tolist(), y.tolist())
+    assert packing(centres).item() == pytest.approx(expected, rel=1e-10)
+    rotation, _ = torch.linalg.qr(numbers(4, 4, seed=9))
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
+    moved = class_centres(3 * z[order] @ rotation, y[order])
+    assert least_angle(moved.directions).item() == pytest.approx(angle, rel=1e-10)
+    assert packing(moved).item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("points", "d"),
+    [
+        *((simplex(n), n - 1) for n in (2, 3, 5, 9)),
+        *((polygon(n), 2) for n in (3, 4, 5, 17)),
+        (torch.cat([torch.eye(4), -torch.eye(4)]).double(), 4),
+        (torch.cat([torch.eye(4), -torch.eye(4)])[:6].double(), 4),
+        (on_sphere([1.0], [-1.0]), 1),
+        (ICOSAHEDRON, 3),
+    ],
+)
+def test_bounds_that_are_attained_are(points, d):
+    assert least_angle(points).item() == pytest.approx(widest_angle(len(points), d), rel=1e-12)
+
+
+# Least angles of the best packings in three dimensions, as cosines: Schütte and van der Waerden
+# (1951), Danzer (1986), Musin and Tarasov (2012, 2015), Robinson (1961).
+BEST = {7: 0.21013831273, 8: 0.26120387496, 9: 1 / 3, 10: 0.40439432522, 11: 0.44721359550,
+        13: 0.54263648690, 14: 0.56395275200, 24: 0.72307839}  # fmt: skip
+
+
+@pytest.mark.parametrize("n", BEST)
+def test_the_bound_on_the_sphere_is_above_the_best_packings_and_near(n):
+    best = math.acos(BEST[n])
+    assert best < widest_angle(n, 3) < 1.08 * best
+
+
+@pytest.mark.parametrize(
+    ("n", "d"), [(2, 1), (3, 1), (4, 2), (7, 2), (3, 3), (5, 3), (9, 3), (8, 5)]
+)
+def test_no_arrangement_beats_the_bound(n, d):
+    for seed in range(50):
+        z = numbers(n, d, seed=seed)
+        z /= torch.linalg.vector_norm(z, dim=1, keepdim=True)
+        assert least_angle(z).item() <= widest_angle(n, d) + 1e-12
+
+
+def test_where_no_closed_form_is_known():
+    assert widest_angle(9, 4) is None
+    assert widest_angle(8, 4) == math.pi / 2
+    assert widest_angle(100, 99) == pytest.approx(math.acos(-1 / 99))
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_the_simplex_is_the_optimum_of_theorem_2(n):
+    best = 2 * n / (n - 1)
+    assert packing(equal(simplex(n))).item() == pytest.approx(best, rel=1e-12)
+    for seed in range(50):
+        z = numbers(n, n, seed=seed)
+        other = z / torch.linalg.vector_norm(z, dim=1, keepdim=True)
+        assert packing(equal(other)).item() <= best
+
+
+def test_unequal_shares_weigh_the_nearest_neighbours():
+    centres = Centres(
+        on_sphere([1, 0], [0, 1], [-1, 0.001]), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    )
+    near = 2 - 2 * 0.001 / math.hypot(1, 0.001)
+    assert packing(centres).item() == pytest.approx(0.5 * 2 + 0.3 * near + 0.2 * near, rel=1e-12)
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, math.pi - 1e-9, math.pi])
+def test_angles_keep_their_digits_near_both_ends(angle):
+    two = on_sphere([1, 0], [math.cos(angle), math.sin(angle)])
+    assert least_angle(two).item() == pytest.approx(angle, rel=1e-6, abs=1e-15)
+
+
+def test_what_has_no_angle_is_nan():
+    one = class_centres(numbers(4, 3), torch.zeros(4, dtype=torch.int64))
+    z = torch.tensor([[1.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.3, 0.1]])
+    cancelled = class_centres(z, torch.tensor([0, 0, 1, 2]))
+    assert cancelled.directions.isnan().any(1).tolist() == [True, False, False]
+    for centres in (one, cancelled):
+        assert least_angle(centres.directions).isnan()
+        assert packing(centres).isnan()
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (0, 3), (2, 0)])
+def test_a_bound_of_nothing_is_an_error(n, d):
+    with pytest.raises(InputError, match=f"got {n} points and d = {d}"):
+        widest_angle(n, d)

@@ -159,7 +159,7 @@ def test_a_subclass_is_checked_like_a_function():
 
     with pytest.raises(InputError, match="falls from"):
         ContrastiveLoss(NegativeSampler("others", Easy()))
-    with pytest.raises(InputError, match="looks at the rest"):
+    with pytest.raises(InputError, match="depends on other entries"):
         ContrastiveLoss(NegativeSampler("others", Row()))
     with pytest.raises(InputError, match="returned float"):
         ContrastiveLoss(NegativeSampler("others", lambda t: 5.0))

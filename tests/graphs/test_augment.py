@@ -17,8 +17,8 @@ from gcl_hard.graphs.augment import (
     perturb_edges,
     random_walk_subgraph,
 )
-from gcl_hard.graphs.batches import GraphBatch
-from gcl_hard.graphs.datasets import load
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.tudataset import load
 
 SHARES = st.sampled_from([0.0, 0.1, 0.5, 0.99])
 EVERY = pytest.mark.parametrize("name", AUGMENTATIONS)

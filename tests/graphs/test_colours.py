@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from gcl_hard.graphs import colours
-from gcl_hard.graphs.batches import GraphSet
 from gcl_hard.graphs.colours import ColouredSet, coloured
-from gcl_hard.graphs.datasets import load
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.tudataset import load
 
 CPU = torch.device("cpu")
 PRIME = 1_000_003.0
@@ -100,14 +100,12 @@ def layers_of(n_features, layers, seed=0):
     """Weights of maps for features and for every layer."""
     g = torch.Generator().manual_seed(seed)
     widths = [n_features] + [3] * (layers + 1)
-    return [
-        torch.randint(1, 2**18, shape, generator=g).double() for shape in itertools.pairwise(widths)
-    ]
+    return [torch.randint(1, 2**18, shape, generator=g) for shape in itertools.pairwise(widths)]
 
 
 def apply(z, weight):
-    """A random map of integers to integers, exact in float64: equal sums in whatever order."""
-    h = torch.remainder((z + 1) @ weight, PRIME)
+    """A random map of whole numbers to whole numbers: equal sums in whatever order."""
+    h = torch.remainder(((z + 1).long() @ weight).double(), PRIME)
     return torch.remainder(h * h + 7, PRIME)
 
 

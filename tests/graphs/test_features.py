@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.datasets import load
 from gcl_hard.graphs.features import node_features
+from gcl_hard.graphs.tudataset import load
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
 

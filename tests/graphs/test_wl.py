@@ -13,7 +13,7 @@ import torch
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import kernel_cross_validation
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs import GraphSet, encoded, load
 from gcl_hard.graphs.wl import wl_kernel
 
 
@@ -157,10 +157,11 @@ def test_kernels_equal_grakels_bit_for_bit(mutag, optimal_assignment):
 
 
 def test_structural_encodings_are_no_labels(mutag):
-    encoded = mutag.encoded(["random-walk", "wl"])
+    with_encodings = encoded(mutag, ["random-walk", "wl"])
     for kind in (False, True):
         np.testing.assert_array_equal(
-            wl_kernel(encoded, optimal_assignment=kind), wl_kernel(mutag, optimal_assignment=kind)
+            wl_kernel(with_encodings, optimal_assignment=kind),
+            wl_kernel(mutag, optimal_assignment=kind),
         )
 
 

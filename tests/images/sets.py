@@ -1,4 +1,4 @@
-"""Tiny image sets in the forms that they are kept in."""
+"""Tiny image sets, in memory and in the forms that files have."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torchvision import datasets as tv
 
-from gcl_hard.images import sources
+from gcl_hard.images import files
+from gcl_hard.images.augment import ViewRecipe, Views
 from gcl_hard.images.datasets import (
     Split,
 )
@@ -21,7 +24,7 @@ rng = np.random.default_rng(0)
 
 
 def set_url(monkeypatch: pytest.MonkeyPatch, name: str, url: str) -> None:
-    monkeypatch.setitem(sources.SITES, name, sources.SITES[name]._replace(url=url))
+    monkeypatch.setitem(files.SITES, name, files.SITES[name]._replace(url=url))
     if hasattr(tv, name):
         monkeypatch.setattr(getattr(tv, name), "url", url)
 
@@ -51,3 +54,12 @@ def same(split: Split, images: NDArray[Any], labels: Any) -> bool:
     """Pixel by pixel, in the order n, row, column, channel."""
     back = split.images.permute(0, 2, 3, 1).numpy()
     return np.array_equal(back, images) and split.labels.tolist() == list(labels)
+
+
+def images(n: int, size: int = 8, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (n, 3, size, size), generator=generator, dtype=torch.uint8)
+
+
+def views(recipe: ViewRecipe | None = None, size: int = 8) -> Views:
+    return Views(recipe or ViewRecipe(), size=size, mean=(0.5,) * 3, std=(0.25,) * 3)

@@ -19,7 +19,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from gcl_hard.errors import InputError
-from gcl_hard.images import datasets, sources
+from gcl_hard.images import datasets, files
 from gcl_hard.images.datasets import (
     KNOWN,
     ImageSet,
@@ -179,7 +179,7 @@ def test_a_name_spelt_exactly_comes_before_other_capitals(mirror: Path) -> None:
 def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
     name: str, mirror: Path, cache: Path
 ) -> None:
-    site = sources.SITES[name]
+    site = files.SITES[name]
     with pytest.raises(InputError) as caught:
         load(name, data_dir=mirror)
     text = str(caught.value)
@@ -260,7 +260,7 @@ GREY = pixels(5)[..., 0]
         ({"test_labels": np.array([0, -2, 9])}, r": test: label -2 of image 1 is out of range"),
         ({"train_labels": np.array([0, 1, 2, 0, 10**12]), "class_names": None},
          r"there is a label 1000000000000, and only 8 images"),
-        ({"class_names": np.array(["ant", None], object)}, r"class_names is no plain array"),
+        ({"class_names": np.array(["ant", None], object)}, r"class_names is not a plain array"),
     ],
 )  # fmt: skip
 def test_a_mirror_file_that_cannot_be_used_says_why(
@@ -287,7 +287,7 @@ def test_a_damaged_file_is_told_from_a_good_one(mirror: Path) -> None:
     file = mirror / "Mine.npz"
     for content in (b"", b"hello", zipped := packed_bytes()[:-30]):
         file.write_bytes(content)
-        with pytest.raises(InputError, match=r"Mine\.npz is truncated or no \.npz file .*: copy"):
+        with pytest.raises(InputError, match=r"Mine\.npz is truncated .*: copy it again"):
             load("Mine", data_dir=mirror)
     assert len(zipped) > 100
     whole = bytearray(packed_bytes())
@@ -298,7 +298,7 @@ def test_a_damaged_file_is_told_from_a_good_one(mirror: Path) -> None:
         load("Mine", data_dir=mirror)
     np.save(mirror / "one.npy", pixels(2))
     shutil.copy(mirror / "one.npy", file)
-    with pytest.raises(InputError, match="is one array"):
+    with pytest.raises(InputError, match="is a single array"):
         load("Mine", data_dir=mirror)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.protocols import build, setting_of
 from gcl_hard.graphs import GraphBatch, GraphSet, epoch_batches
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.training.loop import train
 
 

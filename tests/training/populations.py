@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from gcl_hard.functional.schedules import Linear
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, load
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -68,6 +69,40 @@ def stored(module: nn.Module) -> dict[str, Tensor]:
 def same_bits(one: nn.Module, other: nn.Module) -> bool:
     first, second = stored(one), stored(other)
     return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+RATE = 1e-4
+"""Learning rate at which what rounding adds to Adam's steps stays below 1e-9 in float64."""
+OFF_BY_STEPS = ("nn.2.bias", "running_mean")
+"""A bias that a normalisation takes away again has a gradient of rounding errors alone, and Adam
+divides a gradient by its size; the mean of the normalisation moves along."""
+
+
+def assert_close(
+    first: Mapping[str, Tensor], second: Mapping[str, Tensor], steps: int = STEPS
+) -> None:
+    """Weights and buffers, float64, after at most so many steps of ``RATE``: to 1e-9."""
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        off = 2 * RATE * steps if name.endswith(OFF_BY_STEPS) else 1e-9
+        torch.testing.assert_close(
+            value, second[name], rtol=1e-9, atol=off, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+def assert_same_model(one: GraphModel, other: GraphModel, graphs: GraphSet) -> None:
+    """Weights, and loss and gradient of a batch of all graphs: to 1e-9 in float64."""
+    assert_close(stored(one), stored(other))
+    seen = []
+    for model in (copy.deepcopy(one).train(), copy.deepcopy(other).train()):
+        model.zero_grad()
+        loss: Tensor = model(graphs.all())
+        loss.backward()  # type: ignore[no-untyped-call]
+        of = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        seen.append((loss.detach(), torch.cat(of)))
+    for mine, theirs in zip(*seen, strict=True):
+        assert mine.dtype == torch.float64
+        assert (mine - theirs).norm() <= 1e-9 * theirs.norm()
 
 
 def batches_of(graphs: GraphSet, size: int, held_out: Tensor | None, epoch: int) -> Iterator[Any]:

@@ -170,34 +170,6 @@ def test_out_of_memory_fails_the_group_that_it_is_in(
     assert [found[n].accuracy for n in (3, 10, 17, 24)] == [sane[0], sane[1], None, sane[3]]
 
 
-def test_after_running_out_of_memory_halves_are_scored_as_ever(
-    fewer: GraphSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A candidate that left before stays out; the others are reported again, with equal scores."""
-    from gcl_hard.experiments import side_by_side
-
-    cells = [small(epochs=5, beta=beta) for beta in (1.0, 2.0, 10.0)]
-    sane = accuracies(part_of(fewer), cells, Inner())
-    monkeypatch.setattr(side_by_side, "best_size", lambda n, make: n)
-    real, tried = side_by_side.train_population, list[int]()
-
-    def train(population: Any, *arguments: Any, look: Any, **settings: Any) -> Any:
-        n = len(population.models)
-        tried.append(n)
-        results = real(population, *arguments, look=look, **settings)
-        if n == 3:
-            raise OutOfMemory("with 3")
-        return results
-
-    monkeypatch.setattr(side_by_side, "train_population", train)
-    notes = Notes({10: 2})
-    found = scores(part_of(fewer, None), cells, Inner(steps="epochs"), notes)
-    assert tried[0] == 3
-    assert sum(tried[1:]) == 3
-    assert [found[n].accuracy for n in (3, 10, 17)] == [sane[0], None, sane[2]]
-    assert max(step for number, step in notes.steps if number == 10) == 2
-
-
 def test_a_class_too_small_for_the_folds_is_refused_before_training(fewer: GraphSet) -> None:
     with pytest.raises(InputError, match="fewer than the 64 folds"):
         part_of(fewer).n_scored(Inner(folds=64))

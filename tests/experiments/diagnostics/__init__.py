@@ -20,7 +20,7 @@ from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.protocols import build
 from gcl_hard.experiments.run import Outcome, run
 from gcl_hard.graphs import GraphSet
-from gcl_hard.graphs.contrast import GraphContrast
+from gcl_hard.graphs.models import GraphContrast
 
 
 def small(method: str = "hscl", **settings: Any) -> GraphCell:

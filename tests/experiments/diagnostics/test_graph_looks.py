@@ -20,7 +20,7 @@ from gcl_hard.experiments.diagnostics.watch import Watch
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.functional.hardening import Uniform
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, TwoView, load
-from gcl_hard.graphs.contrast import GraphModel
+from gcl_hard.graphs.models import GraphModel
 from tests.experiments.diagnostics import same_bits, small, tensors, warm
 from tests.reference import theory
 

@@ -20,7 +20,7 @@ from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.records import load, save
 from gcl_hard.functional.hardening import Hardening, Uniform
-from gcl_hard.functional.scores import Objective
+from gcl_hard.functional.objectives import Objective
 from tests.experiments import record
 from tests.reference import shapes, theory
 

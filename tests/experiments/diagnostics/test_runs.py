@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments import graph_seeds, protocols, side_by_side
+from gcl_hard.experiments import graph_seeds, protocols
 from gcl_hard.experiments.diagnostics import watch
-from gcl_hard.experiments.diagnostics.graphs import graph_sampler
-from gcl_hard.experiments.diagnostics.look import look_at
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.records import points_of
+from gcl_hard.experiments.diagnostics import graph_sampler
+from gcl_hard.experiments.diagnostics import look_at
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.store import points_of
 from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
-from gcl_hard.graphs import GraphSet, Population, load
-from gcl_hard.graphs.contrast import GraphContrast
+from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs.models import GraphContrast
 from tests.experiments.diagnostics import EPOCHS, epochs, go, saved
 
 # The digest of the source, too: somebody may edit it meanwhile.
@@ -114,7 +114,7 @@ def test_looks_are_taken_every_so_many_epochs_and_at_the_last(
     ]
 
 
-def by_hand(cell: GraphCell, graphs: GraphSet, seed: int, epoch: int) -> dict[str, Any]:
+def by_hand(cell: GraphConfig, graphs: GraphSet, seed: int, epoch: int) -> dict[str, Any]:
     """A look at the seed's first encoder, trained for so many epochs and no more."""
     cell = replace(cell, epochs=epoch)
     encoder = Encoder(cell, graphs, seed)
@@ -154,35 +154,12 @@ def test_looks_are_at_the_first_encoder_as_it_is_after_the_epoch(
     assert len(calls) == 2 * len(outcome.results.records)
     for job, of in outcome.results.records.items():
         cell = job.cell
-        assert isinstance(cell, GraphCell)
+        assert isinstance(cell, GraphConfig)
         kind = cell.features if cell.features != "auto" else "labels"
         graphs = load("MUTAG", download=False, features=kind)
         expected = [by_hand(cell, graphs, job.seed, epoch) for epoch in (3, 5)]
         assert of.diagnostics == expected
         assert saved(tmp_path)[job.file_name]["diagnostics"] == expected
-
-
-def test_encoders_begun_again_for_want_of_memory_are_looked_at_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = ["--method=ucl,hscl", "--seeds=1", "--diagnostics=1"]
-    go(tmp_path / "at once", *arguments)
-    monkeypatch.setattr(side_by_side, "best_size", lambda n, make: n)
-    real, steps = Population.losses, []
-
-    def losses(self: Population, *of: Any) -> Tensor:
-        steps.append(len(self.models))
-        if steps[-1] == 2 and steps.count(2) == 5:  # of two an epoch
-            raise torch.OutOfMemoryError("out of memory")
-        return real(self, *of)
-
-    monkeypatch.setattr(Population, "losses", losses)
-    go(tmp_path / "halved", *arguments)
-    assert steps == [2] * 5 + [1] * 20
-    found, expected = (saved(tmp_path / folder) for folder in ("halved", "at once"))
-    for file, one in found.items():
-        assert epochs(one) == [1, 2, 3, 4, 5]
-        assert one["diagnostics"] == expected[file]["diagnostics"]
 
 
 def test_floors_and_inner_hold_outs_are_not_looked_at(tmp_path: Path) -> None:
@@ -224,7 +201,7 @@ def test_the_own_hardening_is_that_of_the_epoch(tmp_path: Path) -> None:
 
 def test_annealed_beta_is_that_of_the_epoch(tmp_path: Path) -> None:
     go(tmp_path, "--method=hcl", "--beta=15", "--beta-changes=5", "--seeds=1", "--diagnostics=1")
-    assert own(tmp_path) == {"hcl": ["beta=12", "beta=9", "beta=6", "beta=3", "beta=0"]}
+    assert own(tmp_path) == {"hcl": ["beta=15", "beta=12", "beta=9", "beta=6", "beta=3"]}
 
 
 # What is not finite

@@ -11,9 +11,9 @@ import numpy as np
 import yaml
 
 from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.recipe.compared import Compared
 from gcl_hard.experiments.recipe.table import Entry, entries
-from gcl_hard.experiments.results import Results
+from gcl_hard.reports.frame import Results
+from gcl_hard.reports.recipe import RecipeTable
 from tests.experiments import record
 
 RECIPE: dict[str, Any] = {
@@ -65,9 +65,9 @@ def made_up(
     return Results(cells, tuple(seeds), records)
 
 
-def compared(shift: Shift = lambda row, dataset: 0.0, **asked: Any) -> Compared:
+def compared(shift: Shift = lambda row, dataset: 0.0, **asked: Any) -> RecipeTable:
     """The same, compared."""
-    return Compared(made_up(shift, **asked), quick=asked.get("quick", False))
+    return RecipeTable(made_up(shift, **asked), quick=asked.get("quick", False))
 
 
 def of(row: Entry, part: str, *methods: str) -> bool:

@@ -18,7 +18,7 @@ from gcl_hard.experiments import graph_seeds
 from gcl_hard.experiments import run as running
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.recipe.run import search
-from gcl_hard.graphs import datasets
+from gcl_hard.graphs import tudataset
 
 TINY: dict[str, Any] = {
     "dataset": "MUTAG", "method": ["untrained", "hscl"], "seeds": [0, 5], "folds": 2,
@@ -65,8 +65,8 @@ def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("read a data set")
 
-    monkeypatch.setattr(datasets, "load", refuse)
-    monkeypatch.setattr(datasets, "locate", refuse)
+    monkeypatch.setattr(tudataset, "load", refuse)
+    monkeypatch.setattr(tudataset, "locate", refuse)
 
 
 def test_every_record_is_of_a_hold_out_of_the_file_s_seeds(searched: Path) -> None:

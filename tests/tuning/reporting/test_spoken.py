@@ -7,9 +7,8 @@ import math
 
 import optuna
 import pytest
-from optuna.trial import TrialState
 
-from gcl_hard.tuning.reporting.spoken import complete, importances, plane, quiet, spoken
+from gcl_hard.tuning.reporting.spoken import importances, plane, quiet, spoken
 from tests.tuning.reporting.made import searched, study, trial
 
 
@@ -31,11 +30,6 @@ def test_the_copy_has_everything_but_names_and_workers() -> None:
 
 def test_a_value_outside_its_range_is_copied_too() -> None:
     assert spoken(study(trial(50.0, {"beta": 99.0}))).trials[0].params == {"β": 99.0}
-
-
-def test_complete_leaves_out_pruned_and_failed() -> None:
-    assert [t.number for t in complete(searched())] == [0, 1, 2, 3, 6, 8]
-    assert all(t.state == TrialState.COMPLETE for t in complete(searched()))
 
 
 def test_importances_find_the_setting_that_decides() -> None:

@@ -1,0 +1,109 @@
+"""Every command that README, docs and configs show, and the configuration that it parses to.
+
+    python benchmarks/documented_commands.py [TREE]
+
+prints one JSON object a line: where a command stands, the command, and its configuration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compare_plan import PARSERS
+
+SHOWN = re.compile(r"python -m gcl_hard\.(bench|tune|figures)\b([^`#\n]*)")
+PAGES = ("README.md", "docs/*.md", "docs/*.yaml", "configs/**/*.yaml", "benchmarks/README.md")
+
+
+class Shown(NamedTuple):
+    """A command and the page that shows it."""
+
+    page: str
+    entry: str
+    arguments: tuple[str, ...]
+
+
+def documented(tree: Path) -> list[Shown]:
+    """The commands that the pages of a checkout show, each once, in the order of the pages."""
+    found: dict[tuple[str, tuple[str, ...]], Shown] = {}
+    for page in (page for pattern in PAGES for page in sorted(tree.glob(pattern))):
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        text = re.sub(r"\n#\s+(?=--)", " ", text)  # a comment that goes on in the next line
+        for entry, typed in SHOWN.findall(text):
+            arguments = tuple(shlex.split(typed))
+            shown = Shown(page.relative_to(tree).as_posix(), entry, arguments)
+            found.setdefault((entry, arguments), shown)
+    return list(found.values())
+
+
+def canonical(value: Any) -> Any:
+    """A parsed configuration as JSON: fields by name, paths with slashes, the rest as text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Path):
+        return value.as_posix()
+    if isinstance(value, Mapping):
+        return {str(key): canonical(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(canonical, value))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [canonical(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+def parse_all(
+    commands: Sequence[tuple[str, Sequence[str]]], parsers: Mapping[str, str]
+) -> list[Any]:
+    """The configurations of entry points with their arguments, or the error in its place."""
+    known = {}
+    for entry, where in parsers.items():
+        module, _, function = where.partition(":")
+        known[entry] = getattr(importlib.import_module(module), function)
+    found: list[Any] = []
+    for entry, arguments in commands:
+        try:
+            found.append(canonical(known[entry](list(arguments))))
+        except Exception as error:  # whatever this commit's parser raises
+            found.append({"error": f"{type(error).__name__}: {error}"})
+    return found
+
+
+def configurations(
+    tree: Path, commands: Sequence[tuple[str, Sequence[str]]], parsers: Mapping[str, str] = PARSERS
+) -> list[Any]:
+    """:func:`parse_all` by the code of a checkout, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).resolve()), "--parse"],
+        input=json.dumps({"commands": commands, "parsers": dict(parsers)}),
+        env=os.environ | {"PYTHONPATH": str(tree.resolve())},
+        cwd=tree,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return list(json.loads(done.stdout))
+
+
+def main(arguments: Sequence[str]) -> None:
+    if list(arguments) == ["--parse"]:
+        print(json.dumps(parse_all(**json.load(sys.stdin))))
+        return
+    tree = Path(arguments[0] if arguments else Path(__file__).parents[1])
+    shown = documented(tree)
+    parsed = configurations(tree, [(one.entry, one.arguments) for one in shown])
+    for one, configuration in zip(shown, parsed, strict=True):
+        print(json.dumps({**one._asdict(), "configuration": configuration}, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

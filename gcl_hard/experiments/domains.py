@@ -1,0 +1,107 @@
+"""The experiment of each domain, and the data sets of a process."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.experiment import Experiment, RunContext
+from gcl_hard.experiments.store import write_json
+from gcl_hard.io import cache_root
+
+
+def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
+    """The experiment of a configuration's domain."""
+    if config.domain == "graphs":
+        from gcl_hard.experiments.graphs import GraphExperiment
+
+        return GraphExperiment()
+    from gcl_hard.experiments.images import ImageExperiment
+
+    return ImageExperiment()
+
+
+class DataSets:
+    """Data sets by configuration, each read once in a process.
+
+    Args:
+        context: names the folder, the device, and the source that reads the sets: facts that
+            were cached by other source do not count.
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._sets: dict[Hashable, Any] = {}
+        self._facts: dict[Hashable, dict[str, Any]] = {}
+
+    def load(self, config: RunConfig) -> Any:
+        """The data of a configuration.
+
+        Raises:
+            InputError: if they cannot be had or lack what is asked for.
+        """
+        experiment = experiment_of(config)
+        key = config.domain, experiment.data_key(config)
+        if key not in self._sets:
+            self._sets[key] = experiment.load(config, self._context)
+        return self._sets[key]
+
+    def facts(self, config: RunConfig) -> dict[str, Any]:
+        """What a result says of its data; the digest tells two sets of one name apart.
+
+        A finished table is shown without parsing its sets: the facts of a file are cached for as
+        long as neither the file nor this package changes.
+
+        Raises:
+            InputError: if the data cannot be had.
+        """
+        experiment = experiment_of(config)
+        key = config.domain, experiment.data_key(config)
+        if key not in self._facts:
+            files = experiment.files(config, self._context.data_dir)
+            stamps = [(str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
+            text = json.dumps([*key, self._context.versions["source"], stamps])
+            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+            cache = FactsCache(cache_root() / "facts.json")
+            found = cache.get(digest)
+            if found is None:
+                found = experiment.facts(self.load(config))
+                cache.put(digest, found)
+            self._facts[key] = found
+        return self._facts[key] | experiment.resolved(config, self._facts[key])
+
+    def size(self, config: RunConfig) -> tuple[int, int]:
+        """The argument of :meth:`RunConfig.cost`."""
+        return experiment_of(config).size(self.load(config))
+
+
+class FactsCache:
+    """A small JSON file of facts by key; losing it costs time only."""
+
+    LARGEST = 200  # entries; the oldest go first
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The facts under a key, or None."""
+        found = self._read().get(key)
+        return found if isinstance(found, dict) else None
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        """Add facts; a file that cannot be written is no error."""
+        entries = [*self._read().items(), (key, value)][-self.LARGEST :]
+        with contextlib.suppress(Exception):
+            write_json(dict(entries), self._path)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return stored if isinstance(stored, dict) else {}

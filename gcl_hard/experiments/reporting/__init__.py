@@ -1,1 +1,0 @@
-"""Lines of results for a reader: in a terminal, as files, as a page with figures."""

@@ -1,0 +1,370 @@
+"""Similarities of embeddings: score tables that losses are compared on, and cosine histograms.
+
+Everything is computed in float64 and without a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gcl_hard.errors import InputError
+from gcl_hard.functional import masks, objectives
+from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
+from gcl_hard.functional.objectives import Objective
+
+BLOCK = 1024
+"""Rows of a histogram whose cosines with all others are held at once."""
+
+
+def embeddings(z: Tensor, name: str = "z", at_least: int = 1) -> Tensor:
+    """Embeddings in float64, detached and checked.
+
+    Args:
+        z: float [n, d], n ≥ ``at_least``, d ≥ 1, finite.
+        name: the argument's name, for the message.
+        at_least: smallest number of rows.
+
+    Returns:
+        float64 [n, d].
+
+    Raises:
+        InputError: for another shape or dtype, or a value that is not finite.
+
+    Example:
+        >>> embeddings(torch.ones(1, 2)).dtype
+        torch.float64
+    """
+    if z.dim() != 2 or len(z) < at_least or z.shape[1] < 1:
+        raise InputError(
+            f"{name} must be [n, d] with n of at least {at_least} and d of at least 1, got "
+            f"{list(z.shape)}"
+        )
+    if not z.is_floating_point():
+        raise InputError(f"{name} must be floating point, got {z.dtype}")
+    if not bool(z.isfinite().all()):
+        raise InputError(f"{name} must be finite, got {int((~z.isfinite()).sum())} NaN or infinite")
+    return z.detach().double()
+
+
+def unit(z: Tensor) -> Tensor:
+    """Rows scaled to length 1; a row of zeros stays one, at cosine 0 to every other.
+
+    Args:
+        z: float64 [n, d].
+
+    Returns:
+        float64 [n, d].
+
+    Example:
+        >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]], dtype=torch.float64))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]], dtype=torch.float64)
+    """
+    return F.normalize(z, dim=1, eps=torch.finfo(z.dtype).tiny)
+
+
+class ScoreTable(NamedTuple):
+    """Scores of a batch, anchors × candidates, with one positive for each anchor.
+
+    Attributes:
+        t: float64 [A, K], t = s / γ (InfoNCE) or raw dot products (JSD); may hold anything, NaN
+            included, outside ``others``.
+        others: bool [A, K], candidates that are neither the anchor nor its other view (nor its
+            own graph).
+        same: bool [A, K], the candidate carries the anchor's label.
+        t_pos: float64 [A], t⁺ of the anchor's positive.
+        temperature: γ > 0, at which a hardening sees the scores.
+        scale: what turns t into similarities, s = t / ``scale``: 1/γ (InfoNCE) or m (JSD).
+        objective: ``"infonce"``, whose integrand h is e^t, or ``"jsd"``, with softplus(t).
+    """
+
+    t: Tensor
+    others: Tensor
+    same: Tensor
+    t_pos: Tensor
+    temperature: float
+    scale: float | Tensor
+    objective: Objective
+
+
+def two_view_scores(
+    z1: Tensor,
+    z2: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float = 0.5,
+    objective: Objective = "infonce",
+) -> ScoreTable:
+    r"""Every embedding of two views against every other.
+
+    .. math:: t_{ij} = \cos(z_i, z_j) / \gamma
+
+    for InfoNCE; for JSD t is the dot product, and s = t / m with the m of
+    :func:`local_global_scores`. The positive is the anchor's other view. Make ``z2`` from another
+    random item of the class for the setting in which the paper compares its losses (augmentation
+    and labels).
+
+    Args:
+        z1: float [B, d], finite; rows need not be normalised.
+        z2: float [B, d].
+        labels: int [B], ≥ 0.
+        temperature: γ > 0; under JSD only the hardening uses it.
+        objective: ``"infonce"`` or ``"jsd"``.
+
+    Returns:
+        :class:`ScoreTable` of 2B anchors and 2B candidates, ``z1`` first.
+
+    Raises:
+        InputError: for shapes that differ, values that are not finite, labels that are no
+            integers ≥ 0, or γ ≤ 0.
+
+    Source:
+        g(x, x') of the H-SCL paper, section III.
+
+    Example:
+        >>> z = torch.eye(2)
+        >>> two_view_scores(z, z, torch.tensor([0, 1])).t[0]
+        tensor([2., 0., 2., 0.], dtype=torch.float64)
+    """
+    if z1.shape != z2.shape:
+        raise InputError(
+            f"z1 and z2 must be two views of the same items, [B, d] each, got {list(z1.shape)} "
+            f"and {list(z2.shape)}"
+        )
+    _check_temperature(temperature)
+    n = len(z1)
+    z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
+    labels = masks.check_labels(labels, n, "a comparison of losses").repeat(2)
+    others = masks.two_view_others(n, z.device)
+    t, scale = _logits(z, z, others, temperature, objective)
+    t_pos = t.diagonal(n).repeat(2)
+    same = masks.same_label(labels, labels)
+    return ScoreTable(t, others, same, t_pos, temperature, scale, objective)
+
+
+def local_global_scores(
+    nodes: Tensor,
+    graphs: Tensor,
+    batch: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float = 0.5,
+    objective: Objective = "jsd",
+    scale: float | Tensor | None = None,
+) -> ScoreTable:
+    r"""Nodes against graphs; a node's positive is its own graph.
+
+    .. math:: t_{ij} = \text{nodes}_i \cdot \text{graphs}_j, \qquad
+              s = t / m, \quad m = \max_{\text{others}} |t|
+
+    for JSD; for InfoNCE t is the cosine by γ.
+
+    Args:
+        nodes: float [N, d], finite, the anchors: all nodes of the graphs, or some of them.
+        graphs: float [G, d], the candidates.
+        batch: int64 [N], graph of each node, 0 … G − 1.
+        labels: int [G], ≥ 0, class of each graph.
+        temperature: γ > 0; under JSD only the hardening uses it.
+        objective: ``"jsd"`` or ``"infonce"``.
+        scale: m of JSD, to be given when the anchors are only some of the nodes that the loss
+            sees; None computes it from these anchors. Ignored by InfoNCE.
+
+    Returns:
+        :class:`ScoreTable` of N anchors and G candidates.
+
+    Raises:
+        InputError: for shapes that do not fit together, values that are not finite, labels
+            that are no integers ≥ 0, or γ ≤ 0.
+
+    Source:
+        InfoGraph's scores, scaled as :func:`~gcl_hard.functional.objectives.jsd_scale` says.
+
+    Example:
+        >>> nodes, graphs = torch.tensor([[1.0]]), torch.tensor([[3.0], [-2.0]])
+        >>> scores = local_global_scores(nodes, graphs, torch.tensor([0]), torch.tensor([0, 1]))
+        >>> scores.t.tolist(), scores.t_pos.tolist(), scores.scale.item()
+        ([[3.0, -2.0]], [3.0], 2.0)
+    """
+    nodes, graphs = embeddings(nodes, "nodes"), embeddings(graphs, "graphs")
+    masks.check_local_global(nodes, graphs, batch)
+    _check_temperature(temperature)
+    labels = masks.check_labels(labels, len(graphs), "a comparison of losses")
+    others = masks.local_global_others(batch, len(graphs))
+    t, own = _logits(nodes, graphs, others, temperature, objective)
+    if objective == "infonce" or scale is None:
+        scale = own
+    t_pos = t.gather(1, batch[:, None])[:, 0]
+    same = masks.same_label(labels[batch], labels)
+    return ScoreTable(t, others, same, t_pos, temperature, scale, objective)
+
+
+def log_integrand(scores: ScoreTable) -> Tensor:
+    r"""Log h, the integrand of the losses: t for InfoNCE, log softplus(t) for JSD.
+
+    Args:
+        scores: of the batch.
+
+    Returns:
+        float64 [A, K]; meaningless outside ``others``.
+
+    Example:
+        >>> z = torch.eye(2)
+        >>> log_integrand(two_view_scores(z, z, torch.tensor([0, 1])))[0]
+        tensor([0., 0., 0., 0.], dtype=torch.float64)
+    """
+    t = torch.where(scores.others, scores.t.double(), 0.0)
+    if scores.objective == "infonce":
+        return t
+    return objectives.log_softplus(t)
+
+
+def log_eta(scores: ScoreTable, hardening: Hardening | None = None) -> Tensor:
+    r"""Log η of a hardening; H-UCL, H-SCL and the collisions share it.
+
+    Args:
+        scores: of the batch.
+        hardening: as it is this epoch (``sampler.current``); None for η = 1.
+
+    Returns:
+        float64 [A, K], −inf where η is 0; meaningless outside ``others``.
+
+    Source:
+        H-SCL paper, Definition 1.
+
+    Example:
+        >>> from gcl_hard import Exponential
+        >>> z = torch.eye(2)
+        >>> scores = two_view_scores(z, z.flip(1), torch.tensor([0, 1]), temperature=0.5)
+        >>> log_eta(scores, Exponential(3.0))[0]
+        tensor([0., 0., 0., 6.], dtype=torch.float64)
+    """
+    return log_etas(scores, [hardening])[0]
+
+
+def log_etas(scores: ScoreTable, hardenings: Iterable[Hardening | None]) -> list[Tensor]:
+    """Log η of several hardenings.
+
+    Args:
+        scores: of the batch.
+        hardenings: each as for :func:`log_eta`.
+
+    Returns:
+        One float64 [A, K] per hardening.
+
+    Example:
+        >>> from gcl_hard import Exponential
+        >>> z = torch.eye(2)
+        >>> scores = two_view_scores(z, z, torch.tensor([0, 1]))
+        >>> len(log_etas(scores, [None, Exponential(1.0)]))
+        2
+    """
+    similarity = torch.where(scores.others, scores.t.double(), 0.0) / scores.scale
+    rows = Rows(similarity, scores.temperature, log_integrand(scores), scores.others)
+    return [as_hardening(hardening).log_eta(rows) for hardening in hardenings]
+
+
+class Histograms(NamedTuple):
+    """Numbers of pairs by their cosine; counts of several batches may be added.
+
+    Attributes:
+        edges: float64 [bins + 1], from −1 to 1; a bin includes its left edge, the last one
+            both.
+        same: int64 [bins], pairs with equal labels.
+        different: int64 [bins], pairs with different labels.
+    """
+
+    edges: Tensor
+    same: Tensor
+    different: Tensor
+
+
+def cosine_histograms(z: Tensor, labels: Tensor, bins: int = 50) -> Histograms:
+    """Histograms of the cosines of pairs with equal and with different labels.
+
+    Args:
+        z: float [n, d].
+        labels: int [n], ≥ 0.
+        bins: ≥ 1, number of equal bins of [−1, 1].
+
+    Returns:
+        :class:`Histograms` of the n (n − 1) / 2 pairs.
+
+    Raises:
+        InputError: for no row, values that are not finite, labels that are no integers ≥ 0, or
+            fewer than one bin.
+
+    Source:
+        Robinson et al. (2021), Fig. 3 and 4.
+
+    Example:
+        >>> z = torch.tensor([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.0]])
+        >>> cosine_histograms(z, torch.tensor([0, 0, 1]), bins=2)[1:]
+        (tensor([0, 1]), tensor([2, 0]))
+    """
+    if bins < 1:
+        raise InputError(f"bins must be at least 1, got {bins}")
+    z = unit(embeddings(z))
+    labels = masks.check_labels(labels, len(z), "a histogram of pairs")
+    every = torch.arange(len(z), device=z.device)
+    counts = torch.zeros(2, bins, dtype=torch.int64, device=z.device)
+    for start in range(0, len(z), BLOCK):
+        rows = every[start : start + BLOCK]
+        index = ((z[rows] @ z.T + 1) * (bins / 2)).long().clamp_(0, bins - 1)
+        later, same = rows[:, None] < every, masks.same_label(labels[rows], labels)
+        for i, of in enumerate((later & same, later & ~same)):
+            counts[i] += torch.bincount(index[of], minlength=bins)
+    edges = torch.linspace(-1, 1, bins + 1, dtype=torch.float64, device=z.device)
+    return Histograms(edges, counts[0], counts[1])
+
+
+def overlap(first: Tensor, second: Tensor) -> Tensor:
+    r"""Overlap coefficient of two histograms over the same bins.
+
+    .. math:: \sum_b \min(p_b, q_b), \qquad p = \text{first} / \textstyle\sum \text{first}, \;
+              q = \text{second} / \textstyle\sum \text{second}
+
+    Args:
+        first: int or float [bins], counts ≥ 0.
+        second: likewise.
+
+    Returns:
+        float64 [], from 0 (no common bin) to 1 (the same shape); NaN if either is empty.
+
+    Raises:
+        InputError: unless both are vectors of one length.
+
+    Source:
+        Inman & Bradley (1989), the overlapping coefficient of binned densities, as discussed in
+        the appendix of Robinson et al. (2021).
+
+    Example:
+        >>> overlap(torch.tensor([1, 1, 0]), torch.tensor([0, 3, 1]))
+        tensor(0.5000, dtype=torch.float64)
+    """
+    if first.dim() != 1 or first.shape != second.shape:
+        raise InputError(
+            f"histograms must be two vectors of one length, got {list(first.shape)} and "
+            f"{list(second.shape)}"
+        )
+    p, q = (counts.double() / counts.sum() for counts in (first, second))
+    return torch.minimum(p, q).sum()
+
+
+def _check_temperature(temperature: float) -> None:
+    if not 0 < temperature < float("inf"):
+        raise InputError(f"temperature must be a finite number above 0, got {temperature}")
+
+
+def _logits(
+    anchors: Tensor, candidates: Tensor, others: Tensor, temperature: float, objective: Objective
+) -> tuple[Tensor, float | Tensor]:
+    """The scores t, and the scale that turns them into similarities."""
+    if objective == "infonce":
+        return unit(anchors) @ unit(candidates).T / temperature, 1 / temperature
+    t = anchors @ candidates.T
+    return t, objectives.jsd_scale(t, others)

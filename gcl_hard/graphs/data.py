@@ -1,0 +1,420 @@
+"""Graph sets collated once, the batches sliced from them, and graphs of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.features import node_features, standardise
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraphs:
+    """A graph classification set as read, before node features are chosen.
+
+    Attributes:
+        edge_index: int64 [2, E], global node ids, sorted by source node; no loops, no repeats.
+        node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
+        edge_ptr: int64 [G + 1]; the same for edges.
+        y: int64 [G] in 0..C-1, in the order of the original labels.
+        node_labels: float32 [N, L] one-hot, or None.
+        node_attributes: float32 [N, A], or None.
+        edge_labels: float32 [E, K] one-hot, or None.
+        edge_attributes: float32 [E, D], or None.
+    """
+
+    edge_index: Tensor
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    y: Tensor
+    node_labels: Tensor | None
+    node_attributes: Tensor | None
+    edge_labels: Tensor | None
+    edge_attributes: Tensor | None
+
+
+@dataclass(eq=False)
+class GraphBatch:
+    """A batch of graphs as one graph, with the fields of a PyTorch Geometric ``Batch``.
+
+    Attributes:
+        x: float32 [n, F].
+        edge_index: int64 [2, e], node ids 0..n-1 of this batch; no edge crosses graphs.
+        batch: int64 [n], sorted: graph of each node, 0..B-1.
+        y: int64 [B].
+        n_graphs: B.
+        edge_attr: float32 [e, K], or None.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    y: Tensor
+    n_graphs: int
+    edge_attr: Tensor | None = None
+
+    @property
+    def num_graphs(self) -> int:
+        """B, under PyTorch Geometric's name."""
+        return self.n_graphs
+
+    @classmethod
+    def of(cls, graphs: Any) -> GraphBatch:
+        """Convert a PyTorch Geometric ``Batch``, or anything with its fields."""
+        if isinstance(graphs, cls):
+            return graphs
+        y: Any = getattr(graphs, "y", None)  # label-free training needs none
+        edge_attr = getattr(graphs, "edge_attr", None)
+        return cls(graphs.x, graphs.edge_index, graphs.batch, y, graphs.num_graphs, edge_attr)
+
+    def followed_by(self, other: GraphBatch) -> GraphBatch:
+        """The graphs of this batch and then those of another one with as many features."""
+        attributes = [a for a in (self.edge_attr, other.edge_attr) if a is not None]
+        return GraphBatch(
+            x=torch.cat([self.x, other.x]),
+            edge_index=torch.cat([self.edge_index, other.edge_index + len(self.x)], dim=1),
+            batch=torch.cat([self.batch, other.batch + self.n_graphs]),
+            y=self.y if self.y is None else torch.cat([self.y, other.y]),
+            n_graphs=self.n_graphs + other.n_graphs,
+            edge_attr=torch.cat(attributes) if len(attributes) == 2 else None,
+        )
+
+
+class GraphLike(Protocol):
+    """A graph with the fields of ``torch_geometric.data.Data``."""
+
+    x: Any
+    edge_index: Any
+    edge_attr: Any
+    y: Any
+    num_nodes: Any
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSet:
+    """A graph classification set, collated once on its device.
+
+    Attributes:
+        name: name of the set.
+        x: float32 [N, F].
+        edge_index: int64 [2, E], global node ids, edges grouped by graph, in graph order.
+        y: int64 [G] in 0..n_classes-1.
+        node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
+        edge_ptr: int64 [G + 1]; the same for edges.
+        n_classes: C.
+        features: kind of node features, never ``auto``.
+        edge_attr: float32 [E, K], or None.
+        n_encoded: number of columns at the end of ``x`` that are structural encodings.
+
+    Example:
+        >>> from gcl_hard.graphs import load
+        >>> mutag = load("MUTAG", download=False)
+        >>> batch = mutag.batch(torch.tensor([5, 0]))
+        >>> batch.x.shape, batch.edge_index.shape, batch.y.tolist()
+        (torch.Size([45, 7]), torch.Size([2, 100]), [1, 1])
+    """
+
+    name: str
+    x: Tensor
+    edge_index: Tensor
+    y: Tensor
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    n_classes: int
+    features: str
+    edge_attr: Tensor | None = None
+    n_encoded: int = 0
+
+    @property
+    def n_graphs(self) -> int:
+        """G."""
+        return self.y.numel()
+
+    @property
+    def n_nodes(self) -> int:
+        """N, over all graphs."""
+        return self.x.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """F."""
+        return self.x.shape[1]
+
+    @property
+    def edge_dim(self) -> int | None:
+        """K, or None without edge features."""
+        return None if self.edge_attr is None else self.edge_attr.shape[1]
+
+    @property
+    def class_counts(self) -> Tensor:
+        """Number of graphs of each class, int64 [C]."""
+        return torch.bincount(self.y, minlength=self.n_classes)
+
+    @cached_property
+    def _sizes(self) -> tuple[Tensor, Tensor]:
+        """Nodes and edges per graph, on the CPU: sizing a batch needs no synchronisation."""
+        return self.node_ptr.diff().cpu(), self.edge_ptr.diff().cpu()
+
+    def to(self, device: torch.device | str) -> GraphSet:
+        """The same set on a device."""
+        moved: dict[str, Any] = {
+            key: value.to(device) for key, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+    def all(self) -> GraphBatch:
+        """Every graph, in order."""
+        return self.batch(torch.arange(self.n_graphs))
+
+    def batch(self, index: Tensor) -> GraphBatch:
+        """A batch of the graphs with the given ids, in the given order.
+
+        Args:
+            index: int64 [B], ids in 0..G-1 in any order, repeats allowed; a CPU tensor avoids a
+                device synchronisation.
+
+        Returns:
+            The batch, on the set's device.
+
+        Raises:
+            InputError: if the index is empty, of another dtype or shape, or out of range.
+        """
+        ids = checked_ids(index, self.n_graphs, "index")
+        node_sizes, edge_sizes = (sizes[ids] for sizes in self._sizes)
+        ids = ids.to(self.y.device)
+        nodes, owner, shift = _slices(self.node_ptr, ids, int(node_sizes.sum()))
+        edges, edge_owner, _ = _slices(self.edge_ptr, ids, int(edge_sizes.sum()))
+        return GraphBatch(
+            x=self.x[nodes],
+            edge_index=self.edge_index[:, edges] - shift[edge_owner],
+            batch=owner,
+            y=self.y[ids],
+            n_graphs=ids.numel(),
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+        )
+
+    def take(self, index: Tensor) -> GraphSet:
+        """The set of some graphs alone, in the given order, without any data of the others.
+
+        Node features keep their columns (those of one-hot degrees too).
+
+        Args:
+            index: as for :meth:`batch`.
+
+        Returns:
+            The smaller set, with the same classes.
+
+        Raises:
+            InputError: as for :meth:`batch`.
+
+        Example:
+            >>> from gcl_hard.graphs import load
+            >>> load("MUTAG", download=False).take(torch.tensor([5, 0])).node_ptr
+            tensor([ 0, 28, 45])
+        """
+        chosen = self.batch(index)
+        ptrs = [
+            torch.cat([sizes.new_zeros(1), sizes[index.cpu()].cumsum(0)]) for sizes in self._sizes
+        ]
+        node_ptr, edge_ptr = (ptr.to(self.y.device) for ptr in ptrs)
+        return replace(
+            self, x=chosen.x, edge_index=chosen.edge_index, y=chosen.y, node_ptr=node_ptr,
+            edge_ptr=edge_ptr, edge_attr=chosen.edge_attr,
+        )  # fmt: skip
+
+    def standardised_on(self, index: Tensor) -> GraphSet:
+        """The set with degree scalars standardised over some graphs only, for inductive folds.
+
+        Args:
+            index: int64 ids of the graphs that mean and standard deviation are computed on.
+
+        Returns:
+            The set itself unless its features are ``degree-scalar``; no other kind has statistics.
+        """
+        if self.features != "degree-scalar":
+            return self
+        ids = checked_ids(index, self.n_graphs, "index")
+        nodes, _, _ = _slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
+        degree = torch.bincount(self.edge_index[0], minlength=self.n_nodes).double()
+        return replace(self, x=standardise(degree.unsqueeze(1), nodes).float())
+
+    @classmethod
+    def from_graphs(
+        cls, graphs: Iterable[GraphLike], *, name: str = "custom", features: str = "auto"
+    ) -> GraphSet:
+        """A set of your own graphs: PyTorch Geometric ``Data`` objects, or objects like them.
+
+        Args:
+            graphs: each with edge_index int64 [2, e], y (one integer label), x float [n, F] or
+                None (then num_nodes counts), edge_attr [e, K] or None.
+            name: name of the set in results.
+            features: ``auto`` takes x where the graphs have one (recorded as ``attributes``);
+                otherwise as in :func:`gcl_hard.graphs.features.node_features`.
+
+        Returns:
+            The set; labels are renumbered 0..C-1 in increasing order.
+
+        Raises:
+            InputError: if there are no graphs, or a graph has no nodes, not exactly one integer
+                label, node ids out of range, or other columns than the first one.
+
+        Example:
+            >>> from types import SimpleNamespace
+            >>> pair = torch.tensor([[0, 1], [1, 0]])
+            >>> one = dict(x=None, edge_attr=None, edge_index=pair)
+            >>> graphs = [SimpleNamespace(y=y, num_nodes=y, **one) for y in (2, 3)]
+            >>> GraphSet.from_graphs(graphs).y
+            tensor([0, 1])
+        """
+        raw = collate(graphs)
+        if features == "auto" and raw.node_attributes is not None:
+            features = "attributes"
+        return cls.from_raw(raw, name=name, features=features)
+
+    @classmethod
+    def from_raw(cls, raw: RawGraphs, *, name: str, features: str = "auto") -> GraphSet:
+        """A set as read, with its node features.
+
+        Args:
+            raw: from :func:`gcl_hard.graphs.tudataset.parse` or a reader of your own.
+            name: name of the set in results.
+            features: as in :func:`gcl_hard.graphs.features.node_features`.
+
+        Returns:
+            The set; edge attributes come before one-hot edge labels where there are both.
+
+        Raises:
+            InputError: if the set lacks the features asked for.
+        """
+        x, kind = node_features(
+            features,
+            raw.edge_index,
+            int(raw.node_ptr[-1]),
+            labels=raw.node_labels,
+            attributes=raw.node_attributes,
+        )
+        edge_columns = [part for part in (raw.edge_attributes, raw.edge_labels) if part is not None]
+        return cls(
+            name=name,
+            x=x,
+            edge_index=raw.edge_index,
+            y=raw.y,
+            node_ptr=raw.node_ptr,
+            edge_ptr=raw.edge_ptr,
+            n_classes=int(raw.y.max()) + 1,
+            features=kind,
+            edge_attr=torch.cat(edge_columns, dim=1) if edge_columns else None,
+        )
+
+
+def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Positions of the ids' items, the index into ``ids`` of each, and old minus new start."""
+    sizes = ptr[ids + 1] - ptr[ids]
+    shift = ptr[ids] - (sizes.cumsum(0) - sizes)
+    places = torch.arange(ids.numel(), device=ids.device)
+    owner = torch.repeat_interleave(places, sizes, output_size=total)
+    return torch.arange(total, device=ids.device) + shift[owner], owner, shift
+
+
+def checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
+    """Graph ids, checked, on the CPU."""
+    if index.dtype != torch.int64 or index.ndim != 1 or index.numel() < least:
+        raise InputError(
+            f"{what} is {index.dtype} {list(index.shape)}; expected graph ids, int64 [B], B >= 1"
+        )
+    ids = index.cpu()
+    if ids.numel() and not (ids.min() >= 0 and ids.max() < n_graphs):
+        bounds = f"{int(ids.min())}..{int(ids.max())}"
+        raise InputError(f"{what} holds graph ids {bounds}; this set has 0..{n_graphs - 1}")
+    return ids
+
+
+def collate(graphs: Iterable[GraphLike]) -> RawGraphs:
+    """Concatenate graphs on the CPU; their features become attributes.
+
+    Args:
+        graphs: as for :meth:`GraphSet.from_graphs`.
+
+    Returns:
+        The set; labels are renumbered 0..C-1 in increasing order, edges are kept as given.
+
+    Raises:
+        InputError: if there are no graphs, or one does not fit; names it.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> edge = torch.tensor([[0, 1], [1, 0]])
+        >>> graph = SimpleNamespace(x=None, edge_attr=None, edge_index=edge, y=7, num_nodes=2)
+        >>> collate([graph, graph]).edge_index.tolist()
+        [[0, 1, 2, 3], [1, 0, 3, 2]]
+    """
+    items = list(graphs)
+    if not items:
+        raise InputError("graphs is empty; expected at least one graph")
+    labels = torch.tensor([_label(graph, i) for i, graph in enumerate(items)])
+    x = _column_block([graph.x for graph in items], "x")
+    edge_attr = _column_block([graph.edge_attr for graph in items], "edge_attr")
+    node_ptr = _pointer([_n_nodes(graph, i) for i, graph in enumerate(items)])
+    shifted = [g.edge_index.cpu() + start for g, start in zip(items, node_ptr[:-1], strict=True)]
+    return RawGraphs(
+        edge_index=torch.cat(shifted, dim=1),
+        node_ptr=node_ptr,
+        edge_ptr=_pointer([graph.edge_index.shape[1] for graph in items]),
+        y=torch.unique(labels, return_inverse=True)[1],
+        node_labels=None,
+        node_attributes=x,
+        edge_labels=None,
+        edge_attributes=edge_attr,
+    )
+
+
+def _pointer(sizes: list[int]) -> Tensor:
+    return torch.tensor([0, *sizes]).cumsum(0)
+
+
+def _label(graph: GraphLike, i: int) -> int:
+    y = torch.as_tensor(graph.y if graph.y is not None else [])
+    if y.numel() != 1 or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        got = "no y" if graph.y is None else f"y of {y.dtype} {list(y.shape)}"
+        raise InputError(f"graph {i} has {got}; expected one integer label per graph")
+    return int(y)
+
+
+def _n_nodes(graph: GraphLike, i: int) -> int:
+    n_nodes = len(graph.x) if graph.x is not None else int(graph.num_nodes or 0)
+    edges = graph.edge_index
+    if n_nodes < 1:
+        raise InputError(f"graph {i} has no nodes; expected at least one")
+    if edges is None or edges.dtype != torch.int64 or edges.ndim != 2 or len(edges) != 2:
+        got = "None" if edges is None else f"{edges.dtype} {list(edges.shape)}"
+        raise InputError(f"edge_index of graph {i} is {got}; expected int64 [2, e]")
+    if edges.numel() and not (edges.min() >= 0 and edges.max() < n_nodes):
+        raise InputError(f"edge_index of graph {i} names nodes outside 0..{n_nodes - 1}")
+    if graph.edge_attr is not None and len(graph.edge_attr) != edges.shape[1]:
+        raise InputError(
+            f"edge_attr of graph {i} has {len(graph.edge_attr)} rows for {edges.shape[1]} edges"
+        )
+    return n_nodes
+
+
+def _column_block(blocks: list[Any], what: str) -> Tensor | None:
+    """The rows of all graphs, float32 [rows, K]; None if no graph has any."""
+    if all(block is None for block in blocks):
+        return None
+    shaped: list[Tensor] = []
+    for i, block in enumerate(blocks):
+        rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block
+        if rows is None or rows.ndim != 2 or (shaped and rows.shape[1] != shaped[0].shape[1]):
+            got = "None" if rows is None else list(rows.shape)
+            raise InputError(f"{what} of graph {i} is {got}; every graph needs the same columns")
+        shaped.append(rows)
+    rows = torch.cat(shaped).float().cpu()
+    if not rows.isfinite().all():
+        raise InputError(f"{what} holds NaN or infinite values; only finite ones will do")
+    return rows

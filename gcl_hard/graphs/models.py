@@ -1,0 +1,351 @@
+"""Graph models: InfoGraph, two-view contrast and the supervised baseline, with any encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.augment import AUGMENTATIONS, check_views
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.encoders import xavier
+from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.models import evaluating, loss_of, width
+from gcl_hard.seeds import Generators
+
+
+class Graphs(Protocol):
+    """A batch of graphs, such as PyTorch Geometric's ``Batch`` or our ``GraphBatch``."""
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    y: Tensor
+
+    @property
+    def num_graphs(self) -> int:
+        """G."""
+
+
+class GraphModel(nn.Module):
+    """Base of the graph models: an encoder and its embeddings.
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+    """
+
+    def __init__(self, encoder: nn.Module, out_dim: int | None = None) -> None:
+        super().__init__()
+        self.out_dim: int = width(encoder, out_dim)
+        self.encoder: nn.Module = encoder
+
+    def embed(self, graphs: Graphs) -> Tensor:
+        """Embeddings of graphs for downstream tasks: the readout in evaluation mode, no gradient.
+
+        Args:
+            graphs: a batch.
+
+        Returns:
+            float [G, d]; the mode of every module is restored.
+        """
+        with evaluating(self):
+            return encode(self.encoder, graphs, self.out_dim)[1]
+
+
+class GraphContrast(GraphModel):
+    """Base of the contrastive graph models: an encoder and a loss.
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+        method: a name of ``METHODS``; ignored if ``loss`` is given.
+        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        options: of :func:`gcl_hard.contrastive_loss`; an error together with ``loss``.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        out_dim: int | None,
+        method: str,
+        loss: ContrastiveLoss | None,
+        options: dict[str, Any],
+    ) -> None:
+        chosen = loss_of(method, loss, options)
+        super().__init__(encoder, out_dim)
+        self.loss: ContrastiveLoss = chosen
+
+    def set_epoch(self, epoch: int, epochs: int) -> None:
+        """Set the schedules of the loss to ``epoch`` (1 … ``epochs``)."""
+        self.loss.set_epoch(epoch, epochs)
+
+
+class Head(nn.Module):
+    r"""Projection head of InfoGraph: three Linear–ReLU plus a linear shortcut.
+
+    .. math:: f(z) = (\operatorname{ReLU} \circ \operatorname{Linear})^3(z)
+              + \operatorname{Linear}(z)
+
+    Args:
+        dim: width of input and output.
+
+    Source:
+        sunfanyunn/InfoGraph, ``unsupervised/model.py``, also for the Xavier initialisation;
+        the paper has no equation of it.
+
+    Example:
+        >>> Head(96)(torch.zeros(5, 96)).shape
+        torch.Size([5, 96])
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.block = nn.Sequential(
+            *(layer for _ in range(3) for layer in (nn.Linear(dim, dim), nn.ReLU()))
+        )
+        self.shortcut = nn.Linear(dim, dim)
+        xavier(self)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Map float [N, dim] to float [N, dim]."""
+        out: Tensor = self.block(z) + self.shortcut(z)
+        return out
+
+
+class InfoGraph(GraphContrast):
+    """InfoGraph: contrast every node with its own graph and the other graphs of the batch.
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``; its
+            weights are not initialised anew.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+        method: a name of ``METHODS``.
+        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        **options: of :func:`gcl_hard.contrastive_loss`: ``beta``, ``threshold``,
+            ``class_prior``, ``objective`` (JSD here by default), ``temperature``,
+            ``detach_weights``, …
+
+    Raises:
+        InputError: if the width is unknown, or the encoder returns other shapes.
+
+    Source:
+        Sun, Hoffmann, Verma, Tang (2020), *InfoGraph*; hardening as in joshr17/HCL's graph code,
+        with the sign of the paper (docs: discrepancies).
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, load
+        >>> mutag = load("MUTAG")
+        >>> model = InfoGraph(GIN(mutag.n_features), method="hscl", beta=1.0)
+        >>> model(mutag.all()).isfinite()
+        tensor(True)
+        >>> model.embed(mutag.all()).shape
+        torch.Size([188, 96])
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        out_dim: int | None = None,
+        *,
+        method: str = "hscl",
+        loss: ContrastiveLoss | None = None,
+        **options: Any,
+    ) -> None:
+        if loss is None:
+            options = {"objective": "jsd", **options}
+        super().__init__(encoder, out_dim, method, loss, options)
+        self.node_head = Head(self.out_dim)
+        self.graph_head = Head(self.out_dim)
+
+    def forward(self, graphs: Graphs) -> Tensor:
+        """Loss of a batch, float [], nats."""
+        nodes, z = encode(self.encoder, graphs, self.out_dim)
+        return self.loss.local_global(
+            self.node_head(nodes), self.graph_head(z), graphs.batch, graphs.y
+        )
+
+
+class TwoView(GraphContrast):
+    """Contrast the graph embeddings of two random augmentations of each graph.
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+        method: a name of ``METHODS``.
+        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        augmentations: names of ``AUGMENTATIONS``, applied to each view in this order.
+        strength: share p in [0, 1) of nodes, edges or features that each one changes.
+        seed: of the augmentations.
+        one_forward: whether both views are encoded in one forward pass, with common BatchNorm
+            statistics, or in two.
+        **options: of :func:`gcl_hard.contrastive_loss`.
+
+    Raises:
+        InputError: for an unknown augmentation, or if the width is unknown.
+
+    Source:
+        Chen et al. (2020), *SimCLR*, for the pair of views and the projection head that is
+        discarded; You et al. (2020), *GraphCL*, for the four augmentations.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, load
+        >>> mutag = load("MUTAG")
+        >>> model = TwoView(GIN(mutag.n_features), method="hucl", beta=1.0)
+        >>> model(mutag.all()).isfinite()
+        tensor(True)
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        out_dim: int | None = None,
+        *,
+        method: str = "hscl",
+        loss: ContrastiveLoss | None = None,
+        augmentations: Sequence[str] = ("mask-attributes", "perturb-edges"),
+        strength: float = 0.2,
+        seed: int = 0,
+        one_forward: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(encoder, out_dim, method, loss, options)
+        check_views(augmentations, strength)
+        self.projection = nn.Sequential(
+            nn.Linear(self.out_dim, self.out_dim), nn.ReLU(), nn.Linear(self.out_dim, self.out_dim)
+        )
+        xavier(self.projection)
+        self.augmentations = tuple(augmentations)
+        self.strength = strength
+        self.one_forward = one_forward
+        self.seed = seed
+        self._generators = Generators(seed)
+
+    def forward(self, graphs: Graphs) -> Tensor:
+        """Loss of a batch, float [], nats."""
+        batch = GraphBatch.of(graphs)
+        generator = self._generators.on(batch.x.device)
+        first, second = self.view(batch, generator), self.view(batch, generator)
+        if self.one_forward:
+            z1, z2 = self.project(first.followed_by(second)).chunk(2)
+        else:
+            z1, z2 = self.project(first), self.project(second)
+        loss: Tensor = self.loss(z1, z2, batch.y)
+        return loss
+
+    def view(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
+        """A random augmentation of every graph; the generator is on their device."""
+        for name in self.augmentations:
+            augment = AUGMENTATIONS[name]
+            graphs = augment(graphs, self.strength, generator=generator)
+        return graphs
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """States of the augmentations' generators, so that a resumed run draws the same."""
+        return self._generators.state()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`get_extra_state` returned."""
+        self._generators.restore(state)
+
+    def project(self, graphs: Graphs) -> Tensor:
+        """Projected graph embeddings, the input of the loss, float [G, out_dim]."""
+        _, z = encode(self.encoder, graphs, self.out_dim)
+        projected: Tensor = self.projection(z)
+        return projected
+
+
+class Supervised(GraphModel):
+    r"""Supervised baseline: encoder and linear classifier trained end to end with cross-entropy.
+
+    .. math:: \ell = -\frac{1}{G} \sum_g \log \operatorname{softmax}(W z_g + b)_{y_g}
+
+    Args:
+        encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
+        n_classes: C ≥ 2.
+        out_dim: d; read from ``encoder.out_dim`` if None.
+
+    Raises:
+        InputError: for fewer than two classes, or if the width is unknown.
+
+    Source:
+        Xu, Hu, Leskovec, Jegelka (2019), *How Powerful are Graph Neural Networks?*, section 4,
+        with a single linear layer on the concatenated readouts.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, load
+        >>> mutag = load("MUTAG")
+        >>> model = Supervised(GIN(mutag.n_features), n_classes=2)
+        >>> model(mutag.all()).isfinite(), model.predict(mutag.all()).shape
+        (tensor(True), torch.Size([188]))
+    """
+
+    def __init__(self, encoder: nn.Module, n_classes: int, out_dim: int | None = None) -> None:
+        if n_classes < 2:
+            raise InputError(f"n_classes must be at least 2, got {n_classes}")
+        super().__init__(encoder, out_dim)
+        self.classifier = nn.Linear(self.out_dim, n_classes)
+        xavier(self.classifier)
+
+    def forward(self, graphs: Graphs) -> Tensor:
+        """Loss of a batch, float [], nats."""
+        return nn.functional.cross_entropy(self._logits(graphs), graphs.y)
+
+    def predict(self, graphs: Graphs) -> Tensor:
+        """The most likely class of every graph in evaluation mode, int64 [G]."""
+        with evaluating(self):
+            return self._logits(graphs).argmax(dim=1)
+
+    def _logits(self, graphs: Graphs) -> Tensor:
+        logits: Tensor = self.classifier(encode(self.encoder, graphs, self.out_dim)[1])
+        return logits
+
+
+def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Tensor]:
+    """Call an encoder and check its output.
+
+    Args:
+        encoder: a :class:`GraphEncoder`; one with an ``edge_dim`` is also given
+            ``edge_attr=graphs.edge_attr``.
+        graphs: a batch.
+        out_dim: d, the required width of both outputs.
+
+    Returns:
+        Node embeddings float [N, d] and graph embeddings float [G, d].
+
+    Raises:
+        InputError: if there are no node features, or the encoder returns anything else; names
+            the shapes got and expected.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, load
+        >>> mutag = load("MUTAG")
+        >>> nodes, graphs = encode(GIN(mutag.n_features), mutag.all(), out_dim=96)
+        >>> nodes.shape
+        torch.Size([3371, 96])
+    """
+    x, batch = graphs.x, graphs.batch
+    if x is None:
+        raise InputError(
+            "these graphs have no node features (x is None): make some, for example with "
+            'GraphSet.from_graphs(graphs, features="degree-onehot")'
+        )
+    takes_edges = getattr(encoder, "edge_dim", None) is not None
+    edges = {"edge_attr": getattr(graphs, "edge_attr", None)} if takes_edges else {}
+    out = encoder(x, graphs.edge_index, batch, **edges)
+    n_graphs = graphs.num_graphs
+    expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
+    if not (isinstance(out, tuple) and len(out) == 2 and all(isinstance(o, Tensor) for o in out)):
+        raise InputError(
+            f"the encoder must return {expected}, a pair of tensors, got {type(out).__name__}"
+        )
+    z_nodes, z_graphs = out
+    if z_nodes.shape != (len(x), out_dim) or z_graphs.shape != (n_graphs, out_dim):
+        raise InputError(
+            f"the encoder must return {expected}, got (nodes {list(z_nodes.shape)}, graphs "
+            f"{list(z_graphs.shape)}); is out_dim={out_dim} its width?"
+        )
+    return z_nodes, z_graphs

@@ -1,0 +1,399 @@
+"""TUDataset sets by name: found or downloaded, read, checked, and given node features."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import re
+import shutil
+import tempfile
+import urllib.request
+import zipfile
+import zlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.graphs.data import GraphSet, RawGraphs
+from gcl_hard.graphs.features import check_kind
+from gcl_hard.io import cache_root, given_folder
+
+Array = npt.NDArray[Any]
+
+SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
+TIMEOUT = 20.0
+"""Seconds to wait for an answer of the server."""
+PACKAGED = Path(__file__).parents[1] / "data"
+
+REQUIRED = ("A", "graph_indicator", "graph_labels")
+OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a known set; edges count once per direction, labels as one-hot columns."""
+
+    graphs: int
+    nodes: int
+    edges: int
+    classes: int
+    node_labels: int = 0
+    node_attributes: int = 0
+    edge_labels: int = 0
+
+
+MANIFEST = {
+    "MUTAG": Sizes(188, 3371, 7442, 2, node_labels=7, edge_labels=4),
+    "PTC_MR": Sizes(344, 4915, 10108, 2, node_labels=18, edge_labels=4),
+    "ENZYMES": Sizes(600, 19580, 74564, 6, node_labels=3, node_attributes=18),
+    "IMDB-BINARY": Sizes(1000, 19773, 193062, 2),
+    "IMDB-MULTI": Sizes(1500, 19502, 197806, 3),
+}
+
+ALIASES = {"PTC": "PTC_MR", "IMDB-B": "IMDB-BINARY", "IMDB-M": "IMDB-MULTI"}
+
+
+def load(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    features: str = "auto",
+    download: bool = True,
+    cache_dir: str | Path | None = None,
+) -> GraphSet:
+    """A graph classification set of the TUDataset collection.
+
+    It is looked for as ``NAME/`` or ``NAME.zip`` in the data folder, the cache and the package
+    (MUTAG), and otherwise downloaded into the cache.
+
+    Args:
+        name: PTC_MR (PTC), MUTAG, ENZYMES, IMDB-BINARY (IMDB-B), IMDB-MULTI (IMDB-M), or any
+            other TUDataset classification set.
+        data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
+        features: a kind of :data:`gcl_hard.graphs.features.KINDS`.
+        download: whether the network may be used.
+        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`; sets are in its ``tu``.
+
+    Returns:
+        The set, on the CPU.
+
+    Raises:
+        InputError: if the set cannot be found, its files are damaged or contradict each other or
+            the manifest, or it lacks the features asked for.
+
+    Source:
+        Morris et al. 2020, "TUDataset: A collection of benchmark datasets for learning with
+        graphs", https://chrsmrrs.github.io/datasets
+
+    Example:
+        >>> mutag = load("mutag", download=False)
+        >>> mutag.n_graphs, mutag.n_features, mutag.features, mutag.class_counts.tolist()
+        (188, 7, 'labels', [63, 125])
+    """
+    check_kind(features)
+    name = canonical_name(name)
+    path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
+    raw = parse(read_texts(path, name), origin=str(path))
+    _check_sizes(name, raw, path)
+    return GraphSet.from_raw(raw, name=name, features=features)
+
+
+def canonical_name(name: str) -> str:
+    """The name of a set as TUDataset spells it; known names and aliases in any case.
+
+    Args:
+        name: as the user wrote it; names outside the manifest are returned as they are.
+
+    Returns:
+        The name.
+
+    Raises:
+        InputError: if it cannot be the name of a file.
+
+    Example:
+        >>> canonical_name("ptc"), canonical_name("imdb-b"), canonical_name("PROTEINS")
+        ('PTC_MR', 'IMDB-BINARY', 'PROTEINS')
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name, flags=re.ASCII):
+        raise InputError(f"dataset {name!r}; expected letters, digits, '_', '-', '.' or '+'")
+    known = {key.casefold(): value for key, value in ALIASES.items()}
+    known |= {key.casefold(): key for key in MANIFEST}
+    return known.get(name.casefold(), name)
+
+
+def lacks_edge_labels(name: str) -> bool:
+    """Whether a set is known, without being read, to have no edge labels.
+
+    Example:
+        >>> lacks_edge_labels("IMDB-B"), lacks_edge_labels("MUTAG"), lacks_edge_labels("PROTEINS")
+        (True, False, False)
+    """
+    known = MANIFEST.get(canonical_name(name))
+    return known is not None and not known.edge_labels
+
+
+def locate(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    download: bool = True,
+    cache_dir: str | Path | None = None,
+) -> Path:
+    """The zip or folder of raw files that :func:`load` reads, downloaded if it is nowhere else.
+
+    Args:
+        name: of the set; this and the other arguments are those of :func:`load`.
+        data_dir: a folder with ``NAME/`` or ``NAME.zip``.
+        download: whether the network may be used.
+        cache_dir: root of the cache.
+
+    Returns:
+        An existing path.
+
+    Raises:
+        InputError: if the data folder does not exist, or the set cannot be found; the message
+            lists what was tried, where to put the file, and what works offline.
+
+    Example:
+        >>> locate("mutag", download=False).stem
+        'MUTAG'
+    """
+    name = canonical_name(name)
+    given = given_folder(data_dir, files="NAME.zip files")
+    folders = {"cache": cache_root(cache_dir) / "tu", "package": PACKAGED}
+    if given:
+        folders = {"data folder": given, **folders}
+    for folder in folders.values():
+        found = _in_folder(folder, name)
+        if found:
+            return found
+
+    tried = [f"{where} {folder}: no {name}/, no {name}.zip" for where, folder in folders.items()]
+    url = f"{SITE}/{name}.zip"
+    if download:
+        try:
+            return _download(url, folders["cache"] / f"{name}.zip")
+        except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
+            tried.append(f"download {url}: {error}")
+    else:
+        tried.append(f"download {url}: switched off")
+    options = [*MANIFEST, *ALIASES]
+    head = f"dataset {name!r} cannot be had"
+    if name not in options and nearest(name, options):
+        head = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"
+    target = (folders["data folder"] if given else folders["cache"]) / f"{name}.zip"
+    raise InputError(
+        f"{head}\ntried:\n  " + "\n  ".join(tried) + f"\nto use it offline, put {url} at {target}"
+        " (or into any folder named by --data-dir or GCL_HARD_DATA)\nMUTAG is in the package and"
+        " works offline"
+    )
+
+
+def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
+    if name not in MANIFEST:
+        return
+    expected = MANIFEST[name]
+    got = Sizes(
+        graphs=raw.y.numel(),
+        nodes=int(raw.node_ptr[-1]),
+        edges=raw.edge_index.shape[1],
+        classes=int(raw.y.max()) + 1,
+        node_labels=0 if raw.node_labels is None else raw.node_labels.shape[1],
+        node_attributes=0 if raw.node_attributes is None else raw.node_attributes.shape[1],
+        edge_labels=0 if raw.edge_labels is None else raw.edge_labels.shape[1],
+    )
+    wrong = [
+        f"{getattr(got, field.name)} {field.name.replace('_', ' ')} where {name} has "
+        f"{getattr(expected, field.name)}"
+        for field in fields(Sizes)
+        if getattr(got, field.name) != getattr(expected, field.name)
+    ]
+    if wrong:
+        raise InputError(f"{path} is not the TUDataset's {name}: {'; '.join(wrong)}")
+
+
+def _in_folder(folder: Path, name: str) -> Path | None:
+    unpacked, zipped = folder / name, folder / f"{name}.zip"
+    if any(unpacked.glob(f"{name}_*.txt")) or any(unpacked.glob(f"raw/{name}_*.txt")):
+        return unpacked
+    return zipped if zipped.is_file() else None
+
+
+def _download(url: str, target: Path) -> Path:
+    """Download to a temporary folder, check, rename: the cache never holds a partial file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        partial = Path(folder) / target.name
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, partial.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+        with zipfile.ZipFile(partial) as archive:
+            damaged = archive.testzip()
+        if damaged:
+            raise zipfile.BadZipFile(f"{damaged} arrived damaged")
+        partial.replace(target)
+    return target
+
+
+def read_texts(path: Path, name: str) -> dict[str, str]:
+    """Read the raw files of a set; the keys are the parts of their names after ``NAME_``.
+
+    Args:
+        path: a folder with the files (flat or in ``raw/``), or a zip with them (flat or in
+            ``NAME/``), which is read in memory.
+        name: name of the set, as its files spell it.
+
+    Returns:
+        Text by key: all of ``REQUIRED``, and those of ``OPTIONAL`` that were found.
+
+    Raises:
+        InputError: if the zip is damaged, a required file is missing, or a file is not text.
+
+    Example:
+        >>> sorted(read_texts(PACKAGED / "MUTAG.zip", "MUTAG"))
+        ['A', 'edge_labels', 'graph_indicator', 'graph_labels', 'node_labels']
+    """
+    wanted = {key: f"{name}_{key}.txt" for key in (*REQUIRED, *OPTIONAL)}
+    try:
+        raw = _from_folder(path, wanted) if path.is_dir() else _from_zip(path, name, wanted)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        raise InputError(
+            f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to have "
+            f"the set downloaded again)"
+        ) from error
+    missing = [wanted[key] for key in REQUIRED if key not in raw]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}; a set needs all of them")
+    try:
+        return {key: content.decode() for key, content in raw.items()}
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: a {name}_*.txt file is not text: {error}") from error
+
+
+def _from_folder(path: Path, wanted: dict[str, str]) -> dict[str, bytes]:
+    folders = (path, path / "raw")
+    return {
+        key: (folder / file).read_bytes()
+        for folder in folders
+        for key, file in wanted.items()
+        if (folder / file).is_file()
+    }
+
+
+def _from_zip(path: Path, name: str, wanted: dict[str, str]) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        members = set(archive.namelist())
+        places = {key: (f"{name}/{file}", file) for key, file in wanted.items()}
+        return {
+            key: archive.read(next(place for place in options if place in members))
+            for key, options in places.items()
+            if members.intersection(options)
+        }
+
+
+def parse(texts: dict[str, str], origin: str) -> RawGraphs:
+    """Parse and check the raw files of a set.
+
+    Self loops and repeated edges are removed (the first of a repeat keeps its attributes), one-hot
+    labels start at the smallest value: the conventions of PyTorch Geometric's reader.
+
+    Args:
+        texts: from :func:`read_texts`.
+        origin: their path, for messages.
+
+    Returns:
+        The set.
+
+    Raises:
+        InputError: if a file is not numeric, has the wrong length, or contradicts another one.
+
+    Source:
+        File format: https://chrsmrrs.github.io/datasets/docs/format/
+
+    Example:
+        >>> texts = {"A": "1,2\\n2,1", "graph_indicator": "1\\n1\\n2", "graph_labels": "5\\n7"}
+        >>> raw = parse(texts, "an example")
+        >>> raw.y.tolist(), raw.node_ptr.tolist(), raw.edge_index.tolist()
+        ([0, 1], [0, 2, 3], [[0, 1], [1, 0]])
+    """
+    tables = {key: _table(text, key, origin) for key, text in texts.items()}
+    n_nodes, n_edges = len(tables["graph_indicator"]), len(tables["A"])
+    graph = tables["graph_indicator"][:, 0] - 1
+    n_graphs = len(tables["graph_labels"])
+    if graph[0] != 0 or not np.isin(np.diff(graph), (0, 1)).all():
+        raise InputError(f"{origin}: graph_indicator must count 1, 1, ..., 2, ... without gaps")
+    if graph[-1] + 1 != n_graphs:
+        raise InputError(
+            f"{origin}: graph_labels has {n_graphs} lines, graph_indicator {graph[-1] + 1} graphs"
+        )
+    for key, table in tables.items():
+        expected = {"node": n_nodes, "edge": n_edges}.get(key.split("_")[0], len(table))
+        if len(table) != expected:
+            raise InputError(f"{origin}: {key} has {len(table)} lines, expected {expected}")
+
+    edges, first = _edges(tables["A"], graph, origin)
+    node_ptr = np.searchsorted(graph, np.arange(n_graphs + 1))
+    edge_ptr = np.searchsorted(edges[0], node_ptr)
+    return RawGraphs(
+        edge_index=torch.from_numpy(edges),
+        node_ptr=torch.from_numpy(node_ptr),
+        edge_ptr=torch.from_numpy(edge_ptr),
+        y=torch.from_numpy(np.unique(tables["graph_labels"][:, 0], return_inverse=True)[1]),
+        node_labels=_one_hot(tables.get("node_labels")),
+        node_attributes=_real(tables.get("node_attributes")),
+        edge_labels=_one_hot(tables.get("edge_labels"), first),
+        edge_attributes=_real(tables.get("edge_attributes"), first),
+    )
+
+
+def _table(text: str, key: str, origin: str) -> Array:
+    if not text.strip():
+        if key == "A":
+            return np.empty((0, 2), dtype=np.int64)
+        raise InputError(f"{origin}: {key} is empty")
+    dtype = np.float64 if key.endswith("attributes") else np.int64
+    try:
+        table = np.loadtxt(io.StringIO(text), dtype=dtype, delimiter=",", comments=None, ndmin=2)
+    except (ValueError, OverflowError) as error:
+        kind = "numbers" if dtype is np.float64 else "integers"
+        raise InputError(f"{origin}: {key} must hold {kind} only: {error}") from error
+    if not np.isfinite(table).all():
+        raise InputError(f"{origin}: {key} holds NaN or infinite values; only finite ones will do")
+    columns = {"A": 2, "graph_indicator": 1, "graph_labels": 1}.get(key, table.shape[1])
+    if table.shape[1] != columns:
+        raise InputError(f"{origin}: {key} has {table.shape[1]} columns, expected {columns}")
+    return table
+
+
+def _edges(table: Array, graph: Array, origin: str) -> tuple[Array, Array]:
+    """Sorted edges [2, E] without loops and repeats, and the line on which each came first."""
+    n_nodes = len(graph)
+    pairs = table - 1
+    if pairs.size and not (pairs.min() >= 0 and pairs.max() < n_nodes):
+        raise InputError(f"{origin}: A names nodes outside 1..{n_nodes}")
+    if (graph[pairs[:, 0]] != graph[pairs[:, 1]]).any():
+        raise InputError(f"{origin}: A has edges between different graphs")
+    lines = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
+    codes, position = np.unique(pairs[lines] @ np.array([n_nodes, 1]), return_index=True)
+    return np.stack([codes // n_nodes, codes % n_nodes]), lines[position]
+
+
+def _one_hot(table: Array | None, rows: Array | None = None) -> Tensor | None:
+    """A block of columns per label column, one column per value, from the smallest value on."""
+    if table is None or not len(table):
+        return None
+    values = torch.from_numpy(table - table.min(axis=0))
+    blocks = [torch.nn.functional.one_hot(column) for column in values.unbind(1)]
+    encoded = torch.cat(blocks, dim=1).float()
+    return encoded if rows is None else encoded[torch.from_numpy(rows)]
+
+
+def _real(table: Array | None, rows: Array | None = None) -> Tensor | None:
+    if table is None:
+        return None
+    return torch.from_numpy(table if rows is None else table[rows]).float()

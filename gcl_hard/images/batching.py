@@ -1,0 +1,258 @@
+"""Batches of images: their order, partners of the same class, and pairs of views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.images.augment import Views
+from gcl_hard.images.datasets import Split
+from gcl_hard.seeds import seed_for, seeded
+
+
+def epoch_batches(
+    labels: Tensor, batch_size: int, *, seed: int, epoch: int, balanced: bool = False
+) -> list[Tensor]:
+    """The batches of one epoch, without an incomplete last one.
+
+    So every batch has the same number of negatives, and the weight M is the same for all.
+
+    Args:
+        labels: int64 [n], of the images to train on.
+        batch_size: images per batch, ≥ 2.
+        seed: ≥ 0, of the order.
+        epoch: ≥ 0; each has its own order.
+        balanced: every batch holds the classes in equal parts, as far as they divide it (which
+            classes have one image more is drawn). A small class is repeated within an epoch, a
+            large one is not used completely. No batch holds an image twice, which would be its
+            own negative: a class with fewer images than its part gives them all, and the others
+            fill the batch in equal parts.
+
+    Returns:
+        CPU int64 index tensors, each [batch_size].
+
+    Raises:
+        InputError: if the batch is below 2 or larger than the set, or balanced classes are asked
+            of images without labels.
+
+    Example:
+        >>> batches = epoch_batches(torch.arange(6) % 2, 4, seed=0, epoch=1, balanced=True)
+        >>> [sorted((batch % 2).tolist()) for batch in batches]
+        [[0, 0, 1, 1]]
+    """
+    n = len(labels)
+    if batch_size < 2:
+        raise InputError(f"batch-size must be at least 2, or nothing is negative, got {batch_size}")
+    if batch_size > n:
+        raise InputError(
+            f"batch-size {batch_size} is larger than the {n} images to train on: lower it to at "
+            f"most {n}"
+        )
+    generator = seeded(seed, epoch)
+    n_batches = n // batch_size
+    if not balanced:
+        order = torch.randperm(n, generator=generator)
+    else:
+        order = _balanced_order(labels.cpu(), n_batches, batch_size, generator)
+    return list(torch.split(order[: n_batches * batch_size], batch_size))
+
+
+def _balanced_order(
+    labels: Tensor, n_batches: int, batch_size: int, generator: torch.Generator
+) -> Tensor:
+    if bool((labels < 0).any()):
+        raise InputError("balanced batches need labels: some images have none")
+    classes, sizes = torch.unique(labels, return_counts=True)
+    rounds: list[Tensor] = []
+    n_seats = 0
+    while n_seats < batch_size:  # a class has a seat in as many rounds as it has images
+        rounds.append(classes[sizes > len(rounds)])
+        n_seats += len(rounds[-1])
+    seats = torch.stack([
+        torch.cat([
+            some[torch.randperm(len(some), generator=generator)] for some in rounds
+        ])[:batch_size]
+        for _ in range(n_batches)
+    ])  # fmt: skip
+    order = torch.empty_like(seats)
+    for one in classes:
+        members, taken = (labels == one).nonzero().flatten(), seats == one
+        drawn: list[Tensor] = []
+        queue = members[:0]
+        for n_seats in taken.sum(1).tolist():
+            if n_seats > len(queue):
+                fresh = members[torch.randperm(len(members), generator=generator)]
+                again = torch.isin(fresh, queue)  # those wait until the next batch
+                queue = torch.cat([queue, fresh[~again], fresh[again]])
+            drawn.append(queue[:n_seats])
+            queue = queue[n_seats:]
+        order[taken] = torch.cat(drawn)
+    return order.flatten()
+
+
+class ClassPairs:
+    """For each image another one of its class, drawn uniformly; itself in a class of one.
+
+    Args:
+        labels: int64 [n], ≥ 0.
+
+    Raises:
+        InputError: if a label is missing.
+
+    Source: H-SCL paper, section V-A (positives by augmentation and label); the pairs are those of
+        HCL's code for true positives.
+
+    Example:
+        >>> pairs = ClassPairs(torch.tensor([0, 1, 0]))
+        >>> pairs.draw(torch.tensor([0, 1, 2]), seeded(0)).tolist()
+        [2, 1, 0]
+    """
+
+    def __init__(self, labels: Tensor) -> None:
+        labels = labels.cpu()
+        if bool((labels < 0).any()):
+            raise InputError("class-pairs need labels: some images have none")
+        by_class = labels.argsort(stable=True)
+        sizes = labels.bincount()
+        starts = sizes.cumsum(0) - sizes
+        self._by_class = by_class
+        self._size, self._start = sizes[labels], starts[labels]
+        self._place = torch.empty_like(labels)
+        self._place[by_class] = torch.arange(len(labels)) - self._start[by_class]
+
+    def draw(self, index: Tensor, generator: torch.Generator) -> Tensor:
+        """Partners of some images.
+
+        Args:
+            index: int64 [B], on the CPU.
+            generator: of the CPU.
+
+        Returns:
+            int64 [B], images of the same classes.
+        """
+        size, place = self._size[index], self._place[index]
+        draws = torch.rand(len(index), generator=generator, dtype=torch.float64)
+        other = (draws * (size - 1)).long()
+        other = torch.where(size == 1, place, other + (other >= place))
+        return self._by_class[self._start[index] + other]
+
+
+@dataclass(eq=False)  # not frozen: Fabric converts the views' precision in a copy
+class ViewPair:
+    """Two views of each image of a batch.
+
+    Attributes:
+        first: float [B, 3, S, S].
+        second: float [B, 3, S, S], of the same images, or of others of their classes.
+        labels: int64 [B]; −1 where there is none.
+    """
+
+    first: Tensor
+    second: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> ViewPair:
+        """The same on a device."""
+        first, second, labels = (
+            tensor.to(device, non_blocking=True)
+            for tensor in (self.first, self.second, self.labels)
+        )
+        return ViewPair(first, second, labels)
+
+
+class ViewPairs:
+    """The batches of an epoch as pairs of views: what :func:`gcl_hard.training.loop.train` takes.
+
+    Images, partners and views of a batch depend only on the seeds, the epoch and the step, so that
+    a resumed run sees the same views as an undisturbed one.
+
+    Args:
+        split: the images to train on. Views are made on their device, unless there are workers.
+        views: makes a view of each image.
+        batch_size: images per batch; n = 2 × batch_size embeddings.
+        seed: of the views and partners.
+        data_seed: of the batch order.
+        balanced: whether every batch holds the classes in equal parts.
+        class_pairs: whether the second view is made from another random image of the class.
+        workers: processes that make views on the CPU, for sets that do not fit on the device; 0
+            makes them in this process, on the images' device.
+        device: the device that pairs made by workers are moved to.
+
+    Example:
+        >>> from gcl_hard.images import ViewRecipe, load
+        >>> digits = load("digits")
+        >>> views = Views(ViewRecipe(), size=8, mean=(0.5,) * 3, std=(0.5,) * 3)
+        >>> pairs = ViewPairs(digits.split("train"), views, batch_size=256)
+        >>> [pair.first.shape for pair in pairs(epoch=1)][:1]
+        [torch.Size([256, 3, 8, 8])]
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        views: Views,
+        *,
+        batch_size: int = 256,
+        seed: int = 0,
+        data_seed: int = 0,
+        balanced: bool = False,
+        class_pairs: bool = False,
+        workers: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.split = split
+        self.views = views
+        self.batch_size = batch_size
+        self.seed, self.data_seed = seed, data_seed
+        self.balanced = balanced
+        self.workers = workers
+        self.device = torch.device(device)
+        self._pairs = ClassPairs(split.labels) if class_pairs else None
+        self._labels = split.labels.cpu()
+
+    def __call__(self, epoch: int) -> Iterator[ViewPair]:
+        """The pairs of an epoch (from 1), made one at a time."""
+        batches = epoch_batches(
+            self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
+        )
+        steps = _Steps(self, batches, epoch)
+        if not self.workers:
+            for step in range(len(steps)):
+                yield steps[step]
+            return
+        # A generator of its own: the loader would draw from the global one.
+        loader = torch.utils.data.DataLoader(
+            steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch)
+        )
+        for pair in loader:
+            yield pair.to(self.device)
+
+    def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
+        """The views of some images, int64 [B] on the CPU, in a step (from 0) of an epoch."""
+        partners = index
+        if self._pairs is not None:
+            partners = self._pairs.draw(index, seeded(self.seed, epoch, step))
+        both = self.split.images[torch.cat([index, partners]).to(self.split.images.device)]
+        first, second = self.views(both, seed=seed_for(self.seed, epoch, step, 1)).chunk(2)
+        return ViewPair(first, second, self.split.labels[index.to(self.split.labels.device)])
+
+
+class _Steps(torch.utils.data.Dataset[ViewPair]):
+    """The steps of an epoch, for workers."""
+
+    def __init__(self, pairs: ViewPairs, batches: list[Tensor], epoch: int) -> None:
+        self._make = pairs.pair
+        self._batches, self._epoch = batches, epoch
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, step: int) -> ViewPair:
+        return self._make(self._batches[step], self._epoch, step)

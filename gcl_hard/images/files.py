@@ -1,0 +1,423 @@
+"""Files of image sets: found in a folder, the cache or the network, and read as arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+
+from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.io import atomic_write, cache_root, given_folder
+
+TIMEOUT = 20.0  # seconds
+DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
+SPLIT_SEED, TEST_SHARE = 0, 0.2
+PLAIN = ("train", "test")
+
+Layout = Literal["npz", "torchvision", "folders"]
+Images = NDArray[Any]
+"""What should be uint8 [n, S, S, 3]."""
+Labels = NDArray[Any]
+"""What should be integers [n] in 0 … C − 1, or −1 for none."""
+Arrays = dict[str, tuple[Images, Labels]]
+"""By split; as they are in the files, not yet checked."""
+Listed = list[tuple[Path, int]]
+"""Image files with their labels."""
+
+
+class Found(NamedTuple):
+    """A file or folder, and the layout to read it by."""
+
+    path: Path
+    layout: Layout
+
+
+class Site(NamedTuple):
+    """A published set: its folder once unpacked, its address and its layout."""
+
+    folder: str
+    url: str
+    layout: Layout
+
+
+SITES: dict[str, Site] = {
+    "CIFAR10": Site(
+        "cifar-10-batches-py", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        "torchvision",
+    ),
+    "CIFAR100": Site(
+        "cifar-100-python", "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+        "torchvision",
+    ),
+    "STL10": Site(
+        "stl10_binary", "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "torchvision"
+    ),
+    "TinyImageNet": Site(
+        "tiny-imagenet-200", "http://cs231n.stanford.edu/tiny-imagenet-200.zip", "folders"
+    ),
+}  # fmt: skip
+
+
+def cache_folder(cache_dir: str | Path | None = None) -> Path:
+    """The cache's folder of image sets: ``images`` under the cache root."""
+    return cache_root(cache_dir) / "images"
+
+
+def npz_of(name: str, data_dir: str | Path | None = None) -> Path | None:
+    """The path of a NAME.npz, in any case, in the folder given or the cache; else None."""
+    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    folders = [Path(given).expanduser()] if given else []
+    found = (_npz(folder, name) for folder in (*folders, cache_folder()))
+    return next((path for path in found if path is not None), None)
+
+
+def find(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    download: bool = True,
+    known: Iterable[str] = (),
+) -> Found | None:
+    """The files of a set, downloaded if necessary; None for scikit-learn's digits.
+
+    Args:
+        name: of the set, in its canonical spelling.
+        data_dir: a folder with ``NAME.npz`` or a set as its publisher packs it; by default
+            the folder in ``GCL_HARD_DATA``.
+        cache_dir: the cache's root.
+        download: whether it may be downloaded.
+        known: names to offer when this one may be a misspelling.
+
+    Returns:
+        The path and its layout.
+
+    Raises:
+        InputError: if the set cannot be found; lists every place tried, where to put the file, and
+            what works offline.
+    """
+    given = given_folder(data_dir, files="NAME.npz files")
+    folders = {"cache": cache_folder(cache_dir)}
+    if given:
+        folders = {"data folder": given, **folders}
+    site = SITES.get(name)
+    for folder in folders.values():
+        if (npz := _npz(folder, name)) is not None:
+            return Found(npz, "npz")
+        if site is not None and (folder / site.folder).is_dir():
+            return Found(folder / site.folder, site.layout)
+    if name == "digits":
+        return None
+    looked = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
+    tried = [f"{where} {folder}: {looked}" for where, folder in folders.items()]
+    head, needed = f"dataset {name!r} cannot be had", f"{name}.npz"
+    if site is None:
+        options = list(known)
+        if nearest(name, options):
+            head = f"{unknown('dataset', name, options)}; any other set needs its {name}.npz"
+    else:
+        needed += f", or {site.url} unpacked to {site.folder}/,"
+        reason: object = "switched off"
+        if download:
+            try:
+                return Found(_download(name, site, folders["cache"]), site.layout)
+            except Exception as error:  # of the network, of archives, of torchvision's checks
+                reason = error
+        tried.append(f"download {site.url}: {reason}")
+    lines = "\n  ".join(["tried:", *tried])
+    raise InputError(
+        f"{head}\n{lines}\nto use it offline, put {needed} into {given or folders['cache']} (or "
+        "any folder that --data-dir or GCL_HARD_DATA names)\ndigits are in the package and work "
+        "offline"
+    )
+
+
+def _npz(folder: Path, name: str) -> Path | None:
+    if not folder.is_dir():
+        return None
+    wanted = f"{name}.npz".casefold()
+    found = [f for f in folder.glob("*.npz") if f.name.casefold() == wanted]
+    return min(found, key=lambda f: f.name != f"{name}.npz", default=None)
+
+
+def _download(name: str, site: Site, folder: Path) -> Path:
+    """Fetch and unpack into a temporary folder, then rename: the cache never holds half a set."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / site.folder
+    with tempfile.TemporaryDirectory(dir=folder) as temporary, _timeout():
+        if site.layout == "torchvision":
+            from torchvision import datasets
+
+            getattr(datasets, name)(temporary, download=True)
+        else:
+            archive = Path(temporary) / f"{site.folder}.zip"
+            with (
+                urllib.request.urlopen(site.url) as answer,
+                archive.open("wb") as file,
+            ):
+                shutil.copyfileobj(answer, file)
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(temporary)  # zipfile keeps members inside the folder
+        try:
+            (Path(temporary) / site.folder).replace(target)
+        except OSError:
+            if not target.is_dir():  # else another process was faster
+                raise
+    return target
+
+
+@contextmanager
+def _timeout() -> Iterator[None]:
+    """Connections time out after TIMEOUT: torchvision's downloads have no limit of their own."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _check_splits(name: str, asked: Iterable[str], there: Sequence[str]) -> None:
+    """Refuse splits that a set does not have; the error lists those it has."""
+    for split in asked:
+        if split not in there:
+            raise unknown(f"split of {name}", split, there)
+
+
+def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:
+    """The 1,797 digits of scikit-learn, 8×8 pixels, grey as RGB, in one fixed stratified split."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    _check_splits("digits", splits, PLAIN)
+    bunch = load_digits()
+    grey = np.rint(bunch.images * (255 / DIGIT_LEVELS)).astype(np.uint8)
+    images, labels = np.repeat(grey[..., None], 3, axis=-1), bunch.target.astype(np.int64)
+    train, test = train_test_split(
+        np.arange(len(labels)), test_size=TEST_SHARE, stratify=labels, random_state=SPLIT_SEED
+    )
+    ids = {"train": np.sort(train), "test": np.sort(test)}
+    arrays = {split: (images[ids[split]], labels[ids[split]]) for split in splits}
+    return arrays, tuple(map(str, range(10)))
+
+
+def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tuple[str, ...]]:
+    """A mirror file: ``SPLIT_images``, ``SPLIT_labels``, and ``class_names`` or none."""
+    with _opened(path) as stored:
+        if "train_webp" in stored.files:
+            raise InputError(
+                f"{path} is packed; unpack it with the unpack.py beside it: python "
+                f"unpack.py {name.lower().removesuffix('_rest')} OUT (with --full if a "
+                f"{name.lower().removesuffix('_rest')}_rest.npz is there: the whole set), then "
+                f"--data-dir OUT"
+            )
+        also = [key.removesuffix("_images") for key in stored.files if key.endswith("_images")]
+        if "unlabeled" in also:
+            also.append("train+unlabeled")
+        _check_splits(name, splits, list(dict.fromkeys([*PLAIN, *also])))
+        arrays = {split: _npz_split(stored, path, split) for split in splits}
+        return arrays, _class_names(stored, path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[NpzFile]:
+    with ExitStack() as stack:
+        try:  # opened here, since NumPy does not close a file that it rejects
+            stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"{path} is truncated or not an .npz file ({error}): copy it again"
+            ) from error
+        if not isinstance(stored, NpzFile):
+            raise InputError(
+                f"{path} is a single array: numpy.savez writes .npz files of named ones"
+            )
+        yield stack.enter_context(stored)
+
+
+def _npz_split(stored: NpzFile, path: Path, split: str) -> tuple[Images, Labels]:
+    if split == "train+unlabeled":
+        parts = [_npz_split(stored, path, part) for part in split.split("+")]
+        images, labels = zip(*parts, strict=True)
+        if images[0].shape[1:] != images[1].shape[1:]:
+            sizes = " and ".join(str(list(part.shape)) for part in images)
+            raise InputError(f"{path}: {split} would join images of different size: {sizes}")
+        return np.concatenate(images), np.concatenate(labels)
+    pixels = _array(stored, path, f"{split}_images")
+    if split == "unlabeled":
+        return pixels, np.full(len(pixels), -1)
+    return pixels, _array(stored, path, f"{split}_labels")
+
+
+def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
+    """The stored names, or else the numbers of the classes."""
+    if "class_names" in stored.files:
+        return tuple(_array(stored, path, "class_names").ravel().astype(str).tolist())
+    keys = [key for key in stored.files if key.endswith("_labels")]
+    labels = [part for key in keys if (part := _array(stored, path, key)).dtype.kind in "iu"]
+    top = max((int(part.max()) for part in labels if part.size), default=-1)
+    if top >= (n := sum(part.size for part in labels)) > 0:
+        raise InputError(
+            f"{path}: there is a label {top}, and only {n} images: number the classes 0, 1, …, or "
+            f"add class_names"
+        )
+    return tuple(map(str, range(top + 1)))
+
+
+def _array(stored: NpzFile, path: Path, key: str) -> Any:
+    if key not in stored.files:
+        raise InputError(f"{path} lacks {key}; it has {', '.join(sorted(stored.files))}")
+    try:
+        return stored[key]
+    except ValueError as error:
+        raise InputError(
+            f"{path}: {key} is not a plain array ({error}): save it as numbers, or class names as "
+            "text"
+        ) from error
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error
+
+
+def from_torchvision(
+    path: Path, name: str, splits: Sequence[str]
+) -> tuple[Arrays, tuple[str, ...]]:
+    """CIFAR and STL10 as torchvision unpacks them."""
+    from torchvision import datasets
+
+    kind = getattr(datasets, name)
+    _check_splits(name, splits, getattr(kind, "splits", PLAIN))
+    arrays: Arrays = {}
+    names: tuple[str, ...] = ()
+    try:
+        for split in splits:
+            if name == "STL10":
+                found = kind(path.parent, split=split)
+                arrays[split] = np.moveaxis(found.data, 1, -1), found.labels
+            else:
+                found = kind(path.parent, train=split == "train")
+                arrays[split] = found.data, np.asarray(found.targets)
+            names = tuple(found.classes)
+    except (RuntimeError, OSError, AttributeError) as error:  # the last: no list of classes
+        faults = _faults(path, kind)
+        raise InputError(
+            f"{path} is incomplete or damaged: {', '.join(faults) or error}; "
+            f"unpack {kind.url} again"
+        ) from error
+    return arrays, names
+
+
+def _faults(path: Path, kind: Any) -> list[str]:
+    """The files that torchvision does not accept, and whether they are there."""
+    from torchvision.datasets.utils import check_integrity
+
+    listed = [*kind.train_list, *kind.test_list]
+    if hasattr(kind, "meta"):
+        listed.append((kind.meta["filename"], kind.meta["md5"]))
+    else:
+        listed.append((kind.class_names_file, None))
+    return [
+        f"{file} has another checksum" if (path / file).is_file() else f"no {file}"
+        for file, md5 in listed
+        if not check_integrity(path / file, md5)
+    ]
+
+
+def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays, tuple[str, ...]]:
+    """``train`` by class, and ``val`` with its list as our test split.
+
+    The decoded images are cached under a name made of the folder's path and modification times, so
+    that a copy elsewhere, or a changed one, is never mistaken for it.
+    """
+    _check_splits("TinyImageNet", splits, PLAIN)
+    kept = cache / f"TinyImageNet-{_mark(path)}.npz"
+    if kept.is_file():
+        return from_npz(kept, "TinyImageNet", splits)
+    names = tuple(sorted(_text(path / "wnids.txt").split()))
+    listed = {"train": _by_class, "test": _annotated}
+    arrays = {split: _decoded(listed[split](path, names), split) for split in splits}
+    if set(arrays) == set(PLAIN):
+        stored: dict[str, Any] = {f"{split}_images": arrays[split][0] for split in PLAIN}
+        stored |= {f"{split}_labels": arrays[split][1] for split in PLAIN}
+        with suppress(InputError), atomic_write(kept) as file:  # no room: decode next time too
+            np.savez(file, class_names=np.array(names), **stored)
+    return arrays, names
+
+
+def _mark(path: Path) -> str:
+    files = [path / "wnids.txt", path / "train", path / "val" / "val_annotations.txt"]
+    ages = [str(file.stat().st_mtime_ns) if file.exists() else "" for file in files]
+    return hashlib.sha256("\n".join([str(path.resolve()), *ages]).encode()).hexdigest()[:12]
+
+
+def _text(file: Path) -> str:
+    if not file.is_file():
+        raise InputError(f"there is no {file}: unpack TinyImageNet again")
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _by_class(path: Path, names: Sequence[str]) -> Listed:
+    """The training images with their classes."""
+    listed: Listed = []
+    for label, wnid in enumerate(names):
+        folder = path / "train" / wnid / "images"
+        files = sorted(folder.glob("*.JPEG"))
+        if not files:
+            raise InputError(f"no *.JPEG images in {folder}: unpack TinyImageNet again")
+        listed += [(file, label) for file in files]
+    return listed
+
+
+def _annotated(path: Path, names: Sequence[str]) -> Listed:
+    """The validation images with their classes."""
+    file = path / "val" / "val_annotations.txt"
+    label_of = {wnid: label for label, wnid in enumerate(names)}
+    listed: Listed = []
+    for number, line in enumerate(_text(file).splitlines(), start=1):
+        words = line.split("\t")
+        if len(words) < 2 or words[1] not in label_of:
+            raise InputError(
+                f"{file}, line {number}: expected a file name, a tab and one of the "
+                f"{len(names)} classes of wnids.txt, got {line[:60]!r}"
+            )
+        listed.append((file.parent / "images" / words[0], label_of[words[1]]))
+    return listed
+
+
+def _decoded(listed: Listed, split: str) -> tuple[Images, Labels]:
+    """The decoded images as RGB; a terminal shows a progress bar, for there are many."""
+    from PIL import Image
+    from tqdm import tqdm
+
+    shown: Iterable[tuple[Path, int]] = tqdm(
+        listed, desc=f"reading TinyImageNet {split}", unit="image", disable=not sys.stderr.isatty()
+    )
+    images = np.empty((0, 0, 0, 3), np.uint8)
+    for place, (file, _) in enumerate(shown):
+        try:
+            with Image.open(file) as image:
+                pixels = np.asarray(image.convert("RGB"))
+        except OSError as error:
+            raise InputError(f"{file} cannot be read as an image ({error})") from error
+        if not place:
+            images = np.empty((len(listed), *pixels.shape), np.uint8)
+        if pixels.shape != images.shape[1:]:
+            raise InputError(
+                f"{file} is of shape {list(pixels.shape)}, those before it of "
+                f"{list(images.shape[1:])}"
+            )
+        images[place] = pixels
+    return images, np.array([label for _, label in listed], np.int64)

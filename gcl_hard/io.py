@@ -1,0 +1,102 @@
+"""The folders of data on this machine, and atomic writing of files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from gcl_hard.errors import InputError
+
+
+def cache_root(cache_dir: str | Path | None = None) -> Path:
+    """The root folder of the cache; it need not exist.
+
+    Args:
+        cache_dir: the root itself; by default the environment's ``GCL_HARD_CACHE``, else
+            ``gcl_hard`` under ``XDG_CACHE_HOME``, else ``~/.cache/gcl_hard``.
+
+    Returns:
+        The folder; graph sets are in its subfolder ``tu``, image sets in ``images``.
+
+    Example:
+        >>> cache_root("a/b").as_posix()
+        'a/b'
+    """
+    root = cache_dir or os.environ.get("GCL_HARD_CACHE")
+    if root:
+        return Path(root).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "gcl_hard"
+
+
+def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
+    """The offline mirror of data sets: ``data_dir``, else the folder that ``GCL_HARD_DATA`` names.
+
+    Args:
+        data_dir: a folder, or None.
+        files: the kind of files expected in it, for the message.
+
+    Returns:
+        The folder; None if neither names one.
+
+    Raises:
+        InputError: if it is not a folder.
+
+    Example:
+        >>> given_folder(".", files="NAME.zip files").as_posix()
+        '.'
+    """
+    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    if not given:
+        return None
+    path = Path(given).expanduser()
+    if not path.is_dir():
+        who = "data_dir" if data_dir else "GCL_HARD_DATA"
+        raise InputError(f"{who}={str(given)!r} is not a folder; expected one with {files}")
+    return path
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Write a file atomically: it replaces ``path`` once it is complete and on the disk.
+
+    Readers, and a process restarted after a kill, find either the old file or the new one.
+
+    Args:
+        path: of the file; its folder is created if needed.
+
+    Yields:
+        A temporary binary file in the same folder, removed if an exception is raised.
+
+    Raises:
+        InputError: if the file cannot be written; names it.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_write(Path(folder) / "a" / "b.txt") as file:
+        ...         _ = file.write(b"whole")
+        ...     (Path(folder) / "a" / "b.txt").read_text()
+        'whole'
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException as error:
+            Path(temporary).unlink(missing_ok=True)
+            hidden = error.__context__  # torch.save hides what stopped it behind its own error
+            if isinstance(error, RuntimeError) and isinstance(hidden, (KeyboardInterrupt, OSError)):
+                raise hidden from None
+            raise
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error

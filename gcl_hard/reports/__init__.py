@@ -1,0 +1,1 @@
+"""Reports: tables, pages and figures of finished runs and searches."""

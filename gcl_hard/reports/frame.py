@@ -1,0 +1,437 @@
+"""Accuracies of runs, their paired comparisons, choices inside training folds, the result file.
+
+They are computed without pandas, so that a finished table prints at once; :func:`runs_frame` gives
+the runs as a tidy frame.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from gcl_hard.evaluation.significance import (
+    Interval,
+    corrected_interval,
+    corrected_t_test,
+    holm,
+    wilcoxon,
+)
+from gcl_hard.experiments.config import SELECTABLE, RunConfig
+from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.runs import Run, candidate_groups, plan
+from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LEVEL = 0.05
+"""A difference is significant if its corrected p is below."""
+
+PAPER_NOTE = (
+    "paper_accuracy: H-SCL paper; graphs: Table II, 10 runs, for hucl and hscl the best of beta in "
+    "{1, 2, 10}, chosen on the test folds; images: Table I, ResNet-50, the best of a grid"
+)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Test accuracies in percent, of seeds × folds.
+
+    Attributes:
+        seeds: at least one.
+        folds: of each seed, the accuracies of its folds; one, where there is one test split.
+        n_test: samples of that one test split; None for folds.
+        train_share: share of a training fold's samples that was trained on, in (0, 1].
+    """
+
+    seeds: tuple[int, ...]
+    folds: tuple[tuple[float, ...], ...]
+    n_test: int | None = None
+    train_share: float = 1.0
+
+    @classmethod
+    def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
+        """The accuracies of a configuration's records, at least one."""
+        return cls(
+            tuple(record.seed for record in records),
+            tuple(tuple(record.fold_accuracies) for record in records),
+            records[0].data.get("n_test"),
+            config.share_of_fold,
+        )
+
+    @property
+    def accuracies(self) -> list[float]:
+        """Mean over the folds of each seed."""
+        return [statistics.fmean(folds) for folds in self.folds]
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds."""
+        return statistics.fmean(self.accuracies)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation over seeds; None for one seed."""
+        return statistics.stdev(self.accuracies) if len(self.seeds) > 1 else None
+
+    @property
+    def one_split(self) -> bool:
+        """Whether all seeds are tested on the same samples, and none is trained on any of them."""
+        return len(self.folds[0]) == 1
+
+    @property
+    def fold_std(self) -> float | None:
+        """Sample standard deviation over a seed's folds, mean over seeds; None for one split."""
+        if self.one_split:
+            return None
+        return statistics.fmean(statistics.stdev(folds) for folds in self.folds)
+
+    @property
+    def test_error(self) -> float | None:
+        """Standard error √(p (1 − p) / n_test) that one test split leaves, points."""
+        return None if self.n_test is None else standard_error(self.mean, self.n_test)
+
+    @property
+    def test_share(self) -> float:
+        """n_test / n_train of the folds, 1 / ((K − 1) · ``train_share``); 0 for one split."""
+        return 0.0 if self.one_split else 1 / ((len(self.folds[0]) - 1) * self.train_share)
+
+    @property
+    def flat(self) -> list[float]:
+        """Every seed × fold, seed by seed."""
+        return [accuracy for folds in self.folds for accuracy in folds]
+
+    @property
+    def interval(self) -> Interval | None:
+        """Mean and 95 % interval over seeds × folds by the corrected variance; None for one."""
+        if len(self.flat) < 2:
+            return None
+        return corrected_interval(self.flat, test_share=self.test_share)
+
+    def of(self, seeds: Sequence[int]) -> Scores:
+        """The same scores for some of the seeds."""
+        folds = dict(zip(self.seeds, self.folds, strict=True))
+        return replace(self, seeds=tuple(seeds), folds=tuple(folds[seed] for seed in seeds))
+
+
+def standard_error(accuracy: float, n: int) -> float:
+    """Standard error of an accuracy over n held-out samples, points.
+
+    ``100 √(p (1 − p) / n)`` with p = accuracy / 100.
+
+    Args:
+        accuracy: percent.
+        n: samples, ≥ 1.
+
+    Returns:
+        Points.
+
+    Source: the standard deviation of a binomial share.
+
+    Example:
+        >>> standard_error(50.0, 100)
+        5.0
+    """
+    share = accuracy / 100
+    return 100 * math.sqrt(share * (1 - share) / n)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The paired difference of two rows, on the folds of the seeds that both have.
+
+    Attributes:
+        seeds: that both have.
+        mean: accuracy of the first less the second, points.
+        low: lower end of its 95 % interval (corrected resampled t).
+        high: upper end.
+        p: of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
+        p_wilcoxon: of Wilcoxon's test over seeds' means, Holm-corrected; None if it has none.
+    """
+
+    seeds: int
+    mean: float
+    low: float
+    high: float
+    p: float
+    p_wilcoxon: float | None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected resampled t-test finds a difference at 5 %."""
+        return self.p < LEVEL
+
+
+def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
+    """The paired difference of two rows, p not corrected.
+
+    Where the two were trained on different shares of a fold, n_test / n_train is the larger.
+
+    Args:
+        ours: the first row's scores.
+        theirs: the second's.
+
+    Returns:
+        The comparison; None without a shared seed, or with one seed on one test split.
+    """
+    if ours is None or theirs is None:
+        return None
+    seeds = [seed for seed in ours.seeds if seed in theirs.seeds]
+    if not seeds:
+        return None
+    a, b = ours.of(seeds), theirs.of(seeds)
+    if len(a.flat) < 2:
+        return None
+    t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
+    p_wilcoxon = wilcoxon(a.accuracies, b.accuracies)
+    return Comparison(len(seeds), t.difference, t.low, t.high, t.p, p_wilcoxon)
+
+
+def corrected(family: Sequence[Comparison]) -> list[Comparison]:
+    """Comparisons of one family with Holm's correction, each test's p by itself."""
+    p = holm([one.p for one in family])
+    p_wilcoxon = holm([one.p_wilcoxon for one in family])
+    return [
+        replace(one, p=0.0 if first is None else first, p_wilcoxon=second)
+        for one, first, second in zip(family, p, p_wilcoxon, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Settings chosen inside every training fold, and what the choice gives on the test fold.
+
+    For each seed and fold the candidate whose encoder did best on a hold-out of a fifth of the
+    training fold (the first of several best); its accuracy is that of the encoder trained anew on
+    the whole training fold.
+
+    Attributes:
+        candidates: configurations.
+        outer: of each candidate, the scores of encoders trained on whole training folds.
+        inner: of each candidate, its accuracies on the hold-outs; the same seeds.
+        seconds: of training and scoring for the inner scores.
+    """
+
+    candidates: tuple[RunConfig, ...]
+    outer: tuple[Scores, ...]
+    inner: tuple[Scores, ...]
+    seconds: float
+
+    @cached_property
+    def chosen(self) -> tuple[tuple[int, ...], ...]:
+        """For each seed and fold, the index of the chosen candidate."""
+        first, indices = self.outer[0], range(len(self.inner))
+        return tuple(
+            tuple(
+                max(indices, key=lambda c: self.inner[c].folds[s][k])
+                for k in range(len(first.folds[0]))
+            )
+            for s in range(len(first.seeds))
+        )
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Test accuracies of what was chosen."""
+        folds = tuple(
+            tuple(self.outer[c].folds[s][k] for k, c in enumerate(row))
+            for s, row in enumerate(self.chosen)
+        )
+        return replace(self.outer[0], folds=folds)
+
+    @property
+    def best(self) -> int | None:
+        """Index of the candidate with the best mean on the test folds; no estimate by itself.
+
+        None where candidates differ in epochs: there is no maximum over epochs of a test score.
+        """
+        one = len({config.epochs for config in self.candidates}) == 1
+        return best_on_test(self.outer) if one else None
+
+    @property
+    def optimism(self) -> float | None:
+        """Best on test less chosen inside, points."""
+        return None if self.best is None else self.outer[self.best].mean - self.scores.mean
+
+
+def best_on_test(scores: Sequence[Scores]) -> int:
+    """Index of the highest mean; the first of several."""
+    return max(range(len(scores)), key=lambda index: scores[index].mean)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a command asked for, finished or open.
+
+    Attributes:
+        configs: asked for, in order.
+        seeds: asked for.
+        records: of finished runs.
+        select: whether settings are chosen inside training folds.
+    """
+
+    configs: Sequence[RunConfig]
+    seeds: tuple[int, ...]
+    records: Mapping[Run, RunResult]
+    select: bool = False
+
+    @property
+    def planned(self) -> list[Run]:
+        """All runs that were asked for."""
+        return plan(self.configs, self.seeds, select=self.select)
+
+    @property
+    def open(self) -> list[Run]:
+        """Runs that are not finished."""
+        return [run for run in self.planned if run not in self.records]
+
+    def of(
+        self, config: RunConfig, *, inner: bool = False, seeds: Sequence[int] | None = None
+    ) -> list[RunResult]:
+        """A configuration's records in the order of the seeds."""
+        asked = [Run(config, seed, inner) for seed in (self.seeds if seeds is None else seeds)]
+        return [self.records[run] for run in asked if run in self.records]
+
+    def scores(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> Scores | None:
+        """A configuration's test accuracies; None without a finished seed."""
+        found = self.of(config, seeds=seeds)
+        return Scores.of_records(found, config) if found else None
+
+    @cached_property
+    def selections(self) -> list[Selection]:
+        """One for every group of candidates that has a seed finished for all of them."""
+        groups = candidate_groups(self.configs) if self.select else []
+        return [found for group in groups if (found := self.selection(group)) is not None]
+
+    def selection(self, candidates: Sequence[RunConfig]) -> Selection | None:
+        """What was chosen among candidates; None while no seed is finished for all of them."""
+        seeds = self.shared_seeds((c, inner) for c in candidates for inner in (False, True))
+        if not seeds:
+            return None
+        outer, inner = (
+            tuple(Scores.of_records(self.of(c, inner=i, seeds=seeds), c) for c in candidates)
+            for i in (False, True)
+        )
+        spent = sum(seconds(self.of(c, inner=True, seeds=seeds)) for c in candidates)
+        return Selection(tuple(candidates), outer, inner, spent)
+
+    def shared_seeds(self, parts: Iterable[tuple[RunConfig, bool]]) -> list[int]:
+        """Seeds that are finished for all configurations, each with whether it is for hold-outs."""
+        parts = list(parts)
+        return [
+            s for s in self.seeds if all(Run(config, s, i) in self.records for config, i in parts)
+        ]
+
+
+def seconds(records: Iterable[RunResult]) -> float:
+    """Time in training and scoring, all records."""
+    return math.fsum(record.seconds_train + record.seconds_eval for record in records)
+
+
+def published(config: RunConfig, records: Sequence[RunResult]) -> float | None:
+    """The paper's figure in percent; None where only a part of the data set was used."""
+    data = records[0].data if records else {}
+    sizes = ((data.get("n_official"), "n_train"), (data.get("n_official_test"), "n_test"))
+    whole = all(official == data[name] for official, name in sizes if official)
+    return published_accuracy(config) if whole else None
+
+
+def monitoring_curve(records: Iterable[RunResult]) -> tuple[tuple[int, float], ...]:
+    """Epoch and monitoring accuracy in percent, mean over the seeds that have the epoch."""
+    points: dict[int, list[float]] = {}
+    for record in records:
+        for epoch, accuracy in record.curve:
+            points.setdefault(int(epoch), []).append(accuracy)
+    return tuple((epoch, statistics.fmean(points[epoch])) for epoch in sorted(points))
+
+
+def result_json(results: Results, *, quick: bool = False) -> dict[str, Any]:
+    """The whole result file; ``quick`` marks a smoke run, which is not reportable."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "quick": quick,
+        "paper_accuracy_note": PAPER_NOTE,
+        "configs": [
+            _config_json(config, records)
+            for config in results.configs
+            if (records := results.of(config))
+        ],
+        "selections": [_selection_json(selection) for selection in results.selections],
+    }
+
+
+def _scores_json(scores: Scores) -> dict[str, Any]:
+    return {
+        "seeds": list(scores.seeds),
+        "accuracies": scores.accuracies,
+        "fold_accuracies": [list(folds) for folds in scores.folds],
+        "accuracy_mean": scores.mean,
+        "accuracy_std": scores.std,
+    }
+
+
+def _config_json(config: RunConfig, records: Sequence[RunResult]) -> dict[str, Any]:
+    first = records[0]
+    found = {
+        "dataset": config.dataset,
+        "method": config.method,
+        "protocol": config.protocol,
+        "beta": config.beta,
+        **_scores_json(Scores.of_records(records, config)),
+        "paper_accuracy": published(config, records),
+        **{k: v for k, v in first.data.items() if k != "digest"},
+        "config": first.config,
+        "versions": first.versions,
+        "device": first.device,
+        "seconds_train": math.fsum(r.seconds_train for r in records),
+        "seconds_eval": math.fsum(r.seconds_eval for r in records),
+    }
+    if any(r.curve for r in records):
+        found["curves"] = [r.curve for r in records]
+    if any(r.diagnostics for r in records):
+        found["diagnostics"] = [r.diagnostics for r in records]
+        found["seconds_diagnostics"] = math.fsum(r.seconds_diagnostics for r in records)
+    return found
+
+
+def _selection_json(selection: Selection) -> dict[str, Any]:
+    first, scores = selection.candidates[0], _scores_json(selection.scores)
+    return {
+        "dataset": first.dataset,
+        "method": first.method,
+        "protocol": first.protocol,
+        "candidates": [
+            {name: getattr(config, name) for name in SELECTABLE} for config in selection.candidates
+        ],
+        "seeds": scores.pop("seeds"),
+        "chosen": [list(row) for row in selection.chosen],
+        **scores,
+        "best_on_test": selection.best,
+        "optimism": selection.optimism,
+    }
+
+
+def runs_frame(results: Results) -> DataFrame:
+    """The finished runs, tidy: one line for each configuration × seed × fold.
+
+    Args:
+        results: of a command.
+
+    Returns:
+        Columns ``dataset``, ``method``, ``protocol``, ``config`` (key of the configuration),
+        ``inner`` (whether scored on hold-outs), ``seed``, ``fold`` (from 0) and ``accuracy``
+        (percent).
+    """
+    from pandas import DataFrame
+
+    names = ["dataset", "method", "protocol", "config", "inner", "seed", "fold", "accuracy"]
+    lines = [
+        (c.dataset, c.method, c.protocol, c.key(), run.inner, run.seed, fold, accuracy)
+        for run, record in results.records.items()
+        for c in [run.config]
+        for fold, accuracy in enumerate(record.fold_accuracies)
+    ]
+    return DataFrame(lines, columns=names)

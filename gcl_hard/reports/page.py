@@ -1,0 +1,285 @@
+"""Pages of results from templates, with the CSV, LaTeX and figures beside them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gcl_hard.errors import InputError
+from gcl_hard.io import atomic_write
+from gcl_hard.reports import tables, text
+from gcl_hard.reports.frame import (
+    LEVEL,
+    Results,
+)
+from gcl_hard.reports.rows import (
+    Row,
+    rows,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from matplotlib.figure import Figure
+
+ALT = {
+    "accuracy": "Mean accuracies with 95 % intervals",
+    "ranks": "Average ranks over data sets with the critical difference",
+    "beta": "Accuracy against β",
+    "curve": "Monitoring accuracy against epoch",
+}
+"""What figures of results show."""
+QUICK = "**A smoke run:"
+"""How a page marks what is not reportable."""
+
+
+@cache
+def environment() -> Environment:
+    """The templates of this package, with what formats numbers and tables in them."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("gcl_hard.reports"), undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, autoescape=False,
+    )  # fmt: skip
+    own = (tables.markdown, text.points, text.interval, text.percent, text.count,
+           text.settings)  # fmt: skip
+    found.filters |= {function.__name__: function for function in own}
+    found.globals |= {"LEVEL": LEVEL, "QUICK": QUICK}
+    return found
+
+
+def rendered(template: str, **context: Any) -> str:
+    """A template as text, with one blank line at most between paragraphs.
+
+    Args:
+        template: its name, such as ``results.md.j2``.
+        **context: what it needs.
+    """
+    made = environment().get_template(template).render(**context)
+    return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
+
+
+def check_target(path: Path, *, quick: bool) -> None:
+    """Refuse to put a smoke run in the place of results.
+
+    Args:
+        path: of the page to be written.
+        quick: whether it will be of a smoke run.
+
+    Raises:
+        InputError: if there is a page of results.
+    """
+    try:
+        there = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    if quick and there.strip() and QUICK not in there:
+        raise InputError(f"{path} holds results: give a smoke run another --report")
+
+
+def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure]) -> list[Path]:
+    """Write texts and figures, each whole or not at all; folders that are missing are made.
+
+    Args:
+        texts: by file, a page first.
+        figures: by file.
+
+    Returns:
+        What was written, texts first.
+
+    Raises:
+        InputError: if a place cannot be written to; names it.
+    """
+    for path, content in texts.items():
+        with atomic_write(path) as file:
+            file.write(content.encode())
+    for path, figure in figures.items():
+        save_figure(figure, path)
+    return [*texts, *figures]
+
+
+# Figures: the only places where these pages draw.
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG."""
+    from gcl_hard.reports.theme import save
+
+    try:
+        save(figure, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def result_figures(shown: Sequence[Row]) -> dict[tuple[str, str], Figure]:
+    """Figures of results by protocol and name; those that the rows do not give are left out."""
+    from gcl_hard.reports.result_figures import FIGURES
+
+    return {
+        (protocol, name): figure
+        for protocol in tables.names(shown, "protocol")
+        for name, draw in FIGURES.items()
+        if (figure := draw(shown, protocol)) is not None
+    }
+
+
+# The page of results
+
+
+def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
+    """Write the page of results, and its CSV, LaTeX and figures beside it.
+
+    Args:
+        results: of a command.
+        path: of the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.svg.
+        command: that made the results.
+        quick: whether they are of a smoke run.
+
+    Returns:
+        What was written, the page first.
+
+    Raises:
+        InputError: if the place cannot be written to, or a smoke run would replace results.
+    """
+    check_target(path, quick=quick)
+    shown = rows(results)
+    drawn = {
+        path.with_name(f"{path.stem}-{protocol}-{name}.svg"): figure
+        for (protocol, name), figure in result_figures(shown).items()
+    }
+    captions = {
+        p: " ".join(rendered("caption.tex.j2", **protocol_context(results, shown, p)).split())
+        for p in tables.names(shown, "protocol")
+    }
+    texts = {
+        path: page(results, shown, command=command, quick=quick, figures=[f.name for f in drawn]),
+        path.with_suffix(".csv"): tables.to_csv(shown),
+        path.with_suffix(".tex"): "% A smoke run: not reportable.\n" * quick
+        + tables.to_latex(shown, captions),
+    }
+    return write_files(texts, drawn)
+
+
+def page(
+    results: Results, shown: Sequence[Row], *, command: str, quick: bool, figures: Sequence[str]
+) -> str:
+    """The page of results, as Markdown for GitHub and MkDocs.
+
+    Args:
+        results: of a command.
+        shown: its rows.
+        command: that made them.
+        quick: whether they are of a smoke run, which the page then says first.
+        figures: file names, ``NAME-<protocol>-<figure>.svg``.
+    """
+    gaps = sorted((row.gap, f"{row.dataset} {row.method}") for row in shown if row.gap is not None)
+    return rendered(
+        "results.md.j2",
+        command=command,
+        results=results,
+        quick=quick,
+        split=any(text.of_images(config.protocol) for config in results.configs),
+        epochs=text.values((c for c in results.configs if c.encoders), "epochs"),
+        folds=text.values((c for c in results.configs if hasattr(c, "folds")), "folds"),
+        images=_image_sizes(results),
+        significance=tables.significance_table(shown),
+        baselines=tables.baseline_table(shown),
+        protocols_compared=tables.protocol_table(shown),
+        optimism=tables.optimism_table(shown),
+        gaps=gaps,
+        wilcoxon=wilcoxon_limit(shown),
+        protocols=[
+            protocol_context(results, shown, protocol)
+            | {
+                "figures": {
+                    n: ALT[n[:-4].rpartition("-")[2]] for n in figures if f"-{protocol}-" in n
+                }
+            }
+            for protocol in tables.names(shown, "protocol")
+        ],
+        origin=origin(results),
+    )
+
+
+def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> dict[str, Any]:
+    """What templates say of a protocol's rows."""
+    own = [row for row in shown if row.protocol == protocol]
+    stds: dict[str, list[float]] = {}
+    for row in own:
+        if row.scores and row.kind == "fixed" and row.scores.fold_std is not None:
+            stds.setdefault(row.dataset, []).append(row.scores.fold_std)
+    chosen = [one for one in results.selections if one.candidates[0].protocol == protocol]
+    return {
+        "protocol": protocol,
+        "split": text.of_images(protocol),
+        "rows": own,
+        "seeds": len(results.seeds),
+        "aware": tables.names((row for row in own if row.reads_labels), "method"),
+        "has_baselines": any(row.is_baseline for row in own),
+        "accuracies": tables.accuracy_tables(own),
+        "fold_stds": {name: sum(some) / len(some) for name, some in stds.items()},
+        "tested": any("ucl" in row.tests for row in own),
+        "kinds": {row.kind for row in own},
+        "some_open": any(row.scores and not row.whole for row in own),
+        "all_open": any(row.scores is None for row in own),
+        "gaps": any(row.gap is not None for row in own),
+        "test_part": text.test_part(protocol),
+        "test_name": text.test_name(protocol),
+        "differences": tables.difference_table(own),
+        "choices": tables.choice_table(chosen) if chosen else None,
+    }
+
+
+def _image_sizes(results: Results) -> list[dict[str, Any]]:
+    """Data sets of images as they were used."""
+    known: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for config in results.configs:
+        for data in (record.data for record in results.of(config) if "n_train" in record.data):
+            one = known.setdefault((config.dataset, data["n_train"], data["n_test"]), {})
+            one |= {"dataset": config.dataset} | {k: data[k] for k in SIZES if k in data}
+    return [*known.values()]
+
+
+SIZES = ("n_train", "n_test", "n_official", "size", "stem")
+
+
+def wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
+    """Seeds that Wilcoxon's test needs, where those that there are never reach the level."""
+    tests = [test for row in shown for test in row.tests.values()]
+    families = Counter((r.protocol, r.dataset, control) for r in shown for control in r.tests)
+    n, m = max((test.seeds for test in tests), default=0), max(families.values(), default=0)
+    if not n or m * 2.0 ** (1 - n) < LEVEL:
+        return None
+    enough = next(k for k in range(n, 99) if m * 2.0 ** (1 - k) < LEVEL)
+    return {"seeds": n, "least": 2.0 ** (1 - n), "family": m, "enough": enough}
+
+
+def origin(results: Results) -> dict[str, Any] | None:
+    """Where numbers come from: dates, devices, versions and settings, from the records."""
+    records = list(results.records.values())
+    if not records:
+        return None
+    versions: dict[str, set[str]] = {}
+    for record in records:
+        for package, version in record.versions.items():
+            versions.setdefault(package, set()).add(version)
+    days = sorted(record.finished[:10] for record in records)
+    trained = [config for config in results.configs if not config.is_baseline]
+    return {
+        "records": len(records),
+        "days": dict.fromkeys((days[0], days[-1])),
+        "sources": len(versions.pop("source", ())),
+        "without_source": sum("source" not in record.versions for record in records),
+        "devices": sorted({record.device for record in records}),
+        "versions": {name: sorted(found) for name, found in versions.items()},
+        "settings": {
+            name.replace("_", "-"): value
+            for name in vars(results.configs[0])
+            if name not in ("dataset", "method", "protocol")
+            and (value := text.values(trained, name))
+        },
+    }

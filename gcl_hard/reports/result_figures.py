@@ -1,0 +1,451 @@
+"""Figures of results: accuracies with intervals, ranks, β, curves, and those of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from gcl_hard.evaluation import average_ranks, cliques, critical_difference, friedman
+from gcl_hard.methods import METHODS
+from gcl_hard.reports import theme
+
+if TYPE_CHECKING:
+    from gcl_hard.experiments.ablations import Chosen
+    from gcl_hard.reports.recipe import RecipeTable
+    from gcl_hard.reports.rows import Row
+
+
+CONTROLS = ("ucl", "scl")
+"""Methods drawn as horizontal lines in figures of β."""
+
+
+def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
+    """Finished lines of a protocol, one row each.
+
+    Args:
+        lines: of a table.
+        protocol: of the lines to keep.
+
+    Returns:
+        ``dataset``, ``method``, ``label``, ``kind``, ``beta``, ``mean``, the 95 % interval
+        ``low`` and ``high`` of :attr:`Row.interval` (NaN of one accuracy), ``paper``.
+    """
+    shown = [line for line in lines if line.protocol == protocol and line.scores]
+    rows = [
+        {
+            "dataset": line.dataset, "method": line.method, "kind": line.kind, "beta": line.beta,
+            "label": f"{line.method} best on test" if line.kind == "best" else line.label,
+            "mean": line.scores.mean if line.scores else None, "paper": line.paper,
+            "low": line.interval.low if line.interval else None,
+            "high": line.interval.high if line.interval else None,
+        }
+        for line in shown
+    ]  # fmt: skip
+    columns = ["dataset", "method", "kind", "label", "beta", "mean", "low", "high", "paper"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[4:], float))
+
+
+@theme.themed
+def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
+    """Mean accuracies with 95 % intervals, one panel a data set, methods down.
+
+    What was best on the test folds is hollow, being no estimate; a diamond is the paper's figure.
+    The majority class of images is left out: on a scale that holds it, nothing else is told apart.
+
+    Args:
+        lines: of any protocols.
+        protocol: of the lines to show.
+
+    Returns:
+        The figure; None without a finished run.
+    """
+    data = frame(lines, protocol)
+    if protocol == "split":
+        data = data[data["method"] != "majority"]
+    if data.empty:
+        return None
+    labels, sets = list(data["label"].unique()), data["dataset"].unique()
+    figure, panels = theme.panels(len(sets), height=0.6 + 0.19 * len(labels), grid="x", sharey=True)
+    for panel, name in zip(panels, sets, strict=True):
+        panel.set_title(name)
+        panel.locator_params(axis="x", nbins=4)
+        for row in data[data["dataset"] == name].itertuples():
+            y, hue, hollow = labels.index(row.label), theme.colour(row.method), row.kind == "best"
+            panel.plot([row.low, row.high], [y, y], color=hue, alpha=0.55 if hollow else 1.0,
+                       label=f"{row.label} interval")  # fmt: skip
+            panel.plot([row.mean], [y], "o", markersize=5, color=hue, label=row.label,
+                       markerfacecolor="white" if hollow else hue)  # fmt: skip
+            if not np.isnan(row.paper):
+                panel.plot([row.paper], [y], **DIAMOND, label=f"{row.label} paper")
+    panels[0].set_yticks(range(len(labels)), labels)
+    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    figure.supxlabel("accuracy, %", fontsize=theme.TEXT)
+    dot = {"marker": "o", "markersize": 5, "color": theme.INK}
+    keys = [
+        (True, {**dot, "label": "mean, 95 % interval"}),
+        ((data["kind"] == "best").any(),
+         {**dot, "linestyle": "none", "markerfacecolor": "white",
+          "label": "best on test: no estimate"}),
+        (data["paper"].notna().any(), {**DIAMOND, "label": "the paper's figure"}),
+        ((~data["method"].isin(METHODS)).any(),
+         {**dot, "color": theme.GREY, "label": "baseline"}),
+    ]  # fmt: skip
+    theme.legend(figure, [key for there, key in keys if there])
+    return figure
+
+
+DIAMOND: dict[str, Any] = {
+    "marker": "D", "markersize": 3.6, "color": theme.INK, "linestyle": "none",
+    "markerfacecolor": "none", "markeredgewidth": 0.9,
+}  # fmt: skip
+
+
+@theme.themed
+def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
+    """Mean accuracies with 95 % intervals against β, one panel a data set.
+
+    Horizontal lines are ucl and scl. β are drawn at equal distances.
+
+    Args:
+        lines: of any protocols.
+        protocol: of the lines to show.
+
+    Returns:
+        The figure; None with fewer than two β.
+    """
+    data = frame(lines, protocol)
+    hard = data[(data["kind"] == "fixed") & data["beta"].notna()]
+    betas, methods = sorted(hard["beta"].unique()), list(hard["method"].unique())
+    if len(betas) < 2:
+        return None
+    rules = data[data["method"].isin(CONTROLS)]
+    sets = hard["dataset"].unique()
+    figure, panels = theme.panels(len(sets), height=1.9)
+    for panel, name in zip(panels, sets, strict=True):
+        for row in rules[rules["dataset"] == name].itertuples():
+            panel.axhline(row.mean, **_style(row.method, rule=True))
+        for index, own in enumerate(methods):
+            points = hard[(hard["dataset"] == name) & (hard["method"] == own)].sort_values("beta")
+            x = [betas.index(b) + 0.12 * (index - (len(methods) - 1) / 2) for b in points["beta"]]
+            panel.vlines(x, points["low"], points["high"], color=theme.colour(own), alpha=0.7)
+            panel.plot(x, points["mean"], **_style(own))
+        panel.set_title(name)
+        panel.set_xticks(range(len(betas)), [f"{b:g}" for b in betas])
+        panel.set_xlim(-0.4, len(betas) - 0.6)
+        panel.locator_params(axis="y", nbins=5)
+    figure.supxlabel("β", fontsize=theme.TEXT)
+    figure.supylabel("accuracy, %", fontsize=theme.TEXT)
+    shown = [m for m in data["method"].unique() if m in methods or m in CONTROLS]
+    theme.legend(figure, [_style(m, rule=m not in methods) for m in shown])
+    return figure
+
+
+def _style(method: str, *, rule: bool = False) -> dict[str, Any]:
+    return {
+        "color": theme.colour(method), "label": method, "marker": "" if rule else "o",
+        "linestyle": "--" if rule else "-", "linewidth": 1.3,
+    }  # fmt: skip
+
+
+@theme.themed
+def curve_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
+    """Nearest neighbours' accuracy against epoch, one panel a data set, mean over seeds.
+
+    The queries are training images that the neighbours leave out: the encoder has seen them, so
+    the curve shows how training goes and no accuracy on new images.
+
+    Args:
+        lines: of any protocols.
+        protocol: of the lines to show.
+
+    Returns:
+        The figure; None where no line has a curve of two points.
+
+    Source: H-SCL paper, Figure 1, which shows accuracies on test images.
+    """
+    shown = [line for line in lines if line.protocol == protocol and len(line.curve) > 1]
+    if not shown:
+        return None
+    sets = dict.fromkeys(line.dataset for line in shown)
+    keys = dict[str, dict[str, Any]]()
+    figure, panels = theme.panels(len(sets), height=2.6)
+    for panel, name in zip(panels, sets, strict=True):
+        own = [line for line in shown if line.dataset == name]
+        for line in own:
+            same = [one.label for one in own if one.method == line.method]
+            dashes = theme.DASHES[same.index(line.label) % len(theme.DASHES)]
+            style = {
+                "color": theme.colour(line.method), "label": line.label, "linestyle": dashes
+            }  # fmt: skip
+            panel.plot(*zip(*line.curve, strict=True), marker="o", markersize=3, **style)
+            keys.setdefault(line.label, style)
+        panel.set_title(name)
+        panel.locator_params(axis="x", integer=True)
+    figure.supxlabel("epoch", fontsize=theme.TEXT)
+    figure.supylabel("monitoring accuracy, %", fontsize=theme.TEXT)
+    theme.legend(figure, list(keys.values()))
+    return figure
+
+
+class Ranks(NamedTuple):
+    """Average ranks of methods over data sets.
+
+    Attributes:
+        lines: one of each method.
+        datasets: those on which all trained methods are finished.
+        ranks: float64 [methods], 1 is best.
+        critical: of the Nemenyi test at 5 %.
+        cliques: first and last position, by rank, of methods that it does not tell apart.
+        p: of the Friedman test.
+    """
+
+    lines: list[Row]
+    datasets: list[str]
+    ranks: NDArray[np.float64]
+    critical: float
+    cliques: list[tuple[int, int]]
+    p: float
+
+
+def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
+    """The numbers of :func:`rank_figure`.
+
+    Args:
+        lines: of any protocols.
+        protocol: of the lines to rank.
+
+    Returns:
+        :class:`Ranks`; None with fewer than two data sets or three methods.
+    """
+    own = [line for line in lines if line.protocol == protocol]
+    datasets = list(dict.fromkeys(line.dataset for line in own))
+    table = {
+        method: {d: line for d in datasets if (line := _representative(own, method, d))}
+        for method in dict.fromkeys(line.method for line in own)
+    }
+    trained = [row for method, row in table.items() if method in METHODS]
+    sets = [d for d in datasets if all(_whole(row.get(d)) for row in trained)]
+    rows = [row for row in table.values() if sets and all(_whole(row.get(d)) for d in sets)]
+    if len(sets) < 2 or len(rows) < 3:
+        return None
+    scores = np.array([[s.mean for row in rows if (s := row[d].scores)] for d in sets])
+    found, critical = average_ranks(scores), critical_difference(len(rows), len(sets))
+    p = friedman(scores)
+    return Ranks([row[sets[0]] for row in rows], sets, found, critical, cliques(found, critical),
+                 0.0 if p is None else p)  # fmt: skip
+
+
+def _whole(line: Row | None) -> bool:
+    """Whether all seeds of a line are finished."""
+    return line is not None and line.scores is not None and len(line.scores.seeds) == line.expected
+
+
+def _representative(lines: Sequence[Row], method: str, dataset: str) -> Row | None:
+    """A method's line: chosen inside where it was, else its only one, else β = 1."""
+    own = [x for x in lines if (x.method, x.dataset) == (method, dataset) and x.kind != "best"]
+    inside = [line for line in own if line.kind == "inside"]
+    if inside or len(own) == 1:
+        return (inside or own)[0]
+    return next((line for line in own if line.beta == 1), None)
+
+
+@theme.themed
+def rank_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
+    """Average ranks over data sets, and which of them the Nemenyi test does not tell apart.
+
+    One line a method: chosen inside where it was, else its only one, else β = 1. Data sets are
+    those on which all trained methods have all seeds; baselines join if they have them there too.
+
+    Args:
+        lines: of any protocols.
+        protocol: of the lines to show.
+
+    Returns:
+        The diagram; None with fewer than two such data sets or three methods.
+
+    Source: Demšar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, 2006,
+        Figure 1.
+    """
+    found = ranks(lines, protocol)
+    if found is None:
+        return None
+    k, cd, order = len(found.lines), found.critical, np.argsort(found.ranks, kind="stable")
+    half, first = (k + 1) // 2, 0.6 + 0.35 * len(found.cliques)
+    depth, last = first + 0.6 * half, max(k, 1 + cd)
+    figure = Figure(figsize=(theme.WIDTH, 1.3 + 0.4 * depth), layout="constrained")
+    axes = figure.add_subplot(frame_on=False, xticks=[], yticks=[], ylim=(depth, -1.9))
+    axes.set_xlim(1 - 0.28 * (last - 1), last + 0.28 * (last - 1))
+    _scale(axes, k, cd)
+    for position, index in enumerate(order):
+        left, line, rank = position < half, found.lines[index], float(found.ranks[index])
+        end = 1.0 if left else last
+        y = first + 0.6 * (position if left else k - 1 - position)
+        axes.plot([rank, rank, end], [0, y, y], color=theme.colour(line.method), linewidth=1.3,
+                  label=line.label)  # fmt: skip
+        axes.annotate(f"{line.label}  {rank:.2f}", (end, y), (-5 if left else 5, 0), va="center",
+                      textcoords="offset points", ha="right" if left else "left")  # fmt: skip
+    for level, (one, other) in enumerate(found.cliques):
+        span = [found.ranks[order[one]] - 0.03, found.ranks[order[other]] + 0.03]
+        axes.plot(span, [0.35 + 0.35 * level] * 2, color=theme.INK, linewidth=3.5,
+                  solid_capstyle="butt", label="clique")  # fmt: skip
+    axes.set_xlabel(
+        f"Average rank over {len(found.datasets)} data sets ({', '.join(found.datasets)}), 1 is "
+        f"best; Friedman p = {found.p:.2g}.\nA bar joins what the Nemenyi test does not tell apart "
+        f"at 5 %: ranks at most CD = {cd:.2f} apart.", fontsize=theme.SMALL,
+    )  # fmt: skip
+    return figure
+
+
+def _scale(axes: Axes, k: int, cd: float) -> None:
+    style: dict[str, Any] = {"color": theme.INK, "linewidth": 1}
+    axes.plot([1, k], [0, 0], **style)
+    for rank in range(1, k + 1):
+        axes.plot([rank, rank], [-0.15, 0], **style)
+        axes.text(rank, -0.3, str(rank), ha="center", fontsize=theme.SMALL)
+    axes.plot([1, 1 + cd], [-1.35, -1.35], **style, marker="|", label="CD")
+    axes.text(1 + cd / 2, -1.5, f"CD = {cd:.2f}", ha="center", fontsize=theme.SMALL)
+
+
+FIGURES: dict[str, Callable[[Sequence[Row], str], Figure | None]] = {
+    "accuracy": accuracy_figure, "ranks": rank_figure, "beta": beta_figure, "curve": curve_figure,
+}  # fmt: skip
+"""By the suffix of their files."""
+
+
+# The recipe
+
+HELPS, HARMS, NEITHER = "#117733", "#882255", "#888888"
+"""Interval above 0, below, and around it."""
+
+
+def gains(chosen: Chosen) -> pd.DataFrame:
+    """What settings of a search gain over the start: joined ones first, then best first.
+
+    Args:
+        chosen: by a search.
+
+    Returns:
+        ``settings``, ``mean``, ``low`` and ``high`` in points of inner score over all sets, and a
+        column for each baseline.
+    """
+    from gcl_hard.experiments.ablations import said
+
+    joined = chosen.joined[-1:] if len(chosen.joined) > 1 else []
+    alone = sorted(chosen.alternatives, key=lambda one: -one.gain.mean)
+    return pd.DataFrame(
+        [
+            {"settings": said(one.settings) + " (joined)" * (one in joined),
+             "mean": one.gain.mean, "low": one.gain.low, "high": one.gain.high,
+             **{name: one.by_method[name].mean for name in chosen.search.baselines}}
+            for one in (*joined, *alone)
+        ]
+    )  # fmt: skip
+
+
+@theme.themed
+def forest(chosen: Chosen) -> Figure | None:
+    """Gains over all sets with their intervals, best first, and beside them those of baselines.
+
+    Args:
+        chosen: by a search.
+
+    Returns:
+        The figure, what is joined above what changes alone; None where nothing was tried.
+    """
+    data = gains(chosen)
+    if data.empty:
+        return None
+    figure, (axes,) = theme.panels(1, height=0.19 * len(data), top=1.0, grid="x")
+    axes.axvline(0, color=theme.INK, linewidth=0.8)
+    for y, row in enumerate(data.itertuples()):
+        hue = HELPS if row.low > 0 else HARMS if row.high < 0 else NEITHER
+        axes.plot([row.low, row.high], [y, y], color=hue, linewidth=1.4)
+        axes.plot([row.mean], [y], "o", color=hue, markersize=4.5)
+    baselines = {**DIAMOND, "color": theme.GREY, "label": ", ".join(chosen.search.baselines)}
+    for name in chosen.search.baselines:
+        axes.plot(data[name], range(len(data)), **baselines)
+    if data["settings"].iloc[0].endswith("(joined)"):
+        axes.axhline(0.5, color=theme.RULE, linewidth=0.8)
+    axes.set_yticks(range(len(data)), data["settings"])
+    axes.set_ylim(len(data) - 0.4, -0.6)
+    axes.set_xlabel("gain in inner score over the start, points, mean over sets")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(left=False)
+    deciding = ", ".join(chosen.search.deciding)
+    keys = [
+        {"color": hue, "marker": "o", "label": f"{deciding}: interval {where} 0"}
+        for hue, where in ((HELPS, "above"), (HARMS, "below"), (NEITHER, "around"))
+    ]
+    theme.legend(figure, [*keys, *([baselines] if chosen.search.baselines else [])])
+    return figure
+
+
+def learning_data(table: RecipeTable) -> pd.DataFrame:
+    """Accuracy against the number of training graphs.
+
+    Args:
+        table: the rows of the recipe table.
+
+    Returns:
+        ``dataset``, ``method``, ``graphs`` (of a training fold), ``mean`` and ``half``, that of
+        the 95 % interval; methods with one point are left out.
+    """
+    from gcl_hard.experiments.recipe_table import CURVES, SHARES
+
+    rows = []
+    fewer = {(row.name, row.method): row for row in table.rows("fewer")}
+    for dataset in table.datasets:
+        for method in CURVES:
+            whole = table.row("baselines" if method == "wl-oa" else "ours", method)
+            for share in (*SHARES, 1.0):
+                row = whole if share == 1 else fewer.get((f"{share:g}", method))
+                scores = row and table.scores(row, dataset)
+                if row and scores and (interval := scores.interval):
+                    n_graphs = table.records(row, dataset)[0].data["n_graphs"]
+                    n = n_graphs * (1 - 1 / row.configs[dataset].n_scores)
+                    rows.append({"dataset": dataset, "method": method, "graphs": share * n,
+                                 "mean": scores.mean,
+                                 "half": (interval.high - interval.low) / 2})  # fmt: skip
+    data = pd.DataFrame(rows, columns=["dataset", "method", "graphs", "mean", "half"])
+    return data[data.groupby(["dataset", "method"])["mean"].transform("size") > 1]
+
+
+@theme.themed
+def learning_curves(table: RecipeTable) -> Figure | None:
+    """Accuracy against the number of training graphs: a panel a data set, a curve a method.
+
+    Args:
+        table: the rows of the recipe table.
+
+    Returns:
+        The figure; None without a curve of two points.
+    """
+    data = learning_data(table)
+    if data.empty:
+        return None
+    marks = {"wl-oa": (":", "s"), "supervised": ("-.", "^"), "untrained": ("--", "v")}
+    sets, keys = data["dataset"].unique(), dict[str, dict[str, Any]]()
+    figure, panels = theme.panels(len(sets), height=2.4)
+    for panel, dataset in zip(panels, sets, strict=True):
+        own = data[data["dataset"] == dataset]
+        for index, (name, points) in enumerate(own.groupby("method", sort=False)):
+            line, marker = marks.get(str(name), ("-", "o"))
+            style = {"color": theme.colour(str(name)), "linestyle": line, "marker": marker}
+            keys.setdefault(str(name), {**style, "label": name})
+            panel.errorbar(points["graphs"] * 1.03 ** (index - 2), points["mean"], points["half"],
+                           elinewidth=0.7, markersize=3, linewidth=1.3, **style)  # fmt: skip
+        sizes = sorted(own["graphs"].unique())
+        panel.set_title(dataset)
+        panel.set_xscale("log")
+        panel.set_xticks(sizes, [f"{n:.0f}" for n in sizes])
+        panel.minorticks_off()
+    figure.supxlabel("training graphs of a fold", fontsize=theme.TEXT)
+    figure.supylabel("accuracy, %", fontsize=theme.TEXT)
+    theme.legend(figure, list(keys.values()))
+    return figure

@@ -1,0 +1,272 @@
+"""Rows of a table: what was run, what was chosen inside or best on test, and their tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.config import SELECTABLE, RunConfig, is_baseline
+from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.store import RunResult
+from gcl_hard.reports.frame import (
+    Comparison,
+    Results,
+    Scores,
+    best_on_test,
+    compare,
+    corrected,
+    monitoring_curve,
+    published,
+    seconds,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+CONTROLS = ("ucl", "scl")
+"""Methods that all others of their data set and protocol are tested against."""
+
+SYMBOLS = {
+    "beta": "β", "threshold_start": "start", "threshold_end": "end", "lr": "lr", "epochs": "epochs",
+}  # fmt: skip
+
+Kind = Literal["fixed", "inside", "best", "baseline"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table.
+
+    Attributes:
+        dataset: canonical name.
+        method: of the papers, or a baseline.
+        protocol: of the table that the row stands in; most baselines stand under all.
+        kind: ``fixed`` settings; chosen ``inside`` the training folds; ``best`` on the test folds,
+            the paper's way, which is no estimate; a ``baseline``.
+        setting: what tells the row from others of its method, such as β=2; for ``best`` the
+            setting that was best.
+        scores: accuracies; None while open.
+        expected: seeds asked for.
+        seconds: of training and scoring; 0 where another row has the work.
+        paper: the paper's figure, percent, or None.
+        tests: comparisons by control.
+        optimism: of a ``best`` row: points above what was chosen inside, where that is known.
+        beta: β, where the setting is β alone.
+        reads_labels: whether its encoder is trained with labels.
+        curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
+    """
+
+    dataset: str
+    method: str
+    protocol: str
+    kind: Kind
+    setting: str
+    scores: Scores | None
+    expected: int
+    seconds: float = 0.0
+    paper: float | None = None
+    tests: dict[str, Comparison] = field(default_factory=dict)
+    optimism: float | None = None
+    beta: float | None = None
+    reads_labels: bool = False
+    curve: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a baseline, however its setting came to be."""
+        return is_baseline(self.method)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all seeds are finished."""
+        return self.scores is not None and len(self.scores.seeds) == self.expected
+
+    @property
+    def choice(self) -> str:
+        """How the setting came to be."""
+        if self.kind == "inside":
+            return "chosen inside"
+        if self.kind == "best":
+            return "best on test" + (f" ({self.setting})" if self.setting else "")
+        return self.setting
+
+    @property
+    def label(self) -> str:
+        """Method and choice."""
+        return f"{self.method} {self.choice}".strip()
+
+    @property
+    def interval(self) -> Interval | None:
+        """Mean and 95 % interval over all seed × fold pairs; None where there is one pair only."""
+        return None if self.scores is None else self.scores.interval
+
+    @property
+    def gap(self) -> float | None:
+        """Points above the paper's figure."""
+        return None if not self.scores or self.paper is None else self.scores.mean - self.paper
+
+
+def rows(results: Results) -> list[Row]:
+    """The rows of a table by protocol, data set and method as asked for; baselines last.
+
+    Args:
+        results: of a command.
+
+    Returns:
+        One row a configuration; where several settings of a method were run, one more for the
+        best on the test folds, and one for what was chosen inside, if that was asked for.
+    """
+    trained = [c.protocol for c in results.configs if not c.is_baseline]
+    own = [c.protocol for c in results.configs if c.is_baseline and c.encoders]
+    protocols = [*trained, *own] or [c.protocol for c in results.configs]
+    found = []
+    for protocol in dict.fromkeys(protocols):
+        for dataset in dict.fromkeys(c.dataset for c in results.configs):
+            # A baseline stands under every protocol; one that trains encoders under its own.
+            shown = [
+                c
+                for c in results.configs
+                if c.dataset == dataset
+                and (c.protocol == protocol or (c.is_baseline and not c.encoders))
+            ]
+            methods = sorted(dict.fromkeys(c.method for c in shown), key=is_baseline)
+            found += _tested([
+                row
+                for method in methods
+                for row in _of_method(results, [c for c in shown if c.method == method], protocol)
+            ])  # fmt: skip
+    return found
+
+
+def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) -> list[Row]:
+    first = configs[0]
+    finished = [(c, records) for c in configs if (records := results.of(c))]
+    paper = (
+        published_accuracy(first) if all(published(*one) is not None for one in finished) else None
+    )
+    empty = Row(
+        dataset=first.dataset,
+        method=first.method,
+        protocol=protocol,
+        kind="baseline" if first.is_baseline else "fixed",
+        setting="",
+        scores=None,
+        expected=len(results.seeds),
+        reads_labels=first.reads_labels,
+    )
+    found = [_filled(empty, c, configs, results.of(c)) for c in configs]
+    if len(configs) == 1:
+        return [replace(found[0], paper=paper)]
+    selection = None
+    if results.select and first.can_select:
+        selection = results.selection(configs)
+        inside = replace(empty, kind="inside")
+        if selection is not None:
+            inside = replace(inside, scores=selection.scores, seconds=selection.seconds)
+        found.append(inside)
+    if len({config.epochs for config in configs}) > 1:
+        return found  # no maximum over epochs of a test score
+    best = replace(empty, kind="best", paper=paper)
+    # On the seeds that all candidates have: those of the selection, where there is one.
+    seeds = (
+        list(selection.scores.seeds)
+        if selection
+        else results.shared_seeds((config, False) for config in configs)
+    )
+    if seeds:
+        outer = [Scores.of_records(results.of(c, seeds=seeds), c) for c in configs]
+        at = best_on_test(outer)
+        best = replace(_filled(best, configs[at], configs, []), scores=outer[at])
+    return [*found, replace(best, optimism=selection.optimism if selection else None)]
+
+
+def _filled(
+    row: Row, config: RunConfig, beside: Sequence[RunConfig], records: Sequence[RunResult]
+) -> Row:
+    """The row with a configuration's setting, and its numbers if there are any."""
+    # β, and whatever else differs between rows of a method.
+    names = [
+        name
+        for name in SELECTABLE
+        if len({getattr(c, name) for c in beside}) > 1
+        or (name == "beta" and config.beta is not None)
+    ]
+    row = replace(
+        row, setting=in_symbols(config, names), beta=config.beta if names == ["beta"] else None
+    )
+    if not records:
+        return row
+    return replace(
+        row, scores=Scores.of_records(records, config), seconds=seconds(records),
+        curve=monitoring_curve(records),
+    )  # fmt: skip
+
+
+def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
+    """Some settings of a configuration, such as ``β=2 lr=0.01``."""
+    return " ".join(f"{SYMBOLS[name]}={getattr(config, name):g}" for name in names)
+
+
+def _tested(block: Sequence[Row]) -> list[Row]:
+    """The rows of a data set and protocol with their tests; Holm over those with one control.
+
+    A row that is the best of several on the test folds is not tested: it was chosen there.
+    """
+    found = list(block)
+    for control in CONTROLS:
+        own = [row for row in block if row.method == control and row.kind != "best"]
+        own = [row for row in own if row.kind == "inside"] or own
+        if len(own) != 1:
+            continue
+        raw = {
+            index: test
+            for index, row in enumerate(block)
+            if row.kind != "best" and row.method != control
+            and (test := compare(row.scores, own[0].scores)) is not None
+        }  # fmt: skip
+        for index, test in zip(raw, corrected([*raw.values()]), strict=True):
+            found[index] = replace(found[index], tests={**found[index].tests, control: test})
+    return found
+
+
+def rows_frame(rows: Sequence[Row]) -> DataFrame:
+    """Table rows, tidy: one line a row, percent and points; missing is None or NaN.
+
+    Args:
+        rows: in the order to show them.
+
+    Returns:
+        The columns of a results CSV (docs: protocols).
+    """
+    from pandas import DataFrame
+
+    return DataFrame([_row_line(row) for row in rows])
+
+
+def _row_line(row: Row) -> dict[str, Any]:
+    scores, interval = row.scores, row.interval
+    line: dict[str, Any] = {
+        "dataset": row.dataset,
+        "protocol": row.protocol,
+        "method": row.method,
+        "kind": row.kind,
+        "choice": row.choice,
+        "seeds": len(scores.seeds) if scores else 0,
+        "seeds_expected": row.expected,
+        "mean": scores and scores.mean,
+        "std_seeds": scores and scores.std,
+        "std_folds": scores and scores.fold_std,
+        "se_test": scores and scores.test_error,
+        "low": interval and interval.low,
+        "high": interval and interval.high,
+        "paper": row.paper,
+        "gap": row.gap,
+    }
+    for control in CONTROLS:
+        test = row.tests.get(control)
+        line[f"vs_{control}"] = test and test.mean
+        line[f"p_{control}"] = test and test.p
+        line[f"p_wilcoxon_{control}"] = test and test.p_wilcoxon
+    return line | {"optimism": row.optimism, "seconds": row.seconds or None}

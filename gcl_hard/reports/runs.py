@@ -1,0 +1,549 @@
+"""Finished runs with their diagnostics: read, selected, named, and as one tidy table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.config import (
+    SELECTABLE,
+    GraphConfig,
+    ImageConfig,
+    RunConfig,
+    flag,
+    from_dict,
+)
+from gcl_hard.experiments.diagnostics import OWN, SETTINGS
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import (
+    SCHEMA_VERSION,
+    RunResult,
+    Store,
+    read_compact,
+    read_result,
+)
+from gcl_hard.graphs.tudataset import ALIASES
+from gcl_hard.images.datasets import canonical_name
+from gcl_hard.methods import METHODS, method
+from gcl_hard.reports.rows import SYMBOLS
+from gcl_hard.reports.text import count, values
+
+WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
+RERUN = "run the same command again with --diagnostics 1"
+ONE = {
+    "dataset": "data sets", "protocol": "protocols", "contrast": "contrasts",
+    "objective": "objectives",
+}  # fmt: skip
+"""Settings of which a figure has one value, with their plurals."""
+COUNTS = ("defined", "alone", "spared", "unopposed", "common")
+LOSSES = ("ucl", "hucl", "scl", "hscl")
+WEIGHTS = (
+    "collisions", "negatives", "effective_hucl", "effective_hscl", "same_label_weight", "others",
+    "other_labels",
+)  # fmt: skip
+GEOMETRY = (
+    "alignment", "uniformity", "overlap", "effective_rank", "nc1", "cdnv", "packing",
+    "least_angle", "widest_angle",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """One seed of one configuration.
+
+    Attributes:
+        config: the configuration.
+        seed: of encoder and folds.
+        accuracies: percent, of the folds; of images one, of the test split.
+        curve: monitoring of images: epoch and accuracy in percent.
+        snapshots: what ``--diagnostics`` measured, one mapping an epoch, ascending.
+        points: file of the embeddings of the last snapshot, where they are kept.
+        source: the file the run was read from.
+        version: digest of the code that finished it, where the file has it.
+        finished: date, ISO 8601; empty if read from a result file.
+    """
+
+    config: RunConfig
+    seed: int
+    accuracies: tuple[float, ...]
+    curve: tuple[tuple[int, float], ...]
+    snapshots: tuple[Mapping[str, Any], ...]
+    points: Path | None
+    source: Path
+    version: str | None = None
+    finished: str = ""
+
+    def __str__(self) -> str:
+        return str(StoredRun(self.config, self.seed))
+
+
+def by_config(runs: Sequence[StoredRun]) -> dict[RunConfig, list[StoredRun]]:
+    """The runs of each configuration, in their order."""
+    found: dict[RunConfig, list[StoredRun]] = {}
+    for run in runs:
+        found.setdefault(run.config, []).append(run)
+    return found
+
+
+# Reading
+
+
+def read(places: Iterable[Path]) -> list[StoredRun]:
+    """Finished runs of records, result files and folders of records.
+
+    A run that is there twice counts once: the one with more snapshots, else the later one. Scores
+    of inner hold-outs are skipped.
+
+    Args:
+        places: files and folders; of a folder, its records.
+
+    Returns:
+        The runs by data set, method and settings, whatever the order of the places.
+
+    Raises:
+        InputError: for a place that is missing, damaged, of another version or without a finished
+            run; names it.
+    """
+    found: dict[tuple[RunConfig, int], StoredRun] = {}
+    for place in places:
+        for run in _folder(place) if place.is_dir() else _file(place):
+            known = found.setdefault((run.config, run.seed), run)
+            found[run.config, run.seed] = max(known, run, key=_precedence)
+    if not found:
+        raise InputError("these results are of inner hold-outs alone, of which there is no figure")
+    return sorted(found.values(), key=_order)
+
+
+def _precedence(run: StoredRun) -> tuple[Any, ...]:
+    kept = len(run.snapshots), run.points is not None, len(run.curve)
+    return *kept, run.finished, run.accuracies, run.version or "", str(run.source)
+
+
+def _order(run: StoredRun) -> tuple[Any, ...]:
+    config, known = run.config, list(METHODS)
+    index = known.index(config.method) if config.method in known else len(known)
+    return (
+        config.dataset,
+        config.protocol,
+        index,
+        config.beta or 0.0,
+        config.epochs,
+        config.key(),
+        run.seed,
+    )
+
+
+def _folder(folder: Path) -> list[StoredRun]:
+    found = [run for result in Store(folder).rows() for run in _of_result(folder, result)]
+    if not found and not any(folder.glob("*_seed*.json")):
+        raise InputError(f"{folder} has no result of a finished run; {WANTED}")
+    return found
+
+
+def _file(path: Path) -> list[StoredRun]:
+    if not path.exists():
+        raise InputError(f"{path} does not exist; {WANTED}")
+    if path.suffix == ".jsonl":
+        return [run for result in read_compact(path) for run in _of_result(path, result)]
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged or not JSON; {WANTED}") from error
+    if isinstance(content, dict) and {"config", "seed"} <= content.keys():
+        return list(_of_result(path, read_result(path)))
+    if not isinstance(content, dict) or not isinstance(content.get("configs"), list):
+        raise InputError(f"{path} is neither a run's result nor a result file; {WANTED}")
+    schema = content.get("schema_version")
+    if schema != SCHEMA_VERSION:
+        raise InputError(
+            f"{path} is of schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
+        )
+    try:
+        runs = [run for stored in content["configs"] for run in _of_config(path, stored)]
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError(f"{path} is damaged: a run lacks a field or has a wrong one") from error
+    if not runs:
+        raise InputError(f"{path} has no finished run")
+    return runs
+
+
+def _of_result(path: Path, result: RunResult) -> Iterator[StoredRun]:
+    """The run of a stored result; none for the score of an inner hold-out."""
+    if result.inner:
+        return
+    try:
+        yield _run(
+            path, config=result.config, seed=result.seed, accuracies=result.fold_accuracies,
+            curve=result.curve, snapshots=result.diagnostics,
+            version=result.versions.get("source"), finished=result.finished,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError(f"{path} is damaged: a run lacks a field or has a wrong one") from error
+
+
+def _of_config(path: Path, stored: Mapping[str, Any]) -> Iterator[StoredRun]:
+    """The runs of a configuration in a result file."""
+    none: list[list[Any]] = [[] for _ in stored["seeds"]]
+    for seed, accuracies, curve, snapshots in zip(
+        stored["seeds"], stored["fold_accuracies"], stored.get("curves", none),
+        stored.get("diagnostics", none), strict=True,
+    ):  # fmt: skip
+        yield _run(
+            path, config=stored["config"], seed=seed, accuracies=accuracies, curve=curve,
+            snapshots=snapshots, version=stored.get("versions", {}).get("source"),
+        )  # fmt: skip
+
+
+def _run(
+    path: Path, *, config: dict[str, Any], seed: int, accuracies: Sequence[float],
+    curve: Sequence[Sequence[float]], snapshots: Sequence[Mapping[str, Any]],
+    version: str | None, finished: str = "",
+) -> StoredRun:  # fmt: skip
+    if not all(map(_is_whole, snapshots)):
+        raise KeyError("diagnostics")
+    known = from_dict(config)
+    folder = path if path.is_dir() else path.parent
+    points = folder / f"{Run(known, int(seed)).key}.npz"
+    return StoredRun(
+        config=known,
+        seed=int(seed),
+        accuracies=tuple(float(accuracy) for accuracy in accuracies),
+        curve=tuple((int(epoch), float(accuracy)) for epoch, accuracy in curve),
+        snapshots=tuple(sorted(snapshots, key=lambda one: int(one["epoch"]))),
+        points=points if points.exists() else None,
+        source=path,
+        version=None if version is None else str(version),
+        finished=finished,
+    )
+
+
+def _is_whole(snapshot: Mapping[str, Any]) -> bool:
+    """Whether a snapshot has what figures need; those of the first version lack two numbers."""
+    needed = {"assumption_1", "lemma_1", "losses", *COUNTS, *WEIGHTS} - {"others", "other_labels"}
+    found = snapshot["settings"]
+    return (
+        isinstance(snapshot["epoch"], int)
+        and isinstance(snapshot["anchors"], int)
+        and isinstance(snapshot["geometry"], Mapping)
+        and all(
+            needed <= found[name].keys() and set(LOSSES) <= found[name]["losses"].keys()
+            for name in (SETTINGS if found else ())
+        )
+    )
+
+
+# Selection
+
+
+def select(
+    runs: Sequence[StoredRun], only: Mapping[str, Sequence[str]] | None = None
+) -> list[StoredRun]:
+    """The runs of trained methods with some settings, all of one data set, protocol and objective.
+
+    Args:
+        runs: any.
+        only: the values to keep of settings, or of ``seed``.
+
+    Returns:
+        The runs, in their order, without baselines.
+
+    Raises:
+        InputError: for a key or value that is not there, or if several data sets, protocols,
+            contrasts or objectives are left; says what would choose one.
+
+    Example:
+        >>> configs = [GraphConfig(method="ucl"), GraphConfig(), GraphConfig(beta=2)]
+        >>> runs = [StoredRun(c, 0, (80.0,), (), (), None, Path("a.json")) for c in configs]
+        >>> [run.config.beta for run in select(runs, {"method": ["hscl"], "beta": ["2"]})]
+        [2.0]
+    """
+    wanted = only or {}
+    left = trained = [run for run in runs if not run.config.is_baseline]
+    if not trained:
+        raise InputError(
+            f"these results are of baselines alone ({', '.join(_present(runs, 'method'))}); "
+            f"figures are of trained methods"
+        )
+    for key, texts in wanted.items():
+        _check(runs, trained, key, texts)
+        left = [run for run in left if any(_matches(run, key, text) for text in texts)]
+    if not left:
+        asked = " and ".join(f"{key}={','.join(texts)}" for key, texts in wanted.items())
+        raise InputError(f"no result has {asked} at once")
+    for name, plural in ONE.items():
+        if len(found := _present(left, name)) > 1:
+            raise InputError(
+                f"these results are of several {plural} ({', '.join(found)}), and a figure is of "
+                f"one: choose it, as --only {name}={found[0]}"
+            )
+    return left
+
+
+def _check(
+    runs: Sequence[StoredRun], trained: Sequence[StoredRun], key: str, texts: Sequence[str]
+) -> None:
+    known = [*dict.fromkeys(f.name for run in trained for f in fields(run.config)), "seed"]
+    if key not in known:
+        raise unknown("setting in --only", flag(key), map(flag, known))
+    for text in texts:
+        if any(_matches(run, key, text) for run in trained):
+            continue
+        if any(_matches(run, key, text) for run in runs):
+            raise InputError(f"{text} is a baseline; figures are of trained methods")
+        raise unknown(f"{flag(key)} in these results", text, _present(trained, key))
+
+
+def _matches(run: StoredRun, key: str, text: str) -> bool:
+    if key == "dataset":
+        text = ALIASES.get(text.upper(), canonical_name(text))
+    own = _word(run, key)
+    if own.casefold() == text.casefold():
+        return True
+    try:
+        return float(own) == float(text)
+    except ValueError:
+        return False
+
+
+def _present(runs: Sequence[StoredRun], key: str) -> list[str]:
+    words = dict.fromkeys(_word(run, key) for run in runs)
+    return [word for word in words if word != "none"]
+
+
+def _word(run: StoredRun, key: str) -> str:
+    if key == "seed":
+        return str(run.seed)
+    value = getattr(run.config, key, None)
+    if value is None or isinstance(value, str):
+        return value or "none"
+    return values([run.config], key)
+
+
+# Names
+
+
+def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
+    """What tells configurations apart beside their method: β, and every setting that differs.
+
+    Args:
+        configs: of one figure.
+
+    Returns:
+        The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
+
+    Example:
+        >>> configs = [GraphConfig(method="ucl"), GraphConfig(method="hucl"), GraphConfig(beta=2)]
+        >>> list(settings(configs).values())
+        ['', 'β=1', 'β=2']
+    """
+    configs = list(configs)
+    names = dict.fromkeys(f.name for config in configs for f in fields(config))
+    ordered = [*SELECTABLE, *(n for n in names if n not in (*SELECTABLE, *ONE, "method"))]
+    shown = [n for n in ordered if n == "beta" or len({_own(c, n) for c in configs} - {None}) > 1]
+    return {
+        config: " ".join(filter(None, (_setting(config, n) for n in shown))) for config in configs
+    }
+
+
+def _setting(config: RunConfig, name: str) -> str:
+    value = _own(config, name)
+    if value is None:
+        return ""
+    if name == "beta_changes":
+        return f"annealed in {value}" if value else ""
+    return f"{SYMBOLS.get(name, name.replace('_', ' '))}={values([config], name)}"
+
+
+def _own(config: RunConfig, name: str) -> object:
+    """A setting; None where it does not apply or is what the method says."""
+    value = getattr(config, name, None)
+    if name == "beta_changes" and config.beta is None:
+        return None
+    if isinstance(config, ImageConfig) and name == "positives" and not config.is_baseline:
+        return None if value == method(config.method).positives else value
+    return value
+
+
+def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
+    """Method and :func:`settings` of each configuration.
+
+    Example:
+        >>> list(labels([GraphConfig(), GraphConfig(method="scl", epochs=20)]).values())
+        ['hscl β=1 epochs=200', 'scl epochs=20']
+    """
+    return {config: f"{config.method} {own}".strip() for config, own in settings(configs).items()}
+
+
+def subject(runs: Sequence[StoredRun]) -> str:
+    """What a figure is of: data set, contrast, objective, protocol, seeds, and γ if not 0.5.
+
+    Example:
+        >>> subject([StoredRun(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
+        'MUTAG: nodes against graphs, JSD, protocol paper, 1 seed'
+    """
+    config = runs[0].config
+    if isinstance(config, GraphConfig):
+        contrast = (
+            "two views of a graph" if config.contrast == "two-view" else "nodes against graphs"
+        )
+        objective = "InfoNCE" if config.objective == "infonce" else "JSD"
+        what = f"{contrast}, {objective}, protocol {config.protocol}"
+    else:
+        subset = getattr(config, "subset", None)
+        what = f"a part of {subset:,} images, " if subset else ""
+        what += "two views of an image, InfoNCE"
+    if not usual_temperature(runs):
+        what += f", γ = {values((run.config for run in runs), 'temperature')}"
+    seeds = sorted({len(own) for own in by_config(runs).values()})
+    several = f"{seeds[0]} to " if len(seeds) > 1 else ""
+    return f"{config.dataset}: {what}, {several}{count(seeds[-1], 'seed')}"
+
+
+def usual_temperature(runs: Sequence[StoredRun]) -> bool:
+    """Whether all have the papers' γ = 0.5, at which l = γ ln τ; JSD, which has none, counts."""
+    return all(run.config.temperature in (None, 0.5) for run in runs)
+
+
+def stem(figure: str, config: RunConfig) -> str:
+    """The file name of a figure without suffix: its data set, and every unusual setting.
+
+    Example:
+        >>> stem("fig4", GraphConfig()), stem("fig5", GraphConfig(contrast="two-view"))
+        ('fig4-MUTAG-jsd', 'fig5-MUTAG-two-view')
+    """
+    parts = [figure, config.dataset]
+    if isinstance(config, GraphConfig):
+        two_view, objective = config.contrast == "two-view", config.objective or "jsd"
+        parts += ["two-view"] * two_view
+        parts += [objective] * (objective != "infonce" or not two_view)
+        parts += [config.protocol] * (config.protocol != "paper")
+    return "-".join(parts)
+
+
+# Snapshots
+
+
+def with_snapshots(runs: Sequence[StoredRun]) -> None:
+    """Check that all runs have diagnostics.
+
+    Raises:
+        InputError: names a run that has none, and says what measures them.
+    """
+    without = [run for run in runs if not run.snapshots]
+    if runs and len(without) == len(runs):
+        raise InputError(f"no result has diagnostics: {RERUN}")
+    if without:
+        others = f" (nor have {len(without) - 1} other seeds)" if len(without) > 1 else ""
+        raise InputError(
+            f"{without[0]} has no diagnostics{others}, see {without[0].source}: {RERUN}, or leave "
+            f"it out with --only"
+        )
+
+
+def snapshots(runs: Sequence[StoredRun]) -> pd.DataFrame:
+    """The diagnostics of runs, one row for each run, epoch and hardening.
+
+    Args:
+        runs: with snapshots.
+
+    Returns:
+        ``dataset``, ``method``, ``trained_with``, ``line`` (the label), ``seed``, ``epoch``,
+        ``shared`` (whether every seed of the line has the epoch), ``last`` (whether it is the
+        run's last), ``panel`` (the hardening, as in the papers' figures, or ``own``), ``setting``
+        (what ``own`` is, else empty), ``anchors``, ``finite`` (whether embeddings were),
+        Assumption 1 and Lemma 1, the counts, the losses, the weights, and the geometry, which is
+        the same for all hardenings of an epoch. What is not defined is NaN.
+    """
+    label, own = labels(by_config(runs)), settings(by_config(runs))
+    rows = [
+        {
+            "dataset": run.config.dataset, "method": run.config.method,
+            "trained_with": own[run.config],
+            "line": label[run.config], "seed": run.seed, "epoch": snapshot["epoch"],
+            "last": snapshot is run.snapshots[-1], "panel": panel,
+            "anchors": snapshot["anchors"], "finite": bool(snapshot["settings"]),
+            **(found := snapshot["settings"].get(panel, {})), **found.get("losses", {}),
+            **snapshot["geometry"], "setting": found.get("setting", ""),
+        }
+        for run in runs
+        for snapshot in run.snapshots
+        for panel in (*SETTINGS, OWN)
+    ]  # fmt: skip
+    texts = ["dataset", "method", "trained_with", "line", "panel", "setting"]
+    plain = ["seed", "epoch", "last", "anchors", "finite"]
+    numbers = ["assumption_1", "lemma_1", *LOSSES, *WEIGHTS, *GEOMETRY]
+    frame = pd.DataFrame(rows).reindex(columns=[*texts, *plain, *COUNTS, *numbers])
+    frame[[*COUNTS]] = frame[[*COUNTS]].astype(float).fillna(0).astype(int)
+    frame[numbers] = frame[numbers].astype(float)
+    seeds = frame.groupby(["line", "epoch"])["seed"].transform("nunique")
+    frame["shared"] = seeds == frame.groupby("line")["seed"].transform("nunique")
+    return frame
+
+
+def over_seeds(frame: pd.DataFrame, value: str) -> pd.DataFrame:
+    """A number against epoch: mean, least and greatest over the seeds at which it is defined.
+
+    Args:
+        frame: rows of :func:`snapshots`, one for each line, seed and epoch.
+        value: the column.
+
+    Returns:
+        ``mean``, ``min`` and ``max`` by line and epoch, of epochs that all seeds of a line have;
+        NaN where it is defined at no seed.
+    """
+    shared = frame[frame["shared"]]
+    return shared.groupby(["line", "epoch"], sort=False)[value].agg(["mean", "min", "max"])
+
+
+def versions(runs: Sequence[StoredRun]) -> int:
+    """How many versions of the code finished runs, of those that say it."""
+    return len({run.version for run in runs} - {None})
+
+
+def same_seeds(
+    runs: Sequence[StoredRun], lines: Mapping[RunConfig, str]
+) -> tuple[list[StoredRun], str]:
+    """Runs whose accuracies can be compared: of seeds that all points have, else of each line.
+
+    Args:
+        runs: of the configurations in ``lines``; each configuration is a point.
+        lines: what the line of each configuration is called.
+
+    Returns:
+        The runs, and which seeds they have, in words. A line whose points share no seed keeps
+        all of its own.
+    """
+    seeds = {config: {run.seed for run in own} for config, own in by_config(runs).items()}
+    names = list(dict.fromkeys(lines.values()))
+    own = {n: set.intersection(*(seeds[c] for c in seeds if lines[c] == n)) for n in names}
+    every, n_all = set.intersection(*own.values()), len(set.union(*seeds.values()))
+    if every:
+        left = f", all that they share of {n_all}" if len(every) < n_all else ""
+        words = f"{count(len(every), 'seed')}, the same at every point{left}"
+        return [run for run in runs if run.seed in every], words
+    said = (f"{n} {_listed(own[n]) if own[n] else 'differing from point to point'}" for n in names)
+    kept = [run for run in runs if run.seed in (own[lines[run.config]] or {run.seed})]
+    return kept, f"seeds that differ ({'; '.join(said)})"
+
+
+def _listed(seeds: set[int]) -> str:
+    """Such as ``0 to 4, 7``.
+
+    Example:
+        >>> _listed({0, 1, 2, 5})
+        '0 to 2, 5'
+    """
+    ranges = groupby(enumerate(sorted(seeds)), key=lambda pair: pair[1] - pair[0])
+    found = [[seed for _, seed in group] for _, group in ranges]
+    return ", ".join(
+        f"{own[0]} to {own[-1]}" if len(own) > 2 else ", ".join(map(str, own)) for own in found
+    )

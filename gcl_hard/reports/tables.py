@@ -1,0 +1,394 @@
+"""Tables of results for the terminal, Markdown, LaTeX and CSV.
+
+pandas is imported where a table of a file is made; the terminal needs rich alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gcl_hard.reports.frame import (
+    LEVEL,
+    Comparison,
+    Selection,
+)
+from gcl_hard.reports.rows import (
+    CONTROLS,
+    SYMBOLS,
+    Row,
+    in_symbols,
+    rows_frame,
+)
+from gcl_hard.reports.text import NBSP, of_images, p_value, points, test_name, test_part
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from rich.console import RenderableType
+
+ACROSS = 5
+"""Data sets of a table on a page."""
+
+
+def markdown(table: DataFrame, *, texts: int = 1) -> str:
+    """A frame of texts as a Markdown table.
+
+    Args:
+        table: texts, its index left out.
+        texts: how many columns, from the first, are aligned to the left; the others hold numbers.
+
+    Returns:
+        The table; empty without a row.
+    """
+    if table.empty:
+        return ""
+    sides = ["left"] * texts + ["right"] * (len(table.columns) - texts)
+    return str(table.to_markdown(index=False, disable_numparse=True, colalign=sides))
+
+
+def text_frame(heads: Sequence[str], body: Iterable[Sequence[Any]]) -> DataFrame:
+    """Lines as a frame."""
+    from pandas import DataFrame
+
+    return DataFrame([*body], columns=[*heads])
+
+
+def accuracy(row: Row) -> str:
+    """Mean ± standard deviation over seeds, percent."""
+    if row.scores is None:
+        return "open"
+    std = row.scores.std
+    return f"{row.scores.mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+
+
+def names(rows: Iterable[Row], attribute: str) -> list[str]:
+    """The different values of an attribute of rows, such as ``protocol``, in their order."""
+    return list(dict.fromkeys(getattr(row, attribute) for row in rows))
+
+
+def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
+    """Rows of one protocol by label and data set.
+
+    Args:
+        rows: of one protocol.
+
+    Returns:
+        In the order of the rows; what was best on the test folds is one label, whatever the
+        setting was that was best.
+    """
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        label = f"{row.method} best on test" if row.kind == "best" else row.label
+        found.setdefault(label, {})[row.dataset] = row
+    return found
+
+
+def best_trained(rows: Iterable[Row]) -> Row | None:
+    """The trained row with the highest mean, of whole ones that were fixed or chosen inside."""
+    return _highest(
+        row for row in rows if row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
+    )
+
+
+def _highest(rows: Iterable[Row]) -> Row | None:
+    return max(rows, key=lambda row: row.scores.mean if row.scores else 0.0, default=None)
+
+
+# Tables of results on a page
+
+
+def accuracy_tables(rows: Sequence[Row]) -> list[DataFrame]:
+    """Methods down and at most five data sets across, of one protocol.
+
+    An entry is the mean ± standard deviation over seeds, † if it differs significantly from ucl,
+    points above the paper's figure, the setting of what was best on the test folds, and seeds where
+    they are not all finished.
+    """
+    from pandas import DataFrame
+
+    sets, tables = names(rows, "dataset"), []
+    for start in range(0, len(sets), ACROSS):
+        shown = sets[start : start + ACROSS]
+        body = [
+            {"": label} | {name: _entry(of_set.get(name)) for name in shown}
+            for label, of_set in by_label(row for row in rows if row.dataset in shown).items()
+        ]
+        tables.append(DataFrame(body))
+    return tables
+
+
+def _entry(row: Row | None) -> str:
+    if row is None or row.scores is None:
+        return "–" if row is None else "open"
+    seeds, ucl = len(row.scores.seeds), row.tests.get("ucl")
+    parts = [accuracy(row).replace(" ", NBSP) + ("†" if ucl and ucl.significant else "")]
+    if row.gap is not None:
+        parts.append(f"({points(row.gap)})")
+    if row.kind == "best":
+        parts.append(row.setting.replace(" ", NBSP))
+    if seeds < row.expected:
+        parts.append(f"[{seeds}{NBSP}of{NBSP}{row.expected}]")
+    return " ".join(parts)
+
+
+def difference_table(rows: Sequence[Row], *, protocol: bool = False) -> DataFrame:
+    """Differences from the controls with their p-values, of rows that are tested."""
+    table = text_frame(DIFFERENCES, (_tested(row) for row in rows if row.tests))
+    return table if protocol else table.drop(columns="protocol")
+
+
+DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")
+
+
+def _tested(row: Row) -> tuple[str, ...]:
+    tests = [row.tests.get(control) for control in CONTROLS]
+    return (row.dataset, _name(row), row.protocol, *(x for t in tests for x in _difference(t)))
+
+
+def _difference(test: Comparison | None) -> tuple[str, str]:
+    """Points, marked if not significant, and p of the t-test, in brackets of Wilcoxon's."""
+    if test is None:
+        return "–", "–"
+    shown = f"{round(test.mean, 1) + 0.0:+.1f}" + ("" if test.significant else " ns")
+    return shown, f"{p_value(test.p)} ({p_value(test.p_wilcoxon)})"
+
+
+def significance_table(rows: Sequence[Row]) -> DataFrame:
+    """Counts of comparisons with each control, of trained methods and of baselines."""
+    lines = [
+        (row.protocol, "baselines" if row.is_baseline else "trained methods", control,
+         1, test.significant and test.mean > 0, test.significant and test.mean < 0)
+        for row in rows
+        for control, test in row.tests.items()
+    ]  # fmt: skip
+    heads = ["protocol", "rows", "compared with", "comparisons",
+             "significantly above", "significantly below"]  # fmt: skip
+    table = text_frame(heads, lines)
+    return table.groupby(heads[:3], sort=False).sum().reset_index().astype(str)
+
+
+def baseline_table(rows: Sequence[Row]) -> DataFrame:
+    """On each data set the highest trained method and the highest baseline, all seeds of both."""
+    blocks: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        blocks.setdefault((row.protocol, row.dataset), []).append(row)
+    lines = []
+    for block, own in blocks.items():
+        best = best_trained(own)
+        baseline = _highest(row for row in own if row.is_baseline and row.whole)
+        if best and best.scores and baseline and baseline.scores:
+            means = best.scores.mean, baseline.scores.mean
+            lines.append((*block, best.label, f"{means[0]:.1f}", baseline.label, f"{means[1]:.1f}",
+                          points(means[0] - means[1])))  # fmt: skip
+    heads = ("protocol", "data set", "highest trained method", "%", "highest baseline", "% ",
+             "difference, points")  # fmt: skip
+    return text_frame(heads, lines)
+
+
+def protocol_table(rows: Sequence[Row]) -> DataFrame:
+    """Protocol ``paper`` less ``inductive`` on the same seeds and settings, mean over methods."""
+    fixed = {(r.protocol, r.dataset, r.method, r.setting): r for r in rows if r.kind == "fixed"}
+    lines = []
+    for (protocol, dataset, *key), row in fixed.items():
+        other = fixed.get(("inductive", dataset, *key))  # type: ignore[arg-type]
+        if protocol == "paper" and other is not None and row.scores and other.scores:
+            seeds = [seed for seed in row.scores.seeds if seed in other.scores.seeds]
+            aware = "label-aware" if row.reads_labels else "label-free"
+            gain = row.scores.of(seeds).mean - other.scores.of(seeds).mean if seeds else None
+            lines += [(aware, dataset, gain)] * bool(seeds)
+    mean = "mean over methods and sets"
+    lines += [(aware, mean, gain) for aware, _, gain in lines]
+    return _points_across(lines, ["methods", "dataset"])
+
+
+def optimism_table(rows: Sequence[Row]) -> DataFrame:
+    """Best on test less chosen inside, points."""
+    known = [r for r in rows if r.optimism is not None]
+    lines = [(r.protocol, r.method, r.dataset, r.optimism) for r in known]
+    return _points_across(lines, ["protocol", "method", "dataset"])
+
+
+def _points_across(lines: Sequence[tuple[Any, ...]], keys: list[str]) -> DataFrame:
+    """Means of points by the first keys, with the last key across."""
+    table = text_frame([*keys, "points"], lines)
+    if table.empty:
+        return table
+    wide = table.pivot_table(index=keys[:-1], columns=keys[-1], values="points", sort=False)
+    wide = wide.map(points, na_action="ignore").fillna("–").reset_index()
+    wide.columns.name = None
+    return wide
+
+
+def choice_table(selections: Sequence[Selection]) -> DataFrame:
+    """How many folds chose which setting; of one split, how many seeds."""
+    unit = "seeds" if any(one.scores.one_split for one in selections) else "folds"
+    lines = []
+    for one in selections:
+        chosen = Counter(index for row in one.chosen for index in row)
+        varied = [n for n in SYMBOLS if len({getattr(c, n) for c in one.candidates}) > 1]
+        lines += [
+            (config.dataset, config.method, in_symbols(config, varied), str(chosen[index]))
+            for index, config in enumerate(one.candidates)
+        ]
+    return text_frame(["data set", "method", "setting", unit], lines)
+
+
+# Files
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """One line a row; percent and points have four decimals, p-values four significant digits.
+
+    Args:
+        rows: in the order to write them.
+
+    Returns:
+        The text; what there is not is empty.
+
+    Example:
+        >>> text = to_csv([Row("MUTAG", "hscl", "paper", "fixed", "β=2", None, expected=5)])
+        >>> text.splitlines()[1][:35]
+        'MUTAG,paper,hscl,fixed,β=2,0,5,,,,,'
+    """
+    table = rows_frame(rows)
+    for name in table.columns:
+        if name.startswith("p_"):
+            table[name] = table[name].map("{:.4g}".format, na_action="ignore")
+    text: str = table.to_csv(index=False, float_format="{:z.4f}".format, lineterminator="\n")
+    return text
+
+
+def to_latex(rows: Sequence[Row], caption: Mapping[str, str]) -> str:
+    """One table for each protocol, methods down and data sets across, for LaTeX with booktabs.
+
+    Args:
+        rows: of any protocols.
+        caption: by protocol.
+
+    Returns:
+        The source of the tables; the preamble needs ``\\usepackage{booktabs}``.
+    """
+    found = [_latex([row for row in rows if row.protocol == p], caption[p]) for p in caption]
+    return "% needs \\usepackage{booktabs}\n" + "\n".join(found)
+
+
+def _latex(rows: Sequence[Row], caption: str) -> str:
+    from pandas import DataFrame
+
+    sets, labels = names(rows, "dataset"), by_label(rows)
+    best = {d: best_trained(row for row in rows if row.dataset == d) for d in sets}
+    body = [[_latex_entry(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
+    style = DataFrame(body, index=[*labels], columns=sets).style
+    for axis in (0, 1):
+        style = style.format_index(
+            lambda text: str(text).replace("β", r"$\beta$"), escape="latex", axis=axis
+        )
+    lines = style.to_latex(
+        column_format="l" + "c" * len(sets), position_float="centering", hrules=True,
+        caption=caption,
+    ).splitlines(keepends=True)  # fmt: skip
+    trained = sum(not next(iter(of_set.values())).is_baseline for of_set in labels.values())
+    if 0 < trained < len(labels):  # a rule above the baselines, which are last
+        lines.insert(lines.index("\\midrule\n") + 1 + trained, "\\midrule\n")
+    return "".join(lines)
+
+
+def _latex_entry(row: Row | None, best: Row | None) -> str:
+    if row is None or row.scores is None:
+        return "--"
+    number, test = accuracy(row).replace("±", r"\pm"), row.tests.get("ucl")
+    if test and test.significant:
+        number = rf"\mathbf{{{number}}}" if row is best and test.mean > 0 else number
+        number += "^{*}"
+    return f"${number}$" + ("" if row.whole else f" [{len(row.scores.seeds)}]")
+
+
+# The terminal
+
+HEADS = ("data set", "method", "protocol", "accuracy %", "folds", "paper", "gap", "seeds", "s")
+
+
+def terminal(rows: Sequence[Row]) -> RenderableType:
+    """The tables of results for a terminal, and what must be known to read them."""
+    from rich.console import Group
+    from rich.text import Text
+
+    split = any(row.scores and row.scores.one_split for row in rows)
+    heads = [head if head != "folds" or not split else "s.e." for head in HEADS]
+    parts = [rich_table(heads, [_texts(row) for row in rows])]
+    if tested := [_tested(row) for row in rows if row.tests]:
+        parts.append(rich_table(DIFFERENCES, tested))
+    return Group(*parts, *(Text(f"· {note}", style="dim") for note in notes(rows)))
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    scores = row.scores
+    n_seeds, spread = (len(scores.seeds) if scores else 0), None
+    if scores is not None:
+        spread = scores.test_error if scores.one_split else scores.fold_std
+    return (
+        row.dataset, _name(row), row.protocol, accuracy(row),
+        "–" if spread is None else f"{spread:.1f}",
+        "–" if row.paper is None else f"{row.paper:.1f}",
+        "–" if row.gap is None else f"{row.gap:+.1f}",
+        str(n_seeds) if row.whole else f"{n_seeds}/{row.expected}",
+        f"{row.seconds:.0f}" if row.seconds else "–",
+    )  # fmt: skip
+
+
+def _name(row: Row) -> str:
+    """Method and setting, short enough for a terminal."""
+    kind = row.kind if row.kind in ("inside", "best") else ""
+    return " ".join(part for part in (row.method, kind, row.setting) if part)
+
+
+def rich_table(
+    heads: Sequence[str], body: Iterable[Sequence[str]], texts: int = 3
+) -> RenderableType:
+    """A plain table whose first columns are texts, the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    for index, head in enumerate(heads):
+        table.add_column(head, justify="left" if index < texts else "right", no_wrap=True)
+    for line in body:
+        table.add_row(*line)
+    return table
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What must be known to read the terminal's table, for what is in it."""
+    split = any(of_images(row.protocol) for row in rows)
+    trained = [row for row in rows if not row.is_baseline]
+    kinds = {row.kind for row in rows}
+    compared = any(row.paper is not None and row.setting for row in trained)
+    optimism = [f"{r.dataset} {r.method} {r.optimism:+.1f}" for r in rows if r.optimism is not None]
+    found = {
+        "± is the standard deviation over seeds (a seed varies the encoder and the folds); folds, "
+        "the one over a seed's folds; s, seconds of training and scoring, all seeds.": not split,
+        "± is the standard deviation over seeds (the split is the same for all); s.e., the "
+        "standard error that the number of test images leaves; s, seconds of training and "
+        "scoring, all seeds.": split,
+        "The transductive protocol (paper) trains on all graphs: label-aware encoders have seen "
+        "the labels of the graphs they are tested on.": any(
+            row.protocol == "paper" and row.reads_labels for row in trained
+        ),
+        "The paper's figures for hucl and hscl are the best of β = 1, 2, 10, chosen on the test "
+        "folds.": compared and not split,
+        "The paper's figures are of ResNet-50 after 200 epochs on all training images, the best "
+        "of a grid.": compared and split,
+        f"best: of several settings the one with the best mean on the {test_part(rows[0].protocol)}"
+        ", which is the paper's way and no estimate for new data.": "best" in kinds,
+        "inside: every training fold (of images every seed) chose its own setting on a fifth of "
+        "the training data that the encoder had not seen.": "inside" in kinds,
+        f"Optimism, best less inside, in points: {', '.join(optimism)}.": bool(optimism),
+        "Baselines see training folds alone, so they stand under both protocols.": (
+            len(trained) < len(rows) and not split
+        ),
+        f"− ucl, − scl: differences in points. p: {test_name(rows[0].protocol)}, in brackets "
+        "Wilcoxon's test over seeds; both Holm-corrected over what is compared with one control "
+        f"on one data set. ns: not significant at {LEVEL:.0%}.": any(row.tests for row in rows),
+    }
+    return [note for note, applies in found.items() if applies]

@@ -1,1 +1,0 @@
-"""What a person looks at after a search: a page, figures, and the best settings as a config."""

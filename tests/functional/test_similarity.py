@@ -1,0 +1,266 @@
+"""Score tables of two views and of nodes against graphs, hardening on them, and histograms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gcl_hard import (
+    ContrastiveLoss,
+    Exponential,
+    InputError,
+    MeanThreshold,
+    NegativeSampler,
+    Threshold,
+    losses,
+)
+from gcl_hard.functional import similarity
+from gcl_hard.functional.assumptions import four_losses
+from gcl_hard.functional.comparison import compare
+from gcl_hard.functional.similarity import (
+    ScoreTable,
+    cosine_histograms,
+    local_global_scores,
+    log_eta,
+    log_etas,
+    log_integrand,
+    overlap,
+    two_view_scores,
+)
+from tests.reference import shapes
+from tests.reference.theory import local_global_anchors, two_view_anchors
+
+
+def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def graphs_of(seed: int = 0):
+    batch = torch.tensor([0, 0, 1, 2, 2, 2, 3])
+    return numbers(7, 4, seed=seed), numbers(4, 4, seed=seed + 9), batch, torch.tensor([0, 1, 0, 2])
+
+
+def assert_is(scores: ScoreTable, anchors) -> None:
+    anchors = list(anchors)
+    assert len(scores.t) == len(anchors)
+    for i, x in enumerate(anchors):
+        assert scores.t_pos[i].item() == pytest.approx(x.g_pos, rel=1e-12, abs=1e-12)
+        row = scores.others[i]
+        assert scores.t[i, row].tolist() == pytest.approx([g for _, g in x.others], abs=1e-12)
+        assert scores.same[i, row].tolist() == [y == x.y for y, _ in x.others]
+
+
+def test_two_views_are_the_papers_g():
+    z1, z2, y = numbers(5, 3), numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
+    scores = two_view_scores(z1, z2, y, temperature=0.3)
+    assert_is(scores, two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), 0.3))
+    assert (scores.objective, scores.temperature) == ("infonce", 0.3)
+    assert (scores.t / scores.scale).abs().max() <= 1 + 1e-12
+
+
+def test_nodes_against_graphs_are_dot_products():
+    nodes, graphs, batch, y = graphs_of()
+    scores = local_global_scores(nodes, graphs, batch, y)
+    rows = [x.tolist() for x in (nodes, graphs, batch, y)]
+    anchors = list(local_global_anchors(*rows))
+    assert_is(scores, anchors)
+    assert scores.scale.item() == pytest.approx(max(abs(g) for x in anchors for _, g in x.others))
+    assert (scores.objective, scores.temperature) == ("jsd", losses.JSD_TEMPERATURE)
+
+
+def test_two_views_under_jsd_are_dot_products():
+    z1, z2, y = numbers(5, 3), 3 * numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
+    scores = two_view_scores(z1, z2, y, objective="jsd")
+    anchors = list(two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), None))
+    assert_is(scores, anchors)
+    assert scores.scale.item() == pytest.approx(max(abs(g) for x in anchors for _, g in x.others))
+    assert (scores.objective, scores.temperature) == ("jsd", losses.JSD_TEMPERATURE)
+
+
+def test_nodes_against_graphs_under_infonce_are_cosines():
+    nodes, graphs, batch, y = graphs_of()
+    scores = local_global_scores(nodes, graphs, batch, y, temperature=0.3, objective="infonce")
+    rows = [x.tolist() for x in (nodes, graphs, batch, y)]
+    assert_is(scores, local_global_anchors(*rows, 0.3))
+    assert (scores.objective, scores.temperature) == ("infonce", 0.3)
+    assert scores.scale == 1 / 0.3
+
+
+@pytest.mark.parametrize("hardening", [Exponential(2.0), Threshold(-0.1), MeanThreshold()])
+@pytest.mark.parametrize("contrast", ["two-view", "local-global"])
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+def test_tables_give_the_training_losses(objective, contrast, hardening):
+    z1, z2, y = numbers(6, 3), numbers(6, 3, seed=1), torch.tensor([0, 1, 0, 1, 2, 0])
+    build, inputs = two_view_scores, (z1, z2, y)
+    if contrast == "local-global":
+        build, inputs = local_global_scores, graphs_of()
+    scores = build(*inputs, temperature=0.5, objective=objective)
+    four = four_losses(compare(scores, log_eta(scores, hardening)))
+    options = {"objective": objective, "reduction": "anchors"}
+    for which, admit in (("hucl", "others"), ("hscl", "other_labels")):
+        loss = ContrastiveLoss(NegativeSampler(admit, hardening), **options)
+        value = (loss if contrast == "two-view" else loss.local_global)(*inputs)
+        terms = getattr(four, which)
+        assert terms[~terms.isnan()].mean().item() == pytest.approx(value.item(), rel=1e-10)
+
+
+def test_a_part_of_the_nodes_has_their_rows():
+    nodes, graphs, batch, y = graphs_of()
+    some = torch.tensor([5, 1, 3])
+    whole = local_global_scores(nodes, graphs, batch, y, objective="infonce")
+    part = local_global_scores(nodes[some], graphs, batch[some], y, objective="infonce")
+    for ours, theirs in zip(part[:4], whole[:4], strict=True):
+        torch.testing.assert_close(ours, theirs[some], rtol=0, atol=1e-15)
+
+
+def test_float32_is_worked_on_in_float64():
+    z1, z2 = numbers(4, 3, dtype=torch.float32), numbers(4, 3, seed=1, dtype=torch.float32)
+    y = torch.tensor([0, 0, 1, 1])
+    single, double = (two_view_scores(a, b, y) for a, b in ((z1, z2), (z1.double(), z2.double())))
+    assert single.t.dtype == torch.float64
+    assert torch.equal(single.t, double.t)
+
+
+def test_no_gradient_flows():
+    z = numbers(3, 2).requires_grad_()
+    assert not two_view_scores(z, z, torch.tensor([0, 1, 2])).t.requires_grad
+    for objective in ("jsd", "infonce"):
+        y = torch.arange(3)
+        assert not two_view_scores(z, z, y, objective=objective).t.requires_grad
+        assert not local_global_scores(z, z, y, y, objective=objective).t.requires_grad
+
+
+def table(t: list[float], objective) -> ScoreTable:
+    row = torch.tensor([t], dtype=torch.float64)
+    true = torch.ones_like(row, dtype=torch.bool)
+    return ScoreTable(row, true, ~true, torch.zeros(1), 0.5, 2.0, objective)
+
+
+def test_log_integrand_keeps_its_digits_wherever_softplus_underflows():
+    t = [-3000.0, -800.0, -41.0, -39.0, -5.0, 0.0, 5.0, 60.0, 5000.0]
+    assert torch.equal(log_integrand(table(t, "infonce")), table(t, "infonce").t)
+    ours = log_integrand(table(t, "jsd"))[0].tolist()
+    expected = [*t[:2], *(math.log(math.log1p(math.exp(x))) for x in t[2:-1]), math.log(5000)]
+    assert ours == pytest.approx(expected, rel=1e-14)
+
+
+def test_hardening_sees_similarities_of_others_only():
+    scores = table([-1.0, 0.5, 2.0], "infonce")
+    assert log_eta(scores)[0].tolist() == [0, 0, 0]
+    assert log_eta(scores, Exponential(3.0))[0].tolist() == [-3, 1.5, 6]
+    assert log_eta(scores, Threshold(0.25))[0].tolist() == [-math.inf, 0, 0]
+    # mean of e^t: 3.14 without the last, 2.9 with it
+    assert log_eta(scores, MeanThreshold())[0].tolist() == [-math.inf, -math.inf, 0]
+    poisoned = scores._replace(
+        t=torch.tensor([[-1.0, 0.5, math.nan]]), others=torch.tensor([[True, True, False]])
+    )
+    assert log_eta(poisoned, MeanThreshold())[0, :2].tolist() == [-math.inf, 0]
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+def test_several_hardenings_are_each_by_itself(objective):
+    scores = table([-1.0, 0.5, 2.0], objective)
+    hardenings = [None, Exponential(3.0), lambda t: 2 * t, Threshold(0.25), MeanThreshold()]
+    found = log_etas(scores, iter(hardenings))
+    assert found[2][0].tolist() == [-2, 1, 4]  # of t = s / γ: here the table's
+    for ours, hardening in zip(found, hardenings, strict=True):
+        assert torch.equal(ours, log_eta(scores, hardening))
+    assert log_etas(scores, []) == []
+
+
+def test_mean_threshold_under_jsd_averages_softplus():
+    # softplus of (-9, 0, 1) has mean 0.669 < softplus(0) = 0.693; e^t has mean 1.24 > e^0
+    t = [-9.0, 0.0, 1.0]
+    assert log_eta(table(t, "jsd"), MeanThreshold())[0].tolist() == [-math.inf, 0, 0]
+    assert log_eta(table(t, "infonce"), MeanThreshold())[0].tolist() == [-math.inf, -math.inf, 0]
+
+
+Z, Y = torch.ones(2, 3), torch.tensor([0, 1])
+BATCH = torch.tensor([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: two_view_scores(Z, Z[:1], Y), r"z1 and z2 must be two views.*\[2, 3\] and \[1"),
+        (lambda: two_view_scores(Z[0], Z[0], Y), r"z1 must be \[n, d\]"),
+        (lambda: two_view_scores(Z, Z / 0, Y), "z2 must be finite, got 6"),
+        (lambda: two_view_scores(Z.long(), Z.long(), Y), "z1 must be floating point"),
+        (lambda: two_view_scores(Z, Z, Y, temperature=0.0), "temperature.*got 0.0"),
+        (lambda: two_view_scores(Z, Z, Y, temperature=math.nan), "temperature.*got nan"),
+        (lambda: two_view_scores(Z, Z, -Y), "labels must be at least 0"),
+        (lambda: two_view_scores(Z, Z, Y[:1]), r"labels must have shape \[2\]"),
+        (lambda: local_global_scores(Z, Z[:, :2], BATCH, Y), r"\[2, 3\] and \[2, 2\]"),
+        (lambda: local_global_scores(Z, Z, BATCH[:1], Y), r"each of 2 nodes, got \[1\]"),
+        (lambda: local_global_scores(Z * math.inf, Z, BATCH, Y), "nodes must be finite"),
+        (lambda: local_global_scores(Z, Z[:0], BATCH, Y[:0]), "graphs must be"),
+        (lambda: local_global_scores(Z, Z, BATCH, Y, temperature=-1.0), "temperature.*got -1.0"),
+        (lambda: two_view_scores(Z, Z, Y, objective="jsd", temperature=0.0), "temperature.*0.0"),
+    ],
+)
+def test_what_makes_no_table_is_named(build, says):
+    with pytest.raises(InputError, match=says):
+        build()
+
+
+LABELS = torch.tensor([0, 1, 0, 2, 1, 0, 2, 2, 1, 0])
+
+
+@pytest.mark.parametrize("block", [3, 1024])
+@pytest.mark.parametrize("bins", [1, 7, 50])
+def test_histograms_count_every_pair_once(monkeypatch, block, bins):
+    monkeypatch.setattr(similarity, "BLOCK", block)
+    z = numbers(10, 3)
+    same, different = shapes.cosines(z.tolist(), LABELS.tolist())
+    found = cosine_histograms(z, LABELS, bins)
+    for ours, cosines in ((found.same, same), (found.different, different)):
+        expected, edges = np.histogram(cosines, bins=bins, range=(-1, 1))
+        assert ours.tolist() == expected.tolist()
+        np.testing.assert_allclose(found.edges.numpy(), edges, atol=1e-15)
+    assert int(found.same.sum() + found.different.sum()) == 45
+
+
+def test_cosines_at_the_ends_have_a_bin():
+    z = torch.tensor([[1.0, 0.0], [3.0, 0.0], [-2.0, 0.0], [0.0, 0.0]])
+    found = cosine_histograms(z, torch.tensor([0, 0, 0, 1]), bins=4)
+    assert found.same.tolist() == [2, 0, 0, 1]
+    assert found.different.tolist() == [0, 0, 3, 0]  # a row of zeros has cosine 0
+
+
+def test_overlap_is_one_minus_half_the_distance_of_the_shapes():
+    p, q = numbers(20).abs(), numbers(20, seed=3).abs()
+    expected = 1 - (p / p.sum() - q / q.sum()).abs().sum() / 2
+    assert overlap(p, q).item() == pytest.approx(expected.item(), rel=1e-12)
+    assert overlap(p, 7 * p).item() == pytest.approx(1)
+    assert overlap(torch.tensor([4, 0]), torch.tensor([0, 1])).item() == 0
+
+
+def test_one_class_has_no_overlap():
+    found = cosine_histograms(numbers(4, 3), torch.zeros(4, dtype=torch.int64), bins=5)
+    assert found.different.sum() == 0
+    assert overlap(found.same, found.different).isnan()
+
+
+def test_histograms_do_not_depend_on_rotation_and_order():
+    z, order = numbers(10, 4), torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    moved = (z @ torch.linalg.qr(numbers(4, 4, seed=7))[0])[order]
+    a, b = cosine_histograms(z, LABELS, 9), cosine_histograms(moved, LABELS[order], 9)
+    assert torch.equal(a.same, b.same)
+    assert torch.equal(a.different, b.different)
+
+
+@pytest.mark.parametrize(
+    ("measure", "says"),
+    [
+        (lambda: cosine_histograms(Z, torch.zeros(2)), "labels must be integers"),
+        (lambda: cosine_histograms(Z, Y, bins=0), "bins must be at least 1, got 0"),
+        (lambda: overlap(torch.ones(2), torch.ones(3)), r"\[2\] and \[3\]"),
+        (lambda: overlap(torch.ones(2, 2), torch.ones(2, 2)), "two vectors of one length"),
+    ],
+)
+def test_what_makes_no_histogram_is_named(measure, says):
+    with pytest.raises(InputError, match=says):
+        measure()

@@ -1,0 +1,170 @@
+"""Batches sliced from a pre-collated set against PyTorch Geometric's reader and collation."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.tudataset import MANIFEST, PACKAGED, load
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:FutureWarning")
+
+TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
+PAIR = torch.tensor([[0, 1], [1, 0]])
+
+
+def zip_of(name: str) -> Path:
+    path = (PACKAGED if name == "MUTAG" else TU) / f"{name}.zip"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    return path
+
+
+def pyg_graphs(name: str, folder: Path) -> list:
+    """The set as PyTorch Geometric reads it: one Data per graph, degrees where no labels."""
+    from torch_geometric.data import Data
+    from torch_geometric.io import read_tu_data
+    from torch_geometric.transforms import OneHotDegree
+
+    with zipfile.ZipFile(zip_of(name)) as archive:
+        archive.extractall(folder)
+    data, slices, sizes = read_tu_data(str(folder / name), name)
+    edges = slices["edge_index"].tolist()
+    if data.x is None:
+        counts = data._num_nodes
+    else:
+        counts = slices["x"].diff().tolist()
+        nodes = data.x[:, sizes["num_node_attributes"] :].split(counts)
+    graphs = []
+    for g, n in enumerate(counts):
+        span = slice(edges[g], edges[g + 1])
+        graphs.append(Data(edge_index=data.edge_index[:, span], y=data.y[g : g + 1], num_nodes=n))
+        if data.x is not None:
+            graphs[-1].x = nodes[g]
+        if data.edge_attr is not None:
+            graphs[-1].edge_attr = data.edge_attr[span]
+    if data.x is None:
+        degree = max(int(torch.bincount(g.edge_index[0]).max()) for g in graphs if g.num_edges)
+        graphs = [OneHotDegree(degree)(graph) for graph in graphs]
+    return graphs
+
+
+@pytest.mark.parametrize("name", MANIFEST)
+def test_batch_equals_pyg_reader_and_collation(name: str, tmp_path: Path) -> None:
+    from torch_geometric.data import Batch
+
+    graphs = pyg_graphs(name, tmp_path)
+    ours = load(name, data_dir=zip_of(name).parent)
+    assert ours.n_graphs == len(graphs)
+    shuffled = torch.randperm(ours.n_graphs, generator=torch.Generator().manual_seed(0))
+    for index in (torch.arange(ours.n_graphs), shuffled[:128], shuffled[:1], shuffled[[3, 3, 1]]):
+        expected = Batch.from_data_list([graphs[i] for i in index])
+        got = ours.batch(index)
+        for field in ("x", "edge_index", "batch", "y"):
+            assert torch.equal(getattr(got, field), getattr(expected, field)), field
+        assert got.num_graphs == expected.num_graphs
+        if expected.edge_attr is None:
+            assert got.edge_attr is None
+        else:
+            assert torch.equal(got.edge_attr, expected.edge_attr)
+
+
+def test_from_graphs_of_pyg_data_equals_load(tmp_path: Path) -> None:
+    graphs = pyg_graphs("MUTAG", tmp_path)
+    ours, theirs = load("MUTAG", download=False), GraphSet.from_graphs(graphs, name="mine")
+    assert (theirs.name, theirs.features, theirs.n_classes) == ("mine", "attributes", 2)
+    for field in ("x", "edge_index", "y", "node_ptr", "edge_ptr", "edge_attr"):
+        assert torch.equal(getattr(theirs, field), getattr(ours, field)), field
+
+
+def graph(n: int = 2, **changed: object) -> SimpleNamespace:
+    fields = {"x": None, "edge_index": PAIR, "edge_attr": None, "y": 0, "num_nodes": n}
+    return SimpleNamespace(**{**fields, **changed})
+
+
+def test_from_graphs_renumbers_labels_and_counts_nodes_without_features() -> None:
+    ours = GraphSet.from_graphs([graph(3, y=torch.tensor([7])), graph(2, y=-1), graph(4, y=7)])
+    assert ours.y.tolist() == [1, 0, 1]
+    assert ours.class_counts.tolist() == [1, 2]
+    assert ours.node_ptr.tolist() == [0, 3, 5, 9]
+    assert ours.features == "degree-onehot"
+    assert ours.x.argmax(1).tolist() == [1, 1, 0, 1, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (graph(y=None), "graph 1 has no y"),
+        (graph(y=1.0), r"graph 1 has y of torch.float32 \[\]; expected one integer label"),
+        (graph(y=torch.tensor([1, 2])), r"graph 1 has y of torch.int64 \[2\]"),
+        (graph(y=torch.tensor([True])), "graph 1 has y of torch.bool"),
+        (graph(0), "graph 1 has no nodes"),
+        (graph(edge_index=PAIR + 1), r"edge_index of graph 1 names nodes outside 0..1"),
+        (graph(edge_index=PAIR.float()), r"edge_index of graph 1 is torch.float32 \[2, 2\]"),
+        (graph(edge_index=None), "edge_index of graph 1 is None"),
+        (graph(x=torch.ones(2, 3)), "x of graph 0 is None; every graph needs the same columns"),
+        (graph(edge_attr=torch.ones(2)), "edge_attr of graph 0 is None"),
+    ],
+)
+def test_from_graphs_names_the_graph_that_is_wrong(bad: SimpleNamespace, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        GraphSet.from_graphs([graph(), bad])
+
+
+def test_from_graphs_refuses_what_no_single_graph_shows() -> None:
+    with pytest.raises(InputError, match="graphs is empty"):
+        GraphSet.from_graphs([])
+    with pytest.raises(InputError, match=r"x of graph 1 is \[2, 4\]"):
+        GraphSet.from_graphs([graph(x=torch.ones(2, 3)), graph(x=torch.ones(2, 4))])
+    with pytest.raises(InputError, match="x holds NaN or infinite"):
+        GraphSet.from_graphs([graph(x=torch.full((2, 1), float("nan")))])
+    with pytest.raises(InputError, match="edge_attr of graph 0 has 3 rows for 2 edges"):
+        GraphSet.from_graphs([graph(edge_attr=torch.ones(3, 1))])
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (torch.tensor([0.0]), r"index is torch.float32 \[1\]"),
+        (torch.tensor(3), r"index is torch.int64 \[\]"),
+        (torch.tensor([], dtype=torch.int64), r"index is torch.int64 \[0\]"),
+        (torch.tensor([-1, 2]), r"graph ids -1..2; this set has 0..187"),
+        (torch.tensor([188]), r"graph ids 188..188; this set has 0..187"),
+    ],
+)
+def test_batch_refuses_a_wrong_index(index: torch.Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load("MUTAG", download=False).batch(index)
+
+
+def test_to_moves_every_tensor() -> None:
+    moved = load("MUTAG", download=False).to("meta")
+    fields = ("x", "edge_index", "y", "node_ptr", "edge_ptr", "edge_attr")
+    assert {getattr(moved, field).device.type for field in fields} == {"meta"}
+
+
+def test_degree_scalars_of_a_fold_ignore_other_graphs() -> None:
+    train = torch.tensor([2, 0])
+    ring = torch.stack([torch.arange(9), (torch.arange(9) + 1) % 9])
+    garbage = torch.cat([ring, ring.flip(0)], dim=1).repeat(1, 5)
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    sets = [
+        GraphSet.from_graphs(
+            [graph(4), graph(9, edge_index=held_out, y=1), graph(3, edge_index=path)],
+            features="degree-scalar",
+        )
+        for held_out in (PAIR, garbage)
+    ]
+    views = [one.standardised_on(train).batch(train).x for one in sets]
+    assert torch.equal(views[0], views[1])
+    degrees = torch.tensor([1, 2, 1, 1, 1, 0, 0], dtype=torch.float64)
+    expected = (degrees - degrees.mean()) / degrees.std(correction=0)
+    torch.testing.assert_close(views[1][:, 0].double(), expected, rtol=1e-5, atol=1e-6)
+    onehot = load("MUTAG", download=False)
+    assert onehot.standardised_on(train) is onehot

@@ -1,0 +1,357 @@
+"""GIN with edge features, a virtual node, two readouts and its last layer alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Population, TwoView, load
+from gcl_hard.graphs.models import encode
+from gcl_hard.graphs.population import refusal
+from gcl_hard.training.loop import Optimisation, train
+
+IDS = [0, 1, 3, 2, 8]
+
+
+@pytest.fixture(scope="module")
+def batch() -> GraphBatch:
+    """Some graphs of MUTAG in double precision."""
+    found = load("MUTAG", download=False).batch(torch.tensor(IDS))
+    assert found.edge_attr is not None
+    return replace(found, x=found.x.double(), edge_attr=torch.rand_like(found.edge_attr).double())
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG")
+
+
+def small_batch(mutag: GraphSet) -> GraphBatch:
+    return mutag.batch(torch.tensor(IDS))
+
+
+def gin_of(**options: Any) -> GIN:
+    torch.manual_seed(0)
+    gin = GIN(7, **({"dim": 4, "layers": 3} | options)).double()
+    for parameter in gin.parameters():  # zero biases and unit weights hide much
+        nn.init.normal_(parameter)
+    return gin
+
+
+def embedded(gin: GIN, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    nodes, graphs = gin(batch.x, batch.edge_index, batch.batch, edge_attr=batch.edge_attr)
+    return nodes, graphs
+
+
+def affine(layer: nn.Module, z: Tensor) -> Tensor:
+    weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
+    units = zip(weight, bias, strict=True)
+    return torch.stack([sum((w * v for w, v in zip(row, z, strict=True)), b) for row, b in units])
+
+
+def normed(norm: nn.Module, rows: list[Tensor]) -> list[Tensor]:
+    assert isinstance(norm, nn.BatchNorm1d)
+    mean = sum(rows) / len(rows)
+    variance = sum((row - mean) ** 2 for row in rows) / len(rows)
+    return [(row - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias for row in rows]
+
+
+def slowly(gin: GIN, batch: GraphBatch) -> list[list[Tensor]]:
+    """Each layer's rows, node by node and edge by edge."""
+    h = list(batch.x)
+    owner = batch.batch.tolist()
+    edges = batch.edge_index.T.tolist()
+    virtual: list[Tensor] | None = None
+    layers: list[list[Tensor]] = []
+    for k, (conv, norm) in enumerate(zip(gin.convs, gin.norms, strict=True)):
+        if k and len(gin.virtual):
+            seen = [sum(v for v, g in zip(layers[-1], owner, strict=True) if g == graph)
+                    for graph in range(batch.n_graphs)]  # fmt: skip
+            if virtual is not None:
+                seen = [s + v for s, v in zip(virtual, seen, strict=True)]
+            linear, _, of_virtual = gin.get_submodule(f"virtual.{k - 1}")
+            virtual = normed(of_virtual, [affine(linear, s).clamp(min=0) for s in seen])
+            h = [v + virtual[g] for v, g in zip(h, owner, strict=True)]
+        first, _, second = conv.nn
+        out = []
+        for v in range(len(h)):
+            total = h[v].clone()
+            for e, (source, target) in enumerate(edges):
+                if target != v:
+                    continue
+                message = h[source]
+                if gin.edge_dim is not None:
+                    assert batch.edge_attr is not None
+                    message = (message + affine(conv.lin, batch.edge_attr[e])).clamp(min=0)
+                total += message
+            out.append(affine(second, affine(first, total).clamp(min=0)).clamp(min=0))
+        h = normed(norm, out)
+        layers.append(h)
+    return layers
+
+
+@pytest.mark.parametrize("virtual_node", [False, True])
+@pytest.mark.parametrize("edge_dim", [None, 4])
+def test_layers_equal_loops_over_nodes_and_edges(
+    edge_dim: int | None, *, virtual_node: bool, batch: GraphBatch
+) -> None:
+    gin = gin_of(edge_dim=edge_dim, virtual_node=virtual_node)
+    nodes, graphs = embedded(gin, batch)
+    layers = slowly(gin, batch)
+    expected = torch.cat([torch.stack(rows) for rows in layers], 1)
+    torch.testing.assert_close(nodes, expected, rtol=1e-9, atol=1e-9)
+    for g in range(batch.n_graphs):
+        pooled = expected[batch.batch == g].sum(0)
+        torch.testing.assert_close(graphs[g], pooled, rtol=1e-9, atol=1e-9)
+    plain, _ = gin_of()(batch.x, batch.edge_index, batch.batch)
+    assert torch.allclose(nodes, plain) is (edge_dim is None and not virtual_node)
+
+
+def test_an_edge_counts_for_its_target_alone() -> None:
+    """Both directions of an edge may carry features of their own."""
+    gin = gin_of(layers=1, edge_dim=4).eval()
+    x, pair = torch.rand(3, 7).double(), torch.tensor([[0, 1], [1, 0]])
+    batch = torch.zeros(3, dtype=torch.int64)
+    features = torch.rand(2, 4).double()
+    before, _ = gin(x, pair, batch, edge_attr=features)
+    features[0] += 3
+    after, _ = gin(x, pair, batch, edge_attr=features)
+    assert torch.equal(before[[0, 2]], after[[0, 2]])
+    assert not torch.equal(before[1], after[1])
+
+
+def test_a_virtual_node_links_all_nodes_of_its_graph_and_no_others() -> None:
+    gin = gin_of(virtual_node=True).eval()
+    edges = torch.zeros(2, 0, dtype=torch.int64)
+    x, batch = torch.rand(4, 7).double(), torch.tensor([0, 0, 1, 1])
+    before, _ = gin(x, edges, batch)
+    x[0] += 3
+    after, _ = gin(x, edges, batch)
+    same = (before == after).all(1).tolist()
+    assert same == [False, False, True, True]
+    assert torch.equal(before[1, :4], after[1, :4])  # it hears of it from the second layer on
+
+
+def test_one_layer_has_no_use_for_a_virtual_node(batch: GraphBatch) -> None:
+    one, other = gin_of(layers=1, virtual_node=True), gin_of(layers=1)
+    assert len(one.virtual) == 0
+    assert torch.equal(embedded(one, batch)[1], embedded(other, batch)[1])
+
+
+@pytest.mark.parametrize("jk", ["cat", "last"])
+def test_readout_both_is_the_sum_and_then_the_mean(jk: Any, batch: GraphBatch) -> None:
+    found = {
+        readout: embedded(gin_of(readout=readout, jk=jk), batch)
+        for readout in ("sum", "mean", "both")
+    }
+    nodes, graphs = found["both"]
+    assert torch.equal(graphs, torch.cat([found["sum"][1], found["mean"][1]], 1))
+    assert torch.equal(nodes, torch.cat([found["sum"][0]] * 2, 1))
+    sizes = torch.bincount(batch.batch)[:, None]
+    torch.testing.assert_close(graphs.chunk(2, 1)[0] / sizes, graphs.chunk(2, 1)[1])
+
+
+def test_jk_last_is_the_end_of_jk_cat(batch: GraphBatch) -> None:
+    last, cat = (embedded(gin_of(jk=jk), batch) for jk in ("last", "cat"))
+    assert last[0].shape == (len(batch.x), 4)
+    assert all(torch.equal(one, other[:, -4:]) for one, other in zip(last, cat, strict=True))
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize(("readout", "times"), [("sum", 1), ("mean", 1), ("both", 2)])
+@pytest.mark.parametrize("jk", ["cat", "last"])
+def test_widths(layers: int, readout: Any, times: int, jk: Any, batch: GraphBatch) -> None:
+    width = 4 * times * (layers if jk == "cat" else 1)
+    for extras in ({}, {"edge_dim": 4, "virtual_node": True}):
+        gin = gin_of(layers=layers, readout=readout, jk=jk, **extras)
+        assert gin.out_dim == width
+        nodes, graphs = embedded(gin, batch)
+        assert nodes.shape == (len(batch.x), width)
+        assert graphs.shape == (batch.n_graphs, width)
+
+
+def test_new_options_leave_old_weights_as_they_were() -> None:
+    """By default nothing is drawn or stored that was not before."""
+    torch.manual_seed(0)
+    names = set(GIN(7).state_dict())
+    after = torch.rand(())
+    assert names == {
+        f"{part}.{k}.{name}"
+        for k in range(3)
+        for part, of_part in (
+            ("convs", ["eps", *(f"nn.{i}.{p}" for i in (0, 2) for p in ("weight", "bias"))]),
+            ("norms", ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]),
+        )
+        for name in of_part
+    }
+    torch.manual_seed(0)
+    GIN(7, readout="both", jk="last")
+    assert torch.equal(torch.rand(()), after)
+
+
+# What a user meets
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"edge_dim": 0}, "edge_dim must be at least 1 or None, got 0"),
+        ({"readout": "max"}, "unknown readout 'max'"),
+        ({"readout": "boht"}, "did you mean both"),
+        ({"jk": "max"}, "unknown jk 'max'"),
+        ({"jk": "lats"}, "did you mean last"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        GIN(7, **options)
+
+
+def test_edge_features_are_checked(batch: GraphBatch) -> None:
+    gin, own = gin_of(edge_dim=4), batch.edge_attr
+    assert own is not None
+    for wrong, got in (
+        (None, "not there"), (own[:, :3], list(own[:, :3].shape)), (own[1:], list(own[1:].shape)),
+        (own[:, 0], [len(own)]),
+    ):  # fmt: skip
+        message = f"edge features are {got}, this GIN takes {[len(own), 4]}"
+        with pytest.raises(InputError, match=re.escape(message)):
+            encode(gin, replace(batch, edge_attr=wrong), gin.out_dim)
+
+
+def test_only_an_encoder_with_an_edge_dim_is_given_edge_features(batch: GraphBatch) -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Own(nn.Module):
+        def forward(
+            self, x: Tensor, edge_index: Tensor, of: Tensor, **more: Any
+        ) -> tuple[Tensor, Tensor]:
+            seen.append(more)
+            return x, torch.stack([x[of == g].sum(0) for g in range(batch.n_graphs)])
+
+    own = Own()
+    encode(own, batch, 7)
+    own.edge_dim = None  # type: ignore[assignment]
+    encode(own, batch, 7)
+    own.edge_dim = 4  # type: ignore[assignment]
+    encode(own, batch, 7)
+    assert [list(more) for more in seen] == [[], [], ["edge_attr"]]
+    assert seen[2]["edge_attr"] is batch.edge_attr
+
+
+def test_infograph_with_all_options_trains_and_embeds() -> None:
+    mutag = load("MUTAG", download=False)
+    torch.manual_seed(0)
+    gin = GIN(7, dim=4, layers=2, readout="both", jk="last", edge_dim=4, virtual_node=True)
+    model = InfoGraph(gin, method="hscl")
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    batches = [mutag.batch(torch.arange(k, 188, 4)) for k in range(4)]
+    losses = train(
+        model, lambda _: batches, Optimisation(epochs=3, lr=0.01), device="cpu", setting=""
+    )
+    assert losses[-1] < losses[0]
+    assert all(not torch.equal(before[name], p) for name, p in model.named_parameters())
+    assert model.embed(mutag.all()).shape == (188, 8)
+
+
+@pytest.mark.parametrize(
+    "options", [{"edge_dim": 4}, {"virtual_node": True}, {"readout": "both"}, {"jk": "last"}]
+)
+def test_local_global_models_with_options_train_one_by_one(options: dict[str, Any]) -> None:
+    mutag = load("MUTAG", download=False).take(torch.arange(20))
+    model = InfoGraph(GIN(7, dim=4, layers=2, **options))
+    why = refusal(model)
+    assert why is not None
+    assert "have no colours" in why
+    assert Population([model], mutag).alone == why
+    assert refusal(InfoGraph(GIN(7, dim=4))) is None
+    assert refusal(TwoView(GIN(7, dim=4))) == "TwoView has no member dimension"
+
+
+# What sets say of edges
+
+
+def test_a_set_knows_how_wide_its_edge_features_are() -> None:
+    pair = torch.tensor([[0, 1], [1, 0]])
+
+    def of(edge_attr: Tensor | None) -> GraphSet:
+        one = {"x": torch.ones(2, 1), "edge_index": pair, "edge_attr": edge_attr, "num_nodes": 2}
+        return GraphSet.from_graphs([SimpleNamespace(y=y, **one) for y in (0, 1)])
+
+    assert of(None).edge_dim is None
+    assert of(torch.ones(2, 3)).edge_dim == 3
+    assert of(None).n_encoded == 0
+
+
+@pytest.mark.parametrize("readout", ["sum", "mean"])
+def test_gin_equals_its_equation_node_by_node(mutag, readout):
+    """Linear-ReLU-Linear of the node plus its neighbours, ReLU, BatchNorm over the batch."""
+    torch.manual_seed(0)
+    batch = small_batch(mutag)
+    gin = GIN(7, dim=4, layers=2, readout=readout).double()
+    nodes, graphs = gin(batch.x.double(), batch.edge_index, batch.batch)
+    h, layers = batch.x.double(), []
+    for conv, norm in zip(gin.convs, gin.norms, strict=True):
+        first, _, second = conv.nn
+        rows = []
+        for v in range(len(h)):
+            total = h[v] + sum(
+                (h[u] for u, w in batch.edge_index.T.tolist() if w == v), torch.zeros(())
+            )
+            hidden = (first.weight @ total + first.bias).clamp(min=0)
+            rows.append((second.weight @ hidden + second.bias).clamp(min=0))
+        stacked = torch.stack(rows)
+        mean, var = stacked.mean(0), stacked.var(0, unbiased=False)
+        h = (stacked - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias
+        layers.append(h)
+    expected = torch.cat(layers, 1)
+    torch.testing.assert_close(nodes, expected, rtol=1e-10, atol=1e-10)
+    for g in range(5):
+        mine = expected[batch.batch == g]
+        pooled = mine.sum(0) if readout == "sum" else mine.mean(0)
+        torch.testing.assert_close(graphs[g], pooled, rtol=1e-10, atol=1e-10)
+
+
+def test_gin_starts_from_xavier_weights():
+    torch.manual_seed(0)
+    gin = GIN(7, dim=64, layers=2)
+    for linear in (m for m in gin.modules() if isinstance(m, nn.Linear)):
+        bound = (6 / (linear.in_features + linear.out_features)) ** 0.5
+        assert 0.9 * bound < linear.weight.abs().max() <= bound
+        assert torch.equal(linear.bias, torch.zeros_like(linear.bias))
+
+
+def test_gin_refuses_bad_sizes(mutag):
+    with pytest.raises(InputError, match="layers must be at least 1, got 0"):
+        GIN(7, layers=0)
+    with pytest.raises(InputError, match="unknown readout 'max'"):
+        GIN(7, readout="max")
+    with pytest.raises(InputError, match="7 wide, this GIN takes 5"):
+        InfoGraph(GIN(5))(small_batch(mutag))
+
+
+def test_torch_scatter_changes_nothing(mutag, monkeypatch):
+    """With and without the optional extra: the same embeddings and gradients."""
+    pytest.importorskip("torch_scatter", reason="the optional extra `scatter` is not installed")
+    import torch_geometric.typing
+    import torch_geometric.utils._scatter as scatter_module
+
+    results = []
+    for with_extra in (True, False):
+        for module in (torch_geometric.typing, scatter_module.torch_geometric.typing):
+            monkeypatch.setattr(module, "WITH_TORCH_SCATTER", with_extra)
+        torch.manual_seed(0)
+        model = InfoGraph(GIN(7), method="hscl")
+        loss = model(small_batch(mutag))
+        loss.backward()
+        grads = [p.grad for p in model.parameters()]
+        results.append([loss, *grads])
+    for with_it, without in zip(*results, strict=True):
+        torch.testing.assert_close(with_it, without)

@@ -1,0 +1,338 @@
+"""Where graph sets come from, what is checked on the way, and what the messages say."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs import tudataset
+from gcl_hard.graphs.tudataset import MANIFEST, canonical_name, load, parse
+
+TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
+EMBEDDED = tudataset.PACKAGED / "MUTAG.zip"
+TOY = {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "1\n-1\n"}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own, empty cache; nothing from the machine's environment; no way to the real site."""
+    monkeypatch.delenv("GCL_HARD_DATA", raising=False)
+    monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(tudataset, "SITE", "http://127.0.0.1:9")
+    return tmp_path / "cache" / "tu"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder served as the download site."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=str(folder))
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setattr(tudataset, "SITE", f"http://127.0.0.1:{server.server_port}")
+        yield folder
+        server.shutdown()
+        thread.join()
+
+
+def write_zip(path: Path, texts: dict[str, str], name: str, inside: str | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = f"{name}/" if inside is None else inside
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, text in texts.items():
+            archive.writestr(f"{folder}{name}_{key}.txt", text)
+    return path
+
+
+def mutag_texts() -> dict[str, str]:
+    with zipfile.ZipFile(EMBEDDED) as archive:
+        members = [Path(member) for member in archive.namelist() if "MUTAG_" in member]
+        return {m.stem[len("MUTAG_") :]: archive.read(m.as_posix()).decode() for m in members}
+
+
+def rest(text: str) -> str:
+    """All lines but the first."""
+    return text.partition("\n")[2]
+
+
+def toy(n_graphs: int) -> dict[str, str]:
+    """A set of single-node graphs; their number tells copies in different places apart."""
+    ids = "".join(f"{i + 1}\n" for i in range(n_graphs))
+    return {"A": "", "graph_indicator": ids, "graph_labels": ids}
+
+
+# Names and known sets
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("mutag", "MUTAG"), ("PTC", "PTC_MR"), ("ptc_mr", "PTC_MR"), ("Imdb-B", "IMDB-BINARY"),
+     ("IMDB-M", "IMDB-MULTI"), ("enzymes", "ENZYMES"), ("PTC_FR", "PTC_FR")],
+)  # fmt: skip
+def test_names_have_aliases_and_no_case(written: str, meant: str) -> None:
+    assert canonical_name(written) == meant
+
+
+@pytest.mark.parametrize("name", ["", "../MUTAG", "a/b", ".hidden", "x y"])
+def test_names_that_could_leave_the_folder_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="expected letters, digits"):
+        load(name)
+
+
+# Average nodes and undirected edges are the published statistics, two decimals.
+@pytest.mark.parametrize(
+    ("name", "counts", "nodes", "edges", "n_edge_labels"),
+    [
+        ("MUTAG", [63, 125], 17.93, 19.79, 4),
+        ("PTC_MR", [192, 152], 14.29, 14.69, 4),
+        ("ENZYMES", [100] * 6, 32.63, 62.14, 0),
+        ("IMDB-BINARY", [500, 500], 19.77, 96.53, 0),
+        ("IMDB-MULTI", [500] * 3, 13.00, 65.94, 0),
+    ],
+)
+def test_known_sets_have_the_published_sizes(
+    name: str, counts: list[int], nodes: float, edges: float, n_edge_labels: int
+) -> None:
+    if name != "MUTAG" and not TU.is_dir():
+        pytest.skip(f"{TU} is not there")
+    begin = time.perf_counter()
+    graphs = load(name, data_dir=TU if name != "MUTAG" else None, download=False)
+    assert time.perf_counter() - begin < 3
+    assert graphs.class_counts.tolist() == counts
+    assert graphs.n_nodes / graphs.n_graphs == pytest.approx(nodes, abs=0.005)
+    assert graphs.edge_index.shape[1] / 2 / graphs.n_graphs == pytest.approx(edges, abs=0.005)
+    assert (0 if graphs.edge_attr is None else graphs.edge_attr.shape[1]) == n_edge_labels
+
+
+def test_embedded_mutag_equals_the_mirror() -> None:
+    mirror = TU / "MUTAG.zip"
+    if not mirror.is_file():
+        pytest.skip(f"{mirror} is not there")
+    with zipfile.ZipFile(EMBEDDED) as ours, zipfile.ZipFile(mirror) as theirs:
+        assert sorted(ours.namelist()) == sorted(theirs.namelist())
+        assert all(ours.read(member) == theirs.read(member) for member in ours.namelist())
+
+
+# The order of places
+
+
+def test_places_are_tried_in_order(
+    tmp_path: Path, cache: Path, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, environment = tmp_path / "given", tmp_path / "environment"
+    environment.mkdir()
+    write_zip(site / "TOY.zip", toy(2), "TOY")
+    assert load("TOY").n_graphs == 2
+    assert [path.name for path in cache.iterdir()] == ["TOY.zip"]
+
+    write_zip(cache / "TOY.zip", toy(3), "TOY")
+    monkeypatch.setenv("GCL_HARD_DATA", str(environment))
+    assert load("TOY").n_graphs == 3
+    write_zip(environment / "TOY.zip", toy(4), "TOY")
+    assert load("TOY").n_graphs == 4
+    write_zip(given / "TOY.zip", toy(5), "TOY")
+    assert load("TOY", data_dir=given).n_graphs == 5
+    raw = given / "TOY" / "raw"
+    raw.mkdir(parents=True)
+    for key, text in toy(6).items():
+        (raw / f"TOY_{key}.txt").write_text(text)
+    assert load("TOY", data_dir=given).n_graphs == 6
+    for key, text in toy(7).items():
+        (given / "TOY2").mkdir(exist_ok=True)
+        (given / "TOY2" / f"TOY2_{key}.txt").write_text(text)
+    assert load("TOY2", data_dir=str(given)).n_graphs == 7
+
+
+def test_package_copy_comes_after_the_cache(cache: Path) -> None:
+    assert load("MUTAG", download=False).n_graphs == 188
+    (cache / "MUTAG").mkdir(parents=True)  # an empty folder is no copy
+    assert load("MUTAG", download=False).n_graphs == 188
+    (cache / "MUTAG.zip").write_bytes(b"")
+    with pytest.raises(InputError, match=r"cache.tu.MUTAG.zip cannot be read"):
+        load("MUTAG", download=False)
+
+
+def test_offline_message_says_everything_once(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError) as caught:
+        load("enzymes", data_dir=tmp_path)
+    message = str(caught.value)
+    for part in (
+        "dataset 'ENZYMES' cannot be had",
+        f"data folder {tmp_path}: no ENZYMES/, no ENZYMES.zip",
+        f"cache {cache}: no ENZYMES/",
+        "download http://127.0.0.1:9/ENZYMES.zip: <urlopen error",
+        f"put http://127.0.0.1:9/ENZYMES.zip at {tmp_path / 'ENZYMES.zip'}",
+        "GCL_HARD_DATA",
+        "MUTAG is in the package and works offline",
+    ):
+        assert part in message
+    assert not list(cache.iterdir())
+    with pytest.raises(InputError, match=r"switched off\nto use it offline, put .* at .*cache"):
+        load("ENZYMES", download=False)
+
+
+def test_misspelt_name_offers_the_nearest_and_still_lists_places() -> None:
+    with pytest.raises(
+        InputError, match=r"(?s)unknown dataset 'MUTGA'; did you mean MUTAG\b.*tried"
+    ):
+        load("MUTGA")
+
+
+def test_data_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"data_dir='.*nowhere' is not a folder"):
+        load("MUTAG", data_dir=tmp_path / "nowhere")
+    monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path / "typo"))
+    with pytest.raises(InputError, match=r"GCL_HARD_DATA='.*typo' is not a folder"):
+        load("MUTAG")
+
+
+@pytest.mark.parametrize("content", [b"<html>sign in</html>", EMBEDDED.read_bytes()[:9000]])
+def test_damaged_download_never_reaches_the_cache(site: Path, cache: Path, content: bytes) -> None:
+    (site / "TOY.zip").write_bytes(content)
+    with pytest.raises(InputError, match=r"download http\S+: File is not a zip file"):
+        load("TOY")
+    assert not list(cache.iterdir())
+
+
+def test_missing_page_and_unwritable_cache_are_reported(site: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="HTTP Error 404"):
+        load("TOY")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"(?s)tried.*download .*file"):
+        load("TOY", cache_dir=tmp_path / "file")
+
+
+# Damaged and contradicting files
+
+
+def test_damaged_zips_are_named(tmp_path: Path) -> None:
+    whole = EMBEDDED.read_bytes()
+    flipped = bytearray(whole)
+    flipped[2000] ^= 0xFF
+    for content in (whole[: len(whole) // 2], bytes(flipped), b"no zip"):
+        (tmp_path / "MUTAG.zip").write_bytes(content)
+        with pytest.raises(InputError, match=r"MUTAG.zip cannot be read: .*intact copy"):
+            load("MUTAG", data_dir=tmp_path)
+
+
+def test_zip_without_required_files_names_them(tmp_path: Path) -> None:
+    texts = mutag_texts()
+    del texts["graph_labels"], texts["A"]
+    write_zip(tmp_path / "MUTAG.zip", texts, "MUTAG")
+    with pytest.raises(InputError, match=r"MUTAG.zip lacks MUTAG_A.txt, MUTAG_graph_labels.txt"):
+        load("MUTAG", data_dir=tmp_path)
+
+
+def test_zip_members_outside_the_folder_touch_nothing(tmp_path: Path) -> None:
+    data = tmp_path / "deep" / "data"
+    write_zip(data / "TOY.zip", toy(2), "TOY", inside="../TOY/")
+    with pytest.raises(InputError, match=r"TOY.zip lacks"):
+        load("TOY", data_dir=data)
+    with zipfile.ZipFile(write_zip(data / "TOY.zip", toy(2), "TOY", inside=""), "a") as archive:
+        archive.writestr("../../evil.txt", "x")
+    assert load("TOY", data_dir=data).n_graphs == 2
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files == [data / "TOY.zip"]
+
+
+@pytest.mark.parametrize(
+    ("key", "edit", "message"),
+    [
+        ("graph_labels", lambda t: t[:-3], "graph_labels has 187 lines, graph_indicator 188"),
+        ("graph_labels", lambda t: t.replace("-1", "1"), "1 classes where MUTAG has 2"),
+        ("graph_labels", lambda t: t.replace("-1", "1.5", 1), "graph_labels must hold integers"),
+        ("graph_labels", lambda t: "", "graph_labels is empty"),
+        ("node_labels", lambda t: t.replace("0", "C", 1), "node_labels must hold integers only"),
+        ("node_labels", lambda t: t[:-3], "node_labels has 3370 lines, expected 3371"),
+        ("node_labels", lambda t: t.replace("6", "0"), "6 node labels where MUTAG has 7"),
+        ("edge_labels", rest, "edge_labels has 7441 lines, expected 7442"),
+        ("A", lambda t: "1, 3371\n" + rest(t), "edges between different graphs"),
+        ("A", lambda t: "1, 9999\n" + rest(t), r"A names nodes outside 1\.\.3371"),
+        ("A", lambda t: "0, 1\n" + rest(t), r"A names nodes outside 1\.\.3371"),
+        ("A", lambda t: t + "1, 2, 3\n", "A must hold integers only: .*columns"),
+        ("A", lambda t: t.replace("\n", ",1\n"), "A has 3 columns, expected 2"),
+        ("graph_indicator", lambda t: t.replace("188", "189"), "without gaps"),
+        ("graph_indicator", lambda t: "2\n" + rest(t), "without gaps"),
+    ],
+)  # fmt: skip
+def test_text_that_contradicts_is_named(tmp_path: Path, key: str, edit, message: str) -> None:
+    texts = mutag_texts()
+    texts[key] = edit(texts[key])
+    write_zip(tmp_path / "MUTAG.zip", texts, "MUTAG")
+    with pytest.raises(InputError, match=rf"MUTAG.zip.*{message}"):
+        load("MUTAG", data_dir=tmp_path)
+
+
+def test_another_set_under_a_known_name_names_both_numbers(tmp_path: Path) -> None:
+    write_zip(tmp_path / "PTC_MR.zip", mutag_texts(), "PTC_MR")
+    with pytest.raises(InputError, match=r"188 graphs where PTC_MR has 344; 3371 nodes where"):
+        load("PTC", data_dir=tmp_path)
+
+
+def test_attributes_must_be_finite_and_text_must_be_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="node_attributes holds NaN or infinite"):
+        parse({**TOY, "node_attributes": "1.5\nnan\n2\n"}, "toy")
+    path = write_zip(tmp_path / "TOY.zip", toy(2), "TOY")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("TOY/TOY_node_labels.txt", b"\xff\xfe\n")
+    with pytest.raises(InputError, match=r"a TOY_\*.txt file is not text"):
+        load("TOY", data_dir=tmp_path)
+
+
+def test_loops_and_repeats_go_and_edge_columns_follow() -> None:
+    raw = parse(
+        {
+            "A": "3,1\n1,3\n2,2\n1,2\n2,1\n1,3\n4,5\n5,4",
+            "edge_labels": "7\n7\n9\n8\n8\n9\n7\n7",
+            "edge_attributes": "0,1\n2,3\n4,5\n6,7\n8,9\n10,11\n12,13\n14,15",
+            "graph_indicator": "1\n1\n1\n2\n2",
+            "graph_labels": "0\n4",
+        },
+        "toy",
+    )
+    assert raw.edge_index.tolist() == [[0, 0, 1, 2, 3, 4], [1, 2, 0, 0, 4, 3]]
+    assert raw.edge_ptr.tolist() == [0, 4, 6]
+    assert raw.edge_labels.argmax(dim=1).tolist() == [1, 0, 1, 0, 0, 0]
+    assert raw.edge_labels.shape[1] == 3
+    assert raw.edge_attributes[:, 0].tolist() == [6, 2, 8, 0, 12, 14]
+    assert raw.y.tolist() == [0, 1]
+
+
+def test_unknown_set_loads_with_edge_attributes_before_edge_labels(tmp_path: Path) -> None:
+    texts = {**TOY, "edge_labels": "0\n1\n", "edge_attributes": "0.5\n0.25\n"}
+    write_zip(tmp_path / "TOY.zip", texts, "TOY")
+    graphs = load("TOY", data_dir=tmp_path)
+    assert graphs.edge_attr.tolist() == [[0.5, 1, 0], [0.25, 0, 1]]
+    assert graphs.y.tolist() == [1, 0]
+    assert "TOY" not in MANIFEST
+
+
+def test_edges_are_grouped_by_graph_and_symmetric() -> None:
+    graphs = load("MUTAG", download=False)
+    owner = np.repeat(np.arange(188), graphs.node_ptr.diff().numpy())[graphs.edge_index.numpy()]
+    assert (owner[0] == owner[1]).all()
+    assert (owner[0] == np.repeat(np.arange(188), graphs.edge_ptr.diff().numpy())).all()
+    dense = torch.zeros(graphs.n_nodes, graphs.n_nodes, dtype=torch.bool)
+    dense[tuple(graphs.edge_index)] = True
+    assert torch.equal(dense, dense.T)

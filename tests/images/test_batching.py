@@ -1,0 +1,184 @@
+"""Batches of images, partners of their classes and pairs of views, against counting by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.images.augment import ViewRecipe
+from gcl_hard.images.batching import ClassPairs, ViewPair, ViewPairs, epoch_batches
+from gcl_hard.images.datasets import Split
+from gcl_hard.seeds import seeded
+from tests.images.sets import images, views
+
+LABELS = torch.tensor([0] * 7 + [1] * 5 + [2] * 9)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("batch_size", [2, 4, 10, 21])
+def test_batches_are_whole_and_seeded(batch_size: int, balanced: bool) -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        found = epoch_batches(LABELS, batch_size, seed=seed, epoch=epoch, balanced=balanced)
+        return [batch.tolist() for batch in found]
+
+    first = order(0, 1)
+    assert [len(batch) for batch in first] == [batch_size] * (21 // batch_size)
+    assert order(0, 1) == first
+    assert order(0, 2) != first
+    assert order(1, 1) != first
+    assert {i for batch in first for i in batch} <= set(range(21))
+
+
+def test_an_epoch_meets_every_image_at_most_once_and_leaves_out_less_than_a_batch() -> None:
+    met = [i for batch in epoch_batches(LABELS, 4, seed=3, epoch=1) for i in batch.tolist()]
+    assert len(set(met)) == len(met) == 20
+
+
+@pytest.mark.parametrize(("batch_size", "rest"), [(3, 0), (9, 0), (10, 1), (11, 2)])
+def test_balanced_batches_hold_classes_in_equal_parts(batch_size: int, rest: int) -> None:
+    for batch in epoch_batches(LABELS, batch_size, seed=0, epoch=1, balanced=True):
+        counts = Counter(LABELS[batch].tolist())
+        assert set(counts) == {0, 1, 2}
+        assert max(counts.values()) - min(counts.values()) == (1 if rest else 0)
+
+
+def test_balanced_batches_go_through_a_class_before_they_meet_an_image_again() -> None:
+    labels = torch.arange(40) % 4
+    met = [i for batch in epoch_batches(labels, 8, seed=1, epoch=2, balanced=True) for i in batch]
+    assert len({int(i) for i in met}) == 40
+    small = torch.tensor([0] * 30 + [1] * 2)  # class 1 is needed 16 times an epoch
+    times = Counter(
+        int(i)
+        for batch in epoch_batches(small, 4, seed=1, epoch=2, balanced=True)
+        for i in batch
+        if small[i] == 1
+    )
+    assert times == {30: 8, 31: 8}
+
+
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    batch_size=st.integers(2, 20),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_no_balanced_batch_holds_an_image_twice(
+    sizes: list[int], batch_size: int, seed: int
+) -> None:
+    """Seats are dealt class by class in turn; a class without an image left passes."""
+    assume(batch_size <= sum(sizes))
+    labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    parts, left = [0] * len(sizes), batch_size
+    while left >= (able := sum(part < size for part, size in zip(parts, sizes, strict=True))) > 0:
+        parts = [min(part + 1, size) for part, size in zip(parts, sizes, strict=True)]
+        left -= able
+    met = Counter[int]()
+    for batch in epoch_batches(labels, batch_size, seed=seed, epoch=1, balanced=True):
+        images = batch.tolist()
+        assert len(set(images)) == batch_size
+        met.update(images)
+        more = [n - part for n, part in zip(labels[batch].bincount(minlength=len(sizes)).tolist(),
+                                            parts, strict=True)]  # fmt: skip
+        assert sum(more) == left
+        assert set(more) <= {0, 1}
+    for one in range(len(sizes)):  # a class is gone through before an image comes once more
+        times = [met[i] for i in range(len(labels)) if labels[i] == one]
+        assert max(times) - min(times) <= 1
+
+
+def test_more_classes_than_a_batch_has_places_take_turns() -> None:
+    labels = torch.arange(60) % 20
+    batches = epoch_batches(labels, 6, seed=0, epoch=1, balanced=True)
+    assert all(len(set(labels[batch].tolist())) == 6 for batch in batches)
+    assert len({int(labels[i]) for batch in batches for i in batch}) > 12
+
+
+@pytest.mark.parametrize(
+    ("labels", "batch_size", "balanced", "said"),
+    [
+        (LABELS, 1, False, "batch-size must be at least 2"),
+        (LABELS, 22, False, "batch-size 22 is larger than the 21 images"),
+        (torch.tensor([0, 1, -1, 0]), 2, True, "balanced batches need labels"),
+    ],
+)
+def test_batches_that_cannot_be_made_are_refused(
+    labels: torch.Tensor, batch_size: int, balanced: bool, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        epoch_batches(labels, batch_size, seed=0, epoch=1, balanced=balanced)
+
+
+def test_a_partner_is_any_other_image_of_the_class_equally_often() -> None:
+    labels = LABELS[torch.randperm(21, generator=seeded(5))]
+    pairs, drawn = ClassPairs(labels), Counter[tuple[int, int]]()
+    n = 3000
+    for step in range(n):
+        index = torch.arange(21)
+        drawn.update(zip(index.tolist(), pairs.draw(index, seeded(0, step)).tolist(), strict=True))
+    for i in range(21):
+        others = [j for j in range(21) if labels[j] == labels[i] and j != i]
+        assert {b for a, b in drawn if a == i} == set(others)
+        expected = n / len(others)
+        chi2 = sum((drawn[i, j] - expected) ** 2 / expected for j in others)
+        assert chi2 < 40  # 8 degrees of freedom at most: p < 1e-5
+
+
+def test_a_class_of_one_is_its_own_partner_and_missing_labels_are_refused() -> None:
+    pairs = ClassPairs(torch.tensor([4, 0, 4]))
+    assert pairs.draw(torch.tensor([1, 1, 0]), seeded(0)).tolist() == [1, 1, 2]
+    with pytest.raises(InputError, match="class-pairs need labels"):
+        ClassPairs(torch.tensor([0, -1]))
+
+
+def everything(found: Iterable[ViewPair]) -> list[Tensor]:
+    return [tensor for one in found for tensor in (one.first, one.second, one.labels)]
+
+
+def split(n: int = 20) -> Split:
+    return Split(images(n), torch.arange(n) % 4)
+
+
+def test_views_depend_on_seed_epoch_and_step_alone() -> None:
+    def made(epoch: int = 1, **changed: int) -> list[Tensor]:
+        return everything(ViewPairs(split(), views(), batch_size=8, **changed)(epoch))  # type: ignore[arg-type]
+
+    first = made()
+    torch.manual_seed(7)
+    assert all(map(torch.equal, first, made()))
+    assert torch.equal(first[2], made(seed=1)[2])  # the order is data_seed's
+    assert not torch.equal(first[0], made(seed=1)[0])
+    for other in (made(2), made(data_seed=1)):
+        assert not torch.equal(first[2], other[2])
+
+
+def test_both_views_are_of_the_same_images_or_of_partners_of_their_class() -> None:
+    data = Split(images(20), torch.arange(20) % 4)
+    off = ViewRecipe(crop=1.0, flip=0.0, jitter=0.0, grayscale=0.0, blur=0.0)
+    plain = views(off)
+    known = plain.plain(data.images)
+
+    def who(view: Tensor) -> list[int]:
+        return [int((known - x).abs().flatten(1).sum(1).argmin()) for x in view]
+
+    for one in ViewPairs(data, plain, batch_size=10)(epoch=1):
+        assert who(one.first) == who(one.second)
+        assert (data.labels[who(one.first)] == one.labels).all()
+    for one in ViewPairs(data, plain, batch_size=10, class_pairs=True)(epoch=1):
+        mine, partners = who(one.first), who(one.second)
+        assert (data.labels[partners] == one.labels).all()
+        assert all(a != b for a, b in zip(mine, partners, strict=True))
+
+
+def test_workers_make_the_same_views() -> None:
+    alone, helped = (
+        everything(ViewPairs(split(), views(), batch_size=8, class_pairs=True, workers=n)(1))
+        for n in (0, 1)
+    )
+    assert all(map(torch.equal, alone, helped))

@@ -1,0 +1,53 @@
+"""ResNets with a stem for small images, and the projection head."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gcl_hard.errors import InputError
+from gcl_hard.images.encoders import projection_head, resnet, stem_for
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "n_parameters"),
+    # of the CIFAR ResNets with ten classes in the literature, 11,173,962 and 23,520,842, less
+    # their classifiers of 10 · (d + 1)
+    [("resnet18", 512, 11_168_832), ("resnet50", 2048, 23_500_352)],
+)
+def test_a_resnet_with_the_cifar_stem(name: str, d: int, n_parameters: int) -> None:
+    encoder = resnet(name, stem="cifar")  # type: ignore[arg-type]
+    assert sum(p.numel() for p in encoder.parameters()) == n_parameters
+    assert encoder.out_dim == d
+    seen: list[torch.Size] = []
+    encoder.layer1.register_forward_hook(lambda *args: seen.append(args[1][0].shape))
+    assert encoder(torch.zeros(2, 3, 32, 32)).shape == (2, d)
+    assert seen[0][-2:] == (32, 32)  # nothing was thrown away before the first block
+
+
+def test_the_imagenet_stem_is_torchvisions() -> None:
+    encoder = resnet("resnet18", stem="imagenet")
+    seen: list[torch.Size] = []
+    encoder.layer1.register_forward_hook(lambda *args: seen.append(args[1][0].shape))
+    assert encoder(torch.zeros(1, 3, 96, 96)).shape == (1, 512)
+    assert seen[0][-2:] == (24, 24)
+    assert [stem_for(size) for size in (8, 64, 65, 224)] == ["cifar"] * 2 + ["imagenet"] * 2
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: resnet("resnet51"), "unknown encoder 'resnet51'; did you mean resnet50"),
+        (lambda: resnet("resnet18", stem="cifr"), "unknown stem 'cifr'; did you mean cifar"),
+    ],
+)
+def test_an_unknown_encoder_or_stem_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=said):
+        call()
+
+
+def test_the_head_is_that_of_the_papers_code() -> None:
+    head = projection_head(2048)
+    assert [type(layer).__name__ for layer in head] == ["Linear", "BatchNorm1d", "ReLU", "Linear"]
+    shapes = [tuple(p.shape) for p in head.parameters()]
+    assert shapes == [(512, 2048), (512,), (512,), (128, 512), (128,)]  # no first bias

@@ -1,0 +1,330 @@
+"""Image sets as their publishers pack them: torchvision's layouts, folders, downloads."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import os
+import pickle
+import re
+import shutil
+import socket
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torchvision import datasets as tv
+
+from gcl_hard.errors import InputError
+from gcl_hard.images import datasets, files
+from gcl_hard.images.datasets import (
+    KNOWN,
+    Known,
+    Split,
+    load,
+    locate,
+)
+from tests.images.sets import NOWHERE, pixels, rng, same, set_url, write
+
+# torchvision's layouts, tiny and with checksums of their own
+
+
+def md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def fake_cifar(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Pickles as in the archive: rows of 3072 numbers, red, green, blue plane after plane."""
+    kind = getattr(tv, name)
+    root = folder / kind.base_folder
+    root.mkdir(parents=True)
+    n_classes = KNOWN[name].n_classes
+    written: dict[str, Any] = {}
+    for split, attribute in (("train", "train_list"), ("test", "test_list")):
+        images: list[NDArray[np.uint8]] = []
+        labels: list[int] = []
+        sums: list[list[str]] = []
+        for file, _ in getattr(kind, attribute):
+            part, chosen = pixels(4, side=32), rng.integers(0, n_classes, 4).tolist()
+            rows = np.stack([np.concatenate([im[..., c].ravel() for c in range(3)]) for im in part])
+            key = "labels" if name == "CIFAR10" else "fine_labels"
+            (root / file).write_bytes(pickle.dumps({"data": rows, key: chosen}, protocol=2))
+            images, labels = [*images, part], [*labels, *chosen]
+            sums.append([file, md5(root / file)])
+        monkeypatch.setattr(kind, attribute, sums)
+        written[split] = np.concatenate(images), labels
+    names = [f"class {i}" for i in range(n_classes)]
+    meta = root / kind.meta["filename"]
+    meta.write_bytes(pickle.dumps({kind.meta["key"]: names}, protocol=2))
+    monkeypatch.setattr(kind, "meta", kind.meta | {"md5": md5(meta)})
+    return written
+
+
+def fake_stl10(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, NDArray[np.uint8]]:
+    """Binary files as in the archive: plane after plane, column after column, labels from 1."""
+    root = folder / "stl10_binary"
+    root.mkdir(parents=True)
+    written = {split: pixels(n, side=96) for split, n in
+               (("train", 10), ("test", 5), ("unlabeled", 3))}  # fmt: skip
+    for split, images in written.items():
+        columns = [np.asfortranarray(im[..., c]).ravel("F") for im in images for c in range(3)]
+        (root / f"{split}_X.bin").write_bytes(b"".join(c.tobytes() for c in columns))
+    (root / "train_y.bin").write_bytes(bytes(range(1, 11)))
+    (root / "test_y.bin").write_bytes(bytes([10, 1, 2, 3, 4]))
+    (root / "class_names.txt").write_text("\n".join(f"class {i}" for i in range(10)))
+    for attribute in ("train_list", "test_list"):
+        listed = [[file, md5(root / file)] for file, _ in getattr(tv.STL10, attribute)]
+        monkeypatch.setattr(tv.STL10, attribute, listed)
+    return written
+
+
+@pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100"])
+def test_cifar_is_read_as_torchvision_lays_it_out(
+    name: str, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = fake_cifar(mirror, name, monkeypatch)
+    assert locate(name, data_dir=mirror) == mirror / files.SITES[name].folder
+    found = load(name, data_dir=mirror)
+    for split, (images, labels) in written.items():
+        assert same(found.split(split), images, labels)
+    assert found.class_names[:2] == ("class 0", "class 1")
+    assert found.n_classes == KNOWN[name].n_classes
+    with pytest.raises(InputError, match=f"split of {name} 'unlabeled'; known: train, test"):
+        load(name, data_dir=mirror, splits=("unlabeled",))
+    n_classes, side = KNOWN[name].n_classes, 32
+    write(mirror, name, train_images=pixels(2, side), train_labels=np.arange(2),
+          test_images=pixels(2, side), test_labels=np.arange(2),
+          class_names=np.arange(n_classes))  # fmt: skip
+    assert len(load(name, data_dir=mirror).split("train")) == 2  # the npz comes first
+
+
+def test_files_of_cifar_that_are_absent_or_changed_are_named(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cifar(mirror, "CIFAR10", monkeypatch)
+    root = mirror / "cifar-10-batches-py"
+    (root / "data_batch_3").unlink()
+    with (root / "test_batch").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError) as caught:
+        load("CIFAR10", data_dir=mirror)
+    text = str(caught.value)
+    assert f"{root} is incomplete or damaged: no data_batch_3, test_batch has another che" in text
+    assert f"unpack {NOWHERE}" in text
+    shutil.rmtree(root)
+    fake_cifar(mirror, "CIFAR10", monkeypatch)
+    (root / "batches.meta").unlink()
+    with pytest.raises(InputError, match=r"damaged: no batches\.meta;"):
+        load("CIFAR10", data_dir=mirror)
+
+
+def test_stl10_is_read_as_torchvision_lays_it_out(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = fake_stl10(mirror, monkeypatch)
+    found = load("stl10", data_dir=mirror)
+    assert list(found.splits) == ["train", "test"]
+    assert same(found.split("train"), written["train"], range(10))
+    assert same(found.split("test"), written["test"], [9, 0, 1, 2, 3])
+    assert (found.size, found.n_classes, found.whole) == ((96, 96), 10, False)
+    found = load("STL10", data_dir=mirror, splits=("train+unlabeled", "unlabeled"))
+    assert same(found.split("unlabeled"), written["unlabeled"], [-1] * 3)
+    both = np.concatenate([written["train"], written["unlabeled"]])
+    assert same(found.split("train+unlabeled"), both, [*range(10), -1, -1, -1])
+    with pytest.raises(InputError, match=r"split of STL10 'extra'; .*known: train, train\+unl"):
+        load("STL10", data_dir=mirror, splits=("extra",))
+    (mirror / "stl10_binary" / "class_names.txt").unlink()
+    with pytest.raises(InputError, match=r"damaged: no class_names\.txt; unpack"):
+        load("STL10", data_dir=mirror)
+
+
+# TinyImageNet's folders
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, mirror: Path) -> Path:
+    """Three classes of two images and three validation images, the second training image grey."""
+    monkeypatch.setitem(datasets.KNOWN, "TinyImageNet", Known(6, 3, 3, 64))
+    return write_tiny(mirror / "tiny-imagenet-200")
+
+
+WNIDS = ["n03", "n01", "n02"]  # the file's order is not theirs
+
+
+def write_tiny(root: Path) -> Path:
+    shade = iter(range(0, 250, 20))
+
+    def image(path: Path, mode: str = "RGB") -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        level = next(shade)
+        Image.new(mode, (64, 64), level if mode == "L" else (level, level, level)).save(path)
+
+    for wnid in sorted(WNIDS):
+        for i in range(2):
+            file = root / "train" / wnid / "images" / f"{wnid}_{i}.JPEG"
+            image(file, "L" if (wnid, i) == ("n01", 1) else "RGB")
+    for i in range(3):
+        image(root / "val" / "images" / f"val_{i}.JPEG")
+    (root / "wnids.txt").write_text("\n".join(WNIDS) + "\n")
+    lines = [f"val_{i}.JPEG\t{wnid}\t0\t0\t9\t9\n" for i, wnid in enumerate(["n02", "n01", "n03"])]
+    (root / "val" / "val_annotations.txt").write_text("".join(lines))
+    return root
+
+
+def levels(split: Split) -> list[int]:
+    """The one grey level of each image, as all its pixels show it."""
+    means = split.images.double().mean((1, 2, 3))
+    assert (split.images.double() - means[:, None, None, None]).abs().max() <= 1
+    return means.round().long().tolist()
+
+
+def test_tiny_imagenet_is_read_from_its_folders(tiny: Path) -> None:
+    found = load("tiny-imagenet", data_dir=tiny.parent)
+    train, test = found.split("train"), found.split("test")
+    assert (found.size, found.class_names, found.whole) == ((64, 64), ("n01", "n02", "n03"), True)
+    assert (levels(train), train.labels.tolist()) == ([0, 20, 40, 60, 80, 100], [0, 0, 1, 1, 2, 2])
+    assert (levels(test), test.labels.tolist()) == ([120, 140, 160], [1, 0, 2])
+
+
+def test_tiny_imagenet_is_decoded_once_until_it_changes(
+    tiny: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = load("TinyImageNet", data_dir=tiny.parent)
+    assert capfd.readouterr().err == ""  # no bar: this is no terminal
+    (kept,) = cache.glob("*")
+    assert re.fullmatch(r"TinyImageNet-[0-9a-f]{12}\.npz", kept.name)
+    with monkeypatch.context() as patch:
+        patch.setattr(Image, "open", None)
+        again = load("TinyImageNet", data_dir=tiny.parent)
+        only = load("TinyImageNet", data_dir=tiny.parent, splits=("test",))
+    assert list(only.splits) == ["test"]
+    for split, part in first.splits.items():
+        assert torch.equal(part.images, again.split(split).images)
+        assert torch.equal(part.labels, again.split(split).labels)
+    assert again.class_names == first.class_names
+    wnids = tiny / "wnids.txt"
+    os.utime(wnids, ns=(0, wnids.stat().st_mtime_ns + 1))
+    load("TinyImageNet", data_dir=tiny.parent)
+    assert len(list(cache.glob("*"))) == 2
+    with pytest.raises(InputError, match="cannot be had"):  # a mirror's copy is not the cache's
+        load("TinyImageNet")
+
+
+def test_tiny_imagenet_is_read_where_nothing_can_be_kept(tiny: Path, cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.write_text("in the way")
+    assert len(load("TinyImageNet", data_dir=tiny.parent).split("train")) == 6
+    assert cache.read_text() == "in the way"
+
+
+def test_one_split_of_tiny_imagenet_is_not_kept_for_both(tiny: Path, cache: Path) -> None:
+    assert len(load("TinyImageNet", data_dir=tiny.parent, splits=("test",)).split("test")) == 3
+    assert not cache.exists()
+
+
+def test_faults_of_tiny_imagenet_are_named(tiny: Path) -> None:
+    def refused(message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            load("TinyImageNet", data_dir=tiny.parent)
+
+    listed = tiny / "val" / "val_annotations.txt"
+    lines = listed.read_text()
+    listed.write_text(lines.replace("val_1.JPEG\tn01", "val_1.JPEG n01"))
+    refused(r"val_annotations.txt, line 2: expected a file name, a tab .* 3 classes .*'val_1.JPEG ")
+    listed.write_text(lines.replace("\tn03", "\tn09"))
+    refused(r"val_annotations.txt, line 3: expected")
+    listed.write_text(lines.replace("val_2", "val_7"))
+    refused(r"val_7.JPEG cannot be read as an image \(.*No such file")
+    listed.write_text("")
+    refused("there are no images")
+    listed.unlink()
+    refused(r"there is no .*val_annotations.txt: unpack TinyImageNet again")
+    listed.write_text(lines)
+    broken = tiny / "train" / "n02" / "images" / "n02_1.JPEG"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[: len(whole) // 2])
+    refused(r"n02_1.JPEG cannot be read as an image")
+    Image.new("RGB", (32, 64)).save(broken)
+    refused(r"n02_1.JPEG is of shape \[64, 32, 3\], those before it of \[64, 64, 3\]")
+    shutil.rmtree(broken.parent)
+    refused(r"no \*.JPEG images in .*n02/images: unpack")
+    (tiny / "wnids.txt").unlink()
+    refused(r"there is no .*wnids.txt")
+
+
+# Downloads
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder served as a download site, and its address."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_cifar_is_downloaded_into_the_cache_once(
+    site: tuple[Path, str], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, address = site
+    written = fake_cifar(tmp_path / "made", "CIFAR10", monkeypatch)
+    archive = folder / tv.CIFAR10.filename
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(tmp_path / "made" / "cifar-10-batches-py", "cifar-10-batches-py")
+    set_url(monkeypatch, "CIFAR10", f"{address}/{archive.name}")
+    monkeypatch.setattr(tv.CIFAR10, "tgz_md5", "0" * 32)
+    with pytest.raises(InputError, match=f"download {address}/{archive.name}: .*corrupted"):
+        load("CIFAR10")
+    assert not list(cache.glob("*"))
+    monkeypatch.setattr(tv.CIFAR10, "tgz_md5", md5(archive))
+    assert same(load("CIFAR10").split("test"), *written["test"])
+    assert [path.name for path in cache.glob("*")] == ["cifar-10-batches-py"]
+    archive.unlink()
+    assert same(load("CIFAR10").split("train"), *written["train"])
+    assert socket.getdefaulttimeout() is None
+
+
+def test_tiny_imagenet_is_downloaded_whole_or_not_at_all(
+    site: tuple[Path, str], cache: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, address = site
+    archive = Path(shutil.make_archive(str(folder / "tiny"), "zip", tiny.parent))
+    set_url(monkeypatch, "TinyImageNet", f"{address}/tiny.zip")
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=f"download {address}/tiny.zip: File is not a zip file"):
+        load("TinyImageNet")
+    assert not list(cache.glob("*"))
+    archive.write_bytes(whole)
+    assert locate("TinyImageNet") == cache / "tiny-imagenet-200"
+    archive.unlink()
+    assert len(load("TinyImageNet").split("train")) == 6
+
+
+def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
+        for name in ("CIFAR10", "TinyImageNet"):
+            set_url(monkeypatch, name, address)
+            with pytest.raises(InputError, match=f"download {address}: .*timed out"):
+                load(name)

@@ -1,0 +1,154 @@
+"""Made-up runs: looks, records on the disk, points."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import RunResult
+from gcl_hard.reports.runs import Run
+from gcl_hard.reports.theme import Drawn
+
+
+class Shown(NamedTuple):
+    """A figure, its rows with None for what is not defined, and its caption."""
+
+    figure: Figure
+    rows: list[dict[str, Any]]
+    note: str
+
+
+def shown(draw: Callable[..., Drawn]) -> Callable[..., Shown]:
+    """A figure's function, giving :class:`Shown`."""
+
+    def drawn(*given: Any, **own: Any) -> Shown:
+        found = draw(*given, **own)
+        data = found.data.astype(object).where(found.data.notna(), None)
+        return Shown(found.figure, data.to_dict("records"), found.note)
+
+    return drawn
+
+
+SETTINGS = ("l=-0.25", "l=-0.05", "beta=1", "beta=2")
+GEOMETRY = (
+    "alignment", "uniformity", "effective_rank", "nc1", "equinorm", "equiangular_spread",
+    "equiangular_gap", "cdnv", "packing", "least_angle", "widest_angle", "overlap",
+)  # fmt: skip
+
+
+def snapshot(
+    epoch: int, *, seed: int = 0, own: str | None = None, histograms: bool = False,
+    anchors: int = 64,
+) -> dict[str, Any]:  # fmt: skip
+    """One epoch's look, different for every epoch and seed; H-SCL below H-UCL by 0.2."""
+    rng = np.random.default_rng([seed, epoch])
+    settings = {name: _setting(rng, anchors) for name in SETTINGS}
+    if own is not None:
+        settings["own"] = {**_setting(rng, anchors), "setting": own}
+    found: dict[str, Any] = {
+        "epoch": epoch, "anchors": anchors, "settings": settings,
+        "geometry": {name: float(rng.uniform(0, 1)) for name in GEOMETRY},
+    }  # fmt: skip
+    if histograms:
+        found["histograms"] = {
+            "same": rng.multinomial(500, _bell(0.6)).tolist(),
+            "different": rng.multinomial(900, _bell(0.1)).tolist(),
+        }
+    return found
+
+
+def _setting(rng: np.random.Generator, anchors: int) -> dict[str, Any]:
+    ucl, scl = rng.uniform(3, 4), rng.uniform(2, 3)
+    fraction = float(rng.uniform(0.9, 1))
+    return {
+        "assumption_1": fraction, "defined": anchors - 6, "alone": 4, "spared": 2, "unopposed": 0,
+        "lemma_1": fraction,
+        "losses": {"ucl": ucl, "scl": scl, "hucl": ucl + 0.5, "hscl": ucl + 0.3},
+        "common": anchors - 6, "collisions": 1.44, "negatives": 0.99, "effective_hucl": 31.2,
+        "effective_hscl": 20.1, "same_label_weight": 0.55, "others": 62.0, "other_labels": 32.0,
+    }  # fmt: skip
+
+
+def _bell(middle: float) -> Any:
+    centres = (np.arange(50) + 0.5) / 25 - 1
+    weights = np.exp(-((centres - middle) ** 2) / 0.1)
+    return weights / weights.sum()
+
+
+def snapshots(
+    epochs: Sequence[int], *, seed: int = 0, own: str | None = None
+) -> list[dict[str, Any]]:
+    """Looks of a run; the last has the histograms."""
+    return [snapshot(e, seed=seed, own=own, histograms=e == epochs[-1]) for e in epochs]
+
+
+def run(
+    cell: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
+    curve: Sequence[tuple[int, float]] = (), own: str | None = None, points: Path | None = None,
+    version: str | None = None,
+) -> Run:  # fmt: skip
+    """A run without a file."""
+    return Run(
+        cell, seed, tuple(accuracies), tuple(curve), tuple(snapshots(epochs, seed=seed, own=own)),
+        points, Path(Run(cell, seed).file_name), version,
+    )  # fmt: skip
+
+
+def stored(
+    cell: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
+    curve: Sequence[Sequence[float]] = (), own: str | None = None, inner: bool = False,
+    version: str = "0a", finished: str = "2026-01-01T00:00:00+00:00",
+) -> dict[str, Any]:  # fmt: skip
+    """A record as its file holds it."""
+    record = RunResult(
+        config=asdict(cell), seed=seed, fold_accuracies=list(accuracies), fold_c=[],
+        final_losses=[1.0], seconds_train=1.0, seconds_eval=1.0, data={}, device="a CPU",
+        versions={"source": version}, finished=finished, inner=inner,
+        curve=[list(point) for point in curve],
+    )  # fmt: skip
+    found = {"schema_version": 1, **asdict(record)}
+    return found | {"diagnostics": snapshots(epochs, seed=seed, own=own)}
+
+
+def save(folder: Path, cell: RunConfig, seed: int = 0, **given: Any) -> Path:
+    """Write a record where the bench would, made by :func:`stored`; gives its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / Run(cell, seed, given.get("inner", False)).file_name
+    path.write_text(json.dumps(stored(cell, seed, **given)), encoding="utf-8")
+    return path
+
+
+def save_points(
+    path: Path, *, n: int = 24, dim: int = 5, classes: int = 2, objective: str = "infonce",
+    seed: int = 0,
+) -> Path:  # fmt: skip
+    """Two views of n samples as anchors and candidates; of "jsd" 3 n nodes against n graphs."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    if objective == "infonce":
+        views = np.concatenate([labels, labels])
+        anchors = candidates = rng.normal(size=(2 * n, dim)) + 0.5 * views[:, None]
+        positive, own = np.roll(np.arange(2 * n), n), np.arange(2 * n)
+        anchor_labels = candidate_labels = views
+        scale = 0.5
+    else:
+        graph = np.repeat(np.arange(n), 3)
+        candidates = rng.normal(size=(n, dim)) + labels[:, None]
+        anchors = rng.normal(size=(3 * n, dim)) + candidates[graph]
+        anchor_labels, candidate_labels, positive = labels[graph], labels, graph
+        own = np.full(3 * n, -1)
+        scale = float(np.abs(anchors @ candidates.T).max())
+    np.savez(
+        path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
+        anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
+        own=own, scale=scale, temperature=0.5, objective=objective,
+    )  # fmt: skip
+    return path

@@ -1,0 +1,208 @@
+"""Curves, rules and dots are means of their cells, each where its β says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import corrected_interval
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.runs import Run
+from tests.reports import made_runs as made
+
+draw = made.shown(paper_figures.beta)
+
+
+def cell(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphCell:
+    return GraphCell(method=method, beta=beta, beta_changes=steps, lr=lr, folds=2)
+
+
+def seeds(of: GraphCell, mean: float) -> list[Run]:
+    """Two seeds of two folds each, with means one below and one above."""
+    return [
+        made.run(of, 0, accuracies=(mean - 4, mean + 2)),
+        made.run(of, 1, accuracies=(mean - 1, mean + 3)),
+    ]
+
+
+MEANS = {
+    cell("ucl"): 70.0, cell("dcl"): 72.0, cell("scl"): 80.0,
+    cell("hucl", 10): 73.0, cell("hucl", 1): 75.0,
+    cell("hcl", 2): 78.0, cell("hcl", 1): 77.0, cell("hcl", 1, 4): 79.0,
+}  # fmt: skip
+RUNS = [run for of, mean in MEANS.items() for run in seeds(of, mean)]
+
+
+def curves(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for line in axes.get_lines():
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        found[str(line.get_label())] = (np.round(x).tolist(), y.tolist())
+    return found
+
+
+def test_curves_and_rules_are_means_over_seeds() -> None:
+    left, _ = draw(RUNS).figure.axes
+    assert [tick.get_text() for tick in left.get_xticklabels()] == ["1", "2", "10"]
+    assert curves(left) == {
+        "hucl": ([0, 2], [75.0, 73.0]),
+        "hcl": ([0, 1], [77.0, 78.0]),
+        "hcl annealed in 4 steps": ([0], [79.0]),
+        "ucl": ([0, 1], [70.0, 70.0]),
+        "dcl": ([0, 1], [72.0, 72.0]),
+        "scl": ([0, 1], [80.0, 80.0]),
+    }
+
+
+def test_bars_are_the_deviation_over_seeds_and_stand_at_their_points() -> None:
+    left, _ = draw(RUNS).figure.axes
+    bars = {
+        tuple(map(float, np.round(segment[0], 6))): float(segment[1, 1] - segment[0, 1]) / 2
+        for collection in left.collections
+        for segment in collection.get_segments()  # type: ignore[attr-defined]
+    }
+    assert len(bars) == 5 + 3
+    assert list(bars.values()) == pytest.approx([math.sqrt(2)] * 8)
+    marked = [line for line in left.get_lines() if line.get_marker()]
+    x = {float(np.round(place, 6)) for line in marked for place in np.asarray(line.get_xdata())}
+    beside = {place for place, _ in bars} - x
+    assert len(beside) == 3  # of the rules, right of all curves
+    assert max(x) < min(beside) < max(beside) < left.get_xlim()[1]
+    assert {place for place, _ in bars} == x | beside
+
+
+def test_dots_are_at_one_beta_with_corrected_intervals() -> None:
+    drawn = draw(RUNS)
+    _, right = drawn.figure.axes
+    names = [tick.get_text() for tick in right.get_xticklabels()]
+    assert names == [
+        "neither\n(ucl)", "debiased\n(dcl)", "hard\n(hucl β=1)", "hard,\ndebiased\n(hcl β=1)"
+    ]  # fmt: skip
+    assert [float(line.get_ydata()[0]) for line in right.get_lines()] == [70, 72, 75, 77]  # type: ignore[index, arg-type]
+    wanted = [
+        corrected_interval([mean - 4, mean + 2, mean - 1, mean + 3], test_share=1)
+        for mean in (70.0, 72.0, 75.0, 77.0)
+    ]
+    found = [
+        collection.get_segments()[0][:, 1].tolist()  # type: ignore[attr-defined]
+        for collection in right.collections
+    ]
+    assert found == [pytest.approx([one.low, one.high]) for one in wanted]
+    rows = [row for row in drawn.rows if row["panel"] == "ablation"]
+    assert [[row["interval_low"], row["interval_high"]] for row in rows] == found
+    assert [row["beta"] for row in rows] == [None, None, 1.0, 1.0]
+
+
+def test_intervals_of_dots_count_the_graphs_trained_on() -> None:
+    cells = [
+        GraphCell(method=name, protocol="inductive", folds=2, train_share=0.1)
+        for name in ("ucl", "dcl")
+    ]
+    for row in draw([run for of in cells for run in seeds(of, 70.0)]).rows:
+        one = corrected_interval([66, 72, 69, 73], test_share=1 / 0.1)
+        assert [row["interval_low"], row["interval_high"]] == pytest.approx([one.low, one.high])
+
+
+@pytest.mark.parametrize(
+    ("hucl", "hcl", "chosen"),
+    [
+        ((1, 2), (1, 2), [1, 1]),
+        ((2, 5), (1, 2, 5), [2, 2]),
+        ((), (5, 0.5), [0.5]),
+        ((5,), (2,), []),
+        ((0, 2), (0, 2), [2, 2]),
+    ],
+)
+def test_the_ablation_takes_a_beta_that_both_have(
+    hucl: tuple[float, ...], hcl: tuple[float, ...], chosen: list[float]
+) -> None:
+    cells = [cell("ucl"), cell("dcl"), *(cell("hucl", b) for b in hucl)]
+    cells += [cell("hcl", b) for b in hcl]
+    drawn = draw([run for of in cells for run in seeds(of, 70.0)])
+    dots = [row for row in drawn.rows if row["panel"] == "ablation"]
+    assert [row["beta"] for row in dots] == [None, None, *chosen]
+
+
+def test_rows_are_what_is_drawn() -> None:
+    rows = [row for row in draw(RUNS).rows if row["panel"] == "beta"]
+    drawn = {
+        (row["line"], row["beta"], row["beta_changes"]): row["accuracy_mean"] for row in rows
+    }  # fmt: skip
+    wanted = {
+        (of.method + (" annealed in 4 steps" if of.beta_changes else ""), of.beta, of.beta_changes):
+        mean for of, mean in MEANS.items()
+    }  # fmt: skip
+    assert drawn == wanted
+    assert [row["accuracy_std"] for row in rows] == pytest.approx([math.sqrt(2)] * len(rows))
+
+
+def test_either_half_is_drawn_alone() -> None:
+    (axes,) = draw([run for run in RUNS if run.cell.method in {"hucl", "scl"}]).figure.axes
+    assert list(curves(axes)) == ["scl", "hucl"]
+    drawn = draw([run for run in RUNS if run.cell.method in {"ucl", "dcl"}])
+    assert [row["panel"] for row in drawn.rows] == ["ablation"] * 2
+    assert len(drawn.figure.axes) == 1
+    assert "Against β" not in drawn.note
+
+
+def test_lines_of_a_method_are_told_apart_by_what_else_differs() -> None:
+    cells = [cell("hucl", b, lr=lr) for b in (1, 2) for lr in (0.01, 0.1)]
+    (axes,) = draw([run for of in cells for run in seeds(of, 70.0)]).figure.axes
+    assert list(curves(axes)) == ["hucl lr=0.01", "hucl lr=0.1"]
+
+
+def test_one_seed_on_one_split_has_neither_bar_nor_interval() -> None:
+    cells = [ImageCell(method="ucl"), ImageCell(method="hcl"), ImageCell(method="hcl", beta=2)]
+    drawn = draw([made.run(of, accuracies=(90.0,)) for of in cells])
+    assert all(row["accuracy_std"] is None is row["interval_low"] for row in drawn.rows)
+    assert "test images" in drawn.figure.axes[0].get_ylabel()
+    assert len(drawn.figure.axes[1].collections) == 0
+
+
+def test_halves_are_over_the_seeds_that_all_have() -> None:
+    more = [made.run(of, 7, accuracies=(0.0, 0.0)) for of in MEANS if of.method != "scl"]
+    drawn, plain = draw([*RUNS, *more]), draw(RUNS)
+    assert drawn.rows == plain.rows
+    assert "Over 2 seeds, the same at every point, all that they share of 3." in drawn.note
+    assert "Over 2 seeds, the same at every point." in plain.note
+    assert "2 seeds" in drawn.figure.texts[-1].get_text()
+
+
+def test_versions_are_counted_of_what_is_drawn() -> None:
+    runs = [replace(run, version=run.cell.method) for run in RUNS if run.cell.method != "scl"]
+    assert draw(runs).note.endswith("Finished with 4 versions of the code.")
+    assert "versions" not in draw([replace(run, version="one") for run in runs]).note
+    few = [run for run in runs if run.cell.method in {"ucl", "dcl"}]
+    unseen = [made.run(cell("scl"), seed, version="another") for seed in (0, 1)]
+    assert draw([*few, *unseen]).note.endswith("Finished with 2 versions of the code.")
+
+
+def test_many_lines_differ_in_dashes_and_marker_and_keep_to_their_beta() -> None:
+    cells = [
+        cell(m, b, lr=lr) for m in ("hucl", "hcl") for lr in (0.1, 0.2, 0.3, 0.4) for b in (1, 2)
+    ]
+    (axes, *_) = draw([run for of in cells for run in seeds(of, 70.0)]).figure.axes
+    lines = axes.get_lines()
+    shown = {(line.get_linestyle(), line.get_marker(), line.get_color()) for line in lines}
+    assert len(shown) == len(lines) == 8
+    x = np.array([line.get_xdata() for line in lines])
+    assert np.abs(x - [0, 1]).max() < 0.5
+
+
+def test_accuracies_end_at_a_hundred() -> None:
+    cells = [GraphCell(method="ucl", folds=2), GraphCell(method="dcl", folds=2)]
+    (axes,) = draw([made.run(of, accuracies=(100.0, 60.0)) for of in cells]).figure.axes
+    assert axes.get_ylim()[1] == 100.5
+
+
+@pytest.mark.parametrize("kept", [{"ucl"}, {"scl", "ucl"}, {"dcl"}])
+def test_neither_half_says_what_gives_one(kept: set[str]) -> None:
+    with pytest.raises(InputError, match=r"--beta 0\.5,1,2.*--method ucl,dcl,hucl,hcl"):
+        draw([run for run in RUNS if run.cell.method in kept])

@@ -1,0 +1,172 @@
+"""Points against epochs are means and deviations over seeds, of one source."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.runs import Run
+from tests.reports import made_runs as made
+
+draw = made.shown(paper_figures.fig1)
+
+FOLDS = {
+    ("scl", 10): [(60.0, 64.0), (66.0, 66.0)],
+    ("scl", 50): [(70.0, 74.0), (76.0, 76.0)],
+    ("hscl", 10): [(70.0, 72.0), (71.0, 75.0)],
+    ("hscl", 50): [(76.0, 76.0), (80.0, 80.0)],
+    ("hscl", 20): [(73.0, 73.0), (75.0, 75.0)],
+}
+
+
+def trained(**changed: Any) -> list[Run]:
+    return [
+        made.run(GraphCell(method=method, epochs=epochs, **changed), seed, accuracies=folds)
+        for (method, epochs), seeds in FOLDS.items()
+        for seed, folds in enumerate(seeds)
+    ]
+
+
+def curve(cell: Cell, seed: int, points: dict[int, float]) -> Run:
+    return made.run(cell, seed, curve=list(points.items()))
+
+
+def lines(drawn: made.Shown) -> dict[str, tuple[list[float], list[float]]]:
+    (axes,) = drawn.figure.axes
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for line in axes.get_lines():
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        found[str(line.get_label())] = (x.tolist(), y.tolist())
+    return found
+
+
+def test_test_accuracies_are_means_over_seeds_of_means_over_folds() -> None:
+    drawn = draw(trained())
+    assert lines(drawn) == {
+        "scl": ([10, 50], [64.0, 74.0]),
+        "hscl β=1": ([10, 20, 50], [72.0, 74.0, 78.0]),
+    }
+    stds = {(row["method"], row["epoch"]): row["accuracy_std"] for row in drawn.rows}
+    for key, seeds in FOLDS.items():
+        means = [sum(folds) / len(folds) for folds in seeds]
+        middle = sum(means) / len(means)
+        square = sum((mean - middle) ** 2 for mean in means) / (len(means) - 1)
+        assert stds[key] == pytest.approx(math.sqrt(square))
+    segments = [bars.get_segments() for bars in drawn.figure.axes[0].collections]  # type: ignore[attr-defined]
+    low, high = segments[0][0][:, 1]  # scl, 10 epochs: means 62 and 66
+    assert (low, high) == pytest.approx((64 - math.sqrt(8), 64 + math.sqrt(8)))
+
+
+def test_rows_are_the_points_drawn() -> None:
+    drawn = draw(trained())
+    for label, (x, y) in lines(drawn).items():
+        own = [row for row in drawn.rows if row["line"] == label]
+        assert [row["epoch"] for row in own] == x
+        assert [row["accuracy_mean"] for row in own] == y
+    assert {row["accuracy_on"] for row in drawn.rows} == {"test folds"}
+    assert {row["seeds"] for row in drawn.rows} == {2}
+
+
+def test_every_point_is_over_the_seeds_that_all_share() -> None:
+    plain = trained()
+    more = [made.run(GraphCell(method="scl", epochs=10), 7, accuracies=(0.0,))]
+    drawn = draw([*plain, *more])
+    assert drawn.rows == draw(plain).rows
+    assert "Means over 2 seeds, the same at every point, all that they share of 3;" in drawn.note
+    assert "Means over 2 seeds, the same at every point;" in draw(plain).note
+
+
+def test_lines_that_share_no_seed_are_over_their_own_and_it_is_said() -> None:
+    runs = [
+        made.run(GraphCell(method=method, epochs=epochs), seed, accuracies=(70.0 + seed,))
+        for method, seeds in (("scl", (0, 1, 2, 8)), ("hscl", (4, 6)))
+        for epochs in (10, 50)
+        for seed in seeds
+        if (seed, epochs) != (8, 10)
+    ]
+    drawn = draw(runs)
+    assert "over seeds that differ (scl 0 to 2; hscl β=1 4, 6);" in drawn.note
+    assert lines(drawn) == {"scl": ([10, 50], [71.0, 71.0]), "hscl β=1": ([10, 50], [75.0, 75.0])}
+    apart = [made.run(GraphCell(epochs=e), s, accuracies=(70.0,)) for s, e in ((0, 10), (1, 50))]
+    assert "hscl β=1 differing" in draw(apart).note
+    assert len(draw(apart).rows) == 2
+
+
+def test_the_note_says_when_hscl_has_what_scl_ends_with() -> None:
+    note = draw(trained()).note
+    assert "hscl β=1 first reaches what scl has at epoch 50 (74.0 %) at epoch 20." in note
+    assert "encoders of scl and hscl have seen the test labels" in note
+    short = [run for run in trained() if run.cell.method == "scl" or run.cell.epochs == 10]
+    said = "At no epoch shown does the mean of hscl β=1 reach what scl has at epoch 50 (74.0 %)."
+    assert said in draw(short).note
+    assert "reach" not in draw([run for run in trained() if run.cell.method == "hscl"]).note
+
+
+def test_labels_of_test_folds_are_seen_in_protocol_paper_alone() -> None:
+    assert "have seen" not in draw(trained(protocol="inductive")).note
+
+
+def test_settings_of_a_method_are_lines_of_their_own() -> None:
+    runs = [made.run(GraphCell(beta=b, epochs=e), accuracies=(80 + b,)) for b in (1, 2)
+            for e in (10, 50)]  # fmt: skip
+    assert lines(draw(runs)) == {
+        "hscl β=1": ([10, 50], [81.0, 81.0]), "hscl β=2": ([10, 50], [82.0, 82.0]),
+    }  # fmt: skip
+
+
+def test_monitoring_is_drawn_where_no_number_of_epochs_varies() -> None:
+    runs = [
+        curve(ImageCell(method="ucl"), 0, {1: 50.0, 2: 60.0, 3: 70.0}),
+        curve(ImageCell(method="ucl"), 1, {1: 54.0, 3: 74.0}),
+        curve(ImageCell(method="ucl"), 2, {}),
+        curve(ImageCell(method="scl"), 0, {}),
+    ]
+    drawn = draw(runs)
+    assert lines(drawn) == {"ucl": ([1, 3], [52.0, 72.0])}
+    assert drawn.rows[0]["accuracy_std"] == pytest.approx(math.sqrt(8))
+    assert {row["accuracy_on"] for row in drawn.rows} == {"training images (monitoring)"}
+    assert "no test accuracy" in drawn.note
+    assert "Without a curve: scl." in drawn.note
+    (axes,) = drawn.figure.axes
+    assert "monitoring" in axes.get_ylabel()
+    assert "not test" in drawn.figure.texts[-1].get_text()
+
+
+def test_sources_are_never_mixed() -> None:
+    runs = [
+        made.run(ImageCell(epochs=e), accuracies=(80.0,), curve=[(1, 10.0), (e, 20.0)])
+        for e in (10, 50)
+    ]
+    drawn = draw(runs)
+    assert lines(drawn) == {"hscl β=1": ([10, 50], [80.0, 80.0])}
+    assert "onitoring" not in drawn.note
+
+
+def test_bands_are_drawn_of_a_few_lines_only() -> None:
+    methods = ["ucl", "dcl", "hucl", "scl", "hscl"]
+    runs = [curve(ImageCell(method=m), s, {1: 50.0 + s, 2: 60.0}) for m in methods for s in (0, 1)]
+    few, many = draw(runs[:8]), draw(runs)
+    assert [len(drawn.figure.axes[0].collections) for drawn in (few, many)] == [4, 0]
+    assert "bands ±" in few.note
+    assert "bands" not in many.note
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [made.run(GraphCell(method=m), s) for m in ("ucl", "scl") for s in (0, 1)],
+        [curve(ImageCell(), 0, {200: 50.0})],
+        [curve(ImageCell(), 0, {100: 50.0}), curve(ImageCell(), 1, {200: 50.0})],
+    ],
+)
+def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(runs: list[Run]) -> None:
+    with pytest.raises(InputError, match=r"--epochs 10,50,200 or, of images, with\s+--monitor-ev"):
+        draw(runs)

@@ -1,0 +1,180 @@
+"""Panels of the geometry are the measures of the looks, on axes that show them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.paper_figures import MEASURES as TITLES
+from gcl_hard.reports.runs import GEOMETRY, Run
+from tests.reports import made_runs as made
+
+draw = made.shown(paper_figures.geometry)
+
+HSCL, UCL = GraphCell(), GraphCell(method="ucl")
+EPOCHS = (2, 4, 7)
+MEASURES = [*TITLES]
+
+
+def runs(*cells: Cell, epochs: Any = EPOCHS) -> list[Run]:
+    """Two seeds each; ``others`` of another label are 32 everywhere."""
+    return [made.run(cell, seed, epochs=epochs) for cell in cells for seed in (0, 1)]
+
+
+def values(run: Run, name: str) -> list[float]:
+    return [
+        look["geometry"][name] if name in GEOMETRY else look["settings"]["beta=1"][name]
+        for look in run.snapshots
+    ]
+
+
+def panel(drawn: made.Shown, name: str) -> Any:
+    return drawn.figure.axes[MEASURES.index(name)]
+
+
+def lines(drawn: made.Shown, name: str) -> list[Any]:
+    return [line for line in panel(drawn, name).get_lines() if line.get_marker() != "None"]
+
+
+def rules(drawn: made.Shown, name: str) -> list[float]:
+    found = [line for line in panel(drawn, name).get_lines() if line.get_marker() == "None"]
+    return [float(line.get_ydata()[0]) for line in found]
+
+
+def key(drawn: made.Shown) -> list[str]:
+    return [text.get_text() for text in drawn.figure.legends[0].get_texts()]
+
+
+def test_every_panel_has_means_over_seeds_and_bands_to_the_farthest() -> None:
+    given = runs(UCL, HSCL)
+    drawn = draw(given)
+    assert len(drawn.figure.axes) == len(MEASURES) == 12
+    for name in MEASURES:
+        bands = panel(drawn, name).collections
+        for line, band, own in zip(lines(drawn, name), bands, (given[:2], given[2:]), strict=True):
+            table = np.array([values(run, name) for run in own])
+            np.testing.assert_allclose(line.get_xydata(), np.stack([EPOCHS, table.mean(0)], 1))
+            reach = band.get_paths()[0].vertices[:, 1]
+            assert (reach.min(), reach.max()) == pytest.approx((table.min(), table.max()))
+
+
+def test_rows_are_every_seed_epoch_and_measure() -> None:
+    given = runs(UCL, HSCL)
+    rows = draw(given).rows
+    assert len(rows) == 4 * len(EPOCHS)
+    for run in given:
+        own = [r for r in rows if (r["method"], r["seed"]) == (run.cell.method, run.seed)]
+        assert [row["epoch"] for row in own] == list(EPOCHS)
+        for name in MEASURES:
+            assert [row[name] for row in own] == values(run, name)
+    assert {(row["others"], row["other_labels"]) for row in rows} == {(62.0, 32.0)}
+
+
+def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
+    (run, _) = given = runs(HSCL, epochs=range(1, 41))
+    run.snapshots[20]["settings"]["beta=1"]["collisions"] = 5.9e6
+    for each in given:
+        for look in each.snapshots[:20]:
+            look["settings"]["beta=1"]["collisions"] = 2.0
+    drawn = draw(given)
+    low, high = panel(drawn, "collisions").get_ylim()
+    assert 1 < low < 1.44
+    assert 2.0 < high < 3
+    assert "Peaks above the axis: collisions, up to 3e+06." in drawn.note  # mean of two seeds
+
+
+def test_the_number_of_negatives_is_a_rule_if_all_looks_say_it() -> None:
+    given = runs(UCL, HSCL)
+    for look in given[0].snapshots:
+        look["settings"]["beta=1"]["other_labels"] = 30.0
+    drawn = draw(given)
+    assert rules(drawn, "effective_hscl") == [(30 + 3 * 32) / 4]
+    assert "all negatives" in key(drawn)
+    given[1].snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    assert rules(draw(given), "effective_hscl") == pytest.approx([(3 * 30 + 8 * 32) / 11])
+    del given[0].snapshots[1]["settings"]["beta=1"]["other_labels"]
+    drawn = draw(given)
+    assert rules(drawn, "effective_hscl") == []
+    assert "all negatives" not in key(drawn)
+    assert [row["other_labels"] for row in drawn.rows].count(None) == 2
+
+
+def test_the_widest_angle_is_a_rule() -> None:
+    given = runs(HSCL)
+    for run in given:
+        for look in run.snapshots:
+            look["geometry"]["widest_angle"] = 96.4
+    drawn = draw(given)
+    assert rules(drawn, "least_angle") == [96.4]
+    assert "widest possible" in key(drawn)
+    for run in given:
+        for look in run.snapshots:
+            look["geometry"]["widest_angle"] = None
+    assert rules(draw(given), "least_angle") == []
+
+
+@pytest.mark.parametrize("size", [52.3, 1.0, 1e-3])
+def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
+    given = runs(HSCL, epochs=range(1, 9))
+    for run in given:
+        for look in run.snapshots:
+            look["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * look["epoch"])
+            del look["settings"]["beta=1"]["other_labels"]
+    drawn = draw(given)
+    drawn.figure.draw_without_rendering()
+    axes = panel(drawn, "effective_hscl")
+    low, high = axes.get_ylim()
+    assert high - low >= 0.9e-3 * size
+    assert "+" not in axes.yaxis.get_offset_text().get_text()
+    said = [text.get_text() for text in axes.get_yticklabels()]
+    assert len(set(said)) == len(said)
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (GraphCell(), "Alignment, of positives (a node and its graph)"),
+        (GraphCell(contrast="two-view"), "Alignment, of positives (two views of one class)"),
+        (GraphCell(), "embeddings, standardised, as the classifier"),
+        (GraphCell(standardise=False), "embeddings, as the classifier"),
+        (ImageCell(), "embeddings, as the classifier"),
+    ],
+)
+def test_the_note_says_of_what_measures_are(cell: Cell, said: str) -> None:
+    assert said in draw(runs(cell)).note
+
+
+def test_cells_that_standardise_beside_cells_that_do_not() -> None:
+    note = draw(runs(GraphCell(), GraphCell(standardise=False))).note
+    assert "standardised where the classifier standardises" in note
+
+
+def test_looks_that_were_not_finite_are_gaps() -> None:
+    (run, _) = given = runs(HSCL)
+    for each in given:
+        each.snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    drawn = draw(given)
+    for name in MEASURES:
+        assert [math.isnan(y) for y in lines(drawn, name)[0].get_ydata()] == [False, True, False]
+    assert "embeddings were not finite" in drawn.note
+    assert [row["nc1"] for row in drawn.rows if row["epoch"] == 4] == [None, None]
+    assert run.snapshots[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
+
+
+def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
+    drawn = draw([*runs(HSCL), *runs(UCL, epochs=(7,))])
+    assert {row["method"] for row in drawn.rows} == {"hscl"}
+    assert drawn.note.endswith("fewer than two snapshots: ucl.")
+
+
+def test_runs_without_looks_are_refused() -> None:
+    with pytest.raises(InputError, match="no result has diagnostics"):
+        draw([made.run(HSCL)])

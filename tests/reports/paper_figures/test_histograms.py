@@ -1,0 +1,167 @@
+"""Densities drawn are those of counts summed over seeds; overlaps are means over seeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.runs import Run
+from tests.reports import made_runs as made
+
+draw = made.shown(paper_figures.histograms)
+
+METHODS = ("ucl", "hucl", "hscl")
+RUNS = [
+    made.run(GraphCell(method=method), seed, epochs=(10, 20))
+    for i, method in enumerate(METHODS)
+    for seed in (2 * i, 2 * i + 1)  # what they looked at depends on the seed alone
+]
+
+
+def counts(method: str, kind: str) -> list[list[int]]:
+    return [
+        run.snapshots[-1]["histograms"][kind] for run in RUNS if run.cell.method == method
+    ]  # fmt: skip
+
+
+def density(method: str, kind: str) -> list[float]:
+    """Share of a bin, by its width of 0.04."""
+    seeds = counts(method, kind)
+    total = sum(sum(seed) for seed in seeds)
+    return [sum(seed[i] for seed in seeds) / total / 0.04 for i in range(50)]
+
+
+def overlaps(method: str) -> list[float]:
+    found = []
+    for same, different in zip(counts(method, "same"), counts(method, "different"), strict=True):
+        p, q = ([n / sum(row) for n in row] for row in (same, different))
+        found.append(sum(min(a, b) for a, b in zip(p, q, strict=True)))
+    return found
+
+
+def stairs(axes: Axes) -> dict[str, list[float]]:
+    return {
+        str(patch.get_label()): patch.get_data().values.tolist()  # type: ignore[attr-defined]
+        for patch in axes.patches
+    }
+
+
+def panels(drawn: made.Shown) -> list[list[Axes]]:
+    axes = drawn.figure.axes
+    return [axes[: len(axes) // 2], axes[len(axes) // 2 :]]
+
+
+def changed(run: Run, **last: Any) -> Run:
+    return replace(run, snapshots=(*run.snapshots[:-1], {**run.snapshots[-1], **last}))
+
+
+def test_every_column_lays_a_variant_over_the_reference() -> None:
+    for row, kind in zip(panels(draw(RUNS)), ("same", "different"), strict=True):
+        for axes, method in zip(row, METHODS[1:], strict=True):
+            found = stairs(axes)
+            assert found["under"] == pytest.approx(density("ucl", kind))
+            assert found["over"] == pytest.approx(density(method, kind))
+            edges = axes.patches[0].get_data().edges  # type: ignore[attr-defined]
+            assert edges.tolist() == pytest.approx([-1 + 0.04 * i for i in range(51)])
+
+
+def test_overlaps_are_means_and_deviations_over_seeds() -> None:
+    drawn = draw(RUNS)
+    for axes, method in zip(panels(drawn)[0], METHODS[1:], strict=True):
+        first, second = overlaps(method)
+        std = abs(first - second) / math.sqrt(2)
+        said = f"{method} β=1\noverlap {(first + second) / 2:.2f} ± {std:.2f}"
+        assert axes.get_title() == said
+        row = next(row for row in drawn.rows if row["method"] == method)
+        assert row["overlap_mean"] == pytest.approx((first + second) / 2)
+        assert row["overlap_std"] == pytest.approx(std)
+    first, second = overlaps("ucl")
+    (key,) = drawn.figure.legends
+    assert f"ucl, overlap {(first + second) / 2:.2f} ±" in key.get_texts()[0].get_text()
+
+
+def test_rows_are_the_bins_of_every_variant() -> None:
+    rows = draw(RUNS).rows
+    assert len(rows) == len(METHODS) * 2 * 50
+    for method in METHODS:
+        for kind in ("same", "different"):
+            own = [row for row in rows if (row["method"], row["pairs"]) == (method, kind)]
+            assert [row["density"] for row in own] == pytest.approx(density(method, kind))
+            assert [row["count"] for row in own] == [
+                sum(bins) for bins in zip(*counts(method, kind), strict=True)
+            ]
+
+
+def test_nothing_drawn_is_cut_off() -> None:
+    for row, kind in zip(panels(draw(RUNS)), ("same", "different"), strict=True):
+        highest = max(max(density(method, kind)) for method in METHODS)
+        assert all(axes.get_ylim()[1] > highest for axes in row)
+    few = {kind: [0] * 20 + [5] * 10 + [0] * 20 for kind in ("same", "different")}
+    ends = [axes.get_xlim() for axes in draw([changed(RUNS[0], histograms=few)]).figure.axes]
+    assert ends == [pytest.approx((-0.22, 0.22))] * 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "reference", "columns"),
+    [
+        (
+            [GraphCell(beta=2), GraphCell(method="hucl"), GraphCell(method="ucl")],
+            "ucl",
+            ["hscl β=2", "hucl β=1"],
+        ),
+        ([GraphCell(beta=b) for b in (2, 0.5, 6)], "hscl β=0.5", ["hscl β=2", "hscl β=6"]),
+        ([GraphCell(), GraphCell(method="scl")], "scl", ["hscl β=1"]),
+    ],
+)
+def test_the_reference_is_ucl_or_of_the_least_beta(
+    cells: list[Cell], reference: str, columns: list[str]
+) -> None:
+    drawn = draw([made.run(cell, epochs=(5,)) for cell in cells])
+    assert [axes.get_title().split("\n")[0] for axes in panels(drawn)[0]] == columns
+    assert reference in drawn.figure.legends[0].get_texts()[0].get_text()
+
+
+def test_one_variant_stands_alone() -> None:
+    drawn = draw(RUNS[:1])
+    assert [list(stairs(axes)) for axes in drawn.figure.axes] == [["over"], ["over"]]
+    assert "±" not in drawn.figure.axes[0].get_title()
+    assert drawn.rows[0]["overlap_std"] is None
+
+
+def test_looks_before_the_last_do_not_count() -> None:
+    early = {**RUNS[0].snapshots[0], "histograms": {"same": [9] * 50, "different": [9] * 50}}
+    other = replace(RUNS[0], snapshots=(early, RUNS[0].snapshots[1]))
+    assert draw([other]).rows == draw(RUNS[:1]).rows
+
+
+EMPTY = {"same": [3] * 50, "different": [0] * 50}
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([replace(RUNS[0], snapshots=())], "no result has diagnostics: run the same command again"),
+        (
+            [*RUNS[:2], replace(RUNS[2], snapshots=())],
+            "leave it out with --only",
+        ),
+        ([changed(RUNS[0], histograms=None)], r"no histograms \(.*\): run the same .*diagnostics"),
+        ([changed(RUNS[0], anchors=0, histograms=None)], "were not finite.*leave it out"),
+        ([changed(RUNS[0], histograms=EMPTY)], "MUTAG ucl.* no pairs of two labels.*classes"),
+        (
+            [made.run(GraphCell(beta=b), epochs=(5,)) for b in range(1, 9)],
+            r"at most 6 variants can be laid over hscl β=1, and these are 7: hscl β=2, .*--only",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(runs: list[Run], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        draw(runs)

@@ -1,0 +1,313 @@
+"""Sets drawn are the paper's, of an anchor that has them all."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.reports import theme
+from gcl_hard.reports.anchor_sets import fig3, load_points, sets
+from gcl_hard.reports.runs import Run
+from tests.reports import made_runs as made
+
+draw = made.shown(fig3)
+
+SETS = ("in_scl", "in_hucl", "in_hscl", "in_hcol")
+OBJECTIVES = ("infonce", "jsd")
+
+
+def run(tmp_path: Path, seed: int = 0, **given: Any) -> Run:
+    path = made.save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
+    cell = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
+    return made.run(cell, seed, epochs=(7,), points=path)
+
+
+def heading(drawn: made.Shown) -> str:
+    return " ".join(drawn.figure.texts[-1].get_text().split())
+
+
+def slow_sets(path: Path, anchor: int, threshold: float) -> list[list[bool]]:
+    """Of one anchor, candidate by candidate."""
+    with np.load(path) as file:
+        p = dict(file)
+    x, found = p["anchors"][anchor].astype(float), []
+    for k, z in enumerate(p["candidates"].astype(float)):
+        if p["objective"] == "infonce":
+            s = float(x @ z) / math.sqrt(float(x @ x) * float(z @ z))
+        else:
+            s = float(x @ z) / float(p["scale"])
+        other = k not in {p["own"][anchor], p["positive"][anchor]}
+        same = p["anchor_labels"][anchor] == p["candidate_labels"][k]
+        hard = s >= threshold
+        found.append([other and row for row in (not same, hard, hard and not same, hard and same)])
+    return [[bool(value) for value in row] for row in found]
+
+
+def candidates(drawn: made.Shown) -> list[dict[str, object]]:
+    return [row for row in drawn.rows if row["role"] != "anchor" or row["similarity"] is not None]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(("anchor", "threshold"), [(0, -0.25), (5, 0.0), (17, 0.3)])
+def test_sets_are_those_of_a_loop(
+    tmp_path: Path, objective: str, anchor: int, threshold: float
+) -> None:
+    one = run(tmp_path, objective=objective, classes=3)
+    assert one.points is not None
+    drawn = draw([one], anchor=anchor, setting=threshold)
+    wanted = slow_sets(one.points, anchor, threshold)
+    assert [[row[name] for name in SETS] for row in candidates(drawn)] == wanted
+    titles = [axes.get_title().partition(": ")[2] for axes in drawn.figure.axes]
+    sizes, total = np.sum(wanted, axis=0), len(wanted) - (2 if objective == "infonce" else 1)
+    assert titles == [f"{size} of {total}" for size in sizes]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_point_is_drawn_where_its_row_says_and_in_its_colour(
+    tmp_path: Path, objective: str
+) -> None:
+    drawn = draw([run(tmp_path, objective=objective)])
+    another, own, grey = theme.COLOURS["ucl"], theme.COLOURS["scl"], "#D0D0D0"
+    colours = {False: another, True: own}
+    for axes, name in zip(drawn.figure.axes, SETS, strict=True):
+        found: dict[tuple[float, float], str] = {}
+        for dots in axes.collections:
+            faces = np.asarray(dots.get_facecolor())
+            for i, (x, y) in enumerate(np.asarray(dots.get_offsets())):
+                found[x, y] = to_hex(faces[i % len(faces)]).upper()
+        for row in (row for row in drawn.rows if row["role"] == "candidate"):
+            hue = colours[bool(row["same_label"])] if row[name] else grey
+            assert found[row["x"], row["y"]] == hue  # type: ignore[index]
+
+
+def test_the_projection_is_that_of_principal_components(tmp_path: Path) -> None:
+    one = run(tmp_path)
+    assert one.points is not None
+    z = np.load(one.points)["candidates"].astype(float)
+    z /= np.sqrt((z**2).sum(1, keepdims=True))
+    _, sigma, v = np.linalg.svd(z - z.mean(0))
+    drawn = draw([one])
+    found = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
+    assert np.abs(found) == pytest.approx(np.abs((z - z.mean(0)) @ v[:2].T))
+    share = (sigma[:2] ** 2).sum() / (sigma**2).sum()
+    assert f"keep {100 * share:.0f} % of the variance" in drawn.note
+    assert "circle" in drawn.note
+
+
+@pytest.mark.parametrize("projection", ["pca", "tsne", "mds"])
+def test_projections_are_the_same_every_time(tmp_path: Path, projection: Any) -> None:
+    one = run(tmp_path, n=8)
+    first, second = (draw([one], projection=projection).rows for _ in range(2))
+    assert first == second
+    assert np.isfinite([[row["x"], row["y"]] for row in first]).all()  # type: ignore[arg-type]
+
+
+def test_mds_keeps_distances_better_than_principal_components(tmp_path: Path) -> None:
+    one = run(tmp_path, n=8)
+    assert one.points is not None
+    z = load_points(one.points).candidates
+
+    def stress(projection: Any) -> float:
+        rows = draw([one], projection=projection).rows
+        plane = np.array([[row["x"], row["y"]] for row in rows], dtype=float)
+        gaps = [np.linalg.norm(a[:, None] - a, axis=2) for a in (z, plane)]
+        return float(((gaps[0] - gaps[1]) ** 2).sum())
+
+    assert stress("mds") < stress("pca")
+
+
+def test_roles_and_labels(tmp_path: Path) -> None:
+    graphs = draw([run(tmp_path, objective="jsd", classes=3)], anchor=4)  # of graph 1
+    assert [row["role"] for row in graphs.rows] == [
+        "candidate", "positive", *["candidate"] * 22, "anchor"
+    ]  # fmt: skip
+    assert graphs.rows[-1]["similarity"] is None
+    assert not any(graphs.rows[index][name] for index in (1, -1) for name in SETS)
+    assert [row["label"] for row in graphs.rows] == [*(i % 3 for i in range(24)), 1]
+    assert [row["same_label"] for row in graphs.rows[:24]] == [i % 3 == 1 for i in range(24)]
+    views = draw([run(tmp_path)], anchor=4)
+    roles = {index: row["role"] for index, row in enumerate(views.rows)}
+    assert {i: role for i, role in roles.items() if role != "candidate"} == {
+        4: "anchor", 28: "positive"
+    }  # fmt: skip
+    assert "a view of label 0" in heading(views)
+    assert "anchor is a node" in graphs.note
+
+
+@pytest.mark.parametrize(("objective", "threshold"), [("infonce", 0.6), ("jsd", 0.1)])
+def test_the_anchor_is_near_the_median_sizes(
+    tmp_path: Path, objective: str, threshold: float
+) -> None:
+    one = run(tmp_path, objective=objective, classes=3)
+    assert one.points is not None
+    n_anchors = len(np.load(one.points)["anchors"])
+    sizes = np.array(
+        [np.sum(slow_sets(one.points, a, threshold), axis=0) for a in range(n_anchors)]
+    )
+    eligible = [a for a in range(n_anchors) if sizes[a].min() > 0]
+    assert 0 < len(eligible) < n_anchors
+    median = np.median(sizes[eligible], axis=0)
+    best = min(eligible, key=lambda a: float((abs(sizes[a] - median) / median).sum()))
+    assert f"anchor {best}," in heading(draw([one], setting=threshold))
+
+
+def saved(path: Path, cosines: list[float], labels: list[int]) -> Run:
+    """One anchor on the plane, of label 0, and candidates at given cosines."""
+    z = np.array([[1.0, 0.0], [1.0, 0.0], *((c, math.sqrt(1 - c * c)) for c in cosines)])
+    labels = [0, 0, *labels]
+    np.savez(
+        path, anchors=z[:1], candidates=z, anchor_labels=np.array([0]), own=np.array([0]),
+        candidate_labels=np.array(labels), positive=np.array([1]), scale=2.0, temperature=0.5,
+        objective="infonce",
+    )  # fmt: skip
+    return made.run(ImageConfig(), points=path)
+
+
+@pytest.mark.parametrize(
+    ("cosines", "said"),
+    [
+        ([0.9, -0.2, -0.3, -0.5], "l = -0.25 "),
+        ([0.9, -0.2, -0.2, -0.2], "l = -0.05 "),
+        ([0.9, 0.7, 0.1, 0.1], "l = 0.75 "),  # a quarter of the way from 0.7 to 0.9
+    ],
+)
+def test_the_threshold_is_one_that_tells_pairs_apart(
+    tmp_path: Path, cosines: list[float], said: str
+) -> None:
+    labels = [0, 1, 1, 1]
+    if said == "l = -0.05 ":
+        cosines, labels = [*cosines, 0.5], [*labels, 1]
+    drawn = draw([saved(tmp_path / "p.npz", cosines, labels)], anchor=0)
+    assert said in heading(drawn)
+    assert ("25 % of all pairs" in drawn.note) == ("0.75" in said)
+
+
+def test_a_cosine_at_the_threshold_is_hard(tmp_path: Path) -> None:
+    one = saved(tmp_path / "p.npz", [0.6, 0.6 - 1e-9, -0.6], [1, 1, 0])
+    assert one.points is not None
+    assert sets(load_points(one.points), 0.6)["in_hucl"].tolist() == [
+        [False, False, True, False, False]
+    ]
+
+
+def test_the_seed_is_chosen(tmp_path: Path) -> None:
+    runs = [run(tmp_path, seed) for seed in (3, 1)]
+    assert "seed 1, epoch 7" in heading(draw(runs))
+    assert draw(runs, seed=3).rows == draw(runs[:1]).rows != draw(runs).rows
+
+
+def refused(runs: list[Run], said: str, **own: Any) -> None:
+    with pytest.raises(InputError, match=said):
+        draw(runs, **own)
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    one = run(tmp_path)
+    refused(
+        [made.run(GraphConfig())], r"no embeddings of a snapshot \(.npz\) .* --diagnostics 1, and"
+    )
+    refused([made.run(GraphConfig(), epochs=(1,))], "--diagnostics 1 --force .*its records")
+    refused([one], "seed 5 has no embeddings; there are those of 0", seed=5)
+    refused([one], "anchor must be from 0 to 47, got 48", anchor=48)
+    refused([one], "anchor must be from 0 to 47, got -1", anchor=-1)
+    refused([one], "unknown projection 'pcs'; did you mean pca", projection="pcs")
+    refused([one], r"a cosine in \[-1, 1\], got 2", setting=2.0)
+    refused([one], r"a cosine in \[-1, 1\], got nan", setting=math.nan)
+    refused([one], "at l = 1 no anchor has members in all four sets.*--setting", setting=1.0)
+    other = made.run(ImageConfig(beta=2), points=one.points)
+    refused([one, other], "one encoder.*hscl β=1, hscl β=2: choose with --only")
+    refused([run(tmp_path, 9, classes=1)], "all of 1 label .*one class there are no sets to draw")
+    refused([run(tmp_path, 9, classes=1)], "all of 1 label", anchor=0, setting=0.0)
+    refused([run(tmp_path, 8, dim=1)], "of width 1")
+
+
+def test_damaged_points_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "p.npz"
+    one = made.run(ImageConfig(), points=path)
+    refused([one], "does not hold the embeddings")
+    path.write_bytes(b"PK\x03\x04 cut off")
+    refused([one], "does not hold the embeddings.*--diagnostics 1")
+    np.savez(path, anchors=np.eye(3))
+    refused([one], "does not hold the embeddings.*candidates")
+    with path.open("wb") as file:
+        np.save(file, np.eye(3))
+    refused([one], "does not hold the embeddings")
+    made.save_points(path)
+    with np.load(path) as file:
+        np.savez_compressed(path, **dict(file))
+    content = bytearray(path.read_bytes())
+    content[90:400] = bytes(310)
+    path.write_bytes(content)
+    refused([one], "does not hold the embeddings")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("anchor_labels", np.zeros(3, dtype=int), r"anchor_labels is of shape \(3,\), expected"),
+        ("candidate_labels", np.zeros(3, dtype=int), "candidate_labels is of shape"),
+        ("candidates", np.zeros((48, 4)), r"expected \(48, 5\)"),
+        ("anchors", np.full((48, 5), np.nan), "anchors are not finite"),
+        ("anchors", np.zeros(48), "not enough values"),
+        ("positive", np.full(48, 48), "positive is not of 48 candidates"),
+        ("positive", np.full(48, -1), "positive is not of 48 candidates"),
+        ("own", np.full(48, 0.5), "own is not of 48 candidates"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(
+    tmp_path: Path, name: str, value: Any, said: str
+) -> None:
+    path = made.save_points(tmp_path / "p.npz")
+    with np.load(path) as file:
+        np.savez(path, **(dict(file) | {name: value}))
+    refused([made.run(ImageConfig(), points=path)], said)
+
+
+def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Path) -> None:
+    cosines = [1 - 4e-4, 1 - 3e-4, 1 - 2e-4, 1 - 1e-4]
+    one = saved(tmp_path / "p.npz", cosines, [0, 1, 0, 1])
+    drawn = draw([one], anchor=0)
+    assert "l = 0.9998 " in heading(drawn)
+    assert [row["in_hucl"] for row in candidates(drawn)][-4:] == [False, False, False, True]
+
+
+def far_graph(path: Path) -> Run:
+    """Nodes against graphs of which the last lies far from all."""
+    made.save_points(path, n=200, objective="jsd")
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["candidates"][-1] *= 1e4
+    np.savez(path, **arrays)
+    return made.run(GraphConfig(), epochs=(7,), points=path)
+
+
+def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:
+    drawn = draw([far_graph(tmp_path / "p.npz")], anchor=0, setting=0.0)
+    place = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
+    roles = [row["role"] for row in drawn.rows]
+    for axes in drawn.figure.axes:
+        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        inside = (place > [left, low]).all(1) & (place < [right, high]).all(1)
+        assert inside[[roles.index("anchor"), roles.index("positive")]].all()
+        outside = int((~inside[:200]).sum())
+        assert 1 <= outside <= 8
+        assert not inside[199]
+        assert right - left < 1e-2 * np.ptp(place[:, 0])
+    assert drawn.note.endswith(f" {outside} of 200 candidates lie outside the picture.")
+
+
+def test_a_far_anchor_or_positive_is_shown(tmp_path: Path) -> None:
+    drawn = draw([far_graph(tmp_path / "p.npz")], anchor=599, setting=0.0)  # a node of that graph
+    place = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
+    left, right = drawn.figure.axes[0].get_xlim()
+    assert left < place[199, 0] < right
+    views = draw([run(tmp_path)])
+    assert "outside" not in views.note

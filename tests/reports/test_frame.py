@@ -1,0 +1,444 @@
+"""Accuracies of cells, and of settings chosen inside training folds, against NumPy and loops."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from gcl_hard.experiments.config import SELECTABLE
+from gcl_hard.experiments.config import from_dict
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.runs import Run, plan
+from gcl_hard.experiments.store import SCHEMA_VERSION
+from gcl_hard.reports.frame import (
+    Results,
+    Scores,
+    Selection,
+    compare,
+    result_json,
+    runs_frame,
+    seconds,
+    standard_error,
+)
+from tests.experiments import record
+
+FOLDS = 3
+TABLE = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0], [92.0, 88.0, 84.0]]
+SCORES = Scores((5, 0, 7), tuple(map(tuple, TABLE)))
+
+
+def cell(method: str = "hscl", protocol: str = "inductive", **settings: Any) -> GraphConfig:
+    return GraphConfig(**{"method": method, "protocol": protocol, "folds": FOLDS, **settings})
+
+
+def noise(job: Run) -> list[float]:
+    """Accuracies that depend on the job alone, never tied; they rise by 3 points with β."""
+    name = f"{job.cell} {job.cell.lr} {job.cell.epochs}"
+    level = 60 + zlib.crc32(name.encode()) % 5 + 3 * (job.cell.beta or 0.0)
+    rng = np.random.default_rng(zlib.crc32(f"{name} {job}".encode()))
+    return [float(a) for a in level + rng.standard_normal(job.cell.folds)]
+
+
+def filled(
+    cells: Sequence[GraphConfig],
+    seeds: Sequence[int] = (0, 1, 2),
+    *,
+    select: bool = False,
+    missing: Collection[Run] = (),
+) -> Results:
+    """Everything finished but what is missing; hold-outs of every cell where ``select``.
+
+    A job takes 20 + 3 seconds, on hold-outs 7 + 3.
+    """
+    jobs = [
+        Run(c, s, inner)
+        for c in cells
+        for s in seeds
+        for inner in ((False, True) if select and c.encoders == c.folds else (False,))
+    ]
+    records = {
+        j: record(j.cell, j.seed, noise(j), inner=j.inner, seconds_train=7.0 if j.inner else 20.0)
+        for j in jobs
+        if j not in missing
+    }
+    return Results(cells, tuple(seeds), records, select)
+
+
+BETAS = [cell(beta=beta) for beta in (1.0, 2.0, 10.0)]
+
+
+# Scores
+
+
+def test_scores_are_numpys() -> None:
+    table = np.array(TABLE)
+    assert SCORES.accuracies == pytest.approx(table.mean(axis=1).tolist())
+    assert SCORES.mean == pytest.approx(table.mean())
+    assert SCORES.std == pytest.approx(table.mean(axis=1).std(ddof=1))
+    assert SCORES.fold_std == pytest.approx(table.std(axis=1, ddof=1).mean())
+    assert SCORES.flat == table.ravel().tolist()
+
+
+@pytest.mark.parametrize("train_share", [1.0, 0.5, 0.1])
+@pytest.mark.parametrize("n_folds", [2, 3, 10])
+def test_the_test_share_is_that_of_equal_folds(n_folds: int, train_share: float) -> None:
+    n_graphs = 60 * n_folds
+    n_test = n_graphs // n_folds
+    n_train = train_share * (n_graphs - n_test)
+    scores = Scores((0,), (tuple([50.0] * n_folds),), train_share=train_share)
+    assert scores.test_share == pytest.approx(n_test / n_train)
+
+
+def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -> None:
+    seeds = (0, 1, 2)
+    wide, narrow = (
+        [Scores.of_records(filled([c], seeds).of(c), c) for c in pair]
+        for pair in (
+            [cell(m, beta=1.0, train_share=s) for m in ("ucl", "hucl")] for s in (0.1, 1.0)
+        )
+    )
+    for ours, theirs, to_train in (
+        (*wide, 0.5 / 0.1), (*narrow, 0.5), (wide[0], narrow[1], 0.5 / 0.1),
+    ):  # fmt: skip
+        test = compare(ours, theirs)
+        assert test is not None
+        d = np.subtract(ours.flat, theirs.flat)
+        half = student.ppf(0.975, d.size - 1) * np.sqrt((1 / d.size + to_train) * d.var(ddof=1))
+        assert (test.low, test.high) == pytest.approx((d.mean() - half, d.mean() + half))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
+    n_graphs = 600
+    n_test = n_graphs // FOLDS
+    n_train = share * (n_graphs - n_test)
+    cells = [cell("hscl", beta=beta, train_share=share) for beta in (1.0, 2.0)]
+    (selection,) = filled(cells, select=True).selections
+    for scores in (selection.scores, *(result.scores for result in selection.outer)):
+        assert scores.test_share == pytest.approx(n_test / n_train)
+        assert scores.of([2]).test_share == scores.test_share
+
+
+def test_one_seed_has_folds_but_no_deviation_over_seeds() -> None:
+    scores = SCORES.of([0])
+    assert (scores.std, scores.accuracies) == (None, [73.0])
+    assert scores.fold_std == pytest.approx(np.std(TABLE[1], ddof=1))
+
+
+def test_some_seeds_keep_their_own_folds_in_the_order_asked_for() -> None:
+    assert SCORES.of([7, 5]) == Scores((7, 5), (tuple(TABLE[2]), tuple(TABLE[0])))
+    assert SCORES.of(SCORES.seeds) == SCORES
+    with pytest.raises(KeyError):
+        SCORES.of([5, 6])
+
+
+# Selection
+
+
+def selection_of(outer: Any, inner: Any, seeds: Sequence[int] = (0,)) -> Selection:
+    """From accuracies [candidate][seed][fold]."""
+    candidates = [cell(beta=1.0 + c, folds=len(rows[0])) for c, rows in enumerate(outer)]
+    parts = [
+        tuple(Scores(tuple(seeds), tuple(map(tuple, rows))) for rows in table)
+        for table in (outer, inner)
+    ]
+    return Selection(tuple(candidates), *parts, seconds=0.0)
+
+
+def test_a_selection_worked_by_hand() -> None:
+    inner = [[[60, 80, 70], [50, 50, 50]], [[70, 79, 70], [60, 40, 50]], [[65, 81, 70], [60, 0, 0]]]
+    outer = [[[1, 2, 3], [4, 5, 6]], [[11, 12, 13], [14, 15, 16]], [[21, 22, 23], [24, 25, 26]]]
+    selection = selection_of(outer, inner, (3, 9))
+    assert selection.chosen == ((1, 2, 0), (1, 0, 0))  # the first of several best
+    assert selection.scores == Scores((3, 9), ((11, 22, 3), (14, 5, 6)))
+    assert selection.scores.mean == pytest.approx((12 + 25 / 3) / 2)
+    assert selection.best == 2
+    assert selection.optimism == pytest.approx(23.5 - (12 + 25 / 3) / 2)
+
+
+def test_choosing_can_beat_any_one_candidate() -> None:
+    """Then optimism is negative: it is a difference, not a bound."""
+    selection = selection_of([[[90, 50]], [[50, 80]]], [[[9, 5]], [[5, 9]]])
+    assert selection.scores.mean == 85
+    assert selection.optimism == pytest.approx(70 - 85)
+
+
+def test_test_folds_do_not_take_part_in_the_choice() -> None:
+    inner = [[[60, 80, 70]], [[70, 70, 70]]]
+    one = selection_of([[[1, 2, 3]], [[11, 12, 13]]], inner)
+    other = selection_of([[[99, 0, 99]], [[0, 99, 0]]], inner)
+    assert one.chosen == other.chosen == ((1, 0, 0),)
+
+
+def test_of_equal_means_the_first_is_the_best() -> None:
+    selection = selection_of([[[80, 60]], [[60, 80]], [[70, 69]]], [[[1, 1]]] * 3)
+    assert selection.best == 0
+
+
+def test_over_epochs_there_is_a_choice_but_no_best() -> None:
+    cells = [cell(epochs=epochs) for epochs in (20, 100)]
+    results = filled(cells, select=True)
+    (selection,) = results.selections
+    hold_outs = np.array([[noise(Run(c, s, inner=True)) for s in range(3)] for c in cells])
+    np.testing.assert_array_equal(selection.chosen, hold_outs.argmax(axis=0))
+    assert (selection.best, selection.optimism) == (None, None)
+    (content,) = result_json(results)["selections"]
+    assert (content["best_on_test"], content["optimism"]) == (None, None)
+    assert content["accuracies"] == selection.scores.accuracies
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> tuple[Results, list[GraphConfig]]:
+    """Candidates with accuracies that are often tied, some of them still open."""
+    n_folds = draw(st.integers(2, 4))
+    seeds = draw(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True))
+    cells = [cell(beta=float(c), folds=n_folds) for c in range(draw(st.integers(2, 4)))]
+    folds = st.lists(st.integers(0, 3).map(float), min_size=n_folds, max_size=n_folds)
+    jobs = [Run(c, s, inner) for c in cells for s in seeds for inner in (False, True)]
+    left_open = draw(st.lists(st.sampled_from(jobs), max_size=3))
+    records = {
+        job: record(job.cell, job.seed, draw(folds), inner=job.inner)
+        for job in draw(st.permutations(jobs))
+        if job not in left_open
+    }
+    return Results(cells, tuple(seeds), records, select=True), cells
+
+
+@given(commands())
+def test_a_selection_is_a_loop_over_seeds_and_folds(
+    command: tuple[Results, list[GraphConfig]],
+) -> None:
+    results, cells = command
+    seeds, chosen, accuracies = [], [], []
+    means: list[list[float]] = [[] for _ in cells]
+    for seed in results.seeds:
+        jobs = [(Run(c, seed, inner=True), Run(c, seed)) for c in cells]
+        if any(job not in results.records for pair in jobs for job in pair):
+            continue
+        inner = [results.records[job].fold_accuracies for job, _ in jobs]
+        outer = [results.records[job].fold_accuracies for _, job in jobs]
+        row = []
+        for k in range(cells[0].folds):
+            winner = 0
+            for c in range(len(cells)):
+                if inner[c][k] > inner[winner][k]:
+                    winner = c
+            row.append(winner)
+        seeds.append(seed)
+        chosen.append(row)
+        accuracies.append([outer[c][k] for k, c in enumerate(row)])
+        for c, folds in enumerate(outer):
+            means[c].append(float(np.mean(folds)))
+    if not seeds:
+        assert results.selections == []
+        return
+    (selection,) = results.selections
+    assert selection.scores.seeds == tuple(seeds)
+    assert [list(row) for row in selection.chosen] == chosen
+    assert [list(row) for row in selection.scores.folds] == accuracies
+    best = max(float(np.mean(of_seeds)) for of_seeds in means)
+    assert selection.optimism == pytest.approx(best - np.mean(accuracies), abs=1e-9)
+    for scores in (*selection.outer, *selection.inner):
+        assert scores.seeds == tuple(seeds)
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("candidate", range(3))
+def test_a_seed_that_one_candidate_lacks_counts_nowhere(candidate: int, inner: bool) -> None:
+    """The seed is the best by far for all that have it: it would show."""
+    whole = filled(BETAS, select=True)
+    records = {
+        job: record(job.cell, 1, [99.0] * FOLDS, inner=job.inner) if job.seed == 1 else found
+        for job, found in whole.records.items()
+    }
+    del records[Run(BETAS[candidate], 1, inner)]
+    whole, without = (Results(BETAS, s, records, select=True) for s in ((0, 1, 2), (0, 2)))
+    (partly,) = whole.selections
+    assert [partly] == without.selections
+    assert partly.scores.seeds == (0, 2)
+    assert result_json(whole)["selections"] == result_json(without)["selections"]
+
+
+def test_each_group_of_candidates_has_its_selection() -> None:
+    others = [cell("hucl", beta=2.0), cell("hucl", beta=1.0)]
+    paper = [cell(protocol="paper", beta=beta) for beta in (1.0, 2.0)]
+    cells = [*BETAS, *paper, cell("ucl"), *others, cell("majority")]
+    results = filled(cells, select=True)
+    found = [[*selection.candidates] for selection in results.selections]
+    assert found == [BETAS, others]
+    not_asked_for = Results(cells, results.seeds, results.records)
+    assert not_asked_for.selections == []
+
+
+def test_a_selection_without_a_seed_that_all_have_is_open() -> None:
+    missing = [Run(BETAS[0], 0), Run(BETAS[1], 1, inner=True), Run(BETAS[2], 2)]
+    assert filled(BETAS, select=True, missing=missing).selections == []
+    (one,) = filled(BETAS, select=True, missing=missing[1:]).selections
+    assert one.scores.seeds == (0,)
+
+
+# What is finished and what is open
+
+
+def test_every_job_of_a_command_is_open_or_has_a_record() -> None:
+    cells = [*BETAS, cell("ucl"), cell("majority"), cell("hscl", "paper")]
+    jobs = plan(cells, (2, 0, 1), select=True)
+    missing = jobs[::3]
+    results = filled(cells, (2, 0, 1), select=True, missing=missing)
+    assert results.open == missing
+    assert filled(cells, select=True).open == []
+    assert Results(cells, (2, 0, 1), {}, select=True).open == jobs
+    assert not any(job.inner for job in Results(cells, (0,), {}).open)
+
+
+def test_finished_cells_keep_their_order_and_the_order_of_the_seeds() -> None:
+    cells = [cell("ucl"), cell("majority"), cell("dcl")]
+    missing = [Run(cells[0], 4), *(Run(cells[1], seed) for seed in (4, 0, 2))]
+    results = filled(cells, (4, 0, 2), missing=missing)
+    found = {one: scores for one in cells if (scores := results.scores(one)) is not None}
+    assert [(one.method, scores.seeds) for one, scores in found.items()] == [
+        ("ucl", (0, 2)), ("dcl", (4, 0, 2)),
+    ]  # fmt: skip
+    for one, scores in found.items():
+        expected = [noise(Run(one, seed)) for seed in scores.seeds]
+        assert [list(folds) for folds in scores.folds] == expected
+    assert [one["method"] for one in result_json(results)["cells"]] == ["ucl", "dcl"]
+
+
+def test_hold_outs_are_no_results() -> None:
+    only_inner = filled(BETAS[:1], select=True, missing=[Run(BETAS[0], s) for s in range(3)])
+    assert only_inner.scores(BETAS[0]) is None
+    assert result_json(only_inner)["cells"] == []
+    found = only_inner.of(BETAS[0], inner=True)
+    assert [r.fold_accuracies for r in found] == [
+        noise(Run(BETAS[0], s, inner=True)) for s in range(3)
+    ]
+
+
+def test_records_of_seeds_and_cells_that_were_not_asked_for_do_not_count() -> None:
+    more = filled(BETAS, (0, 1, 2, 3))
+    results = Results(BETAS[:1], (3, 1), more.records)
+    assert [one["beta"] for one in result_json(results)["cells"]] == [BETAS[0].beta]
+    scores = results.scores(BETAS[0])
+    assert scores is not None
+    assert scores.seeds == (3, 1)
+    assert results.scores(BETAS[0], seeds=[]) is None
+
+
+def test_shared_seeds_are_those_of_every_part() -> None:
+    one, two = BETAS[:2]
+    missing = [Run(one, 4), Run(two, 0), Run(two, 7, inner=True)]
+    results = filled([one, two], (9, 4, 0, 7), select=True, missing=missing)
+    assert results.shared_seeds([(one, False)]) == [9, 0, 7]
+    assert results.shared_seeds((c, False) for c in (one, two)) == [9, 7]
+    assert results.shared_seeds((c, i) for c in (one, two) for i in (False, True)) == [9]
+    assert results.shared_seeds([(cell("ucl"), False)]) == []
+
+
+def test_seconds_are_those_of_all_seeds() -> None:
+    assert seconds(filled(BETAS[:1]).of(BETAS[0])) == pytest.approx(3 * (20 + 3))
+
+
+def test_the_standard_error_is_that_of_a_mean_of_hits() -> None:
+    for right, n in ((34, 48), (0, 5), (5, 5), (1, 103)):
+        hits = 100 * (np.arange(n) < right)
+        error = standard_error(100 * right / n, n)
+        assert error == pytest.approx(hits.std() / np.sqrt(n))
+
+
+def test_the_frame_of_runs_has_a_line_for_every_accuracy() -> None:
+    cells = [*BETAS, cell("majority")]
+    results = filled(cells, (3, 1), select=True, missing=[Run(cells[0], 3)])
+    frame = runs_frame(results)
+    assert len(frame) == FOLDS * len(results.records)
+    means = frame[~frame["inner"]].groupby(["config", "seed"])["accuracy"].mean()
+    for (key, seed), mean in means.items():
+        (one,) = (c for c in cells if c.key() == key)
+        assert mean == pytest.approx(np.mean(noise(Run(one, seed))))
+    assert len(means) == len(cells) * 2 - 1
+
+
+# The result file
+
+
+def test_the_result_file_survives_json_and_gives_everything_back() -> None:
+    cells = [*BETAS, cell("ucl", "paper"), cell("majority")]
+    results = filled(cells, (3, 1), select=True, missing=[Run(cells[3], 3)])
+    content = result_json(results)
+    read = json.loads(json.dumps(content, allow_nan=False))
+    assert read == content
+    assert (read["schema_version"], read["quick"]) == (SCHEMA_VERSION, False)
+    assert result_json(results, quick=True) == {**content, "quick": True}
+    assert [from_dict(one["config"]) for one in read["cells"]] == cells
+    for one, asked in zip(read["cells"], cells, strict=True):
+        expected = {s: noise(Run(asked, s)) for s in (3, 1) if Run(asked, s) in results.records}
+        assert dict(zip(one["seeds"], one["fold_accuracies"], strict=True)) == expected
+        means = [np.mean(folds) for folds in expected.values()]
+        assert one["accuracies"] == pytest.approx(means)
+        assert one["accuracy_mean"] == pytest.approx(np.mean(means))
+        if len(means) == 1:
+            assert one["accuracy_std"] is None
+        else:
+            assert one["accuracy_std"] == pytest.approx(np.std(means, ddof=1))
+        for name in ("dataset", "method", "protocol", "beta"):
+            assert one[name] == one["config"][name]
+
+
+def test_a_cell_in_the_result_file_has_the_keys_of_its_schema() -> None:
+    one = cell("hscl", "paper")
+    data = {"n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels", "digest": "ab"}
+    (content,) = result_json(
+        Results([one], (0, 1), {Run(one, s): record(one, s, TABLE[s], data=data) for s in (0, 1)})
+    )["cells"]
+    assert list(content) == [
+        "dataset", "method", "protocol", "beta", "seeds", "accuracies", "fold_accuracies",
+        "accuracy_mean", "accuracy_std", "paper_accuracy", "n_graphs", "n_classes", "n_features",
+        "features", "config", "versions", "device", "seconds_train", "seconds_eval",
+    ]  # fmt: skip
+    assert (content["seconds_train"], content["seconds_eval"]) == (40.0, 6.0)
+    assert (content["n_graphs"], content["features"], content["device"]) == (188, "labels", "CPU")
+    assert content["paper_accuracy"] == 87.2
+
+
+def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> None:
+    content = result_json(filled(BETAS, select=True, missing=[Run(BETAS[0], 1)]))
+    (selection,) = content["selections"]
+    assert list(selection) == [
+        "dataset", "method", "protocol", "candidates", "seeds", "chosen", "accuracies",
+        "fold_accuracies", "accuracy_mean", "accuracy_std", "best_on_test", "optimism",
+    ]  # fmt: skip
+    assert [c["beta"] for c in selection["candidates"]] == [1.0, 2.0, 10.0]
+    assert all(set(c) == set(SELECTABLE) for c in selection["candidates"])
+    assert selection["seeds"] == [0, 2]
+    tables = [dict(zip(c["seeds"], c["fold_accuracies"], strict=True)) for c in content["cells"]]
+    for seed, row, folds in zip(
+        selection["seeds"], selection["chosen"], selection["fold_accuracies"], strict=True
+    ):
+        assert folds == [tables[c][seed][k] for k, c in enumerate(row)]
+    means = [np.mean([table[seed] for seed in selection["seeds"]]) for table in tables]
+    assert selection["best_on_test"] == np.argmax(means)
+    assert selection["optimism"] == pytest.approx(max(means) - selection["accuracy_mean"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "figure"),
+    [
+        ({"method": "hscl", "protocol": "paper"}, 87.2),
+        ({"method": "hscl", "protocol": "paper", "contrast": "two-view"}, None),
+        ({"method": "hscl"}, None),
+        ({"method": "dcl", "protocol": "paper"}, None),
+        ({"method": "majority"}, None),
+    ],
+)
+def test_the_papers_figure_stands_beside_its_own_cells_only(
+    settings: dict[str, Any], figure: float | None
+) -> None:
+    assert cell(**settings).paper == figure

@@ -1,0 +1,246 @@
+"""The page of results and the files beside it, of records made by hand."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.reports.frame import (
+    Results,
+    Scores,
+)
+from gcl_hard.reports.page import (
+    QUICK,
+    page,
+    protocol_context,
+    rendered,
+    wilcoxon_limit,
+    write,
+)
+from gcl_hard.reports.rows import (
+    Row,
+    rows,
+)
+from tests.experiments import record
+from tests.reports.made import BEST, FULL, OPEN, cells_of, differs, row
+
+COMMAND = "python -m gcl_hard.bench --table 2"
+FOLDS = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0]]  # seeds' means 85 and 73: 79.0 ± 8.5
+
+
+def cell(method: str = "hscl", **settings: object) -> GraphConfig:
+    return GraphConfig(method=method, folds=3, **settings)  # type: ignore[arg-type]
+
+
+def results(
+    cells: Sequence[GraphConfig],
+    *,
+    seeds: Sequence[int] = (0, 1),
+    shift: Mapping[GraphConfig, float] | None = None,
+    select: bool = False,
+    **changed: object,
+) -> Results:
+    """Every cell with the accuracies above, shifted by some points; two seeds asked for."""
+    records = {
+        Run(c, s, inner): record(
+            c, s, [a + (shift or {}).get(c, 0.0) for a in FOLDS[s]], inner=inner, **changed
+        )
+        for c in cells for s in seeds for inner in (False, True)
+    }  # fmt: skip
+    return Results(cells, (0, 1), {j: r for j, r in records.items() if select or not j.inner},
+                   select=select)  # fmt: skip
+
+
+def text(found: Results, *figures: str, quick: bool = False) -> str:
+    return page(found, rows(found), command=COMMAND, quick=quick, figures=figures)
+
+
+# The page
+
+
+def test_a_smoke_run_is_marked_first_and_only_it() -> None:
+    found = results([cell("ucl", epochs=3)])
+    first, second = text(found, quick=True).split("\n\n")[:2]
+    assert first == "# Results"
+    assert second.startswith(f"> {QUICK} 2 seeds, 3 epochs")
+    assert "smoke run" not in text(found).casefold()
+
+
+def test_the_page_counts_what_is_open_and_names_the_command() -> None:
+    cells = [cell("ucl"), cell("scl")]
+    whole = text(results(cells))
+    assert "All 4 runs" in whole
+    assert f"```bash\n{COMMAND}\n```" in whole
+    some = results([*cells, cell("hscl")], seeds=(0,))
+    assert "**3 of 6 runs**" in text(some)
+
+
+def test_a_page_of_nothing_says_so() -> None:
+    found = text(results([cell("ucl")], seeds=()))
+    assert ["ucl", "open"] in cells_of(found.split("## Protocol")[1])
+    assert "There are none yet." in found
+    assert "What the comparison shows" not in found
+
+
+@pytest.mark.parametrize(
+    ("method", "protocol", "mark"),
+    [
+        ("hscl", "paper", "have seen the labels of the graphs they are tested on"),
+        ("hscl", "inductive", "have seen the labels of that cross-validation"),
+        ("hucl", "paper", None),
+        ("hucl", "inductive", None),
+    ],
+)
+def test_the_page_says_what_label_aware_encoders_have_seen(
+    method: str, protocol: str, mark: str | None
+) -> None:
+    found = text(results([cell(method, protocol=protocol)]))
+    assert f"## Protocol `{protocol}`" in found
+    assert found.count("have seen the labels") == (mark is not None)
+    assert mark is None or f"({method}) {mark}" in found.replace("**", "")
+
+
+def test_every_table_is_whole_and_stands_alone() -> None:
+    cells = [cell(m, beta=b, protocol="inductive") for m in ("ucl", "hscl") for b in (1.0, 10.0)]
+    cells += [cell(m, dataset=d) for m in ("majority", "wl") for d in ("MUTAG", "PTC_MR")]
+    found = text(results(list(dict.fromkeys(cells)), select=True))
+    tables = [block for block in found.split("\n\n") if block.startswith("|")]
+    assert len(tables) == 6  # counts, baselines, optimism; accuracies, tests, choices
+    assert all(len(cells_of(table)) > 1 for table in tables)
+    assert found.count("<details") == found.count("</details>") == found.count("<summary>") == 1
+    assert "</summary>\n\n" in found
+    assert "\n\n</details>" in found
+    assert found.count("```") == 2
+
+
+def test_only_figures_that_are_there_are_shown() -> None:
+    found = text(results([cell("ucl")]), "r-paper-accuracy.svg", "r-inductive-beta.svg")
+    ((alt, name),) = re.findall(r"!\[(.*?)\]\((.*?)\)", found)
+    assert name == "r-paper-accuracy.svg"
+    assert "accuracies" in alt
+    assert "paper" in alt
+
+
+def test_the_origin_is_that_of_the_records() -> None:
+    found = results([cell("ucl"), cell("hscl")])
+    one, *_ = found.records
+    records = dict(found.records) | {
+        one: record(one.cell, one.seed, [80.0] * 3, device="H200", finished="2026-03-04T00:00",
+                    versions={"torch": "2.9", "source": "abc"})
+    }  # fmt: skip
+    origin = text(Results(found.configs, found.seeds, records)).split("come from\n\n")[1]
+    assert "4 records, 2026-01-01 to 2026-03-04, made by 1 state of the source; 3 do not" in origin
+    assert "- CPU; H200." in origin
+    assert "- torch 2.8, 2.9." in origin
+    assert "lr 0.01;" in origin
+    assert "temperature" not in origin  # of JSD there is none
+
+
+def test_what_the_comparison_shows_is_counted_from_the_rows() -> None:
+    ucl, far = cell("ucl"), cell("hucl")
+    found = text(results([ucl, far, cell("majority")], shift={far: -40.0}))
+    counts, highest = (cells_of(block)[1:] for block in found.split("\n\n")
+                       if block.startswith("| protocol"))  # fmt: skip
+    assert counts == [["paper", "trained methods", "ucl", "1", "0", "1"],
+                      ["paper", "baselines", "ucl", "1", "0", "0"]]  # fmt: skip
+    assert highest == [["paper", "MUTAG", "ucl", "79.0", "majority", "79.0", "+0.0"]]
+
+
+@pytest.mark.parametrize(
+    ("n", "comparisons", "enough"),
+    [(2, 1, 6), (5, 1, 6), (6, 1, None), (6, 13, 10), (10, 13, None)],
+)
+def test_seeds_that_wilcoxon_s_test_needs(n: int, comparisons: int, enough: int | None) -> None:
+    """n seeds give p of 2 · 2^−n at least, times the comparisons after Holm's correction."""
+    there = [row(setting=f"β={b}", tests=differs(0.5, seeds=n)) for b in range(comparisons)]
+    limit = wilcoxon_limit([*there, row("ucl")])
+    assert (limit and limit["enough"]) == enough
+    if enough is not None:
+        assert comparisons * 2 ** (1 - enough) < 0.05 <= comparisons * 2 ** (2 - enough)
+    assert wilcoxon_limit([row("ucl")]) is None
+
+
+def test_deviations_over_folds_are_averaged_over_fixed_rows_of_a_set() -> None:
+    one, other = Scores((0,), ((80.0, 90.0),)), Scores((0,), ((70.0, 72.0),))
+    own = [row("ucl", scores=one), row("scl", scores=other), row(kind="best", scores=one)]
+    context = protocol_context(Results([], (0,), {}), own, "paper")
+    assert context["fold_stds"] == {"PTC_MR": pytest.approx((50**0.5 + 2**0.5) / 2)}
+
+
+MARKS = {
+    "†:": FULL, "In round brackets": FULL, "- open:": OPEN, "In square brackets": BEST,
+    "best on test:": BEST, "chosen inside:": row(kind="inside"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_mark_is_explained_where_it_is(mark: str) -> None:
+    def told(*own: Row) -> str:
+        found = Results([cell("ucl")], (0, 1), {})
+        return page(found, own, command=COMMAND, quick=False, figures=[])
+
+    assert told(MARKS[mark]).count(mark) == 1
+    assert mark not in told(row("dcl"))
+
+
+CAPTIONS = {
+    "seen the labels": FULL, "no estimate": BEST, "differs from ucl": FULL, "seeds so far": BEST,
+    "not finished": OPEN,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", CAPTIONS)
+def test_the_caption_says_what_must_be_known_exactly_where_it_applies(mark: str) -> None:
+    def caption(*own: Row) -> str:
+        found = protocol_context(Results([], (0, 1), {}), own, own[0].protocol)
+        return rendered("caption.tex.j2", **found)
+
+    assert mark in caption(row("hucl"), CAPTIONS[mark])
+    assert mark not in caption(row("hucl"))
+    assert "seen the labels" not in caption(row("scl", protocol="inductive"))
+
+
+# Files
+
+
+def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
+    cells = [cell(m, beta=b) for m in ("ucl", "hucl", "scl") for b in (1.0, 2.0)]
+    cells = [*dict.fromkeys(cells), *(cell(m, dataset="PTC_MR") for m in ("ucl", "hucl", "scl"))]
+    found, path = results(cells), tmp_path / "docs" / "out.md"
+    written = write(found, path, command=COMMAND, quick=False)
+    assert [p.name for p in written] == [
+        "out.md", "out.csv", "out.tex",
+        "out-paper-accuracy.svg", "out-paper-ranks.svg", "out-paper-beta.svg",
+    ]  # fmt: skip
+    assert sorted(p.name for p in path.parent.iterdir()) == sorted(p.name for p in written)
+    shown = path.read_text(encoding="utf-8")
+    assert re.findall(r"!\[.*?\]\((.*?)\)", shown) == [p.name for p in written[3:]]
+    lines = list(csv.DictReader(StringIO(written[1].read_text(encoding="utf-8"))))
+    assert [float(r["mean"]) for r in lines] == [
+        x.scores.mean for x in rows(found) if x.scores
+    ] == [79.0] * len(lines)  # fmt: skip
+    before = [p.read_bytes() for p in written]
+    write(found, path, command=COMMAND, quick=False)
+    assert [p.read_bytes() for p in written] == before
+
+
+def test_a_smoke_run_is_marked_in_latex_too(tmp_path: Path) -> None:
+    for quick in (True, False):
+        _, _, tex, *_ = write(
+            results([cell("ucl")]), tmp_path / "q.md", command=COMMAND, quick=quick
+        )
+        assert tex.read_text(encoding="utf-8").startswith("% A smoke run") is quick
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match=r"cannot write .*file"):
+        write(results([cell("ucl")]), tmp_path / "file" / "r.md", command=COMMAND, quick=False)

@@ -1,0 +1,213 @@
+"""The page of a search: what it says is true of the numbers, whatever they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.ablations import said
+from gcl_hard.experiments.ablations import Chosen
+from gcl_hard.reports.recipe_page import (
+    in_short,
+    search_page,
+    write_search,
+)
+from gcl_hard.reports.text import (
+    interval,
+)
+from tests.experiments.recipe.made_up import SEEDS, Bench, chosen
+
+COMMAND = "python -m gcl_hard.bench --search mine.yaml"
+LEVERS = {
+    "rate": [{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}],
+    "width": [{"dim": 8}],
+    "length": [{"epochs": 60}],
+    "readout": [{"readout": "mean"}],
+}
+GAINED = {
+    ("lr", 0.1): (2.0, 0.5), ("lr", 0.2): (-3.0, 0.5), ("lr", 0.3): (1.9, 0.1),
+    ("dim", 8): (3.0, 5.0), ("epochs", 60): (1.0, 1.0), ("readout", "mean"): (0.4, 2.0),
+}  # fmt: skip
+"""Points on both sets, and spread."""
+
+
+def effect(cell: GraphConfig) -> tuple[float, float]:
+    """Width and rate do not add up; dim is noisy; lr 0.1 does more on MUTAG."""
+    if cell.is_baseline:
+        return (7.0 if cell.dim == 8 else 0.0), 0.0
+    found = [v for (name, value), v in GAINED.items() if getattr(cell, name) == value]
+    both = cell.dim == 8 and cell.lr == 0.1
+    extra = 6.0 * (cell.dataset == "MUTAG" and cell.lr == 0.1 and not both)
+    extra -= 6.0 * (cell.dataset == "ENZYMES" and cell.lr == 0.1 and not both)
+    return sum(p for p, _ in found) - 3.0 * both + extra, sum(s for _, s in found)
+
+
+@pytest.fixture(scope="module")
+def searched() -> tuple[Chosen, Bench]:
+    return chosen(LEVERS, effect)
+
+
+def text(found: Chosen) -> str:
+    return search_page(found, COMMAND)
+
+
+def section(found: Chosen, name: str) -> str:
+    (part,) = (p for p in re.split(r"^## ", text(found), flags=re.M) if p.startswith(name))
+    return part
+
+
+def rows(part: str) -> list[list[str]]:
+    """Cells of the table, without its rule."""
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert len({len(row) for row in cells}) == 1
+    return cells[:1] + cells[2:]
+
+
+def listed(found: Chosen, begins: str) -> list[str]:
+    """What an entry of the list lists, without gains."""
+    (line,) = (x for x in section(found, "What").splitlines() if x.startswith(f"- {begins}"))
+    names = line.removesuffix(".").split(": ", 1)[1]
+    return [] if names == "none" else [name.rpartition(" (")[0] for name in names.split("; ")]
+
+
+def test_every_lever_has_its_row_and_numbers(searched: tuple[Chosen, Bench]) -> None:
+    found, _ = searched
+    heads, *body = rows(section(found, "Every"))
+    assert heads == ["part of the recipe", "setting", "MUTAG", "ENZYMES", "all sets", "untrained"]
+    assert [row[0] for row in body] == ["rate", "", "", "width", "length", "readout"]
+    for row, one in zip(body, found.alternatives, strict=True):
+        assert row[1].removesuffix(" *helping*") == said(one.settings)
+        gains = [one.gains["MUTAG"], one.gains["ENZYMES"], one.gain]
+        whole = one.by_method["untrained"]
+        assert row[2:] == [*map(interval, gains), interval(whole) if whole.mean else "–"]
+    assert [row[-1].partition(" ")[0] for row in body] == ["–", "–", "–", "+7.0", "–", "–"]
+
+
+def test_what_helps_is_marked_and_nothing_else(searched: tuple[Chosen, Bench]) -> None:
+    found, _ = searched
+    marked = {row[1].removesuffix(" *helping*") for row in rows(section(found, "Every"))
+              if row[1].endswith("*helping*")}  # fmt: skip
+    best: dict[str, tuple[float, float, str]] = {}
+    for one in found.alternatives:
+        half = np.hypot(*((g.high - g.low) / 2 for g in one.gains.values())) / 2
+        mean = np.mean([g.mean for g in one.gains.values()])
+        best[one.lever] = max(best.get(one.lever, (-9.0, 0.0, "")),
+                              (mean, half / 1.96, said(one.settings)))  # fmt: skip
+    assert marked == {name for mean, error, name in best.values() if mean > error}
+    assert marked == {"lr 0.1", "dim 8", "epochs 60"}
+    assert said(found.left_out[0].settings) in marked  # though the recipe has it not
+
+
+def test_a_setting_that_comes_with_another_lever_is_not_marked() -> None:
+    linear = {"kernel": "linear", "c_grid": (0.1, 1.0)}
+    levers = {"kernel": [linear], "grid": [{"c_grid": (0.1, 1.0)}]}
+    found, _ = chosen(levers, lambda cell: (2.0 * (cell.kernel == "linear"), 0.0))
+    assert found.best == linear
+    marks = [row[1].endswith("*helping*") for row in rows(section(found, "Every"))[1:]]
+    assert marks == [True, False]
+
+
+def test_intervals_without_0_are_listed_by_their_side(searched: tuple[Chosen, Bench]) -> None:
+    found, _ = searched
+    clear = {
+        name: [said(one.settings) for one in found.alternatives if outside(one.gain)]
+        for name, outside in (
+            ("above", lambda g: g.low > 0), ("below", lambda g: g.high < 0),
+        )
+    }  # fmt: skip
+    assert listed(found, "Better") == clear["above"] == ["lr 0.1", "lr 0.3"]
+    assert listed(found, "Worse") == clear["below"] == ["lr 0.2"]
+
+
+def test_the_recipe_and_what_was_left_out_are_named(searched: tuple[Chosen, Bench]) -> None:
+    found, _ = searched
+    assert found.best == {"dim": 8, "epochs": 60}
+    said_first, *_ = in_short(found)
+    gained = interval(found.joined[-1].gain)
+    start_with = "recipe for all sets: the start with dim 8, epochs 60"
+    assert said_first == f"{start_with} ({gained} points over the start)"
+    assert f"- R{said_first[1:]}." in section(found, "What")
+    joined = section(found, "Joined")
+    names = [row[0] for row in rows(joined)[1:]]
+    assert names == ["dim 8", "dim 8, epochs 60"]
+    left = found.left_out[0]
+    assert f"with the others: lr 0.1 ({interval(left.gain)})." in joined
+    for row, one in zip(rows(joined)[1:], found.joined, strict=True):
+        assert row[3] == interval(one.gain)
+
+
+def test_what_a_floor_gains_by_the_recipe_is_said(searched: tuple[Chosen, Bench]) -> None:
+    found, _ = searched
+    gained = found.joined[-1].by_method["untrained"]
+    assert gained.mean == pytest.approx(7.0)  # dim 8 is in it
+    said = f"- Untrained gains {interval(gained)} points by that recipe."
+    assert said in section(found, "What")
+
+
+def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() -> None:
+    def own(cell: GraphConfig) -> tuple[float, float]:
+        sign = 1 if cell.dataset == "MUTAG" else -1
+        return 4.0 * (cell.epochs == 60) + sign * 2.0 * (cell.dim == 8), 0.25 * (cell.dim == 8)
+
+    found, bench = chosen(LEVERS, own)
+    gained = interval(found.own["MUTAG"].gains["MUTAG"])
+    assert gained.startswith("+2.0 [+1.6")
+    line = f"ecipe for MUTAG: the start with epochs 60, dim 8 ({gained} points over the recipe for"
+    assert f"r{line} all sets)" in in_short(found)[1]
+    assert f"- R{line} all sets)." in section(found, "What")
+    assert "no set has" not in " ".join(in_short(found))
+    scores = {(row[0], row[1]): row[2:] for row in rows(section(found, "Inner"))[1:]}
+    assert list(scores) == [(m, n) for m in ("untrained", "hucl", "hscl")
+                            for n in ("start", "chosen")]  # fmt: skip
+    settings = {"start": [{}, {}], "chosen": [{"epochs": 60, "dim": 8}, {"epochs": 60}]}
+    for (method, name), shown in scores.items():
+        for dataset, given, percent in zip(
+            ("MUTAG", "ENZYMES"), settings[name], shown, strict=True
+        ):
+            cell = found.search.cell(dataset, method, given)
+            made_up = [bench.accuracies(Run(cell, seed, inner=True)) for seed in SEEDS]
+            assert float(percent) == pytest.approx(np.mean(made_up), abs=0.0501)
+
+
+def test_where_nothing_helped_the_page_says_so() -> None:
+    found, _ = chosen(LEVERS, lambda _: (0.0, 0.0))
+    assert in_short(found) == ["recipe for all sets: the start", "no set has a recipe of its own"]
+    assert section(found, "Joined") == "Joined\n\nNothing helped, so nothing was joined.\n\n"
+    assert listed(found, "Better") == listed(found, "Worse") == []
+    assert "*helping*" not in "".join(row[1] for row in rows(section(found, "Every")))
+
+
+def test_the_page_says_how_it_was_made(searched: tuple[Chosen, Bench]) -> None:
+    found, _ = searched
+    first = " ".join(text(found).split("```")[0].split())
+    assert "(3 folds a seed, protocol `inductive`)" in first
+    assert "for seeds 4, 9." in first
+    assert f"```bash\n{COMMAND}\n```" in text(found)
+    levers = section(found, "Every")
+    assert "The start is contrast two-view, lr 0.001, epochs 30." in levers
+    assert "mean of hucl, hscl," in levers
+    assert "Last come the gains of untrained over all sets, which decide nothing." in levers
+    assert "has an interval without 0: here, of 6, 0.3." in levers
+
+
+def test_without_a_floor_none_is_spoken_of() -> None:
+    found, _ = chosen(LEVERS, effect, methods=("hscl",))
+    assert rows(section(found, "Every"))[0][-1] == "all sets"
+    assert "Last come" not in text(found)
+    assert "untrained" not in text(found)
+
+
+def test_a_page_is_written_where_it_can_be(searched: tuple[Chosen, Bench], tmp_path: Path) -> None:
+    path = tmp_path / "recipe.md"
+    picture = path.with_name("recipe-levers.svg")
+    assert write_search(searched[0], path, command=COMMAND) == [path, picture]
+    assert path.read_bytes().decode() == search_page(searched[0], COMMAND, figure=picture.name)
+    with pytest.raises(InputError, match=r"cannot write .*: Is a directory"):
+        write_search(searched[0], tmp_path, command=COMMAND)

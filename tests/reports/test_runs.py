@@ -1,0 +1,285 @@
+"""Runs read from records, result files and folders."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import RunResult
+from gcl_hard.reports.frame import Results, result_json
+from gcl_hard.reports.runs import (
+    Run,
+    over_seeds,
+    read,
+    same_seeds,
+    snapshots,
+    versions,
+    with_snapshots,
+)
+from tests.reports import made_runs as made
+
+HSCL, UCL = GraphConfig(folds=2), GraphConfig(folds=2, method="ucl")
+
+
+def refusal(*places: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        read(places)
+    return str(caught.value)
+
+
+def result_file(path: Path, *records: dict[str, Any]) -> Path:
+    """What the bench writes of some records, by its own code."""
+    kept = [RunResult(**{k: v for k, v in r.items() if k != "schema_version"}) for r in records]
+    seeds = tuple(dict.fromkeys(record.seed for record in kept))
+    cells = tuple(dict.fromkeys(record.job.cell for record in kept))
+    results = Results(cells, seeds, {record.job: record for record in kept})
+    path.write_text(json.dumps(result_json(results)), encoding="utf-8")
+    return path
+
+
+def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
+    cell = ImageConfig(method="scl", epochs=4)
+    path = made.save(tmp_path, cell, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]])
+    (run,) = read([path])
+    assert (run.cell, run.seed, run.accuracies) == (cell, 3, (71.5,))
+    assert run.curve == ((2, 50.0), (4, 60.0))
+    assert list(run.snapshots) == made.snapshots((2, 4), seed=3)
+    assert (run.points, run.source) == (None, path)
+
+
+def test_points_beside_a_record_are_found(tmp_path: Path) -> None:
+    path = made.save(tmp_path, HSCL, epochs=(1,))
+    points = made.save_points(path.with_suffix(".npz"))
+    assert [run.points for run in read([path])] == [points]
+    results = result_file(tmp_path / "results.json", made.stored(HSCL, accuracies=[80, 90]))
+    assert [run.points for run in read([results])] == [points]
+
+
+def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
+    for seed in (1, 0):
+        made.save(tmp_path, UCL, seed)
+    made.save(tmp_path, HSCL, 0)
+    made.save(tmp_path, HSCL, 1, inner=True)
+    (tmp_path / ".hidden_seed0.json").write_text("{", encoding="utf-8")
+    (tmp_path / "notes.json").write_text("{", encoding="utf-8")
+    (tmp_path / "list.json").write_text("[1]", encoding="utf-8")
+    result_file(tmp_path / "results.json", made.stored(HSCL, 9, accuracies=[80, 90]))
+    assert [(run.cell, run.seed) for run in read([tmp_path])] == [(UCL, 0), (UCL, 1), (HSCL, 0)]
+
+
+def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
+    given: list[dict[str, Any]] = [
+        {"cell": cell, "seed": seed, "epochs": (5, 10), "accuracies": [80.0 + seed, 90.0],
+         "curve": [[5, 40.0 + seed]]}
+        for cell in (UCL, HSCL) for seed in (0, 2)
+    ]  # fmt: skip
+    single = read([made.save(tmp_path / "records", **each) for each in given])
+    whole = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
+    assert len(single) == len(whole) == 4
+    assert {run.version for run in single} == {"0a"}
+    assert whole == [replace(run, source=tmp_path / "all.json", finished="") for run in single]
+
+
+def test_a_result_file_without_looks_is_read(tmp_path: Path) -> None:
+    (run,) = read([result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))])
+    assert (run.seed, run.accuracies, run.snapshots, run.curve) == (1, (80, 90), (), ())
+
+
+def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    path = made.save(tmp_path, HSCL)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("diagnostics", "curve", "inner", "seconds_diagnostics", "versions"):
+        del stored[name]
+    del stored["config"]["contrast"]
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    assert [(run.cell, run.version) for run in read([path])] == [(HSCL, None)]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_seed_that_is_there_twice_counts_once_with_its_looks(
+    order: tuple[int, int], tmp_path: Path
+) -> None:
+    places = [made.save(tmp_path / "a", HSCL), made.save(tmp_path / "b", HSCL, epochs=(1, 2))]
+    (run,) = read([places[i] for i in order])
+    assert run.source == places[1]
+    assert len(run.snapshots) == 2
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_without_looks_the_later_counts(order: tuple[int, int], tmp_path: Path) -> None:
+    days = [(90.0, "2026-01-02T00:00:00+00:00"), (80.0, "2026-01-03T00:00:00+00:00")]
+    places = [
+        made.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
+        for i, (accuracy, day) in enumerate(days)
+    ]
+    (run,) = read([places[i] for i in order])
+    assert (run.accuracies, run.version) == ((80.0,), "1")
+    made.save(tmp_path / "0", HSCL, accuracies=[90.0], finished=days[1][1])
+    (run,) = read([places[i] for i in order])  # of one moment: still the same of the two
+    assert run.accuracies == (90.0,)
+
+
+def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
+    cells = [GraphConfig(method=m) for m in ("hscl", "ucl", "scl")] + [GraphConfig(beta=0.5)]
+    paths = [made.save(tmp_path, cell, seed) for cell in cells for seed in (10, 2)]
+    found = read(paths)
+    assert found == read(reversed(paths))
+    assert [(r.cell.method, r.cell.beta, r.seed) for r in found] == [
+        ("ucl", None, 2), ("ucl", None, 10), ("scl", None, 2), ("scl", None, 10),
+        ("hscl", 0.5, 2), ("hscl", 0.5, 10), ("hscl", 1.0, 2), ("hscl", 1.0, 10),
+    ]  # fmt: skip
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "nowhere").startswith(f"{tmp_path / 'nowhere'} does not exist")
+    assert "has no record of a finished seed" in refusal(tmp_path)
+    (tmp_path / "other.json").write_text('{"trials": []}', encoding="utf-8")
+    assert "other.json is neither a record nor a result file" in refusal(tmp_path / "other.json")
+    assert "has no record of a finished seed" in refusal(tmp_path)
+    made.save(tmp_path, GraphConfig(protocol="inductive"), inner=True)
+    assert refusal(tmp_path).startswith("these results are of inner hold-outs alone")
+
+
+def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text(json.dumps(result_json(Results((), (), {}))), encoding="utf-8")
+    assert refusal(path) == f"{path} has no finished seed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema_version": 99}, "is of schema 99, and this version reads 1: upgrade gcl_hard"),
+        ({"schema_version": 0}, "is of the older schema 0"),
+        ({"seed": "x"}, "is damaged"),
+        ({"fold_accuracies": None}, "is damaged"),
+        ({"fold_accuracies": ["high"]}, "is damaged"),
+        ({"curve": [[1]]}, "is damaged"),
+        ({"diagnostics": [3]}, "is damaged"),
+        ({"diagnostics": [{"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}}]}, "is damaged"),
+        (
+            {"diagnostics": [{k: v for k, v in made.snapshot(1).items() if k != "geometry"}]},
+            "damaged",
+        ),
+        ({"diagnostics": [{**made.snapshot(1), "geometry": None}]}, "is damaged"),
+        ({"diagnostics": [{**made.snapshot(1), "epoch": "1"}]}, "is damaged"),
+        ({"diagnostics": [{**made.snapshot(1), "settings": {"beta=1": None}}]}, "is damaged"),
+        ({"versions": 3}, "is damaged"),
+        ({"config": {"gamma": 3}}, "unknown settings: gamma"),
+        ({"config": asdict(HSCL) | {"method": "hslc"}}, "unknown method 'hslc'"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_refused(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    path = made.save(tmp_path, HSCL, epochs=(1,))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(stored | changes), encoding="utf-8")
+    for place in (path, tmp_path):
+        message = refusal(place)
+        assert message.startswith(str(path))
+        assert said in message
+
+
+def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> None:
+    made.save(tmp_path, HSCL)
+    broken = tmp_path / Run(HSCL, 1).file_name
+    broken.write_text('{"config": {', encoding="utf-8")
+    for place in (broken, tmp_path):
+        assert refusal(place) == f"{broken} is half-written or damaged"
+
+
+def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
+    path = result_file(tmp_path / "a.json", made.stored(HSCL, accuracies=[80, 90], epochs=(1,)))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored["cells"][0]["diagnostics"] = []  # of one seed too few
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    assert refusal(path).startswith(f"{path} is damaged")
+
+
+def test_runs_without_looks_are_named() -> None:
+    with_looks, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
+    with_snapshots([with_looks])
+    with pytest.raises(InputError, match=r"^no result has diagnostics: run .* --diagnostics 1$"):
+        with_snapshots(without)
+    with pytest.raises(
+        InputError, match=r"^MUTAG ucl paper, seed 4 has no diagnostics, see .*json"
+    ):
+        with_snapshots([with_looks, without[0]])
+    with pytest.raises(InputError, match=r"seed 4 has no diagnostics \(nor have 1 other seeds\)"):
+        with_snapshots([with_looks, *without])
+
+
+def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
+    run = made.run(HSCL, epochs=(1, 2))
+    run.snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    frame = snapshots([run])
+    first, second = (
+        frame[(frame["epoch"] == epoch) & (frame["panel"] == "beta=1")].iloc[0] for epoch in (1, 2)
+    )
+    assert (first["finite"], first["defined"], first["common"]) == (False, 0, 0)
+    assert first[["assumption_1", "ucl", "others", "nc1"]].isna().all()
+    whole = made.snapshot(2)
+    for name, value in whole["settings"]["beta=1"].items():
+        if name != "losses":
+            assert second[name] == value
+    for name, value in (whole["settings"]["beta=1"]["losses"] | whole["geometry"]).items():
+        assert name not in frame or second[name] == value
+
+
+def test_numbers_against_epoch_are_over_the_seeds_that_define_them() -> None:
+    runs = [
+        made.run(HSCL, seed, epochs=epochs) for seed, epochs in enumerate([(1, 2), (2, 3), (2,)])
+    ]
+    shares = [
+        run.snapshots[i]["settings"]["beta=1"] for run, i in zip(runs, (1, 0, 0), strict=True)
+    ]
+    shares[2]["assumption_1"] = None
+    frame = snapshots(runs)
+    found = over_seeds(frame[frame["panel"] == "beta=1"], "assumption_1")
+    both = [one["assumption_1"] for one in shares[:2]]
+    assert found.to_dict("index") == {
+        ("hscl β=1", 2): {"mean": pytest.approx(sum(both) / 2), "min": min(both), "max": max(both)}
+    }
+
+
+def test_looks_that_do_not_count_others_are_read(tmp_path: Path) -> None:
+    path = made.save(tmp_path, HSCL, epochs=(1,))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    for setting in stored["diagnostics"][0]["settings"].values():
+        del setting["others"], setting["other_labels"]
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    (run,) = read([path])
+    frame = snapshots([run]).set_index("panel")
+    assert frame["others"].isna().all()
+    assert frame.loc["beta=2", "effective_hucl"] == 31.2
+
+
+def test_versions_are_said_if_they_differ() -> None:
+    runs = [made.run(HSCL, seed, version=name) for seed, name in enumerate(("a", "b", None, "a"))]
+    assert (versions(runs), versions(runs[2:]), versions([])) == (2, 1, 0)
+
+
+def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
+    def points(*seeds: tuple[int, ...]) -> list[Run]:
+        cells = [GraphConfig(epochs=10), GraphConfig(epochs=20), GraphConfig(method="ucl", epochs=20)]
+        return [made.run(c, seed) for c, own in zip(cells, seeds, strict=False) for seed in own]
+
+    def kept(runs: list[Run]) -> list[tuple[int, int]]:
+        found, words = same_seeds(runs, {run.cell: run.cell.method for run in runs})
+        assert words
+        return [(run.cell.epochs, run.seed) for run in found]
+
+    assert kept(points((0, 1, 2), (1, 2), (1, 2, 3))) == [
+        (10, 1), (10, 2), (20, 1), (20, 2), (20, 1), (20, 2)
+    ]  # fmt: skip
+    assert kept(points((0, 1), (1, 2), (5,))) == [(10, 1), (20, 1), (20, 5)]
+    assert kept(points((0,), (1,))) == [(10, 0), (20, 1)]

@@ -1,0 +1,193 @@
+"""Sentences about the numbers of a search, against numbers worked out beside them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.reports.frame import standard_error
+from gcl_hard.reports.study import (
+    against_grid,
+    chosen_on_test,
+    inner_error,
+    numbers,
+    outer_error,
+    step_of,
+)
+from tests.tuning.reporting.made import finding, outcome, searched, study, trial
+
+
+def test_three_numbers_with_their_errors() -> None:
+    inner, outer, optimism = numbers(outcome())
+    # 100 √(0.7 · 0.3 / 48) = 6.61, 100 √(0.61 · 0.39 / 103) = 4.81, together 8.18
+    assert (inner.value, inner.error) == ("70.0 %", pytest.approx(6.614, abs=1e-3))
+    assert "The best of 6 trials with a score, each scored on the same 48 graphs" in inner.meaning
+    assert "(a hold-out of 20 %)" in inner.meaning
+    assert "optimistic" in inner.meaning
+    assert (outer.value, outer.error) == ("61.0 %", pytest.approx(4.806, abs=1e-3))
+    assert "scored once on 103 graphs that no trial has seen (a hold-out of 30 %)." in outer.meaning
+    assert optimism.value == "+9.0 points"
+    assert optimism.error == pytest.approx(math.hypot(6.614, 4.806), abs=2e-3)
+    assert "1.1 standard errors" in optimism.meaning
+    assert "chance alone" in optimism.meaning
+
+
+def test_a_large_optimism_is_not_called_chance() -> None:
+    *_, optimism = numbers(outcome(n_inner_test=4800, n_outer_test=10300))
+    assert "11.0 standard errors" in optimism.meaning
+    assert "chance alone" not in optimism.meaning
+
+
+def test_without_sizes_there_are_no_errors() -> None:
+    found = numbers(outcome(n_inner_test=None, n_outer_test=None))
+    assert [number.value for number in found] == ["70.0 %", "61.0 %", "+9.0 points"]
+    assert [number.error for number in found] == [None] * 3
+
+
+def test_one_trial_is_no_best_of_several() -> None:
+    (inner, *_) = numbers(outcome(finding(study(trial(50.0, {"beta": 1.0})))))
+    assert "The best of 1 trial with a score" in inner.meaning
+    assert "optimistic" not in inner.meaning
+
+
+def test_several_studies_are_averaged_and_their_outer_parts_joined() -> None:
+    made = outcome(finding(searched(), outer=60.0), finding(searched(), outer=64.0))
+    inner, outer, optimism = numbers(made)
+    assert inner.meaning.startswith("The mean over 2 studies of the best of 6 trials")
+    assert outer.value.startswith("62.0 %")
+    assert optimism.value == "+8.0 points"
+    error = outer_error(made)
+    assert error is not None
+    assert math.isclose(error, standard_error(62.0, 206))
+
+
+def test_a_mean_over_studies_is_said_to_have_at_most_the_error_of_one() -> None:
+    """Their hold-outs may share graphs: only where none is shared would it be smaller."""
+    better = study(trial(90.0, {"beta": 1.0}))
+    made = outcome(finding(searched()), finding(better), n_inner_test=50)
+    error = inner_error(made)
+    assert error is not None
+    assert math.isclose(error, standard_error(80.0, 50))
+    apart = 100 * np.concatenate([np.arange(50) < 35, np.arange(50) < 45])
+    assert error > apart.std() / math.sqrt(100)
+    of_one = inner_error(made, made.findings[1])
+    assert of_one is not None
+    assert math.isclose(of_one, standard_error(90.0, 50))
+
+
+def test_an_outer_score_that_is_missing_says_why() -> None:
+    why = "the search is not over"
+    made = outcome(finding(searched(), outer=None, why=why))
+    inner, outer = numbers(made)
+    assert (inner.name, outer.name, outer.value) == ("Inner score", "Outer score", "none yet")
+    assert outer.meaning == "There is none: the search is not over."
+
+
+def test_a_mean_of_some_outer_parts_is_none() -> None:
+    failed = "on the whole part its settings failed: diverged"
+    made = outcome(finding(searched()), finding(searched(), outer=None, why=failed))
+    assert made.outer is made.optimism is outer_error(made) is None
+    assert made.why == failed
+    assert [number.value for number in numbers(made)][1:] == ["none yet"]
+    assert failed in numbers(made)[1].meaning
+    assert outcome(finding(searched()), finding(searched())).why is None
+
+
+def test_a_second_look_at_the_outer_part_is_told() -> None:
+    assert "scored there" not in numbers(outcome())[1].meaning
+    again = numbers(outcome(finding(searched(), looks=3)))[1].meaning
+    assert "3 trials have been scored there" in again
+
+
+def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
+    made = outcome(finding(searched(), outer=None), protocol="paper")
+    (score,) = numbers(made)
+    assert score.name == "Score on the test folds"
+    assert (score.value, score.error) == ("70.0 %", pytest.approx(6.614, abs=1e-3))
+    said = chosen_on_test(made) or ""
+    assert "no estimate for new graphs" in said
+    assert "seen the labels" in said
+    assert chosen_on_test(outcome()) is None
+
+
+def test_images_are_called_images() -> None:
+    cell = ImageConfig(method="hucl")
+    made = outcome(finding(searched(), cell=cell), protocol="split")
+    assert "the same 48 images" in numbers(made)[0].meaning
+
+
+def grid_and(*others: float, grid: float = 65.0) -> str | None:
+    made = study(
+        trial(grid, {"beta": 1.0}, grid=True),
+        *(trial(value, {"beta": 2.0 + k}) for k, value in enumerate(others)),
+    )
+    one = finding(made)
+    return against_grid(outcome(one), one)
+
+
+def test_a_difference_from_the_grid_of_less_than_two_errors_is_called_none() -> None:
+    said = grid_and(68.0, 70.0) or ""
+    assert "grid has 65.0 %, the best of the 2 others 70.0 %: +5.0 points" in said
+    assert "0.8 standard errors of one inner score (6.6 points)" in said
+    assert "less than two: the search has shown no difference" in said
+
+
+def test_a_large_difference_from_the_grid_is_not() -> None:
+    said = grid_and(90.0) or ""  # error 100 √(0.9 · 0.1 / 48) = 4.33
+    assert "+25.0 points, or 5.8 standard errors" in said
+    assert "no difference" not in said
+    assert "by chance alone" in said
+    assert "by chance alone" not in (grid_and(20.0) or "")
+
+
+def test_a_grid_that_is_missing_failed_or_alone_is_told() -> None:
+    plain = finding(study(trial(50.0, {"beta": 1.0})))
+    assert against_grid(outcome(plain), plain) is None
+    failed = finding(study(trial("diverged", {"beta": 1.0}, grid=True), trial(50.0, {"beta": 2.0})))
+    assert against_grid(outcome(failed), failed) == "No trial of the paper's grid has a score."
+    assert grid_and() == "Only the paper's grid has scores; its best is 65.0 %."
+
+
+def test_a_grid_of_one_s_own_is_not_the_paper_s() -> None:
+    one = finding(searched())
+    said = against_grid(outcome(one, grid="the grid"), one) or ""
+    assert "The best of the 2 trials of the grid has 65.0 %" in said
+    assert "paper" not in said
+    alone = finding(study(trial(50.0, {"beta": 1.0}, grid=True)))
+    said = "Only the grid has scores; its best is 50.0 %."
+    assert against_grid(outcome(alone, grid="the grid"), alone) == said
+
+
+# The time that a search took
+
+
+def took(*spans: tuple[float, float]) -> float:
+    made = study(*(trial(50.0, {"beta": 1.0}, begun=b, seconds=s) for b, s in spans))
+    return finding(made).seconds
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(0, 10)], [(0, 10), (10, 5)], [(0, 10), (2, 3)], [(0, 10), (5, 10), (30, 1)],
+        [(90, 8), (0, 40), (20, 30), (45, 5), (45, 5)], [(0, 10), (86400, 10)], [(3, 0)],
+    ],
+)  # fmt: skip
+def test_time_counts_while_some_trial_is_at_work(spans: list[tuple[float, float]]) -> None:
+    seconds = {int(s) for begun, long in spans for s in np.arange(begun, begun + long)}
+    assert took(*spans) == len(seconds)
+
+
+def test_the_night_after_a_worker_died_is_left_out() -> None:
+    night = trial("lost", {"beta": 1.0}, begun=30, seconds=43200)
+    del night.user_attrs["failure"]  # told FAIL in the morning
+    again = trial(60.0, {"beta": 1.0}, begun=43230, seconds=30)
+    assert finding(study(trial(50.0, {"beta": 2.0}), night, again)).seconds <= 60
+
+
+def test_only_wilcoxon_s_steps_are_folds() -> None:
+    assert step_of(outcome(pruner="Wilcoxon")) == "fold"
+    assert step_of(outcome(pruner="Hyperband")) == step_of(outcome()) == "epoch"
