@@ -13,7 +13,7 @@ from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.ablations import said
 from gcl_hard.experiments.ablations import Chosen
 from gcl_hard.reports.result_figures import HARMS, HELPS, NEITHER, forest
-from tests.experiments.recipe.made_up import chosen
+from tests.experiments.made_search import chosen
 
 LEVERS = {
     "rate": [{"lr": 0.1}, {"lr": 0.2}],

@@ -21,7 +21,7 @@ from gcl_hard.reports.recipe_page import (
 from gcl_hard.reports.text import (
     interval,
 )
-from tests.experiments.recipe.made_up import SEEDS, Bench, chosen
+from tests.experiments.made_search import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"
 LEVERS = {
