@@ -44,7 +44,7 @@ def test_the_records_give_the_numbers_of_the_page(
     commands = [page.split("```bash\n")[1].split("\n```")[0] for page in (made, committed)]
     assert commands[0] == commands[1]
     made_csv, committed_csv = (
-        list(csv.DictReader((folder / f"docs/{name}.csv").open(encoding="utf-8")))
+        list(csv.DictReader((folder / f"docs/{name}.csv").read_text("utf-8").splitlines()))
         for folder in (tmp_path, ROOT)
     )
     assert made_csv == committed_csv
