@@ -87,7 +87,7 @@ def test_every_record_is_of_a_hold_out_of_the_file_s_seeds(searched: Path) -> No
 
 
 def test_page_and_config_are_of_the_records(searched: Path) -> None:
-    page = (searched / "recipe.md").read_text(encoding="utf-8")
+    page = re.sub(" +", " ", (searched / "recipe.md").read_text(encoding="utf-8"))
     start = [c["fold_accuracies"] for c in map(json.loads, (
         content for name, content in stored(searched / "cells").items() if name.endswith(".json")))
         if (c["config"]["method"], c["config"]["lr"], c["config"]["standardise"])

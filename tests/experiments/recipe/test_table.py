@@ -197,7 +197,7 @@ def test_fewer_graphs_change_nothing_but_the_share() -> None:
             assert replace(cell, train_share=1.0) == whole[row.method].cells[dataset]
 
 
-# A quick look
+# A smoke run
 
 
 def test_a_quick_look_has_the_same_rows_with_few_epochs() -> None:
