@@ -281,7 +281,9 @@ def test_from_the_command_to_the_page(tmp_path: Path, folder: Path) -> None:
     for record in found:
         mean = sum(record["fold_accuracies"]) / 10
         whose = "ours" if record["config"]["contrast"] == "two-view" else "paper's"
-        assert ["hscl", whose, f"{mean:.1f}"] in cells_of(text.split("## Protocol")[1])
+        assert ["hscl", whose, f"{mean:.1f}"] in cells_of(
+            text.split("## Protocol")[1].split("\n## ")[0]
+        )
     assert f"> {QUICK} 1 seed, 3 epochs" in text
     assert "All 2 runs" in text
 
