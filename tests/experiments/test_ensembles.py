@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.run import run
+from gcl_hard.experiments.work import Worker
 from rich.console import Console
 
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import ensembles, scorers
 from gcl_hard.experiments.ensembles import Encoder, check_size, ensemble_of, train_encoders
-from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.run import run
-from gcl_hard.experiments.work import Worker
 from gcl_hard.graphs import Ensemble, GraphSet, load
 from tests.experiments.small_cells import assert_each_its_own, mutag, small, weights
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.experiments.groups import FOLD_BY_FOLD, groups, usual_size
-from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.experiments.runs import Run
 
 

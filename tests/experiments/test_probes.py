@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed
 from sklearn.svm import SVC
 
 from gcl_hard.evaluation import outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.evaluation.kernels import C_GRID
-from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
 from gcl_hard.experiments.baselines import probe_of, wl_kernel
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning.graph_part import accuracy_of
 from tests.experiments.small_cells import PROBES, mutag, two_view

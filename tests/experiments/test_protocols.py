@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 
@@ -17,9 +18,8 @@ from gcl_hard import evaluation
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
 from gcl_hard.experiments import graph_seeds, protocols
-from gcl_hard.experiments.ensembles import Encoder, Result, Trained
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.ensembles import Encoder, Result, Trained
 from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import Ensemble, GraphSet, load
 from gcl_hard.graphs.models import GraphModel

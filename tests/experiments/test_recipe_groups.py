@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed, train_seeds
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.scoring import score
 from torch import Tensor
 
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import ensembles, graph_seeds
 from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
-from gcl_hard.experiments.graph_seeds import run_seed, train_seeds
 from gcl_hard.experiments.groups import groups
-from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.scoring import score
 from gcl_hard.graphs import GraphSet
 from tests.experiments.small_cells import (
     assert_each_its_own,

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from gcl_hard.graphs import compression as colours
-from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.compression import ColouredSet, coloured
+from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.tudataset import load
 
 CPU = torch.device("cpu")

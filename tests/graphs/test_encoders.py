@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, Ensemble, GraphBatch, GraphSet, InfoGraph, TwoView, load
-from gcl_hard.graphs.models import encode
 from gcl_hard.graphs.ensemble import refusal
+from gcl_hard.graphs.models import encode
 from gcl_hard.training.loop import Optimisation, train
 
 IDS = [0, 1, 3, 2, 8]

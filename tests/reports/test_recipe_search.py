@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.ablations import Chosen, said
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.ablations import said
-from gcl_hard.experiments.ablations import Chosen
 from gcl_hard.reports.recipe_page import (
     in_short,
     search_page,

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.run import Outcome, run
 from rich.console import Console
 from torch import Tensor
 
 from gcl_hard import evaluation
-from gcl_hard.experiments.diagnostics import Sample
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.diagnostics import Sample
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.run import Outcome, run
 from gcl_hard.graphs import GraphSet
 from gcl_hard.graphs.models import GraphContrast
 

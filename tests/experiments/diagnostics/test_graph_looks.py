@@ -12,12 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments.diagnostics import graphs as of_graphs
-from gcl_hard.experiments.diagnostics import graph_sampler
-from gcl_hard.experiments.diagnostics import look_at
-from gcl_hard.experiments.diagnostics import Sample
-from gcl_hard.experiments.diagnostics import Watch
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.diagnostics import Sample, Watch, graph_sampler, look_at
+from gcl_hard.experiments.diagnostics import graphs as of_graphs
 from gcl_hard.functional.hardening import Uniform
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, TwoView, load
 from gcl_hard.graphs.models import GraphModel

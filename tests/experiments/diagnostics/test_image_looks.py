@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.diagnostics import images as of_images
-from gcl_hard.experiments.diagnostics import image_sampler
-from gcl_hard.experiments.diagnostics import Watch
 from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.diagnostics import Watch, image_sampler
+from gcl_hard.experiments.diagnostics import images as of_images
 from gcl_hard.experiments.images import Encoding, build
 from gcl_hard.images import ImageContrast, Split, Views
 from tests.experiments.diagnostics import same_bits, tensors

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.options import parse_bench
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import from_dict
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import GraphConfig, from_dict
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.store import RunResult, lacks, load, points_of
 from tests.experiments import record
 from tests.experiments.diagnostics import epochs, go, saved, small

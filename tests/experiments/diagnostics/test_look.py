@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from gcl_hard import Exponential, Threshold
-from gcl_hard.experiments.diagnostics import look_at, plain
-from gcl_hard.experiments.diagnostics import Batch, Sample, finite
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.diagnostics import Batch, Sample, finite, look_at, plain
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import load, save
 from gcl_hard.functional.hardening import Hardening, Uniform
