@@ -20,6 +20,11 @@ import numpy as np
 import pytest
 import torch
 from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.tuning.graph_part import GraphOuter, GraphPart, cut
+from gcl_hard.tuning.image_part import ImageOuter
+from gcl_hard.tuning.outcome import Outcome
+from gcl_hard.tuning.part import Candidate, Inner, Local, Steps
+from gcl_hard.tuning.samplers import PrunerName
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -27,11 +32,6 @@ from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import image_protocol
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning import graph_part, study
-from gcl_hard.tuning.graph_part import GraphOuter, GraphPart, cut
-from gcl_hard.tuning.image_part import ImageOuter
-from gcl_hard.tuning.outcome import Outcome
-from gcl_hard.tuning.part import Candidate, Inner, Local, Steps
-from gcl_hard.tuning.samplers import PrunerName
 from tests.experiments import tiny_images
 from tests.experiments.tiny_images import few_digits, garbage
 

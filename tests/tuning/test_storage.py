@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from gcl_hard.tuning.home import Home
 
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.tuning import storage
-from gcl_hard.tuning.home import Home
 from gcl_hard.tuning.storage import reachable, shown, url_of
 from tests.tuning import storages
 from tests.tuning.postgres import free_port

@@ -1,0 +1,188 @@
+"""Encoders of the user's own: what is refused before anything is trained."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
+from gcl_hard.graphs import GraphSet
+from gcl_hard.tuning.objective import OF_GIN, check_output
+from gcl_hard.tuning.options import TuneOptions
+from gcl_hard.tuning.space import Base, Space
+
+LR = {"type": "float", "low": 0.001, "high": 0.1}
+WIDTH = {"type": "int", "low": 3, "high": 8}
+WORD = {"type": "categorical", "choices": ["sum", "mean"]}
+
+
+class Mine(nn.Module):
+    """Sums of nodes after a layer; what it returns can be bent."""
+
+    def __init__(self, n_features: int, *, width: int = 6, pooling: str = "sum") -> None:
+        super().__init__()
+        self.out_dim, self.pooling = width, pooling
+        self.layer = nn.Linear(n_features, width)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+        nodes = self.layer(x)
+        graphs = nodes.new_zeros(int(batch.max()) + 1, self.layer.out_features)
+        return nodes, graphs.index_add(0, batch, nodes)
+
+
+class Anything(Mine):
+    """Takes any setting."""
+
+    def __init__(self, n_features: int, **settings: Any) -> None:
+        super().__init__(n_features)
+
+
+def function(n_features: int, width: int = 4) -> nn.Module:
+    return Mine(n_features, width=width)
+
+
+def options(encoder: Any, searched: dict[str, Any] | None = None, **given: Any) -> TuneOptions:
+    base = Base(GraphConfig, {"method": "hscl", "protocol": "inductive"}, encoder)
+    space = Space.of({"lr": LR, **(searched or {})}).fitted(base)
+    return TuneOptions(base, space, **given)
+
+
+def refusal(encoder: Any, searched: dict[str, Any] | None = None, **given: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        options(encoder, searched, **given)
+    return str(caught.value)
+
+
+# How it is called
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [Mine, function, functools.partial(Mine, pooling="mean"), Anything, lambda n, width: Mine(n)],
+    ids=["class", "function", "partial", "any settings", "lambda"],
+)
+def test_a_class_or_a_function_is_taken(encoder: Any) -> None:
+    assert options(encoder, {"encoder.width": WIDTH}).base.make is encoder
+
+
+@pytest.mark.parametrize("encoder", [Mine(7), "gin", 3], ids=["module", "word", "number"])
+def test_what_makes_no_encoders_is_refused(encoder: Any) -> None:
+    said = refusal(encoder)
+    assert said.startswith("encoder is called as encoder(n_features, **searched) for every trial")
+    assert "give the class or a function, got " in said
+    assert len(said) <= 300
+
+
+def test_a_setting_that_it_does_not_take_gets_the_nearest() -> None:
+    said = refusal(Mine, {"encoder.widht": WIDTH})
+    assert said.startswith("unknown setting of the encoder 'widht'; did you mean width?")
+    assert options(Anything, {"encoder.widht": WIDTH}).base.make is Anything
+
+
+def test_an_argument_that_nothing_gives_is_named() -> None:
+    said = refusal(nn.Linear)
+    assert "missing a required argument: 'out_features'" in said
+    assert said.endswith("give its other arguments defaults, or search them as encoder.NAME")
+    assert options(nn.Linear, {"encoder.out_features": WIDTH}).base.make is nn.Linear
+
+
+def test_the_number_of_features_is_not_searched() -> None:
+    assert "multiple values for argument 'n_features'" in refusal(
+        Mine, {"encoder.n_features": WIDTH}
+    )
+
+
+def test_what_takes_nothing_cannot_be_called() -> None:
+    assert "and cannot be: too many positional arguments" in refusal(lambda: Mine(7))
+
+
+def test_what_says_nothing_of_its_arguments_is_taken() -> None:
+    class Mute:
+        @property
+        def __signature__(self) -> None:
+            raise ValueError
+
+        def __call__(self, *given: Any) -> nn.Module:
+            return Mine(7)
+
+    assert options(Mute(), {"encoder.width": WIDTH}).base.make is not None
+
+
+# What is searched beside it
+
+
+@pytest.mark.parametrize("name", ["layers", "dim", "readout"])
+def test_settings_of_the_gin_are_not_searched_beside_it(name: str) -> None:
+    said = refusal(Mine, {name: WORD if name == "readout" else WIDTH})
+    assert said.startswith(f"{name} is a setting of the GIN, which your encoder replaces")
+    assert said.endswith("search it as encoder.NAME")
+    assert options(Anything, {f"encoder.{name}": WIDTH}).base.make is Anything
+    assert name in OF_GIN
+
+
+def test_images_have_no_encoder_of_one_s_own() -> None:
+    base = Base(ImageConfig, {"method": "hscl"}, Mine)
+    space = Space.of({"lr": LR}).fitted(base)
+    with pytest.raises(InputError, match="can be searched on graphs only: leave it out"):
+        TuneOptions(base, space)
+
+
+# What it returns
+
+
+def test_it_is_tried_on_two_graphs_with_the_first_values(mutag: GraphSet) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def make(n_features: int, **settings: Any) -> nn.Module:
+        seen.append({"n_features": n_features, **settings})
+        return Mine(n_features, **settings)
+
+    found = options(make, {"encoder.width": WIDTH, "encoder.pooling": WORD})
+    before = torch.get_rng_state()
+    check_output(found.base, found.search_space, mutag)
+    assert seen == [{"n_features": 7, "width": 3, "pooling": "sum"}]
+    assert torch.equal(torch.get_rng_state(), before)  # searches with and without it are the same
+
+
+class NoWidth(Mine):
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features)
+        del self.out_dim
+
+
+class OtherWidth(Mine):
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features)
+        self.out_dim = 5
+
+
+class Alone(Mine):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+        return super().forward(x, edge_index, batch)[1]
+
+
+class Swapped(Mine):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+        return super().forward(x, edge_index, batch)[::-1]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "said"),
+    [
+        (NoWidth, "out_dim must be the width of NoWidth's embeddings, .* got None"),
+        (OtherWidth, r"must return \(nodes .* graphs \[2, 5\]\), got .* is out_dim=5 its width"),
+        (Alone, "a pair of tensors, got Tensor"),
+        (Swapped, r"graphs \[2, 6\]\), got \(nodes \[2, 6\]"),
+    ],
+)
+def test_other_outputs_are_refused_with_what_is_expected(
+    mutag: GraphSet, encoder: type[nn.Module], said: str
+) -> None:
+    found = options(encoder)
+    with pytest.raises(InputError, match=said):
+        check_output(found.base, found.search_space, mutag)
