@@ -429,7 +429,8 @@ class _Driver:
         sent: dict[Task, tuple[Study, FrozenTrial]] = {}
         for k, study in enumerate(self.studies):
             best = best_trial(study.get_trials(deepcopy=False))
-            if best is None or str(best.number) in study.user_attrs.get(OUTER, {}):
+            done = study.user_attrs.get(OUTER, {})
+            if best is None or str(best.number) in done or not self.search.outers[k].n_test:
                 continue
             candidate = self.search.options.base.candidate(best.number, best.params)
             task = self._workers.submit(
