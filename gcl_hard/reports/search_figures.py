@@ -39,7 +39,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
     "PRUNED": ("pruned", {"color": RED, "linewidth": 1.0, "linestyle": "--", "alpha": 0.7}),
     "RUNNING": ("running", {"color": theme.GREY, "linewidth": 1.0, "linestyle": ":"}),
 }
-WHOLE = {"integer": True, "steps": [1, 2, 5, 10]}
+WHOLE: dict[str, Any] = {"integer": True, "steps": [1, 2, 5, 10]}
 
 
 def trials(study: Study) -> pd.DataFrame:
@@ -189,7 +189,8 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
     """
     with _pyplot(), quiet():
         axes: Any = optuna_matplotlib.plot_contour(study, params=list(pair), target_name=ACCURACY)
-    figure, filled = axes.figure, next(c for c in axes.collections if c.colorbar)
+    figure: Figure = axes.figure
+    filled = next(c for c in axes.collections if c.colorbar)
     filled.colorbar.remove()
     figure.set_layout_engine("constrained")
     figure.set_size_inches(theme.WIDTH, 4.6)

@@ -12,7 +12,7 @@ from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.paper_figures import LOSSES
+from gcl_hard.reports.runs import LOSSES
 from tests.reports import made
 
 draw = made.shown(paper_figures.fig5)

@@ -13,7 +13,7 @@ from gcl_hard.experiments.cell import Cell
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.paper_figures import MEASURES as TITLES
+from gcl_hard.reports.epoch_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY, Run
 from tests.reports import made
 
