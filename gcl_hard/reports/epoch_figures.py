@@ -27,11 +27,11 @@ from gcl_hard.reports.runs import (
     by_cell,
     labels,
     over_seeds,
+    require_snapshots,
     snapshots,
     subject,
     usual_temperature,
     versions,
-    with_snapshots,
 )
 from gcl_hard.reports.theme import Drawn, themed
 
@@ -70,7 +70,7 @@ def diagnostics(runs: Sequence[Run]) -> Diagnostics:
         InputError: if a run has no snapshots, or no epoch is common to the seeds of a
             configuration.
     """
-    with_snapshots(runs)
+    require_snapshots(runs)
     frame = snapshots(runs)
     epochs = frame[frame["shared"]].groupby("line")["epoch"].nunique()
     if epochs.empty:

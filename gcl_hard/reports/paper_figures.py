@@ -28,10 +28,10 @@ from gcl_hard.reports.runs import (
     Run,
     by_cell,
     labels,
+    require_snapshots,
     same_seeds,
     subject,
     versions,
-    with_snapshots,
 )
 from gcl_hard.reports.theme import Drawn, themed
 
@@ -436,7 +436,7 @@ def histograms(runs: Sequence[Run]) -> Drawn:
 
     Source: Robinson et al. (2021), Fig. 3 and 4, which show the overlap without a number.
     """
-    with_snapshots(runs)
+    require_snapshots(runs)
     data, called = histogram_data(runs), labels(by_cell(runs))
     first = called[min(called, key=lambda cell: (cell.method != "ucl", cell.beta or 0.0))]
     variants = [name for name in called.values() if name != first] or [first]
@@ -460,8 +460,10 @@ def histograms(runs: Sequence[Run]) -> Drawn:
             edges = np.linspace(-1, 1, len(own) + 1)
             over = shown == line
             hue = theme.colour(own["method"].iloc[0]) if over else theme.GREY
-            panel.stairs(own["density"], edges, color=hue, fill=not over, alpha=1 if over else 0.4,
-                         label="over" if over else "under")  # fmt: skip
+            panel.stairs(
+                own["density"], edges, color=hue, fill=not over, alpha=1 if over else 0.4, lw=1.6,
+                label="over" if over else "under",
+            )  # fmt: skip
         if not index % n:
             panel.set_ylim(0, 1.05 * data.loc[data["pairs"] == kind, "density"].max())
             panel.set_ylabel(f"density,\n{KINDS[kind]}")

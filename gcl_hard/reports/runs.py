@@ -427,7 +427,7 @@ def stem(figure: str, cell: Cell) -> str:
 # Snapshots
 
 
-def with_snapshots(runs: Sequence[Run]) -> None:
+def require_snapshots(runs: Sequence[Run]) -> None:
     """Check that all runs have diagnostics.
 
     Raises:

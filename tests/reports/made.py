@@ -1,4 +1,4 @@
-"""Made-up runs: looks, records on the disk, points."""
+"""Made-up runs: snapshots, records on the disk, points."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def snapshot(
     epoch: int, *, seed: int = 0, own: str | None = None, histograms: bool = False,
     anchors: int = 64,
 ) -> dict[str, Any]:  # fmt: skip
-    """One epoch's look, different for every epoch and seed; H-SCL below H-UCL by 0.2."""
+    """One epoch's snapshot, different for every epoch and seed; H-SCL below H-UCL by 0.2."""
     rng = np.random.default_rng([seed, epoch])
     settings = {name: _setting(rng, anchors) for name in SETTINGS}
     if own is not None:
@@ -86,7 +86,7 @@ def _bell(middle: float) -> Any:
 def snapshots(
     epochs: Sequence[int], *, seed: int = 0, own: str | None = None
 ) -> list[dict[str, Any]]:
-    """Looks of a run; the last has the histograms."""
+    """Snapshots of a run; the last has the histograms."""
     return [snapshot(e, seed=seed, own=own, histograms=e == epochs[-1]) for e in epochs]
 
 
