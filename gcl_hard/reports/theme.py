@@ -119,7 +119,8 @@ def panels(
 
 def rows(frame: pd.DataFrame) -> Iterable[Any]:
     """The rows of a frame, their columns as attributes."""
-    return frame.itertuples()
+    found: Iterable[Any] = frame.itertuples()
+    return found
 
 
 def line_styles(names: dict[str, str]) -> dict[str, dict[str, Any]]:
