@@ -432,7 +432,7 @@ def stem(figure: str, config: RunConfig) -> str:
 # Snapshots
 
 
-def with_snapshots(runs: Sequence[StoredRun]) -> None:
+def require_snapshots(runs: Sequence[StoredRun]) -> None:
     """Check that all runs have diagnostics.
 
     Raises:

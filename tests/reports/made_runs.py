@@ -1,4 +1,4 @@
-"""Made-up runs: looks, records on the disk, points."""
+"""Made-up runs: snapshots, records on the disk, points."""
 
 from __future__ import annotations
 

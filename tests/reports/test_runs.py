@@ -18,10 +18,10 @@ from gcl_hard.reports.runs import (
     Run,
     over_seeds,
     read,
+    require_snapshots,
     same_seeds,
     snapshots,
     versions,
-    with_snapshots,
 )
 from tests.reports import made_runs as made
 
@@ -87,7 +87,7 @@ def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
     assert whole == [replace(run, source=tmp_path / "all.json", finished="") for run in single]
 
 
-def test_a_result_file_without_looks_is_read(tmp_path: Path) -> None:
+def test_a_result_file_without_snapshots_is_read(tmp_path: Path) -> None:
     (run,) = read([result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))])
     assert (run.seed, run.accuracies, run.snapshots, run.curve) == (1, (80, 90), (), ())
 
@@ -103,7 +103,7 @@ def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_seed_that_is_there_twice_counts_once_with_its_looks(
+def test_a_seed_that_is_there_twice_counts_once_with_its_snapshots(
     order: tuple[int, int], tmp_path: Path
 ) -> None:
     places = [made.save(tmp_path / "a", HSCL), made.save(tmp_path / "b", HSCL, epochs=(1, 2))]
@@ -113,7 +113,7 @@ def test_a_seed_that_is_there_twice_counts_once_with_its_looks(
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_of_two_without_looks_the_later_counts(order: tuple[int, int], tmp_path: Path) -> None:
+def test_of_two_without_snapshots_the_later_counts(order: tuple[int, int], tmp_path: Path) -> None:
     days = [(90.0, "2026-01-02T00:00:00+00:00"), (80.0, "2026-01-03T00:00:00+00:00")]
     places = [
         made.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
@@ -204,17 +204,17 @@ def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
     assert refusal(path).startswith(f"{path} is damaged")
 
 
-def test_runs_without_looks_are_named() -> None:
-    with_looks, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
-    with_snapshots([with_looks])
+def test_runs_without_snapshots_are_named() -> None:
+    whole, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
+    require_snapshots([whole])
     with pytest.raises(InputError, match=r"^no result has diagnostics: run .* --diagnostics 1$"):
-        with_snapshots(without)
+        require_snapshots(without)
     with pytest.raises(
         InputError, match=r"^MUTAG ucl paper, seed 4 has no diagnostics, see .*json"
     ):
-        with_snapshots([with_looks, without[0]])
+        require_snapshots([whole, without[0]])
     with pytest.raises(InputError, match=r"seed 4 has no diagnostics \(nor have 1 other seeds\)"):
-        with_snapshots([with_looks, *without])
+        require_snapshots([whole, *without])
 
 
 def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
@@ -250,7 +250,7 @@ def test_numbers_against_epoch_are_over_the_seeds_that_define_them() -> None:
     }
 
 
-def test_looks_that_do_not_count_others_are_read(tmp_path: Path) -> None:
+def test_snapshots_that_do_not_count_others_are_read(tmp_path: Path) -> None:
     path = made.save(tmp_path, HSCL, epochs=(1,))
     stored = json.loads(path.read_text(encoding="utf-8"))
     for setting in stored["diagnostics"][0]["settings"].values():

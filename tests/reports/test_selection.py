@@ -90,7 +90,7 @@ def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: str) -> No
     assert [r.cell for r in select([made.run(one), made.run(other)], parse_only([name]))] == [one]
 
 
-def test_floors_are_passed_over_whatever_their_protocol() -> None:
+def test_baselines_are_passed_over_whatever_their_protocol() -> None:
     runs = [made.run(GraphConfig()), made.run(GraphConfig(method="untrained"))]
     assert [run.cell for run in select(runs)] == [GraphConfig()]
     with pytest.raises(InputError, match=r"of baselines alone \(untrained\)"):

@@ -1,4 +1,4 @@
-"""Fig. 4: what is drawn are the shares of the looks."""
+"""Fig. 4: what is drawn are the shares of the snapshots."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def bands(drawn: made.Shown, panel: int) -> list[tuple[float, float]]:
 
 
 def shares(run: Run, setting: str) -> Iterator[float]:
-    for look in run.snapshots:
-        yield look["settings"][setting]["assumption_1"]
+    for snapshot in run.snapshots:
+        yield snapshot["settings"][setting]["assumption_1"]
 
 
 def texts(drawn: made.Shown) -> str:
@@ -116,7 +116,7 @@ def test_an_epoch_at_which_nothing_is_defined_is_a_gap() -> None:
     assert curves(draw(runs), 2)[0][1].tolist() == [4, 0.5]
 
 
-def test_a_look_that_was_not_finite_is_a_gap_and_said() -> None:
+def test_a_snapshot_that_was_not_finite_is_a_gap_and_said() -> None:
     runs = [made.run(HSCL, epochs=EPOCHS)]
     runs[0].snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
     drawn = draw(runs)
@@ -134,7 +134,7 @@ def test_epochs_that_not_all_seeds_have_are_left_out_and_it_is_said() -> None:
     assert "left out" not in draw(runs[:1]).note
 
 
-def test_the_note_counts_anchors_and_looks() -> None:
+def test_the_note_counts_anchors_and_snapshots() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
     runs[1].snapshots[-1]["settings"]["l=-0.05"].update(defined=10, alone=0, spared=50, unopposed=4)
     all_shares = [x for run in runs for setting in made.SETTINGS for x in shares(run, setting)]
@@ -199,7 +199,7 @@ def test_tau_is_left_out_if_one_run_has_another_temperature() -> None:
     assert "γ = 0.5, 0.2" in texts(drawn)
 
 
-def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
+def test_a_cell_of_one_snapshot_is_left_out_beside_cells_of_more() -> None:
     runs = [made.run(HSCL, epochs=EPOCHS), made.run(HUCL, epochs=(7,))]
     drawn = draw(runs)
     assert {row["method"] for row in drawn.rows} == {"hscl"}
@@ -214,7 +214,7 @@ def test_seeds_without_a_common_epoch_are_refused() -> None:
         draw([made.run(HSCL, 0, epochs=(2,)), made.run(HSCL, 1, epochs=(3,))])
 
 
-def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
+def test_how_many_others_are_taken_is_said_where_snapshots_have_it() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
     runs[1].snapshots[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
     runs[1].snapshots[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
@@ -223,6 +223,6 @@ def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
     assert "H-UCL takes" not in draw(runs).note
 
 
-def test_runs_without_looks_are_refused() -> None:
+def test_runs_without_snapshots_are_refused() -> None:
     with pytest.raises(InputError, match="--diagnostics 1"):
         draw([made.run(HSCL)])

@@ -1,4 +1,4 @@
-"""Panels of the geometry are the measures of the looks, on axes that show them."""
+"""Panels of the geometry are the measures of the snapshots, on axes that show them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.paper_figures import MEASURES as TITLES
+from gcl_hard.reports.epoch_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY, Run
 from tests.reports import made_runs as made
 
@@ -29,8 +29,8 @@ def runs(*cells: RunConfig, epochs: Any = EPOCHS) -> list[Run]:
 
 def values(run: Run, name: str) -> list[float]:
     return [
-        look["geometry"][name] if name in GEOMETRY else look["settings"]["beta=1"][name]
-        for look in run.snapshots
+        snapshot["geometry"][name] if name in GEOMETRY else snapshot["settings"]["beta=1"][name]
+        for snapshot in run.snapshots
     ]
 
 
@@ -80,8 +80,8 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
     (run, _) = given = runs(HSCL, epochs=range(1, 41))
     run.snapshots[20]["settings"]["beta=1"]["collisions"] = 5.9e6
     for each in given:
-        for look in each.snapshots[:20]:
-            look["settings"]["beta=1"]["collisions"] = 2.0
+        for snapshot in each.snapshots[:20]:
+            snapshot["settings"]["beta=1"]["collisions"] = 2.0
     drawn = draw(given)
     low, high = panel(drawn, "collisions").get_ylim()
     assert 1 < low < 1.44
@@ -89,10 +89,10 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
     assert "Peaks above the axis: collisions, up to 3e+06." in drawn.note  # mean of two seeds
 
 
-def test_the_number_of_negatives_is_a_rule_if_all_looks_say_it() -> None:
+def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
     given = runs(UCL, HSCL)
-    for look in given[0].snapshots:
-        look["settings"]["beta=1"]["other_labels"] = 30.0
+    for snapshot in given[0].snapshots:
+        snapshot["settings"]["beta=1"]["other_labels"] = 30.0
     drawn = draw(given)
     assert rules(drawn, "effective_hscl") == [(30 + 3 * 32) / 4]
     assert "all negatives" in key(drawn)
@@ -108,14 +108,14 @@ def test_the_number_of_negatives_is_a_rule_if_all_looks_say_it() -> None:
 def test_the_widest_angle_is_a_rule() -> None:
     given = runs(HSCL)
     for run in given:
-        for look in run.snapshots:
-            look["geometry"]["widest_angle"] = 96.4
+        for snapshot in run.snapshots:
+            snapshot["geometry"]["widest_angle"] = 96.4
     drawn = draw(given)
     assert rules(drawn, "least_angle") == [96.4]
     assert "widest possible" in key(drawn)
     for run in given:
-        for look in run.snapshots:
-            look["geometry"]["widest_angle"] = None
+        for snapshot in run.snapshots:
+            snapshot["geometry"]["widest_angle"] = None
     assert rules(draw(given), "least_angle") == []
 
 
@@ -123,9 +123,9 @@ def test_the_widest_angle_is_a_rule() -> None:
 def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
     given = runs(HSCL, epochs=range(1, 9))
     for run in given:
-        for look in run.snapshots:
-            look["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * look["epoch"])
-            del look["settings"]["beta=1"]["other_labels"]
+        for snapshot in run.snapshots:
+            snapshot["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * snapshot["epoch"])
+            del snapshot["settings"]["beta=1"]["other_labels"]
     drawn = draw(given)
     drawn.figure.draw_without_rendering()
     axes = panel(drawn, "effective_hscl")
@@ -155,7 +155,7 @@ def test_cells_that_standardise_beside_cells_that_do_not() -> None:
     assert "standardised where the classifier standardises" in note
 
 
-def test_looks_that_were_not_finite_are_gaps() -> None:
+def test_snapshots_that_were_not_finite_are_gaps() -> None:
     (run, _) = given = runs(HSCL)
     for each in given:
         each.snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
@@ -167,12 +167,12 @@ def test_looks_that_were_not_finite_are_gaps() -> None:
     assert run.snapshots[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
 
 
-def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
+def test_a_cell_of_one_snapshot_is_left_out_beside_cells_of_more() -> None:
     drawn = draw([*runs(HSCL), *runs(UCL, epochs=(7,))])
     assert {row["method"] for row in drawn.rows} == {"hscl"}
     assert drawn.note.endswith("fewer than two snapshots: ucl.")
 
 
-def test_runs_without_looks_are_refused() -> None:
+def test_runs_without_snapshots_are_refused() -> None:
     with pytest.raises(InputError, match="no result has diagnostics"):
         draw([made.run(HSCL)])

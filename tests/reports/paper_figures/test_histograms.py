@@ -21,7 +21,7 @@ METHODS = ("ucl", "hucl", "hscl")
 RUNS = [
     made.run(GraphConfig(method=method), seed, epochs=(10, 20))
     for i, method in enumerate(METHODS)
-    for seed in (2 * i, 2 * i + 1)  # what they looked at depends on the seed alone
+    for seed in (2 * i, 2 * i + 1)  # what they showed depends on the seed alone
 ]
 
 
@@ -135,7 +135,7 @@ def test_one_variant_stands_alone() -> None:
     assert drawn.rows[0]["overlap_std"] is None
 
 
-def test_looks_before_the_last_do_not_count() -> None:
+def test_snapshots_before_the_last_do_not_count() -> None:
     early = {**RUNS[0].snapshots[0], "histograms": {"same": [9] * 50, "different": [9] * 50}}
     other = replace(RUNS[0], snapshots=(early, RUNS[0].snapshots[1]))
     assert draw([other]).rows == draw(RUNS[:1]).rows
