@@ -17,7 +17,7 @@ from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemo
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
-from gcl_hard.experiments.experiment import RunContext, Trained
+from gcl_hard.experiments.experiment import RunContext, TrainedRun
 from gcl_hard.experiments.groups import groups_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult, Store, check_writable
@@ -352,7 +352,7 @@ def _data_sets(context: RunContext) -> DataSets:
 
 def train_group(
     context: RunContext, runs: tuple[Run, ...], *, report: Callable[..., bool]
-) -> list[Trained]:
+) -> list[TrainedRun]:
     """Task: train the encoders of a group.
 
     Args:
@@ -370,14 +370,14 @@ def train_group(
     def tell(run: Run, share: float, loss: float) -> bool:
         return report(run.key, share, loss)
 
-    found: dict[Run, Trained] = {}
+    found: dict[Run, TrainedRun] = {}
     try:
         for one in experiment_of(config).train(runs, data.load(config), context, tell):
             found[one.run] = one
     except DivergenceError as error:
         if len(runs) > 1:
             raise
-        found[runs[0]] = Trained(runs[0], error=error)
+        found[runs[0]] = TrainedRun(runs[0], error=error)
     device = hardware.device_name(torch.device(context.device))
     for one in found.values():
         one.device = device
@@ -385,7 +385,7 @@ def train_group(
 
 
 def score_run(
-    context: RunContext, group: Sequence[Trained], number: int, *, report: Callable[..., bool]
+    context: RunContext, group: Sequence[TrainedRun], number: int, *, report: Callable[..., bool]
 ) -> Outcome:
     """Task: score one run of a trained group.
 
