@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 from gcl_hard.experiments.options import BenchOptions, parse_bench
-from gcl_hard.experiments.records import SCHEMA_VERSION
 from gcl_hard.experiments.run import Outcome, run
 from rich.console import Console
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import ensembles, graph_seeds, protocols
+from gcl_hard.experiments.store import SCHEMA_VERSION
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1"]
 
