@@ -54,7 +54,7 @@ from population_costs import count_operations, memory_of, memory_rows, resident_
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GraphSet, load
-from gcl_hard.training.population import train_population
+from gcl_hard.training.ensemble import train_ensemble
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Trainer:
         population = first(cell, graphs, size)
         laps = Laps(EPOCHS["cpu"] if size <= SMALL else 1, both)
         with stopped():
-            train_population(population, cell.optimisation(), on_epoch=laps)
+            train_ensemble(population, cell.optimisation(), on_epoch=laps)
         return size, laps.seconds / size
 
 
@@ -295,9 +295,9 @@ def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]
     laps = Laps(EPOCHS["cuda"], clock=clock)
     torch.cuda.reset_peak_memory_stats()
     with stopped():
-        train_population(population, case.cell.optimisation(), on_epoch=laps)
+        train_ensemble(population, case.cell.optimisation(), on_epoch=laps)
     peak = torch.cuda.max_memory_allocated() - before
-    return laps.seconds / steps, peak, population.memory_per_member()
+    return laps.seconds / steps, peak, population.memory_per_model()
 
 
 def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:

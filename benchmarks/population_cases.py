@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from gcl_hard.experiments import protocols
+from gcl_hard.experiments.ensembles import Encoder, ensemble_of
 from gcl_hard.experiments.config import GraphConfig, Protocol
-from gcl_hard.experiments.packs import packs
+from gcl_hard.experiments.groups import groups
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.side_by_side import Encoder, population_of
-from gcl_hard.graphs import GraphBatch, GraphSet, Population, epoch_batches
+from gcl_hard.graphs import Ensemble, GraphBatch, GraphSet, epoch_batches
 from gcl_hard.training.loop import train
 
 DATASETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
@@ -61,7 +61,7 @@ def usual_members(case: Case) -> int:
         for beta in BETAS[:n]
     ]
     jobs = [Run(cell, seed) for seed in range(SEEDS) for cell in cells]
-    return max(map(len, packs(jobs)))
+    return max(map(len, groups(jobs)))
 
 
 def encoders(cell: GraphConfig, graphs: GraphSet, n: int) -> list[Encoder]:
@@ -84,10 +84,10 @@ def encoders(cell: GraphConfig, graphs: GraphSet, n: int) -> list[Encoder]:
     return found[:n]
 
 
-def first(cell: GraphConfig, graphs: GraphSet, n: int) -> Population:
+def first(cell: GraphConfig, graphs: GraphSet, n: int) -> Ensemble:
     """An untrained population of the first encoders of a cell."""
-    population = population_of(encoders(cell, graphs, n), graphs)
-    assert isinstance(population, Population)
+    population = ensemble_of(encoders(cell, graphs, n), graphs)
+    assert isinstance(population, Ensemble)
     return population
 
 

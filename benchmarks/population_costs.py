@@ -17,17 +17,17 @@ from pairs import Table, Values, ratios
 from population_cases import FOLDS, GRID, MB, MODEL, SEEDS, Case, cases_of, first, train_plainly
 from torch.utils.flop_counter import FlopCounterMode
 
-from gcl_hard.graphs import GraphSet, Population, load
+from gcl_hard.graphs import Ensemble, GraphSet, load
+from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation
-from gcl_hard.training.population import train_population
 
 
-def peak_of(population: Population) -> int:
+def peak_of(population: Ensemble) -> int:
     """Most bytes of tensors alive at once in an epoch, tables of parameters included."""
     for _ in population.batches(1):  # made now, so that they are not counted
         pass
     with LiveTensors(large=1) as live:
-        train_population(population, Optimisation(epochs=1))
+        train_ensemble(population, Optimisation(epochs=1))
     return live.peak_bytes
 
 
@@ -49,7 +49,7 @@ def resident_of(case: Case, data_dir: str | None) -> float:
     graphs = load(case.dataset, data_dir=data_dir, download=False)
     peaks = {}
     for size in (16, 64):  # the first brings what all share
-        train_population(first(case.cell, graphs, size), Optimisation(epochs=1))
+        train_ensemble(first(case.cell, graphs, size), Optimisation(epochs=1))
         peaks[size] = round(peak_resident() * MB)
     return slope(peaks)
 
@@ -57,7 +57,7 @@ def resident_of(case: Case, data_dir: str | None) -> float:
 def memory_of(case: Case, graphs: GraphSet) -> Values:
     """Bytes of a member on a CPU, measured and as the command estimates them."""
     measured = slope({size: peak_of(first(case.cell, graphs, size)) for size in (4, 16)})
-    return memory_rows(measured, first(case.cell, graphs, 1).memory_per_member())
+    return memory_rows(measured, first(case.cell, graphs, 1).memory_per_model())
 
 
 def operations(case: Case, graphs: GraphSet) -> tuple[int, dict[str, int]]:
@@ -71,7 +71,7 @@ def operations(case: Case, graphs: GraphSet) -> tuple[int, dict[str, int]]:
     with FlopCounterMode(display=False) as nodes:
         train_plainly(cell, graphs, lambda *_: None)
     with FlopCounterMode(display=False) as colours:
-        train_population(population, cell.optimisation())
+        train_ensemble(population, cell.optimisation())
     return steps, {"nodes": nodes.get_total_flops(), "colours": colours.get_total_flops()}
 
 

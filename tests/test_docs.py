@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 from gcl_hard.experiments.figures.options import parse_figures
+from gcl_hard.experiments.options import parse_bench
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.options import parse_bench
 from gcl_hard.tuning.options import parse_tune
 
 ROOT = Path(__file__).parents[1]

@@ -29,10 +29,10 @@ from gcl_hard.experiments.diagnostics import (
     finite,
     snapshot_epochs,
 )
+from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
 from gcl_hard.experiments.experiment import Clock, Report, RunContext, Trained
 from gcl_hard.experiments.protocols import embeddings, folds_of
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
 from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, tudataset
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
@@ -241,9 +241,9 @@ def _train_encoders(
         for k, fold in enumerate(folds if own else folds[:1]):
             snapshots = epochs if k == 0 else ()
             encoders.append(
-                Encoder.of_fold(config, graphs, run.seed, k, fold, looks=snapshots)
+                Encoder.of_fold(config, graphs, run.seed, k, fold, snapshots=snapshots)
                 if own
-                else Encoder(config, graphs, run.seed, looks=snapshots)
+                else Encoder(config, graphs, run.seed, snapshots=snapshots)
             )
             owner.append((part, k))
         if measured:

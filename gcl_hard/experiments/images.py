@@ -38,8 +38,7 @@ from gcl_hard.methods import method
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.training.checkpoint import Checkpoint
-from gcl_hard.training.loop import train
-from gcl_hard.training.memory import memory_for
+from gcl_hard.training.loop import memory_for, train
 
 Floats = NDArray[np.float32]
 HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -332,7 +332,9 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
             else:
                 of_all = {name: shared[name][stored[name]] for name in SHARED}
                 yield key, RunResult(**missing | stored | of_all)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except InputError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise InputError(
                 f"{path}, line {number}, is torn or damaged ({type(error).__name__}): restore the "
                 f"file, or remove the line"

@@ -116,8 +116,8 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
     given.only = parse_only(given.only)
     given.own = {}
-    for figure, flags in OWN_FLAGS.items():
-        own = {n: value for n in flags if (value := getattr(given, n)) is not None}
+    for figure, own_flags in OWN_FLAGS.items():
+        own = {n: value for n in own_flags if (value := getattr(given, n)) is not None}
         if own and figure != given.figure:
             raise InputError(f"--{next(iter(own))} is of {figure}, and not of {given.figure}")
         given.own |= own

@@ -12,7 +12,9 @@ from gcl_hard.experiments.recipe_table import ABLATED, ABLATIONS, REPORTED, SHAR
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.page import check_target, origin, rendered, write_files
 from gcl_hard.reports.recipe import (
+    FIRST,
     NOTHING,
+    QUESTIONS,
     RecipeTable,
     ablation_lines,
     accuracy_lines,
@@ -74,6 +76,12 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
         figure: relative path of the learning curves, where there are any.
     """
     seeds, inductive = table.results.seeds, "inductive" in table.protocols
+    first = [
+        one
+        for question in [*QUESTIONS][:FIRST]
+        for pair in table.questions.get(question, [])
+        for one in pair.on.values()
+    ]
     kernels = {c.kernel for row in table.rows("ours") for c in row.configs.values()}
     own, of_paper = (
         [row.name for row in table.rows(part) if not is_baseline(row)] for part in ("ours", "paper")
@@ -89,6 +97,9 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
         datasets=table.datasets,
         reported=REPORTED,
         ablated=ABLATED,
+        comparisons=len(first),
+        above=sum(one.significant and one.mean > 0 for one in first),
+        below=sum(one.significant and one.mean < 0 for one in first),
         summary=markdown(text_frame(*summary(table)), texts=2) if inductive else "",
         recipes=markdown(text_frame(*recipe_lines(table)), texts=1),
         paper_methods=(

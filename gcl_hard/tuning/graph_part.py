@@ -18,7 +18,7 @@ from gcl_hard.evaluation.nested import inner_folds
 from gcl_hard.experiments import hardware, protocols
 from gcl_hard.experiments.baselines import probe_of
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
+from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.tuning.part import Candidate, Inner, Local, Maker, OwnError, Score, Watch
@@ -123,7 +123,7 @@ class GraphPart:
         k, n_folds = place
         encoders = [
             encoder_of(run.candidate, self.graphs, self._make, (inner.seed, k), fold,
-                       looks=inner.looks(run.cell.epochs))
+                       snapshots=inner.looks(run.cell.epochs))
             for run in group
         ]  # fmt: skip
         seen = encoders[0].graphs  # scaled by the fold's training graphs alone
@@ -254,7 +254,7 @@ def encoder_of(
     seeds: tuple[int, int],
     fold: Fold | None,
     *,
-    looks: Sequence[int] = (),
+    snapshots: Sequence[int] = (),
 ) -> Encoder:
     """A candidate's encoder; with a fold it sees that fold's training graphs alone.
 
@@ -264,13 +264,13 @@ def encoder_of(
         make: makes an encoder of the user's own.
         seeds: of the weights: a seed and a number beside it.
         fold: what it is trained on, None for all graphs.
-        looks: epochs after which it is looked at.
+        snapshots: epochs after which it is seen.
     """
     cell, (seed, k) = cast("GraphConfig", candidate.cell), seeds
     own = None if make is None else partial(make, **candidate.encoder)
     if fold is None:
-        return Encoder(cell, graphs, seed, k, make=own, looks=looks)
-    return Encoder.of_fold(cell, graphs, seed, k, fold, make=own, looks=looks)
+        return Encoder(cell, graphs, seed, k, make=own, snapshots=snapshots)
+    return Encoder.of_fold(cell, graphs, seed, k, fold, make=own, snapshots=snapshots)
 
 
 def accuracy_of(

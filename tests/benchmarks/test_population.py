@@ -8,10 +8,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from gcl_hard.experiments.graph_cell import GraphCell
 
 from benchmarks.live_tensors import LiveTensors
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.population_limits import USUAL
+from gcl_hard.experiments.groups import USUAL
 from gcl_hard.experiments.protocols import folds_of
 from gcl_hard.graphs import GraphSet, load
 

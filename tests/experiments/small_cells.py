@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from gcl_hard.experiments.graph_cell import GraphCell
 from torch import Tensor
 
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.side_by_side import Result, Trained
+from gcl_hard.experiments.ensembles import Result, Trained
 from gcl_hard.graphs import GraphSet, load
 
 PROBES: tuple[dict[str, Any], ...] = (

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.image_protocol import build
 from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import inner_holdout
 from gcl_hard.experiments import image_protocol
 from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.experiments.image_protocol import build
 from gcl_hard.images import Split
 from gcl_hard.methods import METHODS
 from tests.experiments.tiny_images import (

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.image_cell import FLOORS
+from gcl_hard.experiments.image_protocol import majority
 
 from gcl_hard.evaluation import inner_holdout, linear_probe
 from gcl_hard.evaluation.probes import ProbeRecipe
 from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.image_cell import FLOORS
 from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.experiments.image_protocol import majority
 from gcl_hard.images import Split
 from gcl_hard.seeds import seed_for
 from tests.experiments.tiny_images import (

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.graph_cell import FLOORS
+from gcl_hard.experiments.graph_seeds import run_seed
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import train_test_split
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import Fold, outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.experiments import graph_seeds, protocols
-from gcl_hard.experiments.graph_cell import FLOORS
-from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import GraphSet, Supervised
 from tests.experiments.test_protocols import (

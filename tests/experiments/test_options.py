@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
 from gcl_hard.experiments.options import bench_parser, parse_bench
+
+from gcl_hard.errors import InputError
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "graphs"
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed
 from sklearn.svm import SVC
 
 from gcl_hard.evaluation import outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.evaluation.kernels import C_GRID
-from gcl_hard.experiments.floors import probe_of, wl_kernel
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
-from gcl_hard.graphs import GraphSet, encoded
+from gcl_hard.experiments.baselines import probe_of, wl_kernel
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
+from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning.graph_part import accuracy_of
 from tests.experiments.small_cells import PROBES, mutag, two_view
 
@@ -24,8 +24,8 @@ __all__ = ["mutag"]
 
 
 def test_a_probe_is_that_of_the_cell(mutag: GraphSet) -> None:
-    assert probe_of(GraphCell(), mutag) == {"kernel": "rbf", "C_grid": C_GRID, "added": None}
-    linear = GraphCell(kernel="linear", c_grid=(2.0,))
+    assert probe_of(GraphConfig(), mutag) == {"kernel": "rbf", "C_grid": C_GRID, "added": None}
+    linear = GraphConfig(kernel="linear", c_grid=(2.0,))
     assert probe_of(linear, mutag) == {"kernel": "linear", "C_grid": (2.0,), "added": None}
 
 
@@ -33,7 +33,7 @@ def test_a_probe_is_that_of_the_cell(mutag: GraphSet) -> None:
 def test_the_wl_kernel_of_a_probe_ignores_encodings(name: str, mutag: GraphSet) -> None:
     pytest.importorskip("grakel")
     graphs = mutag.take(torch.arange(30))
-    cell = GraphCell(kernel=f"rbf+{name}")  # type: ignore[arg-type]
+    cell = GraphConfig(kernel=f"rbf+{name}")  # type: ignore[arg-type]
     expected = wl_kernel(graphs, optimal_assignment=name == "wl-oa")
     for encodings in ([], ["random-walk", "cycles"]):
         probe = probe_of(cell, encoded(graphs, encodings))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 
@@ -17,22 +18,20 @@ from gcl_hard import evaluation
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
 from gcl_hard.experiments import graph_seeds, protocols
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.ensembles import Encoder, Result, Trained
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.side_by_side import Encoder, Result, Trained
-from gcl_hard.graphs import GraphSet, Population, load
+from gcl_hard.graphs import Ensemble, GraphSet, load
 from gcl_hard.graphs.models import GraphModel
-from gcl_hard.graphs.tudataset import locate, parse, read_texts
 from gcl_hard.methods import METHODS
-from gcl_hard.training.population import train_population
+from gcl_hard.training.ensemble import train_ensemble
 from tests.reference.one_by_one import fit
 
 CONTRASTS = ("local-global", "two-view")
 
 
-def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> GraphCell:
-    return GraphCell(
+def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> GraphConfig:
+    return GraphConfig(
         **{"method": method, "contrast": contrast, "epochs": 2, "batch_size": 64, "layers": 2,
            "dim": 4, "folds": 3, **settings}
     )  # fmt: skip
@@ -75,26 +74,26 @@ def rewired(graphs: GraphSet, ids: np.ndarray) -> GraphSet:
 
 
 def alone(
-    cell: GraphCell,
+    cell: GraphConfig,
     graphs: GraphSet,
     seed: int,
     *,
     member: int = 0,
     held_out: Tensor | None = None,
 ) -> tuple[GraphModel, list[float]]:
-    """One encoder trained as a population of one, as the command does."""
+    """One encoder trained as a ensemble of one, as the command does."""
     model = build(cell, graphs.n_features, seed, member, n_classes=graphs.n_classes)
-    population = Population(
+    ensemble = Ensemble(
         [model], graphs, batch_size=cell.batch_size, data_seed=cell.data_seed, held_out=[held_out]
     )
-    assert population.alone is None
-    (losses,) = train_population(population, cell.optimisation())
+    assert ensemble.alone is None
+    (losses,) = train_ensemble(ensemble, cell.optimisation())
     assert isinstance(losses, list)
     return model, losses
 
 
 def weights(
-    cell: GraphCell,
+    cell: GraphConfig,
     graphs: GraphSet,
     seed: int = 3,
     held_out: np.ndarray | None = None,
@@ -249,7 +248,7 @@ class Call(NamedTuple):
 
 
 def captured(
-    cell: GraphCell, graphs: GraphSet, seed: int, monkeypatch: pytest.MonkeyPatch
+    cell: GraphConfig, graphs: GraphSet, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> list[Call]:
     """The SVM's input in every fold of an inductive seed."""
     calls: list[Call] = []

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import yaml
-
-from gcl_hard import bench
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe.table import entries
-from gcl_hard.graphs.tudataset import MANIFEST
 from gcl_hard.graphs.datasets import MANIFEST
+
+from gcl_hard import bench
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.tudataset import MANIFEST
 from gcl_hard.reports.page import QUICK
 from tests.experiments.recipe.made_up_table import RECIPE, put
 from tests.reports.made import cells_of
@@ -282,7 +282,9 @@ def test_from_the_command_to_the_page(tmp_path: Path, folder: Path) -> None:
     for record in found:
         mean = sum(record["fold_accuracies"]) / 10
         whose = "ours" if record["config"]["contrast"] == "two-view" else "paper's"
-        assert ["hscl", whose, f"{mean:.1f}"] in cells_of(text.split("## Protocol")[1])
+        assert ["hscl", whose, f"{mean:.1f}"] in cells_of(
+            text.split("## Protocol")[1].split("\n## ")[0]
+        )
     assert f"> {QUICK} 1 seed, 3 epochs" in text
     assert "All 2 runs" in text
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
-
-from gcl_hard.errors import InputError
-from gcl_hard.experiments import graph_seeds, protocols, side_by_side
 from gcl_hard.experiments.options import BenchOptions, parse_bench
 from gcl_hard.experiments.records import SCHEMA_VERSION
 from gcl_hard.experiments.run import Outcome, run
+from rich.console import Console
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import ensembles, graph_seeds, protocols
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1"]
 
@@ -263,10 +263,10 @@ def test_a_changed_setting_never_meets_old_numbers(tmp_path: Path, started: Star
     assert path.read_bytes() == before
 
 
-def test_an_interrupt_loses_the_running_pack_only(
+def test_an_interrupt_loses_the_running_group_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
-    real = side_by_side.train_population
+    real = ensembles.train_ensemble
 
     def train(*args: Any, settings: Any, on_epoch: Callable[..., None], **kw: Any) -> Any:
         def stop(epoch: int, *of: Any) -> None:
@@ -277,16 +277,16 @@ def test_an_interrupt_loses_the_running_pack_only(
         return real(*args, settings=settings, on_epoch=stop, **kw)
 
     with monkeypatch.context() as patch:
-        patch.setattr(side_by_side, "train_population", train)
+        patch.setattr(ensembles, "train_ensemble", train)
         with pytest.raises(KeyboardInterrupt):
             go(tmp_path, "--seeds=3", "--epochs=3", "--members=1")
     assert [path.name for path in tmp_path.iterdir()] == [records(tmp_path)["hscl_0"].name]
     kept = numbers(records(tmp_path)["hscl_0"])
 
     started.clear()
-    resumed = go(tmp_path, "--seeds=3", "--epochs=3")  # side by side now: it changes no number
+    resumed = go(tmp_path, "--seeds=3", "--epochs=3", "--members=1")
     assert started == [("hscl", 1), ("hscl", 2)]
-    whole = go(tmp_path / "at-once", "--seeds=3", "--epochs=3")
+    whole = go(tmp_path / "at-once", "--seeds=3", "--epochs=3", "--members=1")
     assert numbers(records(tmp_path)["hscl_0"]) == kept
     one, other = cells_in(resumed.path)[0], cells_in(whole.path)[0]
     assert one["fold_accuracies"] == other["fold_accuracies"]

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 import torch
-
-from gcl_hard import evaluation
-from gcl_hard.errors import DivergenceError
-from gcl_hard.experiments import machine, scorers, side_by_side
 from gcl_hard.experiments.graph_seeds import run_seed
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.run import _scorers
 from gcl_hard.experiments.scorers import in_turn
-from gcl_hard.experiments.side_by_side import Encoder
 from gcl_hard.experiments.work import Setting, Worker
+
+from gcl_hard import evaluation
+from gcl_hard.errors import DivergenceError
+from gcl_hard.experiments import ensembles, machine, scorers
+from gcl_hard.experiments.ensembles import Encoder
 from gcl_hard.graphs import GraphSet
 from tests.experiments.small_cells import mutag, small
 from tests.experiments.test_workers import alive
@@ -106,7 +106,7 @@ def test_ctrl_c_gives_all_claims_of_a_pack_back(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(side_by_side, "train_population", interrupted)
+    monkeypatch.setattr(ensembles, "train_ensemble", interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(in_turn([tuple(jobs(2))], worker(tmp_path), lambda _: ignored))
     assert list(tmp_path.iterdir()) == []

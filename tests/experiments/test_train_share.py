@@ -10,6 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.floors import graph_size, wl_kernel
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.graph_seeds import run_seed, train_seeds
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.seed_score import SeedScore
 from torch import Tensor
 
 from gcl_hard.evaluation import (
@@ -21,13 +26,8 @@ from gcl_hard.evaluation import (
     svm_fold,
 )
 from gcl_hard.experiments import graph_seeds
-from gcl_hard.experiments.floors import graph_size, wl_kernel
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.graph_seeds import run_seed, train_seeds
-from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.ensembles import Encoder
 from gcl_hard.experiments.protocols import folds_of, part_of
-from gcl_hard.experiments.seed_score import SeedScore
-from gcl_hard.experiments.side_by_side import Encoder
 from gcl_hard.graphs import GraphSet
 from tests.experiments.small_cells import mutag, small, two_view, weights
 

@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-
-from gcl_hard.experiments import graph_seeds, machine
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.records import save
@@ -26,6 +23,9 @@ from gcl_hard.experiments.run import run
 from gcl_hard.experiments.scorers import do
 from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker, claim
 from gcl_hard.experiments.workers import in_processes
+from rich.console import Console
+
+from gcl_hard.experiments import graph_seeds, machine
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1"]
 

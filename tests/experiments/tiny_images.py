@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-
-from gcl_hard import bench
-from gcl_hard.experiments import image_protocol
 from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.experiments.image_data import ImageData, image_data
 from gcl_hard.experiments.image_protocol import run_seed
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.place import Place, Running
 from gcl_hard.experiments.seed_score import SeedScore
+from torch import Tensor, nn
+
+from gcl_hard import bench
+from gcl_hard.experiments import image_protocol
+from gcl_hard.experiments.image_data import ImageData, image_data
 from gcl_hard.images import Split
 
 CPU = torch.device("cpu")

@@ -9,10 +9,10 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-
-from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.recipe import files
+
 from gcl_hard.experiments.recipe_table import REPORTED, Entry
+from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.recipe import (
     RecipeTable,
 )

@@ -11,8 +11,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3, load_points, sets
 from gcl_hard.reports.runs import Run

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-
-from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.experiments.options import LISTED, parse_bench
+
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.study_page import (
     best_yaml,
@@ -24,7 +22,10 @@ SETTINGS: list[tuple[type[RunConfig], dict[str, Any]]] = [
     (GraphConfig, {**ODD, "protocol": "inductive", "beta": math.pi}),
     (GraphConfig, {"contrast": "two-view", "strength": 0.1 + 0.2, "temperature": 1e-05}),
     (GraphConfig, {"objective": "infonce", "epochs": 3, "dim": 5}),
-    (ImageConfig, {**ODD, "dataset": "CIFAR10", "beta": 1e22, "probe_lr": (1e-05, 0.2), "flip": 0.1}),
+    (
+        ImageConfig,
+        {**ODD, "dataset": "CIFAR10", "beta": 1e22, "probe_lr": (1e-05, 0.2), "flip": 0.1},
+    ),
     (ImageConfig, {"positives": "class", "subset": 100, "size": 16, "probe": "logistic"}),
 ]
 

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gcl_hard.experiments.config import SELECTABLE
-from gcl_hard.experiments.config import from_dict
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import SELECTABLE, GraphConfig, from_dict
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.experiments.store import SCHEMA_VERSION
 from gcl_hard.reports.frame import (

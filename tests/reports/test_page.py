@@ -151,7 +151,7 @@ def test_what_the_comparison_shows_is_counted_from_the_rows() -> None:
                        if block.startswith("| protocol"))  # fmt: skip
     assert counts == [["paper", "trained methods", "ucl", "1", "0", "1"],
                       ["paper", "baselines", "ucl", "1", "0", "0"]]  # fmt: skip
-    assert highest == [["paper", "MUTAG", "ucl", "79.0", "majority", "79.0", "+0.0"]]
+    assert highest == [["paper", "MUTAG", "ucl", "majority", "79.0", "79.0", "+0.0"]]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.recipe import files
 from scipy.stats import t as student
 
-from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe_table import REPORTED, Entry
+from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Comparison, corrected
 from gcl_hard.reports.recipe import FIRST, QUESTIONS, RecipeTable, summary
 from gcl_hard.reports.text import (

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gcl_hard.experiments.recipe.page import page, write
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from gcl_hard.experiments.ablations import Chosen, said
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.ablations import said
-from gcl_hard.experiments.ablations import Chosen
+from gcl_hard.reports.recipe_page import search_page, write_search
 from gcl_hard.reports.result_figures import HARMS, HELPS, NEITHER, forest
-from tests.experiments.recipe.made_up import chosen
+from tests.experiments.made_search import chosen
 
 LEVERS = {
     "rate": [{"lr": 0.1}, {"lr": 0.2}],
@@ -89,14 +88,14 @@ def test_what_is_chosen_alone_stands_once() -> None:
 def test_without_levers_there_is_no_picture(tmp_path: Path) -> None:
     found, _ = chosen({}, effect)
     assert forest(found) is None
-    assert write(found, tmp_path / "a.md", command="c") == [tmp_path / "a.md"]
-    assert "![" not in page(found, "c")
+    assert write_search(found, tmp_path / "a.md", command="c") == [tmp_path / "a.md"]
+    assert "![" not in search_page(found, "c")
 
 
 def test_a_page_shows_its_picture(searched: Chosen, tmp_path: Path) -> None:
     path, picture = tmp_path / "recipe.md", tmp_path / "recipe-levers.svg"
-    assert write(searched, path, command="c") == [path, picture]
+    assert write_search(searched, path, command="c") == [path, picture]
     assert f"({picture.name})" in path.read_text(encoding="utf-8")
     first = picture.read_bytes()
-    write(searched, path, command="c")
+    write_search(searched, path, command="c")
     assert picture.read_bytes() == first

@@ -8,12 +8,12 @@ from statistics import fmean, stdev
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.recipe.learning_curves import learning_curves
 from scipy.stats import t as student
 
 from gcl_hard import bench
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import records
-from gcl_hard.experiments.recipe.learning_curves import learning_curves
 from gcl_hard.experiments.recipe_table import SHARES
 from gcl_hard.reports.page import QUICK
 from gcl_hard.reports.recipe import (

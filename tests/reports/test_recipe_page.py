@@ -13,7 +13,6 @@ from rich.console import Console
 from gcl_hard.experiments.recipe_table import REPORTED
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.recipe import (
-    WWL,
     RecipeTable,
     terminal,
 )
@@ -219,6 +218,9 @@ def test_one_set_and_two_methods(folder: Path) -> None:
         "hscl, paper's with two views − untrained, paper's", "hscl − hscl, paper's",
     ]  # fmt: skip
     assert "on PTC_MR," in text(found)
+    assert "Of 1 comparison of two rows on a set, 1 shows a significant gain and none" in text(
+        found
+    )
 
 
 def test_what_stands_under_inductive_is_left_out_where_it_is_not_asked_for() -> None:

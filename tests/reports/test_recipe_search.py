@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.ablations import Chosen, said
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.ablations import said
-from gcl_hard.experiments.ablations import Chosen
 from gcl_hard.reports.recipe_page import (
     in_short,
     search_page,
@@ -21,7 +20,7 @@ from gcl_hard.reports.recipe_page import (
 from gcl_hard.reports.text import (
     interval,
 )
-from tests.experiments.recipe.made_up import SEEDS, Bench, chosen
+from tests.experiments.made_search import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"
 LEVERS = {

@@ -8,13 +8,13 @@ from xml.etree import ElementTree as Xml
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.lines import Kind, Line
+from gcl_hard.experiments.results import Scores
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, rankdata
 
-from gcl_hard.experiments.lines import Kind, Line
-from gcl_hard.experiments.results import Scores
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.result_figures import (
     FIGURES,

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Results, result_json
@@ -270,7 +269,11 @@ def test_versions_are_said_if_they_differ() -> None:
 
 def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
     def points(*seeds: tuple[int, ...]) -> list[Run]:
-        cells = [GraphConfig(epochs=10), GraphConfig(epochs=20), GraphConfig(method="ucl", epochs=20)]
+        cells = [
+            GraphConfig(epochs=10),
+            GraphConfig(epochs=20),
+            GraphConfig(method="ucl", epochs=20),
+        ]
         return [made.run(c, seed) for c, own in zip(cells, seeds, strict=False) for seed in own]
 
     def kept(runs: list[Run]) -> list[tuple[int, int]]:

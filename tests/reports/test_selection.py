@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports.command import parse_only
 from gcl_hard.reports.runs import labels, select, settings, stem, subject
 from tests.reports import made_runs as made
@@ -119,7 +117,11 @@ def test_positives_that_are_the_methods_own_are_not_said() -> None:
 
 
 def test_a_picture_says_what_it_is_of() -> None:
-    runs = [made.run(ImageConfig(), 0), made.run(ImageConfig(), 1), made.run(ImageConfig(method="ucl"))]
+    runs = [
+        made.run(ImageConfig(), 0),
+        made.run(ImageConfig(), 1),
+        made.run(ImageConfig(method="ucl")),
+    ]
     assert subject(runs[:2]) == "digits: two views of an image, InfoNCE, 2 seeds"
     part = replace(runs[0], cell=replace(runs[0].cell, subset=4000))
     assert subject([part]).startswith("digits: a part of 4,000 images, two views")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gcl_hard.experiments.options import parse_bench
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.options import parse_bench
 from gcl_hard.reports.study_page import (
     check_target,
     page,

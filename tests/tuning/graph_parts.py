@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-
 from gcl_hard.experiments.graph_cell import GraphCell
+
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning.graph_part import GraphPart
 from gcl_hard.tuning.part import Candidate, Inner, Local, Score, Watch

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
+
+from gcl_hard.errors import InputError
 from gcl_hard.tuning.space import Base, Space
 
 LR = {"type": "float", "low": 1e-4, "high": 0.1, "log": True}

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import optuna
+from gcl_hard.experiments.graph_cell import GraphCell
 from optuna import Study
 from optuna.storages import BaseStorage
 from optuna.trial import Trial, TrialState
 
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.tuning import lease, samplers
 from gcl_hard.tuning.lease import LEASE
 from gcl_hard.tuning.part import Candidate, Inner, Score, Watch

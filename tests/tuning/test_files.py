@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gcl_hard.experiments.cells import CELLS
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cells import CELLS
 from gcl_hard.methods import METHODS
 from gcl_hard.tuning import files
 from gcl_hard.tuning.options import parse_tune

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.graph_seeds import run_seed
 from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -17,9 +19,7 @@ from sklearn.svm import SVC
 
 from gcl_hard.evaluation import C_GRID
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.side_by_side import Result, Trained
+from gcl_hard.experiments.ensembles import Result, Trained
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning import graph_part
 from gcl_hard.tuning.graph_part import GraphOuter, GraphPaper, cut

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.image_cell import ImageCell
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.tuning import image_part
 from gcl_hard.tuning.image_part import ImageOuter, ImagePart
 from gcl_hard.tuning.part import Candidate, Inner, Local, Score, Watch

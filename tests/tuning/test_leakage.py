@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.graph_cell import GraphCell
 from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning import graph_part, study
 from gcl_hard.tuning.graph_part import GraphOuter, GraphPart, cut

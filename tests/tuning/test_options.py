@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import nn
-
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.command import shown
 from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
 from gcl_hard.experiments.image_cell import ImageCell
+from torch import nn
+
+from gcl_hard.errors import InputError
 from gcl_hard.tuning.options import TuneOptions, parse_tune, tune_parser
 from gcl_hard.tuning.part import Inner
 from gcl_hard.tuning.space import Base, Space

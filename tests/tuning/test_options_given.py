@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gcl_hard.experiments.graph_cell import GraphCell
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.tuning.options import check_given, parse_tune
 from gcl_hard.tuning.space import Base, Space
 from tests.tuning import options as written

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.graphs import GraphSet, load
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.own_encoder import OURS, check_output

@@ -7,10 +7,10 @@ from typing import Any
 
 import optuna
 import pytest
+from gcl_hard.experiments.graph_cell import GraphCell
 from optuna.trial import FixedTrial
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.tuning.space import FIXED, Base, Space
 from tests.tuning.spaces import BETA, HARDENED, LR, THRESHOLDS, graphs, images, methods, refusal
 

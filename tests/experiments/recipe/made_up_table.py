@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import yaml
-
 from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.recipe.table import Entry, entries
+
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.recipe import RecipeTable
 from tests.experiments import record

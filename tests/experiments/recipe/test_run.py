@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 import yaml
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.recipe.run import search
 from rich.console import Console
 
 from gcl_hard.bench import main
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import graph_seeds
 from gcl_hard.experiments import run as running
-from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.recipe.run import search
 from gcl_hard.graphs import tudataset
 
 TINY: dict[str, Any] = {
@@ -87,7 +87,7 @@ def test_every_record_is_of_a_hold_out_of_the_file_s_seeds(searched: Path) -> No
 
 
 def test_page_and_config_are_of_the_records(searched: Path) -> None:
-    page = (searched / "recipe.md").read_text(encoding="utf-8")
+    page = re.sub(" +", " ", (searched / "recipe.md").read_text(encoding="utf-8"))
     start = [c["fold_accuracies"] for c in map(json.loads, (
         content for name, content in stored(searched / "cells").items() if name.endswith(".json")))
         if (c["config"]["method"], c["config"]["lr"], c["config"]["standardise"])

@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_interval
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.runs import Run
 from tests.reports import made_runs as made
@@ -20,11 +19,11 @@ from tests.reports import made_runs as made
 draw = made.shown(paper_figures.beta)
 
 
-def cell(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphCell:
-    return GraphCell(method=method, beta=beta, beta_changes=steps, lr=lr, folds=2)
+def cell(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphConfig:
+    return GraphConfig(method=method, beta=beta, beta_changes=steps, lr=lr, folds=2)
 
 
-def seeds(of: GraphCell, mean: float) -> list[Run]:
+def seeds(of: GraphConfig, mean: float) -> list[Run]:
     """Two seeds of two folds each, with means one below and one above."""
     return [
         made.run(of, 0, accuracies=(mean - 4, mean + 2)),
@@ -102,7 +101,7 @@ def test_dots_are_at_one_beta_with_corrected_intervals() -> None:
 
 def test_intervals_of_dots_count_the_graphs_trained_on() -> None:
     cells = [
-        GraphCell(method=name, protocol="inductive", folds=2, train_share=0.1)
+        GraphConfig(method=name, protocol="inductive", folds=2, train_share=0.1)
         for name in ("ucl", "dcl")
     ]
     for row in draw([run for of in cells for run in seeds(of, 70.0)]).rows:
@@ -159,7 +158,11 @@ def test_lines_of_a_method_are_told_apart_by_what_else_differs() -> None:
 
 
 def test_one_seed_on_one_split_has_neither_bar_nor_interval() -> None:
-    cells = [ImageCell(method="ucl"), ImageCell(method="hcl"), ImageCell(method="hcl", beta=2)]
+    cells = [
+        ImageConfig(method="ucl"),
+        ImageConfig(method="hcl"),
+        ImageConfig(method="hcl", beta=2),
+    ]
     drawn = draw([made.run(of, accuracies=(90.0,)) for of in cells])
     assert all(row["accuracy_std"] is None is row["interval_low"] for row in drawn.rows)
     assert "test images" in drawn.figure.axes[0].get_ylabel()
@@ -197,7 +200,7 @@ def test_many_lines_differ_in_dashes_and_marker_and_keep_to_their_beta() -> None
 
 
 def test_accuracies_end_at_a_hundred() -> None:
-    cells = [GraphCell(method="ucl", folds=2), GraphCell(method="dcl", folds=2)]
+    cells = [GraphConfig(method="ucl", folds=2), GraphConfig(method="dcl", folds=2)]
     (axes,) = draw([made.run(of, accuracies=(100.0, 60.0)) for of in cells]).figure.axes
     assert axes.get_ylim()[1] == 100.5
 

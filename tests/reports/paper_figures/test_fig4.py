@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.runs import Run
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.fig4)
 
-HSCL, HUCL = GraphCell(), GraphCell(method="hucl")
+HSCL, HUCL = GraphConfig(), GraphConfig(method="hucl")
 EPOCHS = (2, 4, 7)
 
 
@@ -61,7 +59,7 @@ def test_lines_are_means_over_seeds_and_bands_reach_to_the_farthest() -> None:
 
 
 def test_rows_are_every_seed_epoch_and_setting() -> None:
-    runs = [made.run(GraphCell(beta=b), s, epochs=EPOCHS) for b in (1, 2) for s in (0, 1)]
+    runs = [made.run(GraphConfig(beta=b), s, epochs=EPOCHS) for b in (1, 2) for s in (0, 1)]
     rows = draw(runs).rows
     assert len(rows) == 4 * len(EPOCHS) * 4
     chosen = [r for r in rows if (r["seed"], r["panel"], r["trained_with"]) == (1, "beta=2", "β=1")]
@@ -87,7 +85,7 @@ def test_the_picture_says_what_it_is_of() -> None:
 
 
 def test_lines_of_one_method_differ_in_dashes_and_marker() -> None:
-    runs = [made.run(GraphCell(beta=b), epochs=EPOCHS) for b in (1, 2, 10)]
+    runs = [made.run(GraphConfig(beta=b), epochs=EPOCHS) for b in (1, 2, 10)]
     lines = [x for x in panels(draw(runs))[0].get_lines() if x.get_marker() != "None"]
     assert len({line.get_color() for line in lines}) == 1
     assert len({line.get_linestyle() for line in lines}) == 3
@@ -95,8 +93,8 @@ def test_lines_of_one_method_differ_in_dashes_and_marker() -> None:
 
 
 def test_the_own_setting_has_a_panel_if_all_have_one() -> None:
-    ten = made.run(GraphCell(beta=10), epochs=EPOCHS, own="beta=10")
-    five = made.run(GraphCell(beta=5), epochs=EPOCHS, own="beta=5")
+    ten = made.run(GraphConfig(beta=10), epochs=EPOCHS, own="beta=10")
+    five = made.run(GraphConfig(beta=5), epochs=EPOCHS, own="beta=5")
     assert [len(panels(draw(r))) for r in ([ten], [ten, five], [ten, made.run(HSCL, epochs=EPOCHS)])
             ] == [5, 5, 4]  # fmt: skip
     assert panels(draw([ten]))[4].get_title() == "as trained: β = 10"
@@ -151,7 +149,7 @@ def test_the_note_counts_anchors_and_looks() -> None:
 
 
 def test_the_note_says_whose_encoder_it_is_where_there_are_several() -> None:
-    run = made.run(GraphCell(protocol="inductive"), epochs=EPOCHS)
+    run = made.run(GraphConfig(protocol="inductive"), epochs=EPOCHS)
     assert "The encoder of the first fold is frozen" in draw([run]).note
 
 
@@ -183,11 +181,11 @@ def test_nothing_defined_anywhere_is_refused_with_what_helps() -> None:
     ("cell", "tau", "said"),
     [
         (HSCL, True, ""),
-        (ImageCell(), True, ""),
-        (ImageCell(temperature=0.2), False, "InfoNCE, γ = 0.2, 1 seed"),
+        (ImageConfig(), True, ""),
+        (ImageConfig(temperature=0.2), False, "InfoNCE, γ = 0.2, 1 seed"),
     ],
 )
-def test_tau_is_what_l_says_at_one_temperature_alone(cell: Cell, tau: bool, said: str) -> None:
+def test_tau_is_what_l_says_at_one_temperature_alone(cell: RunConfig, tau: bool, said: str) -> None:
     drawn = draw([made.run(cell, epochs=EPOCHS)])
     assert [r"\tau" in panel.get_title() for panel in panels(drawn)] == [tau, tau, False, False]
     assert said in texts(drawn)
@@ -195,7 +193,7 @@ def test_tau_is_what_l_says_at_one_temperature_alone(cell: Cell, tau: bool, said
 
 
 def test_tau_is_left_out_if_one_run_has_another_temperature() -> None:
-    runs = [made.run(ImageCell(temperature=g), epochs=EPOCHS) for g in (0.5, 0.2)]
+    runs = [made.run(ImageConfig(temperature=g), epochs=EPOCHS) for g in (0.5, 0.2)]
     drawn = draw(runs)
     assert r"\tau" not in panels(drawn)[0].get_title()
     assert "γ = 0.5, 0.2" in texts(drawn)

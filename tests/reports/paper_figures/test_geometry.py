@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.paper_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY, Run
@@ -19,12 +17,12 @@ from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.geometry)
 
-HSCL, UCL = GraphCell(), GraphCell(method="ucl")
+HSCL, UCL = GraphConfig(), GraphConfig(method="ucl")
 EPOCHS = (2, 4, 7)
 MEASURES = [*TITLES]
 
 
-def runs(*cells: Cell, epochs: Any = EPOCHS) -> list[Run]:
+def runs(*cells: RunConfig, epochs: Any = EPOCHS) -> list[Run]:
     """Two seeds each; ``others`` of another label are 32 everywhere."""
     return [made.run(cell, seed, epochs=epochs) for cell in cells for seed in (0, 1)]
 
@@ -141,19 +139,19 @@ def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        (GraphCell(), "Alignment, of positives (a node and its graph)"),
-        (GraphCell(contrast="two-view"), "Alignment, of positives (two views of one class)"),
-        (GraphCell(), "embeddings, standardised, as the classifier"),
-        (GraphCell(standardise=False), "embeddings, as the classifier"),
-        (ImageCell(), "embeddings, as the classifier"),
+        (GraphConfig(), "Alignment, of positives (a node and its graph)"),
+        (GraphConfig(contrast="two-view"), "Alignment, of positives (two views of one class)"),
+        (GraphConfig(), "embeddings, standardised, as the classifier"),
+        (GraphConfig(standardise=False), "embeddings, as the classifier"),
+        (ImageConfig(), "embeddings, as the classifier"),
     ],
 )
-def test_the_note_says_of_what_measures_are(cell: Cell, said: str) -> None:
+def test_the_note_says_of_what_measures_are(cell: RunConfig, said: str) -> None:
     assert said in draw(runs(cell)).note
 
 
 def test_cells_that_standardise_beside_cells_that_do_not() -> None:
-    note = draw(runs(GraphCell(), GraphCell(standardise=False))).note
+    note = draw(runs(GraphConfig(), GraphConfig(standardise=False))).note
     assert "standardised where the classifier standardises" in note
 
 

@@ -10,8 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.runs import Run
 from tests.reports import made_runs as made
@@ -20,7 +19,7 @@ draw = made.shown(paper_figures.histograms)
 
 METHODS = ("ucl", "hucl", "hscl")
 RUNS = [
-    made.run(GraphCell(method=method), seed, epochs=(10, 20))
+    made.run(GraphConfig(method=method), seed, epochs=(10, 20))
     for i, method in enumerate(METHODS)
     for seed in (2 * i, 2 * i + 1)  # what they looked at depends on the seed alone
 ]
@@ -113,16 +112,16 @@ def test_nothing_drawn_is_cut_off() -> None:
     ("cells", "reference", "columns"),
     [
         (
-            [GraphCell(beta=2), GraphCell(method="hucl"), GraphCell(method="ucl")],
+            [GraphConfig(beta=2), GraphConfig(method="hucl"), GraphConfig(method="ucl")],
             "ucl",
             ["hscl β=2", "hucl β=1"],
         ),
-        ([GraphCell(beta=b) for b in (2, 0.5, 6)], "hscl β=0.5", ["hscl β=2", "hscl β=6"]),
-        ([GraphCell(), GraphCell(method="scl")], "scl", ["hscl β=1"]),
+        ([GraphConfig(beta=b) for b in (2, 0.5, 6)], "hscl β=0.5", ["hscl β=2", "hscl β=6"]),
+        ([GraphConfig(), GraphConfig(method="scl")], "scl", ["hscl β=1"]),
     ],
 )
 def test_the_reference_is_ucl_or_of_the_least_beta(
-    cells: list[Cell], reference: str, columns: list[str]
+    cells: list[RunConfig], reference: str, columns: list[str]
 ) -> None:
     drawn = draw([made.run(cell, epochs=(5,)) for cell in cells])
     assert [axes.get_title().split("\n")[0] for axes in panels(drawn)[0]] == columns
@@ -157,7 +156,7 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
         ([changed(RUNS[0], anchors=0, histograms=None)], "were not finite.*leave it out"),
         ([changed(RUNS[0], histograms=EMPTY)], "MUTAG ucl.* no pairs of two labels.*classes"),
         (
-            [made.run(GraphCell(beta=b), epochs=(5,)) for b in range(1, 9)],
+            [made.run(GraphConfig(beta=b), epochs=(5,)) for b in range(1, 9)],
             r"at most 6 variants can be laid over hscl β=1, and these are 7: hscl β=2, .*--only",
         ),
     ],

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import optuna
+from gcl_hard.experiments.cell import Cell
+from gcl_hard.experiments.graph_cell import GraphCell
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -16,8 +18,6 @@ from optuna.distributions import (
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.tuning.outcome import Finding, Outcome
 from gcl_hard.tuning.tally import best_of
 

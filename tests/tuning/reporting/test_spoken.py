@@ -7,8 +7,8 @@ import math
 
 import optuna
 import pytest
-
 from gcl_hard.tuning.reporting.spoken import importances, plane, quiet, spoken
+
 from tests.tuning.reporting.made import searched, study, trial
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from gcl_hard import ContrastiveLoss, Exponential, InputError, Linear, NegativeSampler, Threshold
-from gcl_hard.functional import counted
-from gcl_hard.functional.counted import Classes, Pairs, Rule, counted_jsd, refusal
+from gcl_hard.functional import jsd
 from gcl_hard.functional.hardening import Hardening, MeanThreshold, Uniform
+from gcl_hard.functional.jsd import Classes, Pairs, Rule, counted_jsd, refusal
 
 HARDENINGS = [
     Uniform(), Exponential(0.0), Exponential(1.0), Exponential(10.0), Exponential(30.0),
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
         return pairs_of(self.counts)
 
 
-def pairs_of(counts, block=counted.BLOCK):
+def pairs_of(counts, block=jsd.BLOCK):
     colour, graph = counts.nonzero().T
     n = len(counts)
     edges = [int((colour < min(first, n)).sum()) for first in range(0, n + block, block)]
@@ -191,14 +191,14 @@ def test_models_of_one_kind_worked_on_together_equal_each_alone(masked, monkeypa
     kept = kept_by_each(len(MIXED), 7) if masked else None
     expected = [alone(it, MIXED, kept, m) for m in range(len(MIXED))]
     runs = []
-    together = counted._together
+    together = jsd._together
 
     def as_elsewhere(rules, device):
         for some in together(rules, torch.device("meta")):
             runs.append((some.start, some.stop))
             yield some
 
-    monkeypatch.setattr(counted, "_together", as_elsewhere)
+    monkeypatch.setattr(jsd, "_together", as_elsewhere)
     got = value_and_gradient(it, MIXED, kept)
     assert runs == [(0, 1), (1, 2), (2, 4), (4, 6), (6, 7), (7, 8), (8, 10)]
     for m, alone_m in enumerate(expected):
@@ -210,14 +210,14 @@ def test_blocks_of_colours_add_up(block, monkeypatch):
     it = problem(members=len(MIXED), seed=4)
     kept = kept_by_each(len(MIXED), 7)
     whole = value_and_gradient(it, MIXED, kept)
-    monkeypatch.setattr(counted, "BLOCK", block)
+    monkeypatch.setattr(jsd, "BLOCK", block)
     pairs = pairs_of(it.counts, block)
     assert len(pairs.edges) == math.ceil(13 / block) + 1
     assert_all_close(value_and_gradient(it, MIXED, kept, pairs), whole, 1e-13)
 
 
 def test_more_colours_than_a_block_has():
-    it = problem(n_colours=2 * counted.BLOCK + 3, n_graphs=5, width=3)
+    it = problem(n_colours=2 * jsd.BLOCK + 3, n_graphs=5, width=3)
     assert len(it.pairs.edges) == 4
     rule = Rule(Exponential(10.0), 0.5, True, False)
     assert_all_close(value_and_gradient(it, [rule]), node_by_node(it, rule), 1e-12)
@@ -358,8 +358,8 @@ class Steeper(Exponential):
         (Exponential(162.5), None),
         (Exponential(162.6), "weights of beta 162.6 span more than float64 holds"),
         (Exponential(Linear(1.0, 1000.0)), "weights of beta 1000 span more"),
-        (MeanThreshold(), "MeanThreshold has no member dimension"),
-        (Steeper(1.0), "Steeper has no member dimension"),
+        (MeanThreshold(), "MeanThreshold cannot be stacked"),
+        (Steeper(1.0), "Steeper cannot be stacked"),
     ],
 )
 def test_refusal_says_what_tables_cannot_hold(hardening: Hardening, why: str | None):

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from gcl_hard import ContrastiveLoss, NegativeSampler
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Supervised, TwoView, load
+from gcl_hard.graphs.ensemble import Ensemble, refusal
 from gcl_hard.graphs.order import epoch_batches
-from gcl_hard.graphs.view_population import PairedViews, ViewPopulation, view_refusal
+from gcl_hard.graphs.views import Views
+from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
-from gcl_hard.training.population import train_population
-from tests.training.populations import RATE, assert_close, same_bits, stored
+from tests.training.ensembles import RATE, assert_close, same_bits, stored
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ucl", {}),
@@ -61,7 +62,7 @@ def model(which: int, dtype: torch.dtype = torch.float32, **settings: Any) -> Tw
     return TwoView(gin, method=name, **options, **({"seed": 5} | views)).to(dtype)
 
 
-def side_by_side(
+def together(
     models: Sequence[TwoView], graphs: GraphSet, how: Any, held_out: Tensor | None = None
 ) -> list[list[float] | DivergenceError]:
     dtype = next(models[0].parameters()).dtype
@@ -70,9 +71,9 @@ def side_by_side(
         each = [how] if isinstance(how, Optimisation) else how
         how = [replace(one, precision="64-true") for one in each]
         how = how[0] if len(how) == 1 else how
-    population = ViewPopulation(models, graphs, batch_size=16, held_out=held_out)
-    assert population.alone is None
-    return train_population(population, how)
+    ensemble = Ensemble(models, graphs, batch_size=16, held_out=[held_out] * len(models))
+    assert ensemble.alone is None
+    return train_ensemble(ensemble, how)
 
 
 def plainly(
@@ -101,7 +102,7 @@ def test_every_member_is_the_model_trained_alone(
         [model(which, torch.float64, **SHAPES[shape]) for which in range(3)] for _ in range(2)
     )
     before = stored(members[0])
-    losses = side_by_side(members, graphs, how, held_out)
+    losses = together(members, graphs, how, held_out)
     for mine, of_member, alone in zip(members, losses, apart, strict=True):
         assert of_member == pytest.approx(plainly(alone, graphs, how, held_out), rel=1e-9)
         for (name, one), other in zip(stored(mine).items(), stored(alone).values(), strict=True):
@@ -129,15 +130,15 @@ def test_gradients_are_those_of_the_models(shape: str, some: GraphSet) -> None:
     views = [replace(v, x=v.x.double(), edge_attr=v.edge_attr.double()) for v in views]
     views[1] = replace(views[1], x=views[1].x.flip(0))
     members = [model(which, torch.float64, **SHAPES[shape]) for which in range(len(METHODS))]
-    population = ViewPopulation(members, of_dtype(some, torch.float64))
+    ensemble = Ensemble(members, of_dtype(some, torch.float64))
     tables = [
         {k: torch.stack([dict(kind(m))[k] for m in members]).detach().clone() for k, _ in
          kind(members[0])}
         for kind in (nn.Module.named_parameters, nn.Module.named_buffers)
     ]  # fmt: skip
     parameters, buffers = {k: v.requires_grad_() for k, v in tables[0].items()}, tables[1]
-    batch = PairedViews.of(views[0], views[1], by_edge="edge_dim" in SHAPES[shape])
-    losses = population.losses(parameters, buffers, batch)
+    batch = Views.of(views[0], views[1], by_edge="edge_dim" in SHAPES[shape])
+    losses = ensemble.losses(parameters, buffers, batch)
     losses.sum().backward()  # type: ignore[no-untyped-call]
     for m, one in enumerate(members):
         z = one.project(views[0].followed_by(views[1]))
@@ -170,7 +171,7 @@ def test_views_without_a_single_edge() -> None:
             model(1, torch.float64, augmentations=["mask-attributes"], **SHAPES[shape])
             for _ in range(2)
         )
-        (losses,) = side_by_side([mine], graphs, how)
+        (losses,) = together([mine], graphs, how)
         assert losses == pytest.approx(plainly(alone, graphs, how), rel=1e-9)
 
 
@@ -186,7 +187,7 @@ def test_a_loss_of_ones_own_draws_as_it_would_alone(draws: int | None, some: Gra
     mine, alone = own(), own()
     how = Optimisation(epochs=2, lr=0.01, precision="64-true")
     other = model(0, torch.float64, layers=2)
-    losses = side_by_side([other, mine], graphs, how)
+    losses = together([other, mine], graphs, how)
     assert losses[1] == pytest.approx(plainly(alone, graphs, how), rel=1e-9)
 
 
@@ -197,7 +198,7 @@ def test_a_loss_of_ones_own_draws_as_it_would_alone(draws: int | None, some: Gra
 def test_a_model_is_the_same_whatever_is_trained_beside_it(shape: str, some: GraphSet) -> None:
     how = Optimisation(epochs=3, lr=RATE)
     members = [model(which, torch.float64, **SHAPES[shape]) for which in range(3)]
-    losses = side_by_side(members, some, how)
+    losses = together(members, some, how)
     for which, mine in enumerate(members):
         assert_alone(mine, losses[which], some, how, which, **SHAPES[shape])
 
@@ -207,7 +208,7 @@ def assert_alone(
 ) -> None:
     """To 1e-9: a library may add up a product of another shape in another order."""
     alone = model(which, torch.float64, **shape)
-    assert losses == pytest.approx(side_by_side([alone], some, how)[0], rel=1e-6)
+    assert losses == pytest.approx(together([alone], some, how)[0], rel=1e-6)
     assert_close(stored(mine), stored(alone))
 
 
@@ -215,7 +216,7 @@ def test_members_of_other_rates_and_epochs_leave_without_a_trace(some: GraphSet)
     """``keep`` drops rows in the middle of training."""
     members = [model(which, torch.float64) for which in range(3)]
     how = [Optimisation(epochs=n, lr=RATE / d) for n, d in ((3, 1), (1, 2), (2, 10))]
-    losses = side_by_side(members, some, how)
+    losses = together(members, some, how)
     assert [len(of_member) for of_member in losses if isinstance(of_member, list)] == [3, 1, 2]
     for which, (mine, own) in enumerate(zip(members, how, strict=True)):
         assert_alone(mine, losses[which], some, own, which)
@@ -224,7 +225,7 @@ def test_members_of_other_rates_and_epochs_leave_without_a_trace(some: GraphSet)
 def test_a_model_that_diverges_leaves_the_others_as_they_are(some: GraphSet) -> None:
     members = [model(which, torch.float64) for which in range(3)]
     how = [Optimisation(epochs=3, lr=lr) for lr in (RATE, 1e300, RATE / 10)]
-    losses = side_by_side(members, some, how)
+    losses = together(members, some, how)
     assert isinstance(losses[1], DivergenceError)
     for m in (0, 2):
         assert_alone(members[m], losses[m], some, how[m], m)
@@ -232,9 +233,9 @@ def test_a_model_that_diverges_leaves_the_others_as_they_are(some: GraphSet) -> 
 
 def test_keep_goes_on_with_the_members_asked_for(some: GraphSet) -> None:
     members = [model(which) for which in range(3)]
-    population = ViewPopulation(members, some)
-    population.keep([2, 0])
-    assert population.models == [members[2], members[0]]
+    ensemble = Ensemble(members, some)
+    ensemble.keep([2, 0])
+    assert ensemble.models == [members[2], members[0]]
 
 
 # Leakage
@@ -257,18 +258,18 @@ def test_garbage_in_held_out_graphs_leaves_every_bit(shape: str, some: GraphSet)
     garbage = replace(dirty, x=x, edge_index=edges, edge_attr=attributes, y=y)
     clean, other = ([model(which, **SHAPES[shape]) for which in range(3)] for _ in range(2))
     how = Optimisation(epochs=2, lr=0.01)
-    assert side_by_side(clean, some, how, HELD_OUT) == side_by_side(other, garbage, how, HELD_OUT)
+    assert together(clean, some, how, HELD_OUT) == together(other, garbage, how, HELD_OUT)
     assert all(same_bits(one, two) for one, two in zip(clean, other, strict=True))
     seen = [model(which, **SHAPES[shape]) for which in range(3)]
-    side_by_side(seen, replace(some, x=some.x.flip(1)), how, HELD_OUT)
+    together(seen, replace(some, x=some.x.flip(1)), how, HELD_OUT)
     assert not same_bits(seen[0], clean[0])
 
 
 def test_held_out_graphs_are_in_no_view(some: GraphSet) -> None:
-    population = ViewPopulation(
-        [model(0)], replace(some, y=torch.arange(40)), batch_size=16, held_out=HELD_OUT
+    ensemble = Ensemble(
+        [model(0)], replace(some, y=torch.arange(40)), batch_size=16, held_out=[HELD_OUT]
     )
-    labels = [int(y) for views in population.batches(3) for y in views.y]
+    labels = [int(y) for views in ensemble.batches(3) for y in views.y]
     assert sorted(labels) == sorted(set(range(40)) - set(HELD_OUT.tolist()))
     assert labels != sorted(labels)
 
@@ -284,30 +285,44 @@ def test_held_out_graphs_are_in_no_view(some: GraphSet) -> None:
     ],
 )  # fmt: skip
 def test_members_share_their_views(other: dict[str, Any], some: GraphSet) -> None:
-    with pytest.raises(InputError, match=r"members .* share their views and readout, got .* and "):
-        ViewPopulation([model(0), model(1, **other)], some)
+    with pytest.raises(InputError, match=r"equal in kind, readout and views, got .* and "):
+        Ensemble([model(0), model(1, **other)], some)
 
 
 @pytest.mark.parametrize("other", [{"dim": 4}, {"edge_dim": 4}, {"virtual_node": True}])
 def test_members_have_one_shape(other: dict[str, Any], some: GraphSet) -> None:
     with pytest.raises(InputError, match="must have equal shapes"):
-        side_by_side([model(0), model(1, **other)], some, Optimisation(epochs=1))
+        together([model(0), model(1, **other)], some, Optimisation(epochs=1))
 
 
 def test_graphs_have_the_features_that_members_take(some: GraphSet) -> None:
     with pytest.raises(InputError, match="node features are 8 wide, these GINs take 7"):
-        ViewPopulation([model(0)], replace(some, x=torch.ones(some.n_nodes, 8)))
+        Ensemble([model(0)], replace(some, x=torch.ones(some.n_nodes, 8)))
     with pytest.raises(InputError, match="edge features are not there, these GINs take 4"):
-        ViewPopulation([model(0, edge_dim=4)], replace(some, edge_attr=None))
+        Ensemble([model(0, edge_dim=4)], replace(some, edge_attr=None))
     with pytest.raises(InputError, match="edge features are 4 wide, these GINs take 3"):
-        ViewPopulation([model(0, edge_dim=3)], some)
+        Ensemble([model(0, edge_dim=3)], some)
+
+
+def test_models_of_two_views_share_held_out_graphs_and_features(some: GraphSet) -> None:
+    two = [model(0), model(1)]
+    for given in ({"held_out": [HELD_OUT, None]}, {"features": [some.x, some.x]}):
+        with pytest.raises(InputError, match="share their node features and held-out graphs"):
+            Ensemble(two, some, **given)  # type: ignore[arg-type]
+
+
+def test_models_of_two_kinds_are_no_ensemble(some: GraphSet) -> None:
+    gin = GIN(7, dim=8, layers=3)
+    for other in (InfoGraph(gin), Supervised(gin, 2)):
+        with pytest.raises(InputError, match="equal in kind"):
+            Ensemble([model(0), other], some)
 
 
 def test_no_model_and_ids_out_of_range(some: GraphSet) -> None:
     with pytest.raises(InputError, match="at least one model, got none"):
-        ViewPopulation([], some)
+        Ensemble([], some)
     with pytest.raises(InputError, match=r"held_out holds graph ids 40\.\.40"):
-        ViewPopulation([model(0)], some, held_out=torch.tensor([40]))
+        Ensemble([model(0)], some, held_out=[torch.tensor([40])])
 
 
 class Learnt(ContrastiveLoss):
@@ -319,10 +334,8 @@ class Learnt(ContrastiveLoss):
 
 
 def odd_ones() -> Iterator[tuple[Any, str]]:
-    yield InfoGraph(GIN(7)), "InfoGraph has no views to share"
-    yield Supervised(GIN(7), 2), "Supervised has no views to share"
-    yield type("Mine", (TwoView,), {})(GIN(7)), "Mine has no views to share"
-    yield TwoView(type("Own", (GIN,), {})(7)), "Own has no member dimension"
+    yield type("Mine", (TwoView,), {})(GIN(7)), "Mine cannot be stacked"
+    yield TwoView(type("Own", (GIN,), {})(7)), "Own cannot be stacked"
     yield TwoView(GIN(7), one_forward=False), "two forward passes"
     yield TwoView(GIN(7), loss=Learnt()), "a loss with parameters"
     frozen = TwoView(GIN(7))
@@ -331,22 +344,21 @@ def odd_ones() -> Iterator[tuple[Any, str]]:
     for name in ("norms.0", "virtual.0.2"):
         other = TwoView(GIN(7, virtual_node=True))
         other.encoder.get_submodule(name).momentum = None  # type: ignore[assignment]
-        yield other, "BatchNorm1d.* has no member dimension"
+        yield other, "BatchNorm1d.* cannot be stacked"
     other = TwoView(GIN(7))
     other.encoder.get_submodule("convs.0").eps = torch.tensor(0.5)
-    yield other, "an eps has no member dimension"
+    yield other, "an eps cannot be stacked"
 
 
 @pytest.mark.parametrize(("odd", "why"), list(odd_ones()))
 def test_what_shares_no_views_trains_one_by_one(odd: Any, why: str, some: GraphSet) -> None:
-    reason = view_refusal(odd)
+    reason = refusal(odd)
     assert reason is not None
-    population = ViewPopulation([model(0), odd], some, batch_size=16)
-    assert population.alone == reason
-    with pytest.raises(AssertionError):  # the pattern is no pattern of everything
-        assert view_refusal(model(0)) is not None
+    ensemble = Ensemble([model(0), odd], some, batch_size=16)
+    assert ensemble.alone == reason
+    assert refusal(model(0)) is None
     with pytest.warns(UserWarning, match=why):
-        losses = train_population(population, Optimisation(epochs=1))
+        losses = train_ensemble(ensemble, Optimisation(epochs=1))
     assert all(isinstance(of_one, list) for of_one in losses)
 
 
@@ -356,8 +368,8 @@ def test_one_by_one_is_each_by_itself(some: GraphSet) -> None:
     torch.manual_seed(0)
     alone = TwoView(GIN(7, dim=4), one_forward=False)
     how = Optimisation(epochs=2, lr=0.01)
-    population = ViewPopulation([odd], some, batch_size=16, held_out=HELD_OUT)
-    (losses,) = train_population(population, how)
+    ensemble = Ensemble([odd], some, batch_size=16, held_out=[HELD_OUT])
+    (losses,) = train_ensemble(ensemble, how)
     assert losses == plainly(alone, some, how, HELD_OUT)
     assert same_bits(odd, alone)
 
@@ -367,7 +379,8 @@ def test_one_by_one_is_each_by_itself(some: GraphSet) -> None:
 
 def test_memory_grows_with_what_a_step_holds(some: GraphSet) -> None:
     def bytes_of(graphs: GraphSet = some, size: int = 16, **shape: Any) -> int:
-        return ViewPopulation([model(0, **shape)], graphs, batch_size=size).memory_per_member()
+        one = model(0, graphs.x.dtype, **shape)
+        return Ensemble([one], graphs, batch_size=size).memory_per_model()
 
     assert bytes_of(size=32) > bytes_of()
     assert bytes_of(edge_dim=4) > bytes_of()

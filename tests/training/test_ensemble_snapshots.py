@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Population, load
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, load
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.training.ensemble import Snapshots, train_ensemble
 from gcl_hard.training.loop import Optimisation, train
-from gcl_hard.training.population import Look, train_population
-from tests.training.populations import (
+from tests.training.ensembles import (
     RATE,
     assert_close,
     assert_same_model,
@@ -97,17 +97,17 @@ def together(
     hows: Sequence[Optimisation] | Optimisation = HOW,
 ) -> tuple[list[GraphModel], list[Any]]:
     found = members(graphs, kind)
-    population = Population(found, graphs, batch_size=64)
+    population = Ensemble(found, graphs, batch_size=64)
     if kind == "side by side":
         assert population.alone is None
-        results = train_population(
-            population, hows, on_epoch=watch.on_epoch, look=Look(looks, watch.see)
+        results = train_ensemble(
+            population, hows, on_epoch=watch.on_epoch, snapshots=Snapshots(looks, watch.see)
         )
     else:
         assert population.alone is not None
         with pytest.warns(UserWarning, match="3 models are trained one by one"):
-            results = train_population(
-                population, hows, on_epoch=watch.on_epoch, look=Look(looks, watch.see)
+            results = train_ensemble(
+                population, hows, on_epoch=watch.on_epoch, snapshots=Snapshots(looks, watch.see)
             )
     return found, results
 
@@ -117,7 +117,7 @@ def by_itself(graphs: GraphSet, kind: str, member: int, epochs: int) -> tuple[Gr
     how = replace(HOW, epochs=epochs)
     one = members(graphs, kind)[member]
     if kind == "side by side":
-        (losses,) = train_population(Population([one], graphs, batch_size=64), how)
+        (losses,) = train_ensemble(Ensemble([one], graphs, batch_size=64), how)
     else:
         losses = train(one, lambda epoch: batches_of(graphs, 64, None, epoch), how)
     return one, losses
@@ -213,8 +213,8 @@ def test_who_diverged_is_not_looked_at(mutag: GraphSet) -> None:
     found = members(mutag, "side by side")
     torch.nn.init.constant_(found[1].encoder.norms[0].weight, torch.nan)  # type: ignore
     watch = Watch(mutag, {2: 1})
-    results = train_population(
-        Population(found, mutag, batch_size=64), HOW, look=Look([(1,)] * 4, watch.see)
+    results = train_ensemble(
+        Ensemble(found, mutag, batch_size=64), HOW, snapshots=Snapshots([(1,)] * 4, watch.see)
     )
     assert watch.order == [(1, [0, 2, 3])]
     assert isinstance(results[1], Exception)

@@ -11,7 +11,7 @@ from torch import nn
 from torch.func import functional_call
 
 from gcl_hard import InputError
-from gcl_hard.training.stacked import Adam, Stacked
+from gcl_hard.training.ensemble import Adam, Stacked
 
 X = torch.linspace(-1, 1, 30, dtype=torch.float64).reshape(10, 3)
 
@@ -49,7 +49,6 @@ def row_of(stacked, row):
 def test_rows_are_the_modules():
     modules = nets()
     stacked = Stacked(modules)
-    assert stacked.flat.shape[1] % 16 == 0
     assert stacked.flat.dtype == torch.float64
     assert set(stacked.parameters) == {name for name, _ in modules[0].named_parameters()}
     assert set(stacked.buffers) == {name for name, _ in modules[0].named_buffers()}
@@ -152,45 +151,38 @@ def test_rows_go_by_name_whatever_came_first():
         assert stacked.parameters[name].tolist() == [[float(ord(name))] * 2] * 2
 
 
-def test_a_row_does_not_depend_on_the_number_of_rows():
-    """Rows are padded, so that each begins where vector instructions would."""
-    stacked = Stacked(nets(3))
-    assert stacked.flat.stride() == (stacked.flat.shape[1], 1)
-    assert Stacked(nets(1)).flat.shape[1] == stacked.flat.shape[1]
-
-
 @pytest.mark.parametrize(
     ("modules", "message"),
     [
-        ([], "a population needs at least one model, got none"),
+        ([], "an ensemble needs at least one model, got none"),
         (
             [nn.Linear(2, 3), nn.Linear(2, 3), nn.Linear(4, 3)],
-            "models of a population must have equal shapes: weight is (3, 2), torch.float32, cpu "
+            "models of an ensemble must have equal shapes: weight is (3, 2), torch.float32, cpu "
             "in the first and (3, 4), torch.float32, cpu in number 3",
         ),
         (
             [nn.Linear(2, 3), nn.Linear(2, 3, bias=False)],
-            "models of a population must have equal shapes: bias is (3,), torch.float32, cpu in "
+            "models of an ensemble must have equal shapes: bias is (3,), torch.float32, cpu in "
             "the first and absent in number 2",
         ),
         (
             [nn.Linear(2, 3, bias=False), nn.Linear(2, 3)],
-            "models of a population must have equal shapes: bias is absent in the first and (3,), "
+            "models of an ensemble must have equal shapes: bias is absent in the first and (3,), "
             "torch.float32, cpu in number 2",
         ),
         (
             [nn.Linear(2, 3), nn.Linear(2, 3).double()],
-            "models of a population must have equal shapes: weight is (3, 2), torch.float32, cpu "
+            "models of an ensemble must have equal shapes: weight is (3, 2), torch.float32, cpu "
             "in the first and (3, 2), torch.float64, cpu in number 2",
         ),
         (
             [nn.BatchNorm1d(3), nn.BatchNorm1d(3, track_running_stats=False)],
-            "models of a population must have equal shapes: running_mean is (3,), torch.float32, "
+            "models of an ensemble must have equal shapes: running_mean is (3,), torch.float32, "
             "cpu in the first and absent in number 2",
         ),
         (
             [nn.Linear(2, 3), nn.Conv1d(2, 3, 1)],
-            "models of a population must be equal, got Linear and Conv1d",
+            "models of an ensemble must be equal, got Linear and Conv1d",
         ),
     ],
     ids=["none", "shape", "missing", "more", "dtype", "buffer", "kind"],

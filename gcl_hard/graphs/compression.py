@@ -18,11 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.functional.counted import BLOCK, Classes, Pairs
+from gcl_hard.functional.jsd import BLOCK, Classes, Pairs
 from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.layers import Sums
 
 CACHE_BYTES = 256 * 2**20
-"""Batches that are kept for the next population on the same set."""
+"""Batches that are kept for the next ensemble on the same set."""
 
 Integers = NDArray[np.int64]
 SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
@@ -32,22 +33,6 @@ with warnings.catch_warnings():
     # PyTorch says once a process that CSR matrices are in beta; the user cannot help it.
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     torch.zeros(1, 1).to_sparse_csr()
-
-
-class Sums(NamedTuple):
-    """A sparse matrix of counts that adds rows of embeddings.
-
-    Attributes:
-        forward: float sparse CSR [R, C].
-        backward: its transpose, for gradients.
-    """
-
-    forward: Tensor
-    backward: Tensor
-
-    def to(self, device: torch.device, dtype: torch.dtype) -> Sums:
-        """The same elsewhere."""
-        return Sums(*(matrix.to(device, dtype) for matrix in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +230,11 @@ class ColouredSet:
     def remembered(
         self, index: Tensor, device: torch.device, dtype: torch.dtype, family: Hashable = None
     ) -> ColouredBatch:
-        """The same on a device, kept for the next population for as long as there is room.
+        """The same on a device, kept for the next ensemble for as long as there is room.
 
         Args:
             index: int64 [G], as for :meth:`batch`.
-            device: of the population.
+            device: of the ensemble.
             dtype: of its embeddings.
             family: of the batches that are asked for again and again; those of others make room.
         """

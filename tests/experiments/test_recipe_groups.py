@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed, train_seeds
+from gcl_hard.experiments.jobs import Job
+from gcl_hard.experiments.scoring import score
 from torch import Tensor
 
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments import graph_seeds, side_by_side
-from gcl_hard.experiments.graph_seeds import run_seed, train_seeds
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.packs import packs
+from gcl_hard.experiments import ensembles, graph_seeds
+from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
+from gcl_hard.experiments.groups import groups
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.scoring import score
-from gcl_hard.experiments.side_by_side import Encoder, Trained, train_encoders
 from gcl_hard.graphs import GraphSet
 from tests.experiments.small_cells import (
     assert_each_its_own,
@@ -31,7 +31,7 @@ from tests.experiments.small_cells import (
 __all__ = ["mutag"]
 
 
-# Packs
+# Groups
 
 
 @pytest.mark.parametrize(
@@ -46,24 +46,24 @@ __all__ = ["mutag"]
 def test_other_views_and_encoders_train_apart(apart: dict[str, Any]) -> None:
     other = replace(two_view("ucl"), objective=None, temperature=None, **apart)
     cells = [two_view("ucl"), other, two_view("scl", lr=0.1, objective="jsd")]
-    found = packs([Job(cell, 0) for cell in cells])
-    assert [[job.cell for job in pack] for pack in found] == [[cells[0], cells[2]], [other]]
+    found = groups([Job(cell, 0) for cell in cells])
+    assert [[job.cell for job in group] for group in found] == [[cells[0], cells[2]], [other]]
 
 
 def test_shares_of_training_graphs_train_apart() -> None:
     cells = [two_view(protocol="inductive", train_share=share) for share in (1.0, 0.5)]
-    assert len(packs([Job(cell, 0) for cell in cells])) == 2
+    assert len(groups([Job(cell, 0) for cell in cells])) == 2
 
 
 def test_jobs_that_differ_in_scoring_alone_are_one_member_of_a_pack() -> None:
     cells = [cell for row in zip(scored("ucl"), scored("hscl"), strict=True) for cell in row]
     todo = [Job(cell, seed) for seed in (0, 1) for cell in cells]
     for members, sizes in ((2, [8, 8]), (1, [4, 4, 4, 4]), (3, [8, 8])):
-        found = packs(todo, members=members)
-        assert [len(pack) for pack in found] == sizes
+        found = groups(todo, members=members)
+        assert [len(group) for group in found] == sizes
         assert set(itertools.chain(*found)) == set(todo)
-        for pack in found:
-            assert len({job.trained for job in pack}) <= members
+        for group in found:
+            assert len({job.trained for job in group}) <= members
 
 
 # Training
@@ -73,13 +73,13 @@ def test_jobs_that_differ_in_scoring_alone_are_one_member_of_a_pack() -> None:
 def populations(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Kinds and sizes of what is trained from now on."""
     seen: list[tuple[str, int]] = []
-    real = side_by_side.train_population
+    real = ensembles.train_ensemble
 
     def train(population: Any, *arguments: Any, **settings: Any) -> Any:
         seen.append((type(population).__name__, len(population.models)))
         return real(population, *arguments, **settings)
 
-    monkeypatch.setattr(side_by_side, "train_population", train)
+    monkeypatch.setattr(ensembles, "train_ensemble", train)
     return seen
 
 
@@ -96,7 +96,7 @@ def test_two_view_encoders_in_ensembles_are_those_trained_one_by_one(
         enumerate(folds)
     ]  # fmt: skip
     together = weights(list(train_encoders(encoders, mutag, size=16)))
-    assert sorted(populations) == [("ViewPopulation", 2)] * 4
+    assert sorted(populations) == [("Ensemble", 2)] * 4
     alone = weights(list(train_encoders(encoders, mutag, size=1)))
     assert together.keys() == alone.keys() == set(range(8))
     assert_each_its_own(together, alone)
@@ -117,7 +117,7 @@ def test_two_view_models_that_share_nothing_train_alone(
     encoders = [Encoder(cell, mutag, 0, make=lambda _: Own()), Encoder(cell, mutag, 1)]
     results = list(train_encoders(encoders[:1], mutag)) + list(train_encoders(encoders[1:], mutag))
     assert all(isinstance(result.trained, Trained) for result in results)
-    assert populations == [("Population", 1), ("ViewPopulation", 1)]
+    assert populations == [("Ensemble", 1), ("Ensemble", 1)]
 
 
 @pytest.mark.parametrize("protocol", ["paper", "inductive"])

@@ -1,4 +1,4 @@
-"""Searches whose scores are made up, so that what they choose can be worked out by hand."""
+"""Searches for a recipe whose scores are made up."""
 
 from __future__ import annotations
 
@@ -9,66 +9,66 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.recipe.levers import Alternative, Search
-from gcl_hard.experiments.recipe.search import Chosen, choose
-from gcl_hard.experiments.records import Record
-from gcl_hard.experiments.values import Seeds
+from gcl_hard.experiments.ablations import Alternative, Chosen, RecipeSearch, choose
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import RunResult
 from tests.experiments import record
 
 FOLDS = 3
 SEEDS = (4, 9)
 START = {"contrast": "two-view", "lr": 0.001, "epochs": 30}
 
-Levers = Mapping[str, Sequence[Mapping[str, Any]]]
-Effect = Callable[[GraphCell], tuple[float, float]]
+Ablations = Mapping[str, Sequence[Mapping[str, Any]]]
+Effect = Callable[[GraphConfig], tuple[float, float]]
 """Points that settings add to every fold, and what they add to the last and take from the first."""
 
 
-def search_of(levers: Levers, **changed: Any) -> Search:
+def search_of(ablations: Ablations, **changed: Any) -> RecipeSearch:
     """A search over two sets without edge features, and MUTAG."""
     values: dict[str, Any] = {
         "datasets": ("MUTAG", "ENZYMES"), "methods": ("untrained", "hucl", "hscl"),
-        "seeds": Seeds(SEEDS), "folds": FOLDS, "start": START,
-        "levers": tuple(Alternative(name, one) for name, some in levers.items() for one in some),
+        "seeds": SEEDS, "folds": FOLDS, "start": START,
+        "ablations": tuple(Alternative(k, one) for k, some in ablations.items() for one in some),
     }  # fmt: skip
-    return Search(**values | changed)
+    return RecipeSearch(**values | changed)
 
 
 class Bench:
-    """Makes up records, and remembers what was asked for."""
+    """Makes up results, and remembers what was asked for."""
 
     def __init__(self, effect: Effect) -> None:
         self._effect = effect
-        self.asked: list[list[Job]] = []
+        self.asked: list[list[Run]] = []
 
-    def __call__(self, jobs: list[Job]) -> dict[Job, Record]:
-        self.asked.append(jobs)
-        return {j: record(j.cell, j.seed, self.accuracies(j), inner=j.inner) for j in jobs}
+    def __call__(self, runs: list[Run]) -> dict[Run, RunResult]:
+        self.asked.append(runs)
+        return {j: record(j.config, j.seed, self.accuracies(j), inner=j.inner) for j in runs}
 
-    def accuracies(self, job: Job) -> list[float]:
+    def accuracies(self, run: Run) -> list[float]:
         """A level of data set, method and seed, with the effect of the settings."""
-        level = 50 + len(job.cell.dataset) + 2 * len(job.cell.method) + 0.5 * job.seed
-        points, spread = self._effect(job.cell)
+        level = 50 + len(run.config.dataset) + 2 * len(run.config.method) + 0.5 * run.seed
+        points, spread = self._effect(run.config)
         return [level + 0.25 * fold + points + spread * (fold - 1) for fold in range(FOLDS)]
 
     @property
-    def jobs(self) -> list[Job]:
+    def runs(self) -> list[Run]:
         """All that were asked for."""
-        return [job for jobs in self.asked for job in jobs]
+        return [run for runs in self.asked for run in runs]
 
     def settings(self, call: int) -> set[tuple[float, int]]:
         """Learning rates and epochs of the trained methods in a call."""
-        return {(j.cell.lr, j.cell.epochs) for j in self.asked[call] if not j.cell.is_floor}
+        return {
+            (j.config.lr, j.config.epochs) for j in self.asked[call] if not j.config.is_baseline
+        }
 
 
 def chosen(
-    levers: Levers, effect: Effect, *, edges: Sequence[str] = ("MUTAG",), **changed: Any
+    ablations: Ablations, effect: Effect, *, edges: Sequence[str] = ("MUTAG",), **changed: Any
 ) -> tuple[Chosen, Bench]:
     """What a search chooses by made-up scores."""
     bench = Bench(effect)
-    search = search_of(levers, **changed)
+    search = search_of(ablations, **changed)
     return choose(search, bench, with_edges=lambda name: name in edges), bench
 
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gcl_hard.graphs import colours
-from gcl_hard.graphs.colours import ColouredSet, coloured
+from gcl_hard.graphs import compression as colours
+from gcl_hard.graphs.compression import ColouredSet, coloured
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.tudataset import load
 

@@ -10,18 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.run import run
+from gcl_hard.experiments.work import Worker
 from rich.console import Console
 
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments import population_size, scorers, side_by_side
-from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.population_size import check_size
-from gcl_hard.experiments.run import run
-from gcl_hard.experiments.side_by_side import Encoder, population_of, train_encoders
-from gcl_hard.experiments.work import Worker
-from gcl_hard.graphs import GraphSet, Population, load
+from gcl_hard.experiments import ensembles, scorers
+from gcl_hard.experiments.ensembles import Encoder, check_size, ensemble_of, train_encoders
+from gcl_hard.graphs import Ensemble, GraphSet, load
 from tests.experiments.small_cells import assert_each_its_own, mutag, small, weights
 
 __all__ = ["mutag"]
@@ -36,13 +35,13 @@ Sizes = list[int]
 def sizes(monkeypatch: pytest.MonkeyPatch) -> Sizes:
     """How many members the populations have that are trained from now on."""
     seen: Sizes = []
-    real = side_by_side.train_population
+    real = ensembles.train_ensemble
 
-    def train(population: Population, *arguments: Any, **settings: Any) -> Any:
+    def train(population: Ensemble, *arguments: Any, **settings: Any) -> Any:
         seen.append(len(population.models))
         return real(population, *arguments, **settings)
 
-    monkeypatch.setattr(side_by_side, "train_population", train)
+    monkeypatch.setattr(ensembles, "train_ensemble", train)
     return seen
 
 
@@ -91,10 +90,10 @@ def test_what_cannot_be_stacked_trains_by_itself_beside_the_rest(
     assert sorted(result.number for result in results) == [0, 1, 2]
 
 
-def test_held_out_graphs_that_join_batches_get_a_population_of_their_own(
+def test_held_out_graphs_that_join_batches_get_a_ensemble_of_their_own(
     mutag: GraphSet, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_shares", side_by_side.joins)  # as on a GPU
+    monkeypatch.setattr(ensembles, "_shares", ensembles.joins)  # as on a GPU
     from gcl_hard.graphs import epoch_batches
 
     last = epoch_batches(188, 93, seed=0, epoch=2)[-1]
@@ -119,9 +118,9 @@ def test_an_ensemble_that_runs_out_of_memory_names_a_size_to_try(
     def losses(*_: Any) -> torch.Tensor:
         raise torch.OutOfMemoryError("out of memory")
 
-    monkeypatch.setattr(Population, "losses", losses)
+    monkeypatch.setattr(Ensemble, "losses", losses)
     encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
-    message = "with 5 models side by side: use --members 2 or fewer$"
+    message = "with 5 models in an ensemble: use --members 2 or fewer$"
     with pytest.raises(OutOfMemory, match=message):
         list(train_encoders(encoders, mutag))
 
@@ -130,18 +129,18 @@ def test_more_members_than_memory_holds_are_refused_with_the_estimate(
     mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoders = [Encoder(small(), mutag, seed) for seed in range(30)]
-    one = population_of(encoders[:1], mutag)
-    monkeypatch.setattr(population_size, "free_memory", lambda _: 10 * one.memory_per_member())
+    one = ensemble_of(encoders[:1], mutag)
+    monkeypatch.setattr(ensembles, "free_memory", lambda _: 10 * one.memory_per_model())
     check_size(10, one)
-    with pytest.raises(OutOfMemory, match=r"^30 members need about .* GB \(.* MB each\)") as error:
+    with pytest.raises(OutOfMemory, match=r"^30 models need about .* GB \(.* MB each\)") as error:
         check_size(30, one)
     assert str(error.value).endswith("use --members 10 or fewer")
-    with pytest.raises(OutOfMemory, match="30 members need"):
+    with pytest.raises(OutOfMemory, match="30 models need"):
         list(train_encoders(encoders, mutag, size=30))
 
 
 def test_free_memory_is_a_part_of_what_the_machine_has() -> None:
-    free = population_size.free_memory(torch.device("cpu"))
+    free = ensembles.free_memory(torch.device("cpu"))
     assert 0 < free < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -209,7 +208,7 @@ def test_progress_of_a_pack_never_passes_its_end(
     mutag: GraphSet, monkeypatch: pytest.MonkeyPatch, *, masks: bool
 ) -> None:
     if masks:  # as on a GPU
-        monkeypatch.setattr(side_by_side, "_shares", side_by_side.joins)
+        monkeypatch.setattr(ensembles, "_shares", ensembles.joins)
     seen: list[tuple[int, float, int]] = []
 
     def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:

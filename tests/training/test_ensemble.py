@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Population
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
+from gcl_hard.training.ensemble import Adam, Stacked, train_ensemble
 from gcl_hard.training.loop import Optimisation, train
-from gcl_hard.training.population import train_population
-from gcl_hard.training.stacked import Adam, Stacked
-from tests.training.populations import (
+from tests.training.ensembles import (
     METHODS,
     RATE,
     STEPS,
@@ -54,10 +53,10 @@ def test_a_model_in_an_ensemble_is_the_model_in_an_ensemble_of_one(
     together, apart = kind(graphs, torch.float64), kind(graphs, torch.float64)
     held_out = [torch.arange(0, graphs.n_graphs, 10) if inductive else None] * len(together)
     how = Optimisation(epochs=-(-STEPS // 3), lr=RATE, precision="64-true")
-    losses = train_population(Population(together, graphs, batch_size=64, held_out=held_out), how)
+    losses = train_ensemble(Ensemble(together, graphs, batch_size=64, held_out=held_out), how)
     for m, alone in enumerate(apart):
-        (of_one,) = train_population(
-            Population([alone], graphs, batch_size=64, held_out=[held_out[m]]), how
+        (of_one,) = train_ensemble(
+            Ensemble([alone], graphs, batch_size=64, held_out=[held_out[m]]), how
         )
         assert losses[m] == pytest.approx(of_one, rel=1e-6)  # means are kept in single precision
         assert_same_model(together[m], alone, graphs)
@@ -122,7 +121,7 @@ def along(
     graphs = of_dtype(mutag, dtype)
     members = kind(graphs, dtype)
     held_out = folds(graphs, len(members)) if inductive else [None] * len(members)
-    population = Population(members, graphs, batch_size=64, held_out=held_out)
+    population = Ensemble(members, graphs, batch_size=64, held_out=held_out)
     stacked = Stacked(members)
     adam = Adam(stacked, [(0.01, 0.0)] * len(members))
     for epoch in range(1, -(-STEPS // 3) + 1):
@@ -170,7 +169,7 @@ def test_after_50_free_steps_losses_are_those_of_the_models_trained_by_the_plain
     together, apart = models(graphs, torch.float64), models(graphs, torch.float64)
     held_out = folds(graphs, len(together)) if inductive else [None] * len(together)
     how = Optimisation(epochs=-(-STEPS // 3), lr=1e-5, precision="64-true")
-    losses = train_population(Population(together, graphs, batch_size=64, held_out=held_out), how)
+    losses = train_ensemble(Ensemble(together, graphs, batch_size=64, held_out=held_out), how)
     for m, alone in enumerate(apart):
         plain = train(alone, lambda e, m=m: batches_of(graphs, 64, held_out[m], e), how)  # type: ignore[misc]
         assert losses[m] == pytest.approx(plain, rel=1e-6)  # means are kept in single precision
@@ -200,8 +199,8 @@ def test_features_of_held_out_graphs_reach_no_member(
     losses = []
     for members, of in ((clean, graphs), (dirty, replace(graphs, x=x))):
         apart = others or [held_out] * len(members)
-        population = Population(members, of, batch_size=64, held_out=apart)
-        losses.append(train_population(population, how))
+        population = Ensemble(members, of, batch_size=64, held_out=apart)
+        losses.append(train_ensemble(population, how))
     kept = torch.ones(graphs.n_graphs, dtype=torch.bool)
     kept[held_out] = False
     batch = graphs.batch(kept.nonzero().flatten())
@@ -224,8 +223,8 @@ def test_labels_of_held_out_graphs_change_no_bit(mutag: GraphSet, kind: Any) -> 
     y[held_out] = 1 - y[held_out]
     clean, dirty = kind(mutag, torch.float32), kind(mutag, torch.float32)
     for members, of in ((clean, mutag), (dirty, replace(mutag, y=y))):
-        population = Population(members, of, batch_size=64, held_out=[held_out] * len(members))
-        train_population(population, Optimisation(epochs=3))
+        population = Ensemble(members, of, batch_size=64, held_out=[held_out] * len(members))
+        train_ensemble(population, Optimisation(epochs=3))
     assert all(map(same_bits, clean, dirty))
 
 
@@ -234,9 +233,9 @@ def test_features_may_be_each_members_own(mutag: GraphSet) -> None:
     own = [graphs.x, graphs.x * 3]
     together, apart = (models(mutag, torch.float64)[:2] for _ in range(2))
     how = Optimisation(epochs=3, lr=1e-4, precision="64-true")
-    losses = train_population(Population(together, graphs, features=own), how)
+    losses = train_ensemble(Ensemble(together, graphs, features=own), how)
     for m, alone in enumerate(apart):
-        (of_one,) = train_population(Population([alone], replace(graphs, x=own[m])), how)
+        (of_one,) = train_ensemble(Ensemble([alone], replace(graphs, x=own[m])), how)
         assert losses[m] == pytest.approx(of_one, rel=1e-6)
     assert losses[0] != losses[1]
 
@@ -255,13 +254,13 @@ def test_members_may_differ_in_rate_decay_schedule_and_epochs(mutag: GraphSet) -
     graphs = of_dtype(mutag, torch.float64)
     hows = [replace(how, precision="64-true") for how in hows]
     seen: list[tuple[int, list[int]]] = []
-    losses = train_population(
-        Population(together, graphs, batch_size=64), hows,
+    losses = train_ensemble(
+        Ensemble(together, graphs, batch_size=64), hows,
         on_epoch=lambda epoch, of, means: seen.append((epoch, list(of))),
     )  # fmt: skip
     assert seen == [(1, [0, 1, 2, 3]), (2, [0, 1, 2, 3]), (3, [1, 2, 3]), (4, [1, 3])]
     for m, (alone, how) in enumerate(zip(apart, hows, strict=True)):
-        (of_one,) = train_population(Population([alone], graphs, batch_size=64), how)
+        (of_one,) = train_ensemble(Ensemble([alone], graphs, batch_size=64), how)
         assert losses[m] == pytest.approx(of_one, rel=1e-6)
         plain = models(mutag, torch.float64)[m]
         by_loop = train(plain, lambda e: batches_of(graphs, 64, None, e), how)
@@ -276,20 +275,20 @@ def test_a_model_that_diverges_stops_and_the_others_are_what_they_would_be_witho
     together, apart = (models(mutag, torch.float64)[:3] for _ in range(2))
     torch.nn.init.constant_(together[1].encoder.norms[0].weight, math.nan)  # type: ignore
     how = Optimisation(epochs=3, lr=RATE, precision="64-true")
-    results = train_population(
-        Population(together, graphs, batch_size=64), how, settings=["first", "second", "third"]
+    results = train_ensemble(
+        Ensemble(together, graphs, batch_size=64), how, settings=["first", "second", "third"]
     )
     assert isinstance(results[1], DivergenceError)
     assert str(results[1]).startswith("the loss is nan in epoch 1, batch 1 of 3 (second)")
     for m in (0, 2):
-        train_population(Population([apart[m]], graphs, batch_size=64), how)
+        train_ensemble(Ensemble([apart[m]], graphs, batch_size=64), how)
         assert_same_model(together[m], apart[m], graphs)
         assert isinstance(results[m], list)
 
 
 def test_when_all_members_diverge_training_ends(mutag: GraphSet) -> None:
     members = models(mutag, torch.float32)[:2]
-    results = train_population(Population(members, mutag), Optimisation(epochs=50, lr=1e30))
+    results = train_ensemble(Ensemble(members, mutag), Optimisation(epochs=50, lr=1e30))
     assert all(isinstance(result, DivergenceError) for result in results)
 
 
@@ -301,7 +300,7 @@ def test_several_threads_give_the_same_bits_again(mutag: GraphSet) -> None:
     try:
         for _ in range(3):
             members = [model(mutag, which, torch.float32, dim=128, layers=3) for which in range(3)]
-            train_population(Population(members, mutag), Optimisation(epochs=1))
+            train_ensemble(Ensemble(members, mutag), Optimisation(epochs=1))
             found.append(members)
     finally:
         torch.set_num_threads(threads)
@@ -319,7 +318,7 @@ def test_mean_readout_and_more_layers_are_those_of_the_plain_model(mutag: GraphS
 
     together, apart = mean(), mean()
     how = Optimisation(epochs=2, lr=1e-5, precision="64-true")
-    losses: Sequence[Any] = train_population(Population(together, graphs), how)
+    losses: Sequence[Any] = train_ensemble(Ensemble(together, graphs), how)
     for m, alone in enumerate(apart):
         plain = train(alone, lambda e: batches_of(graphs, 128, None, e), how)
         assert losses[m] == pytest.approx(plain, rel=1e-6)
@@ -335,7 +334,7 @@ def test_on_a_gpu_losses_and_gradients_are_those_of_the_cpu(
         graphs = of_dtype(mutag, torch.float64).to(device)
         members = [one.to(device) for one in models(mutag, torch.float64)]
         held_out = folds(mutag, len(members)) if inductive else None
-        population = Population(members, graphs, batch_size=64, held_out=held_out)
+        population = Ensemble(members, graphs, batch_size=64, held_out=held_out)
         stacked = Stacked(members)
         population.set_epoch(1, [20] * len(members))
         for batch in population.batches(1):
@@ -345,5 +344,5 @@ def test_on_a_gpu_losses_and_gradients_are_those_of_the_cpu(
         found.append((losses.detach().cpu(), stacked.flat.grad.cpu(), stacked.buffers))
     for on_cpu, on_gpu in zip(*(one[:2] for one in found), strict=True):
         assert (on_gpu - on_cpu).norm() <= 1e-9 * on_cpu.norm()
-    results = train_population(population, Optimisation(epochs=2, precision="64-true"))
+    results = train_ensemble(population, Optimisation(epochs=2, precision="64-true"))
     assert all(isinstance(result, list) for result in results)

@@ -1,4 +1,4 @@
-"""Histograms, sizes and Weisfeiler-Lehman kernels against loops in the papers' words."""
+"""Weisfeiler-Lehman kernels against loops in the papers' words, and against GraKeL."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from itertools import pairwise
 from types import SimpleNamespace
 
-import networkx as nx
 import numpy as np
 import pytest
 import torch
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import kernel_cross_validation
-from gcl_hard.experiments.floors import graph_size, label_histogram
 from gcl_hard.graphs import GraphSet, encoded, load
 from gcl_hard.graphs.wl import wl_kernel
 
@@ -171,37 +169,3 @@ def test_structural_encodings_are_no_labels(mutag):
 def test_rounds_are_checked(iterations):
     with pytest.raises(InputError, match=f"iterations={iterations!r}: expected an integer >= 1"):
         wl_kernel(tiny(), optimal_assignment=True, iterations=iterations)
-
-
-def test_label_histogram_counts_each_graphs_labels(mutag):
-    histogram = label_histogram(mutag)
-    assert histogram.dtype == np.float64
-    assert histogram.shape == (188, 7)
-    for g in range(188):
-        counts = Counter(mutag.batch(torch.tensor([g])).x.argmax(dim=1).tolist())
-        assert histogram[g].tolist() == [counts[label] for label in range(7)]
-
-
-def test_label_histogram_of_one_hot_degrees_is_the_degree_histogram():
-    graphs = load("MUTAG", features="degree-onehot", download=False)
-    for ours, graph in zip(label_histogram(graphs), networkx_graphs(graphs), strict=True):
-        expected = nx.degree_histogram(graph)
-        assert ours.tolist() == expected + [0] * (graphs.n_features - len(expected))
-
-
-def test_graph_size_counts_nodes_and_undirected_edges(mutag):
-    sizes = graph_size(mutag)
-    assert sizes.dtype == np.float64
-    expected = [[len(graph), graph.number_of_edges()] for graph in networkx_graphs(mutag)]
-    assert sizes.tolist() == expected
-    assert graph_size(tiny())[1:4].tolist() == [[4, 1], [1, 0], [3, 0]]
-
-
-def networkx_graphs(graphs: GraphSet) -> list[nx.Graph]:
-    found = []
-    for g in range(graphs.n_graphs):
-        batch = graphs.batch(torch.tensor([g]))
-        graph = nx.empty_graph(len(batch.x))
-        graph.add_edges_from(batch.edge_index.T.tolist())
-        found.append(graph)
-    return found

@@ -1,4 +1,4 @@
-"""Train the encoders of many seeds, folds and settings in populations."""
+"""Train the encoders of many seeds, folds and settings in ensembles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -17,20 +18,21 @@ from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.groups import equal_parts, usual_size
-from gcl_hard.experiments.population_size import SideBySide, check_size
-from gcl_hard.graphs import GraphSet, Population, TwoView, ViewPopulation
-from gcl_hard.graphs.colours import coloured
+from gcl_hard.graphs import Ensemble, GraphSet
+from gcl_hard.graphs.compression import coloured
 from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_chunks
-from gcl_hard.graphs.population import refusal
-from gcl_hard.graphs.view_population import view_refusal
-from gcl_hard.training.population import Look, train_population
+from gcl_hard.training.ensemble import Snapshots, train_ensemble
 
 OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
-"""Called with the encoders that trained side by side, their epoch and their mean losses."""
+"""Called with the encoders that trained together, their epoch and their mean losses."""
 See = Callable[[int, Mapping[int, GraphModel]], Collection[int]]
-"""Called with an epoch and encoders that are looked at after it; gives those that leave."""
+"""Called with an epoch and encoders as they are after it; gives those that leave."""
+
+SHARE = {"cpu": 0.5, "cuda": 0.8}
+"""Of a device's free memory that an ensemble may fill."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class Encoder:
         fold: which encoder of the seed.
         held_out: int64 ids of graphs that it must not see, None if it may see all.
         make: makes another encoder than the cell's GIN.
-        looks: epochs after which it is looked at.
+        snapshots: epochs after which it is seen.
     """
 
     cell: GraphConfig
@@ -53,7 +55,7 @@ class Encoder:
     fold: int = 0
     held_out: Tensor | None = None
     make: protocols.EncoderMaker | None = None
-    looks: Container[int] = ()
+    snapshots: Container[int] = ()
 
     @classmethod
     def of_fold(
@@ -65,14 +67,14 @@ class Encoder:
         fold: Fold,
         *,
         make: protocols.EncoderMaker | None = None,
-        looks: Container[int] = (),
+        snapshots: Container[int] = (),
     ) -> Encoder:
         """The k-th encoder of a seed, that sees a fold's training graphs alone."""
         train_ids = torch.from_numpy(fold.train)
         hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
         hidden[train_ids] = False
         seen = graphs.standardised_on(train_ids)
-        return cls(cell, seen, seed, k, hidden.nonzero().flatten(), make, looks)
+        return cls(cell, seen, seed, k, hidden.nonzero().flatten(), make, snapshots)
 
     def __str__(self) -> str:
         fold = None if self.held_out is None else self.fold
@@ -106,7 +108,7 @@ class Result(NamedTuple):
     Attributes:
         number: which one.
         trained: the model, or why there is none.
-        seconds: its share of the time; that of looks is left out.
+        seconds: its share of the time; that of snapshots is left out.
     """
 
     number: int
@@ -133,7 +135,7 @@ def train_encoders(
         graphs: the set without any fold's scaling.
         size: most models of an ensemble, None for the usual number on the device.
         on_epoch: progress.
-        see: looks at models at their ``Encoder.looks``.
+        see: called with models at their ``Encoder.snapshots``.
 
     Yields:
         Results as they come: models need not be kept. What left has the weights it left with.
@@ -154,19 +156,19 @@ def train_encoders(
         if not refused[encoders[numbers[0]].cell]:
             largest = max(end - start for start, end in cuts)
             if largest > 1:
-                check_size(largest, population_of([encoders[numbers[0]]], graphs))
+                check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
         parts += [tuple(numbers[start:end]) for start, end in cuts]
-    looking = 0.0
+    seeing = 0.0
 
     def timed(epoch: int, models: Mapping[int, GraphModel]) -> Collection[int]:
-        nonlocal looking
+        nonlocal seeing
         before = time.perf_counter()
         leaving = see(epoch, models)
-        looking += time.perf_counter() - before
+        seeing += time.perf_counter() - before
         return leaving
 
     for part in sorted(parts):  # what was asked for first ends first
-        start, looking = time.perf_counter(), 0.0
+        start, seeing = time.perf_counter(), 0.0
         alone = refused[encoders[part[0]].cell]
         try:
             trained = _train(part, encoders, graphs, on_epoch, timed, alone=alone)
@@ -174,13 +176,13 @@ def train_encoders(
             if len(part) == 1:
                 raise
             raise OutOfMemory(f"{error}: use --members {len(part) // 2} or fewer") from error
-        seconds = (time.perf_counter() - start - looking) / len(part)
+        seconds = (time.perf_counter() - start - seeing) / len(part)
         for number, one in zip(part, trained, strict=True):
             yield Result(number, one, seconds)
 
 
 def _shares(encoder: Encoder) -> object:
-    """What encoders of one population share."""
+    """What encoders of one ensemble share."""
     if encoder.cell.two_view:  # views are drawn by the seed and the fold
         held_out = None if encoder.held_out is None else encoder.held_out.numpy().tobytes()
         return encoder.seed, encoder.fold, held_out
@@ -190,8 +192,7 @@ def _shares(encoder: Encoder) -> object:
 
 
 def _refused(encoder: Encoder) -> bool:
-    model = encoder.build()
-    return (view_refusal if isinstance(model, TwoView) else refusal)(model) is not None
+    return refusal(encoder.build()) is not None
 
 
 def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
@@ -228,22 +229,21 @@ def _train(
     *,
     alone: bool,
 ) -> list[Trained | DivergenceError]:
-    # Alike side by side: fewer calls of the optimiser and of the loss.
+    # Alike next to each other: fewer calls of the optimiser and of the loss.
     numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
     chosen = [encoders[number] for number in numbers]
-    population: SideBySide
-    population = _plain(chosen[0]) if alone else population_of(chosen, graphs)
-    models = list(population.models)
+    ensemble = _plain(chosen[0]) if alone else ensemble_of(chosen, graphs)
+    models = list(ensemble.models)
 
-    def seen(epoch: int, looked: Mapping[int, nn.Module]) -> list[int]:
-        leaving = see(epoch, {numbers[m]: models[m] for m in looked})
-        return [m for m in looked if numbers[m] in leaving]
+    def seen(epoch: int, those: Mapping[int, nn.Module]) -> list[int]:
+        leaving = see(epoch, {numbers[m]: models[m] for m in those})
+        return [m for m in those if numbers[m] in leaving]
 
-    losses = train_population(
-        population, [encoder.cell.optimisation() for encoder in chosen],
+    losses = train_ensemble(
+        ensemble, [encoder.cell.optimisation() for encoder in chosen],
         on_epoch=lambda epoch, of, means: on_epoch([numbers[m] for m in of], epoch, means),
         settings=[str(encoder) for encoder in chosen],
-        look=Look([encoder.looks for encoder in chosen], seen),
+        snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
     )  # fmt: skip
     found = {
         number: one if isinstance(one, DivergenceError) else Trained(model, one[-1])
@@ -257,28 +257,62 @@ def _likeness(cell: GraphConfig) -> tuple[object, ...]:
     return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
 
 
-def _plain(encoder: Encoder) -> Population:
-    """A population of one that cannot share its steps, on its own graphs."""
+def _plain(encoder: Encoder) -> Ensemble:
+    """An ensemble of one that cannot share its steps, on its own graphs."""
     cell = encoder.cell
-    return Population(
+    return Ensemble(
         [encoder.build()], encoder.graphs, batch_size=cell.batch_size, data_seed=cell.data_seed,
         held_out=[encoder.held_out],
     )  # fmt: skip
 
 
-def population_of(encoders: Sequence[Encoder], graphs: GraphSet) -> SideBySide:
-    """The untrained population of some encoders that can be one."""
+def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
+    """The untrained ensemble of some encoders that can be one.
+
+    Args:
+        encoders: of cells that share ``GraphConfig.group_key``; of two views of one seed and fold.
+        graphs: the set without any fold's scaling.
+    """
     models = [encoder.build() for encoder in encoders]
     gin, cell = models[0].encoder, encoders[0].cell
     assert isinstance(gin, GIN)
-    if cell.two_view:
-        return ViewPopulation(
-            models, encoders[0].graphs, batch_size=cell.batch_size, data_seed=cell.data_seed,
-            held_out=encoders[0].held_out,
-        )  # fmt: skip
     own = any(encoder.graphs is not graphs for encoder in encoders)
-    return Population(
-        models, coloured(graphs, len(gin.convs)), batch_size=cell.batch_size,
-        data_seed=cell.data_seed, held_out=[encoder.held_out for encoder in encoders],
-        features=[encoder.graphs.x for encoder in encoders] if own else None,
+    features = None if cell.two_view or not own else [encoder.graphs.x for encoder in encoders]
+    return Ensemble(
+        models, encoders[0].graphs if cell.two_view else coloured(graphs, len(gin.convs)),
+        batch_size=cell.batch_size, data_seed=cell.data_seed,
+        held_out=[encoder.held_out for encoder in encoders], features=features,
     )  # fmt: skip
+
+
+def check_size(size: int, one: Ensemble) -> None:
+    """Refuse more models than memory holds.
+
+    Args:
+        size: of the ensemble.
+        one: an ensemble of one.
+
+    Raises:
+        OutOfMemory: with the estimate and how many fit.
+    """
+    each, free = one.memory_per_model(), free_memory(one.device)
+    if size * each > free:
+        raise OutOfMemory(
+            f"{size} models need about {size * each / 1e9:.2g} GB ({each / 1e6:.3g} MB each), and "
+            f"{free / 1e9:.2g} GB of {one.device} are theirs: use --members {max(1, free // each)} "
+            f"or fewer"
+        )
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a device that an ensemble may fill."""
+    share = SHARE.get(device.type, 0.5)
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(share * (free + unused))
+    info = Path("/proc/meminfo")
+    for line in info.read_text(encoding="utf-8").splitlines() if info.exists() else ():
+        if line.startswith("MemAvailable:"):
+            return int(share * 1024 * int(line.split()[1]))
+    return 2**32

@@ -1,27 +1,41 @@
-"""Layers of several models at once: a leading member dimension, over counted rows."""
+"""Layers of several models at once: a leading dimension of models, over counted rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gcl_hard.graphs.colours import Sums
-
 Tables = Mapping[str, Tensor]
-"""Parameters or buffers of all members by name, [P, …]."""
+"""Parameters or buffers of all models by name, [P, …]."""
+
+
+class Sums(NamedTuple):
+    """A sparse matrix of counts that adds rows of embeddings.
+
+    Attributes:
+        forward: float sparse CSR [R, C].
+        backward: its transpose, for gradients.
+    """
+
+    forward: Tensor
+    backward: Tensor
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Sums:
+        """The same elsewhere."""
+        return Sums(*(matrix.to(device, dtype) for matrix in self))
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    r"""Every member's own linear layer.
+    r"""Every model's own linear layer.
 
     .. math:: y_{pn} = W_p x_{pn} + b_p
 
     Args:
-        x: float [P, N, F]; [1, N, F] if members share it.
+        x: float [P, N, F]; [1, N, F] if models share it.
         weight: float [P, O, F].
         bias: float [P, O], or None.
 
@@ -37,7 +51,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def add_rows(sums: Sums, x: Tensor) -> Tensor:
-    """Add up rows of every member, float [P, C, d] to [P, R, d].
+    """Add up rows of every model, float [P, C, d] to [P, R, d].
 
     Args:
         sums: which rows, and how often.
@@ -63,18 +77,18 @@ class _AddRows(torch.autograd.Function):
 
 
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    """A sparse matrix times each member's rows, all members side by side."""
-    members, rows, width = x.shape
-    side = x.transpose(0, 1).reshape(rows, members * width)
+    """A sparse matrix times each model's rows, all models side by side."""
+    models, rows, width = x.shape
+    side = x.transpose(0, 1).reshape(rows, models * width)
     out: Tensor = torch.sparse.mm(matrix, side)
-    return out.view(-1, members, width).transpose(0, 1).contiguous()
+    return out.view(-1, models, width).transpose(0, 1).contiguous()
 
 
 class Counts:
-    """How often each row occurs for each member.
+    """How often each row occurs for each model.
 
     Args:
-        count: float [P, N], or [1, N] where members agree.
+        count: float [P, N], or [1, N] where models agree.
     """
 
     def __init__(self, count: Tensor) -> None:
@@ -90,11 +104,11 @@ class Counts:
 def relu_norm(
     x: Tensor, counts: Counts, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""ReLU, then batch normalisation by every member's own statistics.
+    r"""ReLU, then batch normalisation by every model's own statistics.
 
     .. math:: y = \frac{\max(x, 0) - \mu_p}{\sqrt{\sigma_p^2 + \epsilon}} w_p + b_p
 
-    with μ and σ² over rows as often as they occur for the member: a row that occurs never has no
+    with μ and σ² over rows as often as they occur for the model: a row that occurs never has no
     part in them, nor in any gradient.
 
     Args:
@@ -117,14 +131,14 @@ def relu_norm(
 def normed(
     x: Tensor, counts: Counts, tables: tuple[Tables, Tables], name: str, norm: nn.Module
 ) -> Tensor:
-    """:func:`relu_norm` by every member's own weights; running statistics are moved on.
+    """:func:`relu_norm` by every model's own weights; running statistics are moved on.
 
     Args:
         x: float [P, N, d].
         counts: of the rows.
         tables: parameters, and buffers, which are updated in place.
         name: of the normalisation in them.
-        norm: one member's, for ε and momentum.
+        norm: one model's, for ε and momentum.
 
     Returns:
         float [P, N, d].
