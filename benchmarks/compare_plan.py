@@ -137,7 +137,10 @@ RENAMES: tuple[Rename, ...] = (
         },
         values={"protocol": {"transductive": "paper"}},
         keys={"configs": "cells"},
-        paths={"benchmarks/results/tables": "benchmarks/results/cells", "_transductive_": "_paper_"},
+        paths={
+            "benchmarks/results/tables": "benchmarks/results/cells",
+            "_transductive_": "_paper_",
+        },
         parsers={
             "bench": "gcl_hard.experiments.options:parse_bench",
             "tune": "gcl_hard.tuning.options:parse_tune",
@@ -239,8 +242,8 @@ def _commands() -> Iterator[Command]:
     )
     yield bench(
         "two-view",
-        f"{SMALL} --method {METHODS} --protocol transductive,inductive --contrast two-view --folds 3 "
-        "--epochs 2 --seeds 1",
+        f"{SMALL} --method {METHODS} --protocol transductive,inductive --contrast two-view "
+        "--folds 3 --epochs 2 --seeds 1",
     )
     yield bench(
         "two-view-views",
@@ -262,8 +265,8 @@ def _commands() -> Iterator[Command]:
     # The models above and here never train as an ensemble; elsewhere one alone is one of one.
     yield bench(
         "plain",
-        f"{SMALL} --method ucl,dcl,hscl,hscl-tau --jk last --protocol transductive,inductive --folds 3 "
-        "--epochs 3 --seeds 1",
+        f"{SMALL} --method ucl,dcl,hscl,hscl-tau --jk last --protocol transductive,inductive "
+        "--folds 3 --epochs 3 --seeds 1",
     )
     yield bench(
         "optimiser-options",
@@ -359,7 +362,9 @@ def _commands() -> Iterator[Command]:
     yield Command(
         "search-pruned", "tune", f"{SEARCH} --method hscl --trials 6 --pruner median --epochs 4"
     )
-    yield Command("search-transductive", "tune", f"{SEARCH} --method hucl --trials 6 --protocol transductive")
+    yield Command(
+        "search-transductive", "tune", f"{SEARCH} --method hucl --trials 6 --protocol transductive"
+    )
     yield Command(
         "search-images",
         "tune",
