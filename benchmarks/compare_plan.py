@@ -127,7 +127,27 @@ class Rename:
         return name
 
 
-RENAMES: tuple[Rename, ...] = ()
+RENAMES: tuple[Rename, ...] = (
+    Rename(
+        "gcl_hard/experiments/config.py",
+        flags={
+            "--ensemble-size": "--members",
+            "bench --loader-workers": "--workers",
+            "tune --jobs": "--workers",
+        },
+        values={"protocol": {"transductive": "paper"}},
+        keys={"configs": "cells"},
+        paths={
+            "benchmarks/results/tables": "benchmarks/results/cells",
+            "_transductive_": "_paper_",
+        },
+        parsers={
+            "bench": "gcl_hard.experiments.options:parse_bench",
+            "tune": "gcl_hard.tuning.options:parse_tune",
+            "figures": "gcl_hard.experiments.figures.options:parse_figures",
+        },
+    ),
+)
 """Newest first. An entry is added by the commit that renames, and goes when no one compares with
 what is older."""
 PARSERS = {
@@ -197,12 +217,12 @@ class Words:
 
 HERE = "--device cpu --threads 1"
 RUN = f"{HERE} --output results --json result.json"
-ALONE = f"{RUN} --members 1"
+ALONE = f"{RUN} --ensemble-size 1"
 SMALL = f"{ALONE} --dim 8"
 IMAGES = f"{RUN} --dataset digits --encoder resnet18 --subset 100 --batch-size 50"
 SEARCH = f"{HERE} --output results --study-name search --dataset MUTAG --dim 8 --epochs 2 --batch 1"
 COMMITTED = "--report-only --json result.json --report page.md"
-STORE = "--output {tree}/benchmarks/results/cells"
+STORE = "--output {tree}/benchmarks/results/tables"
 METHODS = "ucl,hucl,scl,hscl,dcl,hcl,hscl-tau"
 
 
@@ -214,7 +234,7 @@ def _commands() -> Iterator[Command]:
         arguments = f"{figure} ../{of}/results -o . --name figure {more}"
         return Command(name, "figures", arguments, after=(of,))
 
-    yield bench("methods-paper", f"{SMALL} --method {METHODS} --epochs 3 --seeds 2 --beta 2")
+    yield bench("methods-transductive", f"{SMALL} --method {METHODS} --epochs 3 --seeds 2 --beta 2")
     yield bench(
         "methods-inductive",
         f"{SMALL} --method {METHODS} --protocol inductive --folds 3 --epochs 3 --seeds 2 "
@@ -222,8 +242,8 @@ def _commands() -> Iterator[Command]:
     )
     yield bench(
         "two-view",
-        f"{SMALL} --method {METHODS} --protocol paper,inductive --contrast two-view --folds 3 "
-        "--epochs 2 --seeds 1",
+        f"{SMALL} --method {METHODS} --protocol transductive,inductive --contrast two-view "
+        "--folds 3 --epochs 2 --seeds 1",
     )
     yield bench(
         "two-view-views",
@@ -234,7 +254,7 @@ def _commands() -> Iterator[Command]:
     yield bench(
         "baselines",
         f"{SMALL} --method ucl,majority,graph-size,label-histogram,wl,wl-oa,untrained,supervised "
-        "--protocol paper,inductive --folds 3 --epochs 3 --seeds 1 --report page.md",
+        "--protocol transductive,inductive --folds 3 --epochs 3 --seeds 1 --report page.md",
     )
     yield bench(
         "encoder-options",
@@ -245,8 +265,8 @@ def _commands() -> Iterator[Command]:
     # The models above and here never train as an ensemble; elsewhere one alone is one of one.
     yield bench(
         "plain",
-        f"{SMALL} --method ucl,dcl,hscl,hscl-tau --jk last --protocol paper,inductive --folds 3 "
-        "--epochs 3 --seeds 1",
+        f"{SMALL} --method ucl,dcl,hscl,hscl-tau --jk last --protocol transductive,inductive "
+        "--folds 3 --epochs 3 --seeds 1",
     )
     yield bench(
         "optimiser-options",
@@ -276,7 +296,7 @@ def _commands() -> Iterator[Command]:
     yield bench(
         "config-file",
         f"{ALONE} --config {{tree}}/configs/graphs/ptc_mr.yaml --epochs 1 --seeds 1 --beta 1 "
-        "--protocol paper --c-grid 1",
+        "--protocol transductive --c-grid 1",
     )
     yield bench(
         "recipe-best",
@@ -309,11 +329,11 @@ def _commands() -> Iterator[Command]:
     yield figure("geometry", "geometry", "diagnostics")
     yield figure("beta", "beta", "betas")
     plain = "--method hscl,dcl --epochs 2 --dim 8 --c-grid 1"
-    yield bench("ensemble", f"{RUN} --members 8 {plain} --seeds 20", ensemble=True)
-    yield bench("ensemble-of-one", f"{RUN} --members 1 {plain} --seeds 4")
+    yield bench("ensemble", f"{RUN} --ensemble-size 8 {plain} --seeds 20", ensemble=True)
+    yield bench("ensemble-of-one", f"{RUN} --ensemble-size 1 {plain} --seeds 4")
     yield bench(
         "ensemble-two-view",
-        f"{RUN} --members 8 --method ucl,hscl-tau --contrast two-view --protocol inductive "
+        f"{RUN} --ensemble-size 8 --method ucl,hscl-tau --contrast two-view --protocol inductive "
         "--folds 3 --epochs 2 --dim 8 --seeds 8 --c-grid 1",
         ensemble=True,
     )
@@ -342,7 +362,9 @@ def _commands() -> Iterator[Command]:
     yield Command(
         "search-pruned", "tune", f"{SEARCH} --method hscl --trials 6 --pruner median --epochs 4"
     )
-    yield Command("search-paper", "tune", f"{SEARCH} --method hucl --trials 6 --protocol paper")
+    yield Command(
+        "search-transductive", "tune", f"{SEARCH} --method hucl --trials 6 --protocol transductive"
+    )
     yield Command(
         "search-images",
         "tune",

@@ -175,7 +175,7 @@ def train_encoders(
         except OutOfMemory as error:
             if len(part) == 1:
                 raise
-            raise OutOfMemory(f"{error}: use --members {len(part) // 2} or fewer") from error
+            raise OutOfMemory(f"{error}: use --ensemble-size {len(part) // 2} or fewer") from error
         seconds = (time.perf_counter() - start - seeing) / len(part)
         for number, one in zip(part, trained, strict=True):
             yield Result(number, one, seconds)
@@ -299,8 +299,8 @@ def check_size(size: int, one: Ensemble) -> None:
     if size * each > free:
         raise OutOfMemory(
             f"{size} models need about {size * each / 1e9:.2g} GB ({each / 1e6:.3g} MB each), and "
-            f"{free / 1e9:.2g} GB of {one.device} are theirs: use --members {max(1, free // each)} "
-            f"or fewer"
+            f"{free / 1e9:.2g} GB of {one.device} are theirs: use --ensemble-size "
+            f"{max(1, free // each)} or fewer"
         )
 
 
