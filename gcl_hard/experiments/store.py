@@ -172,7 +172,7 @@ class Store:
         """Keep other processes from training a run; yields False if one of them does."""
         path = self.path(run)
         lock = path.with_name(f".{path.name}.lock")
-        with _locked(lock) as mine:
+        with locked(lock) as mine:
             if mine:
                 for leftover in path.parent.glob(f".{path.name}.*"):
                     if leftover != lock:  # half-written when a process was killed
@@ -190,7 +190,7 @@ class Store:
                 compacts it.
         """
         check_writable(self.folder)
-        with _locked(self.folder / f".{COMPACT}.lock") as mine:
+        with locked(self.folder / f".{COMPACT}.lock") as mine:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
             self.__dict__.pop("_compact", None)  # another process may have written it since
@@ -214,7 +214,7 @@ class Store:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[bool]:
+def locked(path: Path) -> Iterator[bool]:
     """Hold a lock that ends with the process; yields False if another process holds it.
 
     Where the file system has no locks, a lease takes their place, which ends by itself.

@@ -15,7 +15,7 @@ from gcl_hard.reports.study_page import (
     page,
     write,
 )
-from gcl_hard.tuning.outcome import Outcome
+from gcl_hard.tuning.api import SearchResult as Outcome
 from tests.tuning.reporting.made import finding, outcome, searched, study, trial
 
 COMMAND = "python -m gcl_hard.tune --dataset PTC --method hscl --trials 7"
