@@ -26,7 +26,7 @@ from tests.experiments.recipe.made_up_table import METHODS, RECIPE, compared, of
 from tests.reports.made import cells_of
 
 COMMAND = "python -m gcl_hard.bench --table recipe --report docs/results.md"
-FLOORS = METHODS[5:]
+BASELINES = METHODS[5:]
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def partly(row: Entry, dataset: str, seed: int) -> bool:
-    """scl has one seed of MUTAG and dcl none; half of the levers are open on PTC_MR."""
+    """scl has one seed of MUTAG and dcl none; half of the ablations are open on PTC_MR."""
     if dataset == "MUTAG":
         return (row.method, seed) != ("scl", 101) and row.method != "dcl"
     return row.part not in ("off", "on") or row.name in ("SVM", "encoder")
@@ -77,7 +77,7 @@ def table(found: RecipeTable, name: str) -> list[list[str]]:
 
 
 def filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Rows whose empty first cells are those above them."""
+    """Rows whose empty first configs are those above them."""
     found: list[list[str]] = []
     for row in rows:
         found.append([row[0] or found[-1][0], *row[1:]])
@@ -86,9 +86,9 @@ def filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def folds(found: RecipeTable, row: Entry, dataset: str) -> dict[int, list[float]]:
     """Of finished seeds, by looking at the records."""
-    jobs = {seed: Run(row.cells[dataset], seed) for seed in found.results.seeds}
+    runs = {seed: Run(row.configs[dataset], seed) for seed in found.results.seeds}
     known = found.results.records
-    return {s: known[job].fold_accuracies for s, job in jobs.items() if job in known}
+    return {s: known[run].fold_accuracies for s, run in runs.items() if run in known}
 
 
 def shown(found: RecipeTable, row: Entry, dataset: str) -> str:

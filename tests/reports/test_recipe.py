@@ -46,7 +46,7 @@ def row(found: RecipeTable, part: Any, name: str, protocol: str = "inductive") -
 
 
 def accuracies(found: RecipeTable, one: Entry, dataset: str, seed: int) -> list[float]:
-    return found.results.records[Run(one.cells[dataset], seed)].fold_accuracies
+    return found.results.records[Run(one.configs[dataset], seed)].fold_accuracies
 
 
 def by_hand(
@@ -136,13 +136,13 @@ def test_significant_is_below_five_percent() -> None:
 def test_questions_are_asked_of_the_papers_methods_under_our_recipe() -> None:
     asked = [{*pairs} for pairs in QUESTIONS.values()]
     ours = [{(a[1], b) for a, b in pairs if a[0] == "ours"} for pairs in asked]
-    untrained = ("floors", "untrained")  # of the paper's recipe
+    untrained = ("baselines", "untrained")  # of the paper's recipe
     assert [one for one in ours if one] == [
         {(m, ("ours", "untrained")) for m in REPORTED},
         {("hucl", ("ours", "ucl")), ("hscl", ("ours", "scl"))},
         {("scl", ("ours", "ucl")), ("hscl", ("ours", "hucl"))},
         {(m, ("paper", m)) for m in REPORTED},
-        {("hucl", ("floors", "wl-oa")), ("hscl", ("floors", "wl-oa"))},
+        {("hucl", ("baselines", "wl-oa")), ("hscl", ("baselines", "wl-oa"))},
         {("hscl", ("ours", "supervised"))},
     ]
     assert {(("paper", m), untrained) for m in REPORTED} in asked
@@ -207,11 +207,11 @@ def test_a_row_is_found_by_its_part_name_and_protocol() -> None:
             assert found.row(one.part, one.name, one.protocol) is one
     assert row(found, "ours", "hscl", "paper").protocol == "paper"
     assert found.row("ours", "wl-oa") is None
-    assert found.row("floors", "untrained", "paper") is None
+    assert found.row("baselines", "untrained", "paper") is None
     assert {one.part for one in found.rows("off", "fewer")} == {"off", "fewer"}
 
 
-def test_all_cells_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
+def test_all_configs_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
     for asked in (
         {}, {"protocols": ("paper",)}, {"methods": ("hscl",)}, {"methods": ("wl-oa", "untrained")},
         {"methods": ("hscl", "untrained"), "datasets": ("PTC_MR",)}, {"quick": True},
@@ -219,17 +219,17 @@ def test_all_cells_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
         "inductive"), "methods": ("scl", "hucl", "majority")},
     ):  # fmt: skip
         found = compared(**asked)
-        cells = [cell for one in found.entries for cell in one.cells.values()]
-        assert cells == [*found.results.configs]
+        configs = [config for one in found.entries for config in one.configs.values()]
+        assert configs == [*found.results.configs]
 
 
-def test_a_result_is_that_of_the_cell_and_none_while_it_is_open() -> None:
+def test_a_result_is_that_of_the_config_and_none_while_it_is_open() -> None:
     found = compared(finished=lambda r, d, s: r.method == "hscl" and d == "MUTAG")
     hscl = row(found, "ours", "hscl")
     scores = found.scores(hscl, "MUTAG")
     assert scores is not None
     assert scores.seeds == SEEDS
-    assert [r.job.cell for r in found.records(hscl, "MUTAG")] == [hscl.cells["MUTAG"]] * 2
+    assert [r.run.config for r in found.records(hscl, "MUTAG")] == [hscl.configs["MUTAG"]] * 2
     assert found.scores(hscl, "PTC_MR") is None
     assert found.scores(hscl, "ENZYMES") is None
     assert found.scores(row(found, "ours", "ucl"), "MUTAG") is None

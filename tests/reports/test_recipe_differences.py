@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gcl_hard.experiments.recipe_table import LEVERS, Entry
+from gcl_hard.experiments.recipe_table import ABLATIONS, Entry
 from gcl_hard.reports.frame import Comparison
 from gcl_hard.reports.recipe import QUESTIONS, Pair, RecipeTable
 from gcl_hard.reports.text import (
@@ -39,14 +39,14 @@ def difference(one: Comparison | None, n: int) -> str:
 def called(row: Entry) -> str:
     if row.part == "on":
         return "hscl, paper's with two views"
-    of_paper = row.part == "paper" or (row.part, row.name) == ("floors", "untrained")
+    of_paper = row.part == "paper" or (row.part, row.name) == ("baselines", "untrained")
     return f"{row.name}, paper's" if of_paper else row.name
 
 
 def over_sets(pair: Pair) -> str:
-    """Mean of the sets and root of their squared halves, 0 where a row has no cell."""
+    """Mean of the sets and root of their squared halves, 0 where a row has no config."""
     each = list(pair.on.values())
-    if any(one.seeds < 2 for one in each) or len(each) < len(pair.ours.cells):
+    if any(one.seeds < 2 for one in each) or len(each) < len(pair.ours.configs):
         return "open"
     mean = sum(one.mean for one in each) / len(SETS)
     half = sum(((one.high - one.low) / 2) ** 2 for one in each) ** 0.5 / len(SETS)
@@ -68,14 +68,14 @@ def test_every_difference_is_there_and_bold_only_if_significant(
             expected.append([name, *(difference(pair.on.get(d), 2) for d in SETS), over_sets(pair)])
     assert [row[1:] for row in rows] == expected
     assert len(dict.fromkeys(row[0] for row in rows)) == len(QUESTIONS)
-    bold = ["**" in cell for row in rows for cell in row[2:]]
+    bold = ["**" in config for row in rows for config in row[2:]]
     assert True in bold
     assert False in bold
-    assert any("(1 of 2 seeds)" in cell for row in rows for cell in row) == (given == "part")
+    assert any("(1 of 2 seeds)" in config for row in rows for config in row) == (given == "part")
 
 
 @pytest.mark.parametrize("given", ["whole", "part"])
-def test_every_lever_is_compared_with_its_own_recipe(
+def test_every_ablation_is_compared_with_its_own_recipe(
     given: str, request: pytest.FixtureRequest
 ) -> None:
     found = request.getfixturevalue(given)
@@ -84,7 +84,7 @@ def test_every_lever_is_compared_with_its_own_recipe(
     beside = {"off": get(found, "ours", "hscl"), "on": get(found, "paper", "hscl")}
     pairs = found.ablations
     assert [(pair.ours, pair.theirs) for pair in pairs] == [
-        (get(found, how, lever), row) for lever in LEVERS for how, row in beside.items()
+        (get(found, how, ablation), row) for ablation in ABLATIONS for how, row in beside.items()
     ]
     raw = [found.pair(pair.ours, pair.theirs) for pair in pairs]
     p = [one.p for pair in raw if pair is not None for one in pair.on.values()]
@@ -98,18 +98,18 @@ def test_every_lever_is_compared_with_its_own_recipe(
         ]
         for pair in pairs
     ]
-    cells = {(name, how): row[0] for name, how, *row in filled(body)}
-    assert cells["optimiser", "on"].startswith("**+3.")
-    assert cells["encoder", "off"].startswith("**-3.")  # as shift has it
+    configs = {(name, how): row[0] for name, how, *row in filled(body)}
+    assert configs["optimiser", "on"].startswith("**+3.")
+    assert configs["encoder", "off"].startswith("**-3.")  # as shift has it
     assert "–: the part changes nothing" not in text(found)
 
 
-def test_a_lever_without_a_cell_is_no_open_one(folder: Path) -> None:
+def test_a_ablation_without_a_config_is_no_open_one(folder: Path) -> None:
     put(folder, "all", {"lr": 0.002})
     put(folder, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
     found = compared(methods=("hscl",))
     _, *body = table(found, "Ablations")
-    nothing = {(name, how): [cell == "–" for cell in row] for name, how, *row, _ in filled(body)}
+    nothing = {(name, how): [config == "–" for config in row] for name, how, *row, _ in filled(body)}
     assert nothing == {
         ("optimiser", "off"): [False, False], ("optimiser", "on"): [False, False],
         ("SVM", "off"): [True, False], ("SVM", "on"): [True, False],
@@ -123,13 +123,13 @@ def test_a_lever_without_a_cell_is_no_open_one(folder: Path) -> None:
     assert last["SVM", "off"] == over_sets(pair) != difference(pair.on["PTC_MR"], 2)
 
 
-def test_levers_are_explained_by_their_settings(whole: RecipeTable) -> None:
+def test_ablations_are_explained_by_their_settings(whole: RecipeTable) -> None:
     said = section(whole, "Ablations")
-    for lever, names in LEVERS.items():
-        assert f"*{lever}*: {', '.join(names).replace('_', ' ')}" in said
+    for ablation, names in ABLATIONS.items():
+        assert f"*{ablation}*: {', '.join(names).replace('_', ' ')}" in said
 
 
-def test_levers_without_a_row_are_not_explained(folder: Path) -> None:
+def test_ablations_without_a_row_are_not_explained(folder: Path) -> None:
     put(folder, "all", {"lr": 0.002})
     said = section(compared(methods=("hscl",)), "Ablations")
     assert "*optimiser*: lr," in said

@@ -14,7 +14,7 @@ from gcl_hard.reports.recipe_page import search_page, write_search
 from gcl_hard.reports.result_figures import HARMS, HELPS, NEITHER, forest
 from tests.experiments.made_search import chosen
 
-LEVERS = {
+ABLATIONS = {
     "rate": [{"lr": 0.1}, {"lr": 0.2}],
     "width": [{"dim": 8}],
     "length": [{"epochs": 60}],
@@ -24,16 +24,16 @@ GAINED = {("lr", 0.1): (-3.0, 0.5), ("lr", 0.2): (0.4, 4.0), ("dim", 8): (2.0, 0
 """Points on both sets, and spread."""
 
 
-def effect(cell: GraphConfig) -> tuple[float, float]:
-    if cell.is_baseline:
-        return (7.0 if cell.dim == 8 else 0.0), 0.0
-    found = [v for (name, value), v in GAINED.items() if getattr(cell, name) == value]
+def effect(config: GraphConfig) -> tuple[float, float]:
+    if config.is_baseline:
+        return (7.0 if config.dim == 8 else 0.0), 0.0
+    found = [v for (name, value), v in GAINED.items() if getattr(config, name) == value]
     return sum(p for p, _ in found), sum(s for _, s in found)
 
 
 @pytest.fixture(scope="module")
 def searched() -> Chosen:
-    return chosen(LEVERS, effect)[0]
+    return chosen(ABLATIONS, effect)[0]
 
 
 def drawn(found: Chosen) -> Axes:
@@ -85,7 +85,7 @@ def test_what_is_chosen_alone_stands_once() -> None:
     assert not lines(axes, "D")
 
 
-def test_without_levers_there_is_no_picture(tmp_path: Path) -> None:
+def test_without_ablations_there_is_no_picture(tmp_path: Path) -> None:
     found, _ = chosen({}, effect)
     assert forest(found) is None
     assert write_search(found, tmp_path / "a.md", command="c") == [tmp_path / "a.md"]
@@ -93,7 +93,7 @@ def test_without_levers_there_is_no_picture(tmp_path: Path) -> None:
 
 
 def test_a_page_shows_its_picture(searched: Chosen, tmp_path: Path) -> None:
-    path, picture = tmp_path / "recipe.md", tmp_path / "recipe-levers.svg"
+    path, picture = tmp_path / "recipe.md", tmp_path / "recipe-ablations.svg"
     assert write_search(searched, path, command="c") == [path, picture]
     assert f"({picture.name})" in path.read_text(encoding="utf-8")
     first = picture.read_bytes()

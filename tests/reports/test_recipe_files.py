@@ -59,7 +59,7 @@ def test_the_csv_has_a_line_a_row_and_set(part: RecipeTable, tmp_path: Path) -> 
     n = 0
     for row in part.entries:
         name = f"{row.method} {row.name}" if row.part in ("fewer", "off", "on") else row.name
-        for dataset in row.cells:
+        for dataset in row.configs:
             line = found[row.part, name, row.protocol, dataset]
             by_seed = folds(part, row, dataset)
             n += 1
@@ -68,7 +68,7 @@ def test_the_csv_has_a_line_a_row_and_set(part: RecipeTable, tmp_path: Path) -> 
                 assert set([*line.values()][5:]) == {""}
                 continue
             x = np.array([*by_seed.values()]).ravel()
-            share = 1 / 9 / row.cells[dataset].train_share  # test graphs to training graphs
+            share = 1 / 9 / row.configs[dataset].train_share  # test graphs to training graphs
             half = student.ppf(0.975, x.size - 1) * np.sqrt((1 / x.size + share) * x.var(ddof=1))
             means = [fmean(one) for one in by_seed.values()]
             numbers = [float(line[name]) for name in ("mean", "low", "high")]
@@ -109,13 +109,13 @@ def test_curves_are_of_the_rows_with_fewer_graphs(part: RecipeTable) -> None:
         assert len(panel.containers) == len(names)
         for (line, _, (bars,)), method in zip(panel.containers, names, strict=True):
             rows = [r for r in part.rows("fewer") if r.method == method]
-            rows.append(get(part, "floors" if method == "wl-oa" else "ours", method))
+            rows.append(get(part, "baselines" if method == "wl-oa" else "ours", method))
             x = [np.array([*folds(part, row, dataset).values()]).ravel() for row in rows]
             assert [*line.get_ydata()] == pytest.approx([one.mean() for one in x])
             assert [*line.get_xdata()] == pytest.approx(sizes, rel=0.07)
             ends = [segment[:, 1] for segment in bars.get_segments()]
             for row, one, (low, high) in zip(rows, x, ends, strict=True):
-                to_train = 1 / 9 / row.cells[dataset].train_share
+                to_train = 1 / 9 / row.configs[dataset].train_share
                 error = np.sqrt((1 / one.size + to_train) * one.var(ddof=1))
                 half = student.ppf(0.975, one.size - 1) * error
                 assert (low, high) == pytest.approx((one.mean() - half, one.mean() + half))
@@ -172,10 +172,10 @@ def test_report_only_writes_the_page_of_what_is_there(
 ) -> None:
     asked = {"datasets": ("MUTAG",), "methods": ("hscl", "untrained"), "seeds": (100, 101)}
     found = compared(shift, **asked, finished=lambda r, d, s: s == 100 or r.part == "ours")
-    output = tmp_path / "cells"
+    output = tmp_path / "configs"
     output.mkdir()
-    for job, record in found.results.records.items():
-        records.save(record, output / job.file_name)
+    for run, record in found.results.records.items():
+        records.save(record, output / run.key)
     before = sorted(output.iterdir())
     arguments = ["--table", "recipe", "--dataset", "mutag", "--method", "hscl,untrained",
                  "--seeds", "100,101", "--output", str(output), "--json", str(tmp_path / "r.json"),

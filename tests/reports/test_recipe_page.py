@@ -19,7 +19,7 @@ from gcl_hard.reports.recipe import (
 from tests.experiments.recipe.made_up_table import METHODS, RECIPE, SEEDS, SETS, compared, put
 from tests.reports.recipe_pages import (
     COMMAND,
-    FLOORS,
+    BASELINES,
     folder,
     get,
     part,
@@ -52,25 +52,25 @@ def test_every_accuracy_is_that_of_the_records(
     found = request.getfixturevalue(given)
     heads, *body = table(found, f"Protocol `{protocol}`")
     assert heads == ["", "recipe", *SETS]
-    rows = {(name, whose): cells for name, whose, *cells in body}
+    rows = {(name, whose): configs for name, whose, *configs in body}
     expected = {}
     for method in METHODS[:5]:
         expected[method, "ours"] = get(found, "ours", method, protocol)
         if method in REPORTED:
             expected[method, "paper's"] = get(found, "paper", method, protocol)
-    for floor in FLOORS:
-        whose = "paper's" if floor in ("untrained", "supervised") else ""
-        expected[floor, whose] = get(found, "floors", floor)
+    for baseline in BASELINES:
+        whose = "paper's" if baseline in ("untrained", "supervised") else ""
+        expected[baseline, whose] = get(found, "baselines", baseline)
         if whose:
-            expected[floor, "ours"] = get(found, "ours", floor)
+            expected[baseline, "ours"] = get(found, "ours", baseline)
     assert rows == {key: [shown(found, row, d) for d in SETS] for key, row in expected.items()}
 
 
-def test_ours_stands_above_the_papers_and_floors_below() -> None:
+def test_ours_stands_above_the_papers_and_baselines_below() -> None:
     _, *body = table(compared(), "Protocol `paper`")
-    whose = [(name in FLOORS, row[0]) for name, *row in body]
+    whose = [(name in BASELINES, row[0]) for name, *row in body]
     assert whose[:9] == [(False, "ours")] * 5 + [(False, "paper's")] * 4
-    assert all(floor for floor, _ in whose[9:])
+    assert all(baseline for baseline, _ in whose[9:])
 
 
 def test_marks_are_explained_where_they_are(whole: RecipeTable, part: RecipeTable) -> None:
@@ -123,7 +123,7 @@ def test_seeds_are_named_and_so_is_what_they_chose() -> None:
 def test_nothing_finished_is_a_page_too() -> None:
     found = compared(finished=lambda r, d, s: False)
     assert "There are none yet." in text(found)
-    assert {cell for _, _, *row in table(found, "Protocol `inductive`")[1:] for cell in row} == {
+    assert {config for _, _, *row in table(found, "Protocol `inductive`")[1:] for config in row} == {
         "open"
     }
     for name in ("Paired", "Ablations"):
@@ -186,7 +186,7 @@ def test_seconds_are_means_over_seeds_and_trained_methods(part: RecipeTable) -> 
     heads, *body = table(part, "Cost")
     assert heads == ["", "recipe", "protocol", *SETS]
     rows = {tuple(row[:3]): row[3:] for row in body}
-    assert len(rows) == len(body) == 4 + 2 + len(FLOORS)
+    assert len(rows) == len(body) == 4 + 2 + len(BASELINES)
     spent = {100: 10.25, 101: 17.25}
     all_seeds = f"{fmean(spent.values()):.0f}"
     # on MUTAG scl has one seed and dcl none
@@ -201,10 +201,10 @@ def test_seconds_are_means_over_seeds_and_trained_methods(part: RecipeTable) -> 
 
 def test_less_than_a_second_is_no_zero(whole: RecipeTable) -> None:
     short = {
-        job: replace(record, seconds_train=0.0) for job, record in whole.results.records.items()
+        run: replace(record, seconds_train=0.0) for run, record in whole.results.records.items()
     }
     found = RecipeTable(Results(whole.results.configs, SEEDS, short), quick=False)
-    assert {cell for row in table(found, "Cost")[1:] for cell in row[3:]} == {"< 1"}
+    assert {config for row in table(found, "Cost")[1:] for config in row[3:]} == {"< 1"}
 
 
 # Parts of the table
@@ -234,13 +234,13 @@ def test_what_stands_under_inductive_is_left_out_where_it_is_not_asked_for() -> 
 def test_sections_do_not_hang_below_a_protocol(whole: RecipeTable) -> None:
     assert re.findall(r"^#+ .*$", text(whole, figure="c.svg"), flags=re.M) == [
         "# Results", "## The two recipes", "## Protocol `inductive`", "## Protocol `paper`",
-        "## Paired differences", "## Each lever off, each lever on", "## Fewer graphs",
+        "## Paired differences", "## Each ablation off, each ablation on", "## Fewer graphs",
         "## Cost", "## How the tests work",
         "## Where the numbers come from",
     ]  # fmt: skip
 
 
-def test_floors_alone() -> None:
+def test_baselines_alone() -> None:
     found = compared(methods=("wl-oa", "majority"), protocols=("paper",))
     assert [row[0] for row in table(found, "Protocol `inductive`")[1:]] == ["wl-oa", "majority"]
     assert "nothing is compared" in text(found)

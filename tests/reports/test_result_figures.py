@@ -41,7 +41,7 @@ def line(
     setting = setting if beta is None else f"β={beta:g}"
     curve = () if mean is None else ((1, mean - 5.0), (2, mean))
     return Line(
-        dataset, method, "paper", kind, setting, found, 2, paper=paper, beta=beta, curve=curve
+        dataset, method, "transductive", kind, setting, found, 2, paper=paper, beta=beta, curve=curve
     )
 
 
@@ -65,7 +65,7 @@ MEANS = {"ucl": (80.0, 60.0, 50.0), "scl": (82.0, 61.0, 49.0), "hucl": (79.0, 59
 
 def ranked(changed: Sequence[Line] = (), **means: Sequence[float | None]) -> list[Line]:
     found = [
-        line(method, mean, "floor" if method == "wl" else "fixed", dataset=dataset)
+        line(method, mean, "baseline" if method == "wl" else "fixed", dataset=dataset)
         for method, row in {**MEANS, **means}.items()
         for dataset, mean in zip(SETS, row, strict=True)
     ]
@@ -77,7 +77,7 @@ def ranked(changed: Sequence[Line] = (), **means: Sequence[float | None]) -> lis
 
 def test_a_frame_has_the_finished_lines_of_a_protocol() -> None:
     shown = [line("ucl", 85.0, paper=86.8), line("hucl", 84.0, "best", beta=2), line("scl", None)]
-    data = frame(shown, "paper")
+    data = frame(shown, "transductive")
     assert data["label"].tolist() == ["ucl", "hucl best on test"]
     assert data["mean"].tolist() == [85.0, 84.0]
     for (_, row), one in zip(data.iterrows(), shown, strict=False):
@@ -92,10 +92,10 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
         line("ucl", 85.0, paper=86.8),
         line("hucl", 84.0, beta=1),
         line("hucl", 87.0, "best", beta=2, paper=87.2),
-        line("majority", 66.0, "floor"),
+        line("majority", 66.0, "baseline"),
         line("ucl", 60.0, dataset="PTC_MR"),
     ]
-    figure = made(accuracy_figure(shown, "paper"))
+    figure = made(accuracy_figure(shown, "transductive"))
     first, second = figure.axes
     assert [axes.get_title() for axes in figure.axes] == ["MUTAG", "PTC_MR"]
     labels = [tick.get_text() for tick in first.get_yticklabels()]
@@ -112,9 +112,9 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
     assert set(drawn(second)) == {"ucl", "ucl interval"}
 
 
-def test_what_was_best_on_test_is_hollow_and_floors_are_grey() -> None:
-    shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "floor")]
-    (axes,) = made(accuracy_figure(shown, "paper")).axes
+def test_what_was_best_on_test_is_hollow_and_baselines_are_grey() -> None:
+    shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "baseline")]
+    (axes,) = made(accuracy_figure(shown, "transductive")).axes
     faces = {str(a.get_label()): to_hex(a.get_markerfacecolor()) for a in axes.get_lines()}
     assert faces["hucl chosen inside"] == COLOURS["hucl"].lower()
     assert faces["hucl best on test"] == "#ffffff"
@@ -122,14 +122,14 @@ def test_what_was_best_on_test_is_hollow_and_floors_are_grey() -> None:
 
 
 def test_open_lines_and_other_protocols_are_absent() -> None:
-    assert accuracy_figure([line("ucl", None)], "paper") is None
+    assert accuracy_figure([line("ucl", None)], "transductive") is None
     assert accuracy_figure([line("ucl", 80.0)], "inductive") is None
-    (axes,) = made(accuracy_figure([line("ucl", 80.0), line("scl", None)], "paper")).axes
+    (axes,) = made(accuracy_figure([line("ucl", 80.0), line("scl", None)], "transductive")).axes
     assert set(drawn(axes)) == {"ucl", "ucl interval"}
 
 
 def test_six_data_sets_stand_in_two_rows() -> None:
-    figure = made(accuracy_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)], "paper"))
+    figure = made(accuracy_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)], "transductive"))
     shown = [axes for axes in figure.axes if axes.axison]
     assert [axes.get_title() for axes in shown] == [f"S{n}" for n in range(6)]
     assert len({axes.get_subplotspec().rowspan.start for axes in shown}) == 2  # type: ignore[union-attr]
@@ -144,7 +144,7 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
         line("hucl", 83.0, beta=10), line("hucl", 82.0, beta=1),
         line("hucl", 99.0, "best", beta=10), line("hucl", 70.0, "inside"),
     ]  # fmt: skip
-    (axes,) = made(beta_figure(shown, "paper")).axes
+    (axes,) = made(beta_figure(shown, "transductive")).axes
     found = drawn(axes)
     assert found["hucl"] == ([0, 1], [82.0, 83.0])
     assert found["ucl"][1] == [80.0, 80.0]
@@ -158,7 +158,7 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
 def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
     shown = [line("hucl", m, beta=b) for b, m in ((1, 80.0), (2, 81.0), (10, 82.0))]
     shown += [line("hscl", m, beta=b) for b, m in ((1, 70.0), (2, None), (10, 72.0))]
-    (axes,) = made(beta_figure(shown, "paper")).axes
+    (axes,) = made(beta_figure(shown, "transductive")).axes
     x, y = drawn(axes)["hscl"]
     assert y == [70.0, 72.0]
     assert np.round(x).tolist() == [0, 2]
@@ -175,7 +175,7 @@ def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
     ],
 )
 def test_fewer_than_two_betas_are_no_curve(shown: list[Line]) -> None:
-    assert beta_figure(shown, "paper") is None
+    assert beta_figure(shown, "transductive") is None
 
 
 # Average ranks
@@ -187,7 +187,7 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_ranks_are_those_of_scipy() -> None:
-    found = ranks(ranked(), "paper")
+    found = ranks(ranked(), "transductive")
     assert found is not None
     matrix = np.array(list(MEANS.values())).T
     expected = rankdata(-matrix, axis=1).mean(axis=0)
@@ -196,7 +196,7 @@ def test_ranks_are_those_of_scipy() -> None:
     assert found.p == pytest.approx(friedmanchisquare(*matrix.T).pvalue)
     # Demšar's Table 5: q = 2.569 for four methods at 5 %
     assert found.critical == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 3)), abs=2e-3)
-    (axes,) = made(rank_figure(ranked(), "paper")).axes
+    (axes,) = made(rank_figure(ranked(), "transductive")).axes
     shown = drawn(axes)
     for method, rank in zip(MEANS, expected, strict=True):
         assert shown[method][0][0] == pytest.approx(rank)
@@ -209,7 +209,7 @@ def test_a_clique_joins_exactly_what_is_not_told_apart() -> None:
     sets = [f"S{n}" for n in range(20)]
     order = {"ucl": 90.0, "scl": 89.0, "hucl": 50.0, "hscl": 49.0}
     shown = [line(m, mean, dataset=d) for m, mean in order.items() for d in sets]
-    (axes,) = made(rank_figure(shown, "paper")).axes
+    (axes,) = made(rank_figure(shown, "transductive")).axes
     bars = [list(a.get_xdata()) for a in axes.get_lines() if a.get_label() == "clique"]  # type: ignore[arg-type]
     # Ranks 1, 2, 3, 4 and CD 2.569 √(20 / 120) = 1.05: neighbours alone are joined.
     assert np.allclose(bars, [[0.97, 2.03], [1.97, 3.03], [2.97, 4.03]])
@@ -221,19 +221,19 @@ def test_one_line_a_method_is_ranked() -> None:
     best = [line("hucl", 99.0, "best", dataset=d) for d in SETS]
     inside = [line("hucl", 20.0, "inside", dataset=d) for d in SETS]
     without = [x for x in ranked() if x.method != "hucl"]
-    assert "hucl β=1  4.00" in texts(made(rank_figure([*without, *several, *best], "paper")))
-    found = texts(made(rank_figure([*without, *several, *inside, *best], "paper")))
+    assert "hucl β=1  4.00" in texts(made(rank_figure([*without, *several, *best], "transductive")))
+    found = texts(made(rank_figure([*without, *several, *inside, *best], "transductive")))
     assert "hucl chosen inside  4.00" in found
     assert sum(text.startswith("hucl") for text in found) == 1
 
 
 def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
-    found = ranks(ranked(scl=(82.0, None, 49.0)), "paper")
+    found = ranks(ranked(scl=(82.0, None, 49.0)), "transductive")
     assert found is not None
     assert found.datasets == ["MUTAG", "ENZYMES"]
-    assert ranks(ranked(scl=(82.0, None, None)), "paper") is None
-    partly = [*ranked()[:-1], line("wl", 30.0, "floor", dataset="ENZYMES", n=1)]
-    found = ranks(partly, "paper")  # the baseline is left out, not the data set
+    assert ranks(ranked(scl=(82.0, None, None)), "transductive") is None
+    partly = [*ranked()[:-1], line("wl", 30.0, "baseline", dataset="ENZYMES", n=1)]
+    found = ranks(partly, "transductive")  # the baseline is left out, not the data set
     assert found is not None
     assert found.datasets == list(SETS)
     assert [x.method for x in found.lines] == ["ucl", "scl", "hucl"]
@@ -241,9 +241,9 @@ def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
 
 def test_two_methods_or_one_data_set_have_no_ranks() -> None:
     two = [x for x in ranked() if x.method in ("ucl", "scl")]
-    assert rank_figure(two, "paper") is None
-    assert rank_figure([x for x in ranked() if x.dataset == "MUTAG"], "paper") is None
-    assert rank_figure([], "paper") is None
+    assert rank_figure(two, "transductive") is None
+    assert rank_figure([x for x in ranked() if x.dataset == "MUTAG"], "transductive") is None
+    assert rank_figure([], "transductive") is None
 
 
 # Files
@@ -261,8 +261,8 @@ def test_the_same_lines_give_the_same_bytes(tmp_path: Path) -> None:
     ]
     for name, draw in FIGURES.items():
         first, second = tmp_path / f"{name}1.svg", tmp_path / f"{name}2.svg"
-        save(made(draw(shown, "paper")), first)
-        save(made(draw(shown, "paper")), second)
+        save(made(draw(shown, "transductive")), first)
+        save(made(draw(shown, "transductive")), second)
         assert first.read_bytes() == second.read_bytes()
         root = Xml.parse(first).getroot()
         assert root.tag.endswith("svg")
