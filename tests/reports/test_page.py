@@ -122,9 +122,9 @@ def test_every_table_is_whole_and_stands_alone() -> None:
 
 
 def test_only_figures_that_are_there_are_shown() -> None:
-    found = text(results([config("ucl")]), "r-paper-accuracy.svg", "r-inductive-beta.svg")
+    found = text(results([config("ucl")]), "r-transductive-accuracy.svg", "r-inductive-beta.svg")
     ((alt, name),) = re.findall(r"!\[(.*?)\]\((.*?)\)", found)
-    assert name == "r-paper-accuracy.svg"
+    assert name == "r-transductive-accuracy.svg"
     assert "accuracies" in alt
     assert "transductive" in alt
 
@@ -218,7 +218,7 @@ def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
     written = write(found, path, command=COMMAND, quick=False)
     assert [p.name for p in written] == [
         "out.md", "out.csv", "out.tex",
-        "out-paper-accuracy.svg", "out-paper-ranks.svg", "out-paper-beta.svg",
+        "out-transductive-accuracy.svg", "out-transductive-ranks.svg", "out-transductive-beta.svg",
     ]  # fmt: skip
     assert sorted(p.name for p in path.parent.iterdir()) == sorted(p.name for p in written)
     shown = path.read_text(encoding="utf-8")

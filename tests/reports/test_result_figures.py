@@ -8,14 +8,13 @@ from xml.etree import ElementTree as Xml
 
 import numpy as np
 import pytest
-from gcl_hard.experiments.lines import Kind, Line
-from gcl_hard.experiments.results import Scores
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, rankdata
 
 from gcl_hard.methods import METHODS
+from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.result_figures import (
     FIGURES,
     accuracy_figure,
@@ -24,6 +23,7 @@ from gcl_hard.reports.result_figures import (
     rank_figure,
     ranks,
 )
+from gcl_hard.reports.rows import Kind, Row
 from gcl_hard.reports.theme import COLOURS, GREY, save
 
 SETS = ("MUTAG", "PTC_MR", "ENZYMES")
@@ -36,11 +36,11 @@ def scores(mean: float, seeds: int = 2) -> Scores:
 def line(
     method: str, mean: float | None, kind: Kind = "fixed", *, dataset: str = "MUTAG",
     setting: str = "", beta: float | None = None, paper: float | None = None, n: int = 2,
-) -> Line:  # fmt: skip
+) -> Row:  # fmt: skip
     found = None if mean is None else scores(mean, n)
     setting = setting if beta is None else f"β={beta:g}"
     curve = () if mean is None else ((1, mean - 5.0), (2, mean))
-    return Line(
+    return Row(
         dataset, method, "transductive", kind, setting, found, 2, paper=paper, beta=beta, curve=curve
     )
 
@@ -63,7 +63,7 @@ MEANS = {"ucl": (80.0, 60.0, 50.0), "scl": (82.0, 61.0, 49.0), "hucl": (79.0, 59
          "wl": (85.0, 64.0, 30.0)}  # fmt: skip
 
 
-def ranked(changed: Sequence[Line] = (), **means: Sequence[float | None]) -> list[Line]:
+def ranked(changed: Sequence[Row] = (), **means: Sequence[float | None]) -> list[Row]:
     found = [
         line(method, mean, "baseline" if method == "wl" else "fixed", dataset=dataset)
         for method, row in {**MEANS, **means}.items()
@@ -174,7 +174,7 @@ def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
         [line("hucl", 80.0, setting=f"β={beta} lr=0.01") for beta in (1, 2)],
     ],
 )
-def test_fewer_than_two_betas_are_no_curve(shown: list[Line]) -> None:
+def test_fewer_than_two_betas_are_no_curve(shown: list[Row]) -> None:
     assert beta_figure(shown, "transductive") is None
 
 
