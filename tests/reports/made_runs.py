@@ -90,7 +90,8 @@ def snapshots(
 
 
 def run(
-    config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
+    config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (),
+    accuracies: Sequence[float] = (80.0,),
     curve: Sequence[tuple[int, float]] = (), own: str | None = None, points: Path | None = None,
     version: str | None = None,
 ) -> StoredRun:  # fmt: skip
@@ -102,7 +103,8 @@ def run(
 
 
 def stored(
-    config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
+    config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (),
+    accuracies: Sequence[float] = (80.0,),
     curve: Sequence[Sequence[float]] = (), own: str | None = None, inner: bool = False,
     version: str = "0a", finished: str = "2026-01-01T00:00:00+00:00",
 ) -> dict[str, Any]:  # fmt: skip

@@ -109,7 +109,9 @@ def test_the_page_says_what_label_aware_encoders_have_seen(
 
 
 def test_every_table_is_whole_and_stands_alone() -> None:
-    configs = [config(m, beta=b, protocol="inductive") for m in ("ucl", "hscl") for b in (1.0, 10.0)]
+    configs = [
+        config(m, beta=b, protocol="inductive") for m in ("ucl", "hscl") for b in (1.0, 10.0)
+    ]
     configs += [config(m, dataset=d) for m in ("majority", "wl") for d in ("MUTAG", "PTC_MR")]
     found = text(results(list(dict.fromkeys(configs)), select=True))
     tables = [block for block in found.split("\n\n") if block.startswith("|")]
@@ -213,7 +215,10 @@ def test_the_caption_says_what_must_be_known_exactly_where_it_applies(mark: str)
 
 def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
     configs = [config(m, beta=b) for m in ("ucl", "hucl", "scl") for b in (1.0, 2.0)]
-    configs = [*dict.fromkeys(configs), *(config(m, dataset="PTC_MR") for m in ("ucl", "hucl", "scl"))]
+    configs = [
+        *dict.fromkeys(configs),
+        *(config(m, dataset="PTC_MR") for m in ("ucl", "hucl", "scl")),
+    ]
     found, path = results(configs), tmp_path / "docs" / "out.md"
     written = write(found, path, command=COMMAND, quick=False)
     assert [p.name for p in written] == [

@@ -153,7 +153,9 @@ def test_what_a_baseline_gains_by_the_recipe_is_said(searched: tuple[Chosen, Ben
 def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() -> None:
     def own(config: GraphConfig) -> tuple[float, float]:
         sign = 1 if config.dataset == "MUTAG" else -1
-        return 4.0 * (config.epochs == 60) + sign * 2.0 * (config.dim == 8), 0.25 * (config.dim == 8)
+        return 4.0 * (config.epochs == 60) + sign * 2.0 * (config.dim == 8), 0.25 * (
+            config.dim == 8
+        )
 
     found, bench = chosen(ABLATIONS, own)
     gained = interval(found.own["MUTAG"].gains["MUTAG"])

@@ -66,20 +66,31 @@ def test_rows_of_a_method(
 
 def test_a_label_names_what_differs_between_rows_of_its_method() -> None:
     configs = [
-        config(method, "transductive", lr=lr, epochs=20) for method in ("ucl", "hscl") for lr in (0.01, 1e-3)
+        config(method, "transductive", lr=lr, epochs=20)
+        for method in ("ucl", "hscl")
+        for lr in (0.01, 1e-3)
     ]
     fixed = [row.label for row in rows(filled(configs)) if row.kind == "fixed"]
     assert fixed == ["ucl lr=0.01", "ucl lr=0.001", "hscl β=1 lr=0.01", "hscl β=1 lr=0.001"]
 
 
 def test_a_row_has_a_beta_where_its_setting_is_beta_alone() -> None:
-    configs = [config("ucl"), *hscl("inductive", 0.125, 10.0), config("hcl", beta=3.0), config("majority")]
+    configs = [
+        config("ucl"),
+        *hscl("inductive", 0.125, 10.0),
+        config("hcl", beta=3.0),
+        config("majority"),
+    ]
     found = rows(filled(configs, select=True))
     assert {row.label: row.beta for row in found} == {
         "ucl": None, "hscl β=0.125": 0.125, "hscl β=10": 10.0, "hscl chosen inside": None,
         "hscl best on test (β=10)": 10.0, "hcl β=3": 3.0, "majority": None,
     }  # fmt: skip
-    configs = [config("hucl", "transductive", beta=beta, lr=lr) for beta in (1.0, 2.0) for lr in (0.01, 1e-3)]
+    configs = [
+        config("hucl", "transductive", beta=beta, lr=lr)
+        for beta in (1.0, 2.0)
+        for lr in (0.01, 1e-3)
+    ]
     assert {row.beta for row in rows(filled(configs))} == {None}
 
 
@@ -98,7 +109,11 @@ def test_a_baseline_with_several_settings_has_the_rows_of_a_method() -> None:
 
 @pytest.mark.parametrize("asked", [["transductive"], ["inductive"], ["transductive", "inductive"]])
 def test_supervised_has_an_inductive_table_whatever_is_asked(asked: list[str]) -> None:
-    configs = [*(config("ucl", protocol) for protocol in asked), config("supervised"), config("majority")]
+    configs = [
+        *(config("ucl", protocol) for protocol in asked),
+        config("supervised"),
+        config("majority"),
+    ]
     found = rows(filled(configs))
     assert all(row.is_baseline == (row.method != "ucl") for row in found)
     assert [row.protocol for row in found if row.method == "supervised"] == ["inductive"]
@@ -311,7 +326,9 @@ def accuracies(row: Row) -> Accuracies:
 def check_tests(block: Sequence[Row], controls: Mapping[str, Row]) -> None:
     """The tests of one data set and protocol, each control's row being given."""
     for control, reference in controls.items():
-        family = [row for row in block if row.kind != "best" and row.method != control and row.scores]
+        family = [
+            row for row in block if row.kind != "best" and row.method != control and row.scores
+        ]
         ours, theirs = [accuracies(row) for row in family], accuracies(reference)
         differences, raw = zip(*(t_test(one, theirs) for one in ours), strict=True)
         p, p_ranks = holm(raw), holm([signed_ranks(one, theirs) for one in ours])
@@ -331,7 +348,9 @@ METHODS = ("ucl", "dcl", "scl", "hscl-tau")
 
 
 def everything(*datasets: str) -> Results:
-    tables = [(dataset, protocol) for dataset in datasets for protocol in ("transductive", "inductive")]
+    tables = [
+        (dataset, protocol) for dataset in datasets for protocol in ("transductive", "inductive")
+    ]
     settings = [(m, 1.0) for m in METHODS] + [(m, b) for m in ("hucl", "hscl") for b in (1.0, 2.0)]
     settings += [("majority", 1.0), ("supervised", 1.0)]
     configs = [config(m, p, dataset=d, beta=b) for d, p in tables for m, b in settings]
@@ -365,7 +384,9 @@ def test_a_family_does_not_spill_over_data_sets() -> None:
 
 @pytest.mark.parametrize("protocol", ["transductive", "inductive"])
 def test_a_family_does_not_spill_over_protocols(protocol: str) -> None:
-    configs = [config(m, p) for m in METHODS for p in ("transductive", "inductive")] + [config("majority")]
+    configs = [config(m, p) for m in METHODS for p in ("transductive", "inductive")] + [
+        config("majority")
+    ]
     own = [c for c in configs if c.is_baseline or c.protocol == protocol]
     both = rows(filled(configs, SEEDS))
     assert block_of(both, "MUTAG", protocol) == rows(filled(own, SEEDS))

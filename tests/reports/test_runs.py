@@ -46,7 +46,9 @@ def result_file(path: Path, *records: dict[str, Any]) -> Path:
 
 def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
     config = ImageConfig(method="scl", epochs=4)
-    path = made.save(tmp_path, config, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]])
+    path = made.save(
+        tmp_path, config, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]]
+    )
     (run,) = read([path])
     assert (run.config, run.seed, run.accuracies) == (config, 3, (71.5,))
     assert run.curve == ((2, 50.0), (4, 60.0))
@@ -141,7 +143,9 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nowhere").startswith(f"{tmp_path / 'nowhere'} does not exist")
     assert "has no result of a finished run" in refusal(tmp_path)
     (tmp_path / "other.json").write_text('{"trials": []}', encoding="utf-8")
-    assert "other.json is neither a run's result nor a result file" in refusal(tmp_path / "other.json")
+    assert "other.json is neither a run's result nor a result file" in refusal(
+        tmp_path / "other.json"
+    )
     assert "has no result of a finished run" in refusal(tmp_path)
     made.save(tmp_path, GraphConfig(protocol="inductive"), inner=True)
     assert refusal(tmp_path).startswith("these results are of inner hold-outs alone")

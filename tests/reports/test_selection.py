@@ -76,7 +76,11 @@ def test_what_does_not_choose_is_refused(only: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
-        (GraphConfig(), GraphConfig(protocol="inductive"), "several protocols (transductive, inductive)"),
+        (
+            GraphConfig(),
+            GraphConfig(protocol="inductive"),
+            "several protocols (transductive, inductive)",
+        ),
         (GraphConfig(), GraphConfig(contrast="two-view", objective="jsd"), "several contrasts"),
         (GraphConfig(), GraphConfig(objective="infonce"), "several objectives (jsd, infonce)"),
         (GraphConfig(), ImageConfig(), "several data sets (MUTAG, digits)"),

@@ -56,8 +56,8 @@ from tests.reports.made import (
     ROWS,
     SEEDS,
     at,
-    config,
     cells_of,
+    config,
     differs,
     lines_of,
     results,
@@ -215,7 +215,9 @@ def test_differences_are_shown_and_what_is_not_significant() -> None:
     ]  # fmt: skip
     noisy = results(ucl, config(method="dcl"))
     other = {
-        run: record(run.config, run.seed, [80.0, 85.0, 84.0]) if run.config.method == "dcl" else found
+        run: record(run.config, run.seed, [80.0, 85.0, 84.0])
+        if run.config.method == "dcl"
+        else found
         for run, found in noisy.records.items()
     }
     ((*_, difference, p, _, _),) = lines_of(
@@ -349,7 +351,19 @@ def test_a_line_of_the_terminal_shows_what_the_records_hold() -> None:
     # Seeds' means 85, 73, 88: mean 82, deviation √63 = 7.94; the paper's MUTAG hscl is 87.2.
     # Deviations over folds 5, √19 = 4.36, 4: mean 4.45. Three seeds of 20 + 3 s.
     line = next(x for x in text_of(shown(config()), 400).splitlines() if "MUTAG" in x)
-    expected = ["MUTAG", "hscl", "β=1", "transductive", "82.0", "±", "7.9", "4.5", "87.2", "-5.2", "3"]
+    expected = [
+        "MUTAG",
+        "hscl",
+        "β=1",
+        "transductive",
+        "82.0",
+        "±",
+        "7.9",
+        "4.5",
+        "87.2",
+        "-5.2",
+        "3",
+    ]
     assert line.split() == [*expected, "69"]
 
 

@@ -167,6 +167,8 @@ def test_bands_are_drawn_of_a_few_lines_only() -> None:
         [curve(ImageConfig(), 0, {100: 50.0}), curve(ImageConfig(), 1, {200: 50.0})],
     ],
 )
-def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(runs: list[StoredRun]) -> None:
+def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(
+    runs: list[StoredRun],
+) -> None:
     with pytest.raises(InputError, match=r"--epochs 10,50,200 or, of images, with\s+--monitor-ev"):
         draw(runs)

@@ -185,7 +185,9 @@ def test_nothing_defined_anywhere_is_refused_with_what_helps() -> None:
         (ImageConfig(temperature=0.2), False, "InfoNCE, γ = 0.2, 1 seed"),
     ],
 )
-def test_tau_is_what_l_says_at_one_temperature_alone(config: RunConfig, tau: bool, said: str) -> None:
+def test_tau_is_what_l_says_at_one_temperature_alone(
+    config: RunConfig, tau: bool, said: str
+) -> None:
     drawn = draw([made.run(config, epochs=EPOCHS)])
     assert [r"\tau" in panel.get_title() for panel in panels(drawn)] == [tau, tau, False, False]
     assert said in texts(drawn)
