@@ -68,7 +68,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.store = Store(self.context.output)
-        self.data = _data_sets(self.context)
+        self.data = data_sets(self.context)
 
     def run(self, runs: Sequence[Run]) -> tuple[dict[Run, RunResult], list[str]]:
         """Find the results of runs, and make those that are missing.
@@ -343,7 +343,7 @@ def _line(run: Run, result: RunResult) -> str:
 _DATA: dict[tuple[object, ...], DataSets] = {}
 
 
-def _data_sets(context: RunContext) -> DataSets:
+def data_sets(context: RunContext) -> DataSets:
     """The data sets of this process."""
     on_cpu = context.options.loader_workers > 0
     key = context.data_dir, context.device, on_cpu, context.versions["source"]
@@ -363,7 +363,7 @@ def train_group(
     Returns:
         The trained runs in their order.
     """
-    data = _data_sets(context)
+    data = data_sets(context)
     config = runs[0].config
     context = replace(context, digest=data.facts(config)["digest"])
 
@@ -399,7 +399,7 @@ def score_run(
         The result, or why there is none.
     """
     trained = group[number]
-    run, data = trained.run, _data_sets(context)
+    run, data = trained.run, data_sets(context)
     if trained.error is not None:
         diverged = isinstance(trained.error, DivergenceError)
         return Outcome(failure=str(trained.error), diverged=diverged)

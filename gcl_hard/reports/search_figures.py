@@ -38,10 +38,10 @@ from gcl_hard.reports.text import (
     settings,
     value,
 )
-from gcl_hard.tuning.study import GRID
+from gcl_hard.tuning.storage import GRID
 
 if TYPE_CHECKING:
-    from gcl_hard.tuning.outcome import Outcome
+    from gcl_hard.tuning.api import SearchResult as Outcome
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
 MARKS: dict[str, dict[str, Any]] = {

@@ -146,15 +146,15 @@ def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("config", "said"),
     [
         (GraphConfig(), "the same positive, the graph of the node"),
         (GraphConfig(contrast="two-view"), "the same positives, by view and label"),
         (ImageConfig(), "the same positives, by view and label"),
     ],
 )
-def test_the_note_says_what_the_positives_are(cell: RunConfig, said: str) -> None:
-    assert said in draw([made.run(cell, epochs=EPOCHS)]).note
+def test_the_note_says_what_the_positives_are(config: RunConfig, said: str) -> None:
+    assert said in draw([made.run(config, epochs=EPOCHS)]).note
 
 
 def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:

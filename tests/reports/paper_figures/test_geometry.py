@@ -1,4 +1,4 @@
-"""Panels of the geometry are the measures of the snapshots, on axes that show them."""
+"""Panels of the geometry are the measures of the looks, on axes that show them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.epoch_figures import MEASURES as TITLES
-from gcl_hard.reports.runs import GEOMETRY, Run
+from gcl_hard.reports.paper_figures import MEASURES as TITLES
+from gcl_hard.reports.runs import GEOMETRY, StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.geometry)
@@ -22,15 +22,15 @@ EPOCHS = (2, 4, 7)
 MEASURES = [*TITLES]
 
 
-def runs(*cells: RunConfig, epochs: Any = EPOCHS) -> list[Run]:
+def runs(*configs: RunConfig, epochs: Any = EPOCHS) -> list[StoredRun]:
     """Two seeds each; ``others`` of another label are 32 everywhere."""
-    return [made.run(cell, seed, epochs=epochs) for cell in cells for seed in (0, 1)]
+    return [made.run(config, seed, epochs=epochs) for config in configs for seed in (0, 1)]
 
 
-def values(run: Run, name: str) -> list[float]:
+def values(run: StoredRun, name: str) -> list[float]:
     return [
-        snapshot["geometry"][name] if name in GEOMETRY else snapshot["settings"]["beta=1"][name]
-        for snapshot in run.snapshots
+        look["geometry"][name] if name in GEOMETRY else look["settings"]["beta=1"][name]
+        for look in run.snapshots
     ]
 
 
@@ -69,7 +69,7 @@ def test_rows_are_every_seed_epoch_and_measure() -> None:
     rows = draw(given).rows
     assert len(rows) == 4 * len(EPOCHS)
     for run in given:
-        own = [r for r in rows if (r["method"], r["seed"]) == (run.cell.method, run.seed)]
+        own = [r for r in rows if (r["method"], r["seed"]) == (run.config.method, run.seed)]
         assert [row["epoch"] for row in own] == list(EPOCHS)
         for name in MEASURES:
             assert [row[name] for row in own] == values(run, name)
@@ -80,8 +80,8 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
     (run, _) = given = runs(HSCL, epochs=range(1, 41))
     run.snapshots[20]["settings"]["beta=1"]["collisions"] = 5.9e6
     for each in given:
-        for snapshot in each.snapshots[:20]:
-            snapshot["settings"]["beta=1"]["collisions"] = 2.0
+        for look in each.snapshots[:20]:
+            look["settings"]["beta=1"]["collisions"] = 2.0
     drawn = draw(given)
     low, high = panel(drawn, "collisions").get_ylim()
     assert 1 < low < 1.44
@@ -91,8 +91,8 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
 
 def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
     given = runs(UCL, HSCL)
-    for snapshot in given[0].snapshots:
-        snapshot["settings"]["beta=1"]["other_labels"] = 30.0
+    for look in given[0].snapshots:
+        look["settings"]["beta=1"]["other_labels"] = 30.0
     drawn = draw(given)
     assert rules(drawn, "effective_hscl") == [(30 + 3 * 32) / 4]
     assert "all negatives" in key(drawn)
@@ -108,14 +108,14 @@ def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
 def test_the_widest_angle_is_a_rule() -> None:
     given = runs(HSCL)
     for run in given:
-        for snapshot in run.snapshots:
-            snapshot["geometry"]["widest_angle"] = 96.4
+        for look in run.snapshots:
+            look["geometry"]["widest_angle"] = 96.4
     drawn = draw(given)
     assert rules(drawn, "least_angle") == [96.4]
     assert "widest possible" in key(drawn)
     for run in given:
-        for snapshot in run.snapshots:
-            snapshot["geometry"]["widest_angle"] = None
+        for look in run.snapshots:
+            look["geometry"]["widest_angle"] = None
     assert rules(draw(given), "least_angle") == []
 
 
@@ -123,9 +123,9 @@ def test_the_widest_angle_is_a_rule() -> None:
 def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
     given = runs(HSCL, epochs=range(1, 9))
     for run in given:
-        for snapshot in run.snapshots:
-            snapshot["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * snapshot["epoch"])
-            del snapshot["settings"]["beta=1"]["other_labels"]
+        for look in run.snapshots:
+            look["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * look["epoch"])
+            del look["settings"]["beta=1"]["other_labels"]
     drawn = draw(given)
     drawn.figure.draw_without_rendering()
     axes = panel(drawn, "effective_hscl")
@@ -137,7 +137,7 @@ def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("config", "said"),
     [
         (GraphConfig(), "Alignment, of positives (a node and its graph)"),
         (GraphConfig(contrast="two-view"), "Alignment, of positives (two views of one class)"),
@@ -146,11 +146,11 @@ def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
         (ImageConfig(), "embeddings, as the classifier"),
     ],
 )
-def test_the_note_says_of_what_measures_are(cell: RunConfig, said: str) -> None:
-    assert said in draw(runs(cell)).note
+def test_the_note_says_of_what_measures_are(config: RunConfig, said: str) -> None:
+    assert said in draw(runs(config)).note
 
 
-def test_cells_that_standardise_beside_cells_that_do_not() -> None:
+def test_configs_that_standardise_beside_configs_that_do_not() -> None:
     note = draw(runs(GraphConfig(), GraphConfig(standardise=False))).note
     assert "standardised where the classifier standardises" in note
 
@@ -167,7 +167,7 @@ def test_snapshots_that_were_not_finite_are_gaps() -> None:
     assert run.snapshots[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
 
 
-def test_a_cell_of_one_snapshot_is_left_out_beside_cells_of_more() -> None:
+def test_a_config_of_one_look_is_left_out_beside_configs_of_more() -> None:
     drawn = draw([*runs(HSCL), *runs(UCL, epochs=(7,))])
     assert {row["method"] for row in drawn.rows} == {"hscl"}
     assert drawn.note.endswith("fewer than two snapshots: ucl.")

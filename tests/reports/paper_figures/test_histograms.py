@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.histograms)
@@ -27,7 +27,7 @@ RUNS = [
 
 def counts(method: str, kind: str) -> list[list[int]]:
     return [
-        run.snapshots[-1]["histograms"][kind] for run in RUNS if run.cell.method == method
+        run.snapshots[-1]["histograms"][kind] for run in RUNS if run.config.method == method
     ]  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def panels(drawn: made.Shown) -> list[list[Axes]]:
     return [axes[: len(axes) // 2], axes[len(axes) // 2 :]]
 
 
-def changed(run: Run, **last: Any) -> Run:
+def changed(run: StoredRun, **last: Any) -> StoredRun:
     return replace(run, snapshots=(*run.snapshots[:-1], {**run.snapshots[-1], **last}))
 
 
@@ -109,7 +109,7 @@ def test_nothing_drawn_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "reference", "columns"),
+    ("configs", "reference", "columns"),
     [
         (
             [GraphConfig(beta=2), GraphConfig(method="hucl"), GraphConfig(method="ucl")],
@@ -121,9 +121,9 @@ def test_nothing_drawn_is_cut_off() -> None:
     ],
 )
 def test_the_reference_is_ucl_or_of_the_least_beta(
-    cells: list[RunConfig], reference: str, columns: list[str]
+    configs: list[RunConfig], reference: str, columns: list[str]
 ) -> None:
-    drawn = draw([made.run(cell, epochs=(5,)) for cell in cells])
+    drawn = draw([made.run(config, epochs=(5,)) for config in configs])
     assert [axes.get_title().split("\n")[0] for axes in panels(drawn)[0]] == columns
     assert reference in drawn.figure.legends[0].get_texts()[0].get_text()
 
@@ -161,6 +161,6 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(runs: list[Run], said: str) -> None:
+def test_what_cannot_be_compared_is_refused(runs: list[StoredRun], said: str) -> None:
     with pytest.raises(InputError, match=said):
         draw(runs)
