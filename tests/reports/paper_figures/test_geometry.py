@@ -11,7 +11,7 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.paper_figures import MEASURES as TITLES
+from gcl_hard.reports.epoch_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY, StoredRun
 from tests.reports import made_runs as made
 
