@@ -164,6 +164,7 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         epilog=f"Example: {example}",
         usage=f"python -m gcl_hard.{entry_point} [--dataset NAMES] [--method NAMES] [...]",
         formatter_class=_Help,
+        print_config=None,
         allow_abbrev=False,
         exit_on_error=False,
     )
@@ -185,7 +186,7 @@ def bench_parser() -> ArgumentParser:
         "combinations; what is finished is not run again.",
         "python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
     )
-    add_settings(parser, listed=True, own={})
+    add_settings(parser, listed=True, own={}, common=True)
     add_options(
         parser, "what is run", BenchOptions,
         ("table", "recipe", "select", "seeds", "quick", "search", "best"),
@@ -200,6 +201,7 @@ def bench_parser() -> ArgumentParser:
     for name, (kind, text) in RUN_FLAGS.items():
         default = "auto" if name == "ensemble_size" else getattr(usual, name)
         add_flag(group, name, kind, text, default, listed=False)
+    add_settings(parser, listed=True, own={}, common=False)
     return parser
 
 

@@ -178,17 +178,28 @@ def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     return found
 
 
-def add_settings(parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any]) -> None:
-    """A flag for every setting, common ones first, those of one domain in a group of theirs."""
-    groups = {
-        ("graphs", "images", "common"): parser.add_argument_group("common settings"),
-        ("graphs", "images"): parser.add_argument_group("losses and training"),
-        ("graphs",): parser.add_argument_group("graphs"),
-        ("images",): parser.add_argument_group("images"),
-    }
+def add_settings(
+    parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any], common: bool | None = None
+) -> None:
+    """A flag for every setting, those of one domain in a group of theirs.
+
+    Args:
+        parser: to add them to.
+        listed: whether settings of :data:`LISTED` take several values.
+        own: defaults to show that are not those of the configurations.
+        common: only the common ones, or only the others; None for all.
+    """
+    titles = {
+        ("graphs", "images"): "losses and training", ("graphs",): "graphs", ("images",): "images",
+    }  # fmt: skip
+    groups: dict[str, Any] = {}
     for name, (domains, kind, text, default) in all_settings().items():
-        key = (*domains, "common") if name in COMMON and len(domains) > 1 else domains
-        add_flag(groups[key], name, kind, text, own.get(name, default), listed=listed)
+        is_common = name in COMMON
+        if common in (None, is_common):
+            title = "common settings" if is_common else titles[domains]
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title)
+            add_flag(groups[title], name, kind, text, own.get(name, default), listed=listed)
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
