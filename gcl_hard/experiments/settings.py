@@ -116,6 +116,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "c_grid": _optional(_numbers),
     "probe_lr": _numbers,
     "seeds": as_seeds,
+    "protocol": str,  # an alias is none of its values
     "ensemble_size": _auto,
     "batch": _auto,
 }

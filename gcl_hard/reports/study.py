@@ -223,9 +223,8 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
         The table; None where no trial is of the grid.
     """
     trials = study.get_trials(deepcopy=False)
-    grid = [
-        t for t in trials if t.user_attrs.get(GRID) and failure_of(t) not in (INTERRUPTED, SURPLUS)
-    ]
+    over = (INTERRUPTED, SURPLUS)
+    grid = [t for t in trials if t.user_attrs.get(GRID) and failure_of(t) not in over]
     if not grid or best.value is None:
         return None
     shown = grid if best.number in {trial.number for trial in grid} else [*grid, best]

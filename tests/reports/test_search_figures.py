@@ -8,7 +8,6 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from gcl_hard.tuning.reporting.spoken import spoken
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from optuna.study import Study
@@ -16,6 +15,7 @@ from PIL import Image
 
 from gcl_hard.errors import InputError
 from gcl_hard.reports.search_figures import figures, trials, write_figures
+from gcl_hard.reports.search_figures import readable as spoken
 from tests.tuning.reporting.made import searched, study, trial
 
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL server of the tests; tests/tuning/test_shared_storage.py puts a study on it."""
+"""The PostgreSQL server of the tests; tests/tuning/test_processes.py puts studies on it."""
 
 from __future__ import annotations
 

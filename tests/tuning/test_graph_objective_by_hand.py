@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.graph_seeds import run_seed
 from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -18,14 +16,17 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from gcl_hard.evaluation import C_GRID
-from gcl_hard.experiments import protocols
+from gcl_hard.experiments import ensembles, protocols
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.ensembles import Result, Trained
+from gcl_hard.experiments.experiment import silent
+from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning import graph_part
-from gcl_hard.tuning.graph_part import GraphOuter, GraphPaper, cut
-from gcl_hard.tuning.part import Candidate, Inner, Local
+from gcl_hard.tuning.objective import GraphOuter, GraphPart, Inner, cut_graphs
+from gcl_hard.tuning.space import Candidate
 from tests.reference.one_by_one import fit
-from tests.tuning.graph_parts import CPU, accuracies, part_of, small
+from tests.tuning.scoring import accuracies, context, small
 
 LR = 1e-5
 Floats = NDArray[np.float64]
@@ -56,10 +57,10 @@ class Seen:
     """What is trained from now on: cells with their last losses and embeddings, in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.found: list[tuple[GraphCell, float, Floats]] = []
+        self.found: list[tuple[GraphConfig, float, Floats]] = []
         self._losses: dict[int, float] = {}
-        self._train, self._embed = graph_part.train_encoders, protocols.embeddings
-        monkeypatch.setattr(graph_part, "train_encoders", self._trained)
+        self._train, self._embed = ensembles.train_encoders, protocols.embeddings
+        monkeypatch.setattr(ensembles, "train_encoders", self._trained)
         monkeypatch.setattr(protocols, "embeddings", self._embedded)
 
     def _trained(self, *arguments: Any, **settings: Any) -> Iterator[Result]:
@@ -68,14 +69,14 @@ class Seen:
             self._losses[id(result.trained.model)] = result.trained.loss
             yield result
 
-    def _embedded(self, model: Any, graphs: GraphSet, cell: GraphCell, seed: int) -> Floats:
+    def _embedded(self, model: Any, graphs: GraphSet, cell: GraphConfig, seed: int) -> Floats:
         z = self._embed(model, graphs, cell, seed)
         self.found.append((cell, self._losses[id(model)], z))
         return z
 
 
 def by_loop(
-    cell: GraphCell, graphs: GraphSet, train: Indices, seed: int, member: int, *, apart: bool
+    cell: GraphConfig, graphs: GraphSet, train: Indices, seed: int, member: int, *, apart: bool
 ) -> tuple[float, Floats]:
     """Last loss, and embeddings of all graphs, of an encoder trained in the plain loop on some.
 
@@ -90,7 +91,7 @@ def by_loop(
 
 
 def check(
-    trained: tuple[GraphCell, float, Floats],
+    trained: tuple[GraphConfig, float, Floats],
     graphs: GraphSet,
     train: Indices,
     seed: int,
@@ -121,7 +122,7 @@ def test_an_inner_score_is_that_of_split_loop_and_svm_by_hand(
 ) -> None:
     cells, labels = (small(beta=2.0, lr=LR), small(method="ucl", lr=LR)), fewer.y.numpy()
     seen, inner = Seen(monkeypatch), Inner(folds=folds, seed=seed)
-    found = accuracies(part_of(fewer, members=None), cells, inner)
+    found = accuracies(fewer, cells, inner, ensemble_size=None)
     parts = splits(labels, folds, seed)
     for cell, accuracy in zip(cells, found, strict=True):
         by_hand = []
@@ -130,7 +131,7 @@ def test_an_inner_score_is_that_of_split_loop_and_svm_by_hand(
             check(trained, fewer, split[0], seed, k)
             by_hand.append(by_sklearn(trained[2], labels, split, seed))
         assert accuracy == pytest.approx(np.mean(by_hand), abs=1e-9)
-    assert part_of(fewer).n_scored(inner) == sum(len(test) for _, test in parts)
+    assert GraphPart(fewer).n_scored(inner) == sum(len(test) for _, test in parts)
 
 
 @pytest.mark.parametrize("n_folds", [1, 3])
@@ -138,7 +139,7 @@ def test_an_outer_score_trains_on_the_part_by_itself_and_tests_outside(
     fewer: GraphSet, monkeypatch: pytest.MonkeyPatch, n_folds: int
 ) -> None:
     labels = fewer.y.numpy()
-    folds = cut(fewer, n_folds, seed=2)
+    folds = cut_graphs(fewer, n_folds, seed=2)
     if n_folds == 1:
         train, test = train_test_split(
             np.arange(len(labels)), test_size=0.3, stratify=labels, random_state=2
@@ -150,9 +151,9 @@ def test_an_outer_score_trains_on_the_part_by_itself_and_tests_outside(
     fold, split = folds[-1], expected[-1]
     np.testing.assert_array_equal(fold.train, split[0])
     np.testing.assert_array_equal(fold.test, split[1])
-    seen, outer = Seen(monkeypatch), GraphOuter(fewer, fold, Local(CPU))
+    seen, outer = Seen(monkeypatch), GraphOuter(fewer, fold)
     assert outer.n_test == len(split[1])
-    accuracy = outer.score(Candidate(0, small(lr=LR, beta=5.0)), seed=2)
+    accuracy = outer.score(Candidate(0, small(lr=LR, beta=5.0)), 2, context())
     (trained,) = seen.found
     check(trained, fewer, split[0], 2, apart=True)
     assert accuracy == pytest.approx(by_sklearn(trained[2], labels, split, 2), abs=1e-9)
@@ -160,14 +161,16 @@ def test_an_outer_score_trains_on_the_part_by_itself_and_tests_outside(
 
 def test_under_the_papers_protocol_a_score_is_the_mean_over_its_test_folds(mutag: GraphSet) -> None:
     cells = tuple(small(protocol="paper", folds=3, beta=beta) for beta in (1.0, 10.0))
-    outer = GraphPaper(mutag, Local(CPU, members=1))  # as trained below, to the bit
-    found = accuracies(outer.part, cells, Inner(seed=4))
+    outer = GraphOuter(mutag, None)
+    found = accuracies(outer.part, cells, Inner(seed=4))  # as trained below, to the bit
     for cell, accuracy in zip(cells, found, strict=True):
-        folds = run_seed(cell, mutag, 4).folds
+        experiment, run = GraphExperiment(), Run(cell, 4)
+        (trained,) = experiment.train([run], mutag, context(), silent)
+        folds = experiment.score(trained, mutag, context())
         assert accuracy == pytest.approx(100 * np.mean([fold.accuracy for fold in folds]), abs=1e-9)
     assert outer.n_test == 0
     assert outer.part.n_scored(Inner()) == mutag.n_graphs
-    assert outer.score(Candidate(0, cells[0]), 0) is None  # type: ignore[func-returns-value]
+    assert outer.score(Candidate(0, cells[0]), 0, context()) is None
 
 
 @pytest.mark.parametrize("outside", [True, False])
@@ -178,11 +181,11 @@ def test_scalar_degrees_are_scaled_by_what_the_encoder_is_trained_on(
     scaled = replace(fewer, features="degree-scalar").standardised_on(torch.arange(fewer.n_graphs))
     seen, cell = Seen(monkeypatch), small(lr=LR)
     if outside:
-        (fold,) = cut(scaled, 1, seed=0)
-        GraphOuter(scaled, fold, Local(CPU)).score(Candidate(0, cell), seed=0)
+        (fold,) = cut_graphs(scaled, 1, seed=0)
+        GraphOuter(scaled, fold).score(Candidate(0, cell), 0, context())
         train = fold.train
     else:
-        accuracies(part_of(scaled), [cell], Inner())
+        accuracies(scaled, [cell], Inner())
         ((train, _),) = splits(scaled.y.numpy(), 1, 0)
     own = scaled.standardised_on(torch.from_numpy(train))
     assert not torch.equal(own.x, scaled.x)
