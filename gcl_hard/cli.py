@@ -166,6 +166,7 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         formatter_class=_Help,
         allow_abbrev=False,
         exit_on_error=False,
+        print_config=None,  # ours prints what the command makes of the flags
     )
     parser.add_argument(
         "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
