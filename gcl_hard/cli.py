@@ -164,9 +164,9 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         epilog=f"Example: {example}",
         usage=f"python -m gcl_hard.{entry_point} [--dataset NAMES] [--method NAMES] [...]",
         formatter_class=_Help,
-        print_config=None,
         allow_abbrev=False,
         exit_on_error=False,
+        print_config=None,  # ours prints what the command makes of the flags
     )
     parser.add_argument(
         "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"

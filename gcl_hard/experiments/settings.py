@@ -75,7 +75,7 @@ def as_seeds(value: Any) -> tuple[int, ...]:
         if isinstance(value, int) or (isinstance(value, str) and "," not in value):
             seeds = range(int(value))
         else:
-            seeds = [int(item) for item in _items(value)]
+            seeds = [int(str(item)) for item in _items(value)]
     except (TypeError, ValueError):
         raise wrong from None
     if isinstance(seeds, range) and len(seeds) > MOST_SEEDS:
