@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from gcl_hard.experiments.figures.options import parse_figures
-from gcl_hard.experiments.options import parse_bench
 
 from gcl_hard.errors import InputError
-from gcl_hard.tuning.options import parse_tune
+from gcl_hard.cli import parse_bench
+from gcl_hard.reports.command import parse_figures
+from gcl_hard.cli import parse_tune
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md")])

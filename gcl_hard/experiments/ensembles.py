@@ -90,7 +90,7 @@ class Encoder:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedEncoder:
     """A trained encoder.
 
     Attributes:
@@ -112,7 +112,7 @@ class Result(NamedTuple):
     """
 
     number: int
-    trained: Trained | DivergenceError
+    trained: TrainedEncoder | DivergenceError
     seconds: float
 
 
@@ -228,7 +228,7 @@ def _train(
     see: See,
     *,
     alone: bool,
-) -> list[Trained | DivergenceError]:
+) -> list[TrainedEncoder | DivergenceError]:
     # Alike next to each other: fewer calls of the optimiser and of the loss.
     numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
     chosen = [encoders[number] for number in numbers]
@@ -246,7 +246,7 @@ def _train(
         snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
     )  # fmt: skip
     found = {
-        number: one if isinstance(one, DivergenceError) else Trained(model, one[-1])
+        number: one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
         for number, model, one in zip(numbers, models, losses, strict=True)
     }
     return [found[number] for number in part]

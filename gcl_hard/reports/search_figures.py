@@ -38,10 +38,10 @@ from gcl_hard.reports.text import (
     settings,
     value,
 )
-from gcl_hard.tuning.study import GRID
+from gcl_hard.tuning.storage import GRID
 
 if TYPE_CHECKING:
-    from gcl_hard.tuning.outcome import Outcome
+    from gcl_hard.tuning.api import SearchResult as Outcome
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
 MARKS: dict[str, dict[str, Any]] = {
@@ -205,7 +205,8 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
     """
     with _pyplot(), quiet():
         axes: Any = optuna_matplotlib.plot_contour(study, params=list(pair), target_name=ACCURACY)
-    figure, filled = axes.figure, next(c for c in axes.collections if c.colorbar)
+    figure: Figure = axes.figure
+    filled = next(c for c in axes.collections if c.colorbar)
     filled.colorbar.remove()
     figure.set_layout_engine("constrained")
     figure.set_size_inches(theme.WIDTH, 4.6)

@@ -30,15 +30,14 @@ from gcl_hard.reports.text import (
     settings,
     value,
 )
-from gcl_hard.tuning.lease import FAILURE, GRID
-from gcl_hard.tuning.tally import SURPLUS
+from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, failure_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from gcl_hard.tuning.outcome import Finding, Outcome
+    from gcl_hard.tuning.api import Finding
+    from gcl_hard.tuning.api import SearchResult as Outcome
 
-LOST = "worker ended, tried again"
 BEST = 5
 """Trials in the table of the best."""
 STATES = {
@@ -114,15 +113,15 @@ def numbers(outcome: Outcome) -> list[Number]:
         ratio = abs(outcome.optimism) / error if error else None
         found["outer"] = ("Outer score", percent(outcome.outer), outer)
         found["optimism"] = ("Optimism", f"{points(outcome.optimism)} points", error)
-    elif outcome.why is not None:
+    elif outcome.outer_missing is not None:
         found["none"] = ("Outer score", "none yet", None)
     context = {
         "items": items(outcome),
         "facts": outcome.facts,
         "several": len(outcome.findings) > 1,
         "tried": [len(complete(finding.study)) for finding in outcome.findings],
-        "looks": max(finding.looks for finding in outcome.findings),
-        "why": outcome.why,
+        "looks": max(finding.n_outer for finding in outcome.findings),
+        "why": outcome.outer_missing,
         "ratio": ratio,
     }
     return [
@@ -133,7 +132,7 @@ def numbers(outcome: Outcome) -> list[Number]:
 
 def items(outcome: Outcome) -> str:
     """What is classified: graphs or images."""
-    return str(outcome.findings[0].config.backend)
+    return str(outcome.findings[0].config.domain)
 
 
 def chosen_on_test(outcome: Outcome) -> str | None:
@@ -224,7 +223,7 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
         The table; None where no trial is of the grid.
     """
     trials = study.get_trials(deepcopy=False)
-    grid = [t for t in trials if t.user_attrs.get(GRID) and _reason(t) not in (LOST, SURPLUS)]
+    grid = [t for t in trials if t.user_attrs.get(GRID) and failure_of(t) not in (INTERRUPTED, SURPLUS)]
     if not grid or best.value is None:
         return None
     shown = grid if best.number in {trial.number for trial in grid} else [*grid, best]
@@ -246,9 +245,9 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
 
 def states(study: Study) -> DataFrame:
     """How many trials ended in which state, and why they failed."""
-    trials = [t for t in study.get_trials(deepcopy=False) if _reason(t) != SURPLUS]
+    trials = [t for t in study.get_trials(deepcopy=False) if failure_of(t) != SURPLUS]
     counts = Counter(trial.state.name for trial in trials)
-    reasons = Counter(reason for trial in trials if (reason := _reason(trial)))
+    reasons = Counter(reason for trial in trials if (reason := failure_of(trial)))
     why = ", ".join(f"{reason}: {n}" for reason, n in reasons.most_common())
     rows = [
         [word, why if name == "FAIL" else "", str(counts[name])]
@@ -270,13 +269,6 @@ def studies(outcome: Outcome) -> DataFrame:
     ]  # fmt: skip
     heads = ["outer part", "inner score", "outer score", "optimism, points", "settings"]
     return text_frame(heads, rows)
-
-
-def _reason(trial: FrozenTrial) -> str | None:
-    """Why a trial failed; None if it did not."""
-    if trial.state.name != "FAIL":
-        return None
-    return str(trial.user_attrs.get(FAILURE, LOST))
 
 
 def _names(trials: Sequence[FrozenTrial]) -> list[str]:

@@ -30,13 +30,14 @@ from gcl_hard.reports.study import (
 )
 from gcl_hard.reports.tables import markdown
 from gcl_hard.reports.text import duration, escaped, settings, value
-from gcl_hard.tuning.tally import Tally
+from gcl_hard.tuning.storage import Counts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-    from gcl_hard.tuning.outcome import Finding, Outcome
+    from gcl_hard.tuning.api import Finding
+    from gcl_hard.tuning.api import SearchResult as Outcome
 
 HEAD = "# Search: "
 ALT = {
@@ -147,7 +148,7 @@ def page(outcome: Outcome, path: Path, *, command: str, figures: Sequence[Sequen
         command: that searched.
         figures: files of every study.
     """
-    tallies = [Tally.of(f.study.get_trials(deepcopy=False)) for f in outcome.findings]
+    tallies = [Counts.of(f.study.get_trials(deepcopy=False)) for f in outcome.findings]
     done = [tally.finished for tally in tallies]
     several = len(outcome.findings) > 1
     parts = [
@@ -299,7 +300,7 @@ def terminal(outcome: Outcome) -> RenderableType:
 
 
 def _found(finding: Finding) -> str:
-    tally = Tally.of(finding.study.get_trials(deepcopy=False))
+    tally = Counts.of(finding.study.get_trials(deepcopy=False))
     failed = "; ".join(f"{n} x {reason}" for reason, n in tally.failures.most_common())
     counts = f"{tally.complete} complete, {tally.pruned} pruned"
     counts += f", {tally.failures.total()} failed ({failed})" if failed else ""

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
 from gcl_hard.experiments.options import bench_parser, parse_bench
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import FLOORS, GraphConfig
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "graphs"
 
@@ -24,7 +24,7 @@ FLAGS = [
 ]  # fmt: skip
 
 
-def only_cell(*arguments: str) -> GraphCell:
+def only_cell(*arguments: str) -> GraphConfig:
     (cell,) = parse_bench(arguments).cells
     return cell
 
@@ -37,7 +37,7 @@ def refusal(*arguments: str) -> str:
 
 def test_no_arguments_mean_the_default_cell_with_five_seeds() -> None:
     options = parse_bench([])
-    assert options.cells == (GraphCell(),)
+    assert options.cells == (GraphConfig(),)
     assert tuple(options.seeds) == (0, 1, 2, 3, 4)
     assert (options.device, options.output) == ("auto", Path("results"))
     assert (options.data_dir, options.json, options.threads) == (None, None, None)
@@ -100,7 +100,7 @@ SETTINGS: dict[str, Any] = {
     "encodings": ["cycles", "degree"], "kernel": "rbf+wl", "c_grid": [0.5, 2.0],
     "train_share": 0.5,
 }  # fmt: skip
-ASKED = GraphCell(**{k: tuple(v) if isinstance(v, list) else v for k, v in SETTINGS.items()})
+ASKED = GraphConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in SETTINGS.items()})
 
 
 def as_flags(settings: dict[str, Any]) -> list[str]:
@@ -112,7 +112,7 @@ def as_flags(settings: dict[str, Any]) -> list[str]:
 
 def test_every_setting_can_be_a_flag() -> None:
     unused = {"threshold_start", "threshold_end"}  # of hscl-tau alone
-    assert set(SETTINGS) == {field.name for field in fields(GraphCell)} - unused
+    assert set(SETTINGS) == {field.name for field in fields(GraphConfig)} - unused
     assert only_cell(*as_flags(SETTINGS)) == ASKED
     flags = ["--method=hscl-tau", "--threshold-start=-0.3", "--threshold-end=0.1"]
     cell = only_cell(*flags)
@@ -182,7 +182,7 @@ def test_every_config_states_every_setting_and_can_be_run() -> None:
     assert paths, f"no config in {CONFIGS}"
     for path in paths:
         stated = set(yaml.safe_load(path.read_text(encoding="utf-8")))
-        missing = {field.name for field in fields(GraphCell)} - stated
+        missing = {field.name for field in fields(GraphConfig)} - stated
         assert not missing, f"{path.name} does not state {sorted(missing)}"
         assert parse_bench(["--config", str(path)]).cells
 
@@ -201,7 +201,7 @@ def test_recipes_are_configs_too() -> None:
 
 def test_a_table_stands_for_sets_methods_floors_protocols_and_betas() -> None:
     options = parse_bench(["--table", "2"])
-    trained = [c for c in options.cells if not c.is_floor]
+    trained = [c for c in options.cells if not c.is_baseline]
     sets = ("MUTAG", "ENZYMES", "PTC_MR", "IMDB-BINARY", "IMDB-MULTI")
     assert {c.dataset for c in options.cells} == set(sets)
     assert len(trained) == 5 * 2 * (1 + 3 + 1 + 3)  # sets × protocols × (ucl, hucl, scl, hscl)

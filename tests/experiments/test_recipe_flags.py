@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.experiments.options import parse_bench
 from gcl_hard.experiments.recipe import files
-from gcl_hard.experiments.recipe.table import entries
-from gcl_hard.graphs.datasets import MANIFEST
 
 from gcl_hard import bench
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.recipe_table import entries
 from gcl_hard.graphs.tudataset import MANIFEST
 from gcl_hard.reports.page import QUICK
 from tests.experiments.recipe.made_up_table import RECIPE, put
@@ -41,9 +40,9 @@ def cells(*arguments: str) -> list[Any]:
     return [*parse_bench(arguments).cells]
 
 
-def best(*arguments: str) -> GraphCell:
+def best(*arguments: str) -> GraphConfig:
     (cell,) = cells("--recipe", "best", *arguments)
-    assert isinstance(cell, GraphCell)
+    assert isinstance(cell, GraphConfig)
     return cell
 
 
@@ -57,20 +56,20 @@ def refusal(*arguments: str) -> str:
 
 
 def test_the_papers_recipe_is_the_default() -> None:
-    assert cells() == cells("--recipe", "paper") == [GraphCell()]
-    assert cells("--recipe=paper", "--lr=0.5") == [GraphCell(lr=0.5)]
+    assert cells() == cells("--recipe", "paper") == [GraphConfig()]
+    assert cells("--recipe=paper", "--lr=0.5") == [GraphConfig(lr=0.5)]
 
 
 def test_best_takes_what_is_not_stated() -> None:
-    assert best() == GraphCell(protocol="inductive", **RECIPE)
-    assert best("--dataset", "PTC", "--method", "ucl") == GraphCell(
+    assert best() == GraphConfig(protocol="inductive", **RECIPE)
+    assert best("--dataset", "PTC", "--method", "ucl") == GraphConfig(
         dataset="PTC", method="ucl", protocol="inductive", **RECIPE
     )
 
 
 @pytest.mark.parametrize("flags", [["--lr", "0.01"], ["--lr=0.01"]])
 def test_a_flag_wins_even_if_it_says_the_default(flags: list[str]) -> None:
-    assert GraphCell().lr == 0.01 != RECIPE["lr"]
+    assert GraphConfig().lr == 0.01 != RECIPE["lr"]
     assert best(*flags) == replace(best(), lr=0.01)
 
 
@@ -102,7 +101,7 @@ def test_a_config_wins_and_may_name_the_recipe(tmp_path: Path) -> None:
     path.write_text("recipe: best\nlr: 0.01\nprotocol: paper\n", encoding="utf-8")
     assert cells("--config", str(path)) == [replace(best(), lr=0.01, protocol="paper")]
     assert cells("--config", str(path), "--protocol", "inductive") == [best("--lr=0.01")]
-    assert cells("--config", str(path), "--recipe", "paper") == [GraphCell()]
+    assert cells("--config", str(path), "--recipe", "paper") == [GraphConfig()]
 
 
 def test_protocol_is_inductive_unless_stated() -> None:
@@ -115,7 +114,7 @@ def test_protocol_is_inductive_unless_stated() -> None:
 def test_a_set_s_own_recipe_comes_before_the_one_for_all(folder: Path) -> None:
     put(folder, "ptc_mr", {"dim": 48})
     ptc, mutag = cells("--recipe=best", "--dataset=PTC,MUTAG")
-    assert ptc == GraphCell(dataset="PTC", protocol="inductive", dim=48)
+    assert ptc == GraphConfig(dataset="PTC", protocol="inductive", dim=48)
     assert mutag == best()
     assert best("--dataset=ptc_mr").dim == 48
 
@@ -123,7 +122,7 @@ def test_a_set_s_own_recipe_comes_before_the_one_for_all(folder: Path) -> None:
 def test_floors_take_what_they_read() -> None:
     untrained, majority = cells("--recipe=best", "--method=untrained,majority")
     assert (untrained.dim, untrained.kernel, untrained.lr) == (16, "linear", 0.01)
-    assert majority == GraphCell(method="majority")
+    assert majority == GraphConfig(method="majority")
 
 
 def test_a_quick_look_stays_quick() -> None:
@@ -309,4 +308,4 @@ def test_every_recipe_that_comes_with_the_package_is_one(monkeypatch: pytest.Mon
         own = files.best(name)
         if path.stem != files.ALL:
             assert set(own) == set(yaml.safe_load(path.read_text(encoding="utf-8")))
-        assert best("--dataset", name) == GraphCell(dataset=name, protocol="inductive", **own)
+        assert best("--dataset", name) == GraphConfig(dataset=name, protocol="inductive", **own)

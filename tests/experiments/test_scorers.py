@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 import torch
 from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.run import _scorers
 from gcl_hard.experiments.scorers import in_turn
 from gcl_hard.experiments.work import Setting, Worker
 
 from gcl_hard import evaluation
 from gcl_hard.errors import DivergenceError
-from gcl_hard.experiments import ensembles, machine, scorers
+from gcl_hard.experiments import ensembles, scorers
 from gcl_hard.experiments.ensembles import Encoder
+from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet
 from tests.experiments.small_cells import mutag, small
 from tests.experiments.test_workers import alive
@@ -36,11 +36,11 @@ ROOT = Path(__file__).parents[2]
 
 def worker(output: Path) -> Worker:
     output.mkdir(exist_ok=True)
-    return Worker(Setting(output, None, "cpu", 1, 1, machine.versions()))
+    return Worker(Setting(output, None, "cpu", 1, 1, hardware.versions()))
 
 
-def jobs(n: int) -> list[Job]:
-    return [Job(small(), seed) for seed in range(n)]
+def jobs(n: int) -> list[Run]:
+    return [Run(small(), seed) for seed in range(n)]
 
 
 def ignored(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
@@ -50,7 +50,7 @@ def ignored(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
 def test_what_a_killed_scorer_had_is_scored_here(tmp_path: Path) -> None:
     todo, killed = jobs(3), list[int]()
 
-    def started(job: Job) -> Callable[..., None]:
+    def started(job: Run) -> Callable[..., None]:
         if job.seed == 1:  # while the first is being scored, or has been
             for child in multiprocessing.active_children():
                 assert child.pid is not None
@@ -125,7 +125,7 @@ def test_a_fold_that_diverges_fails_its_seed_and_no_other(
 
     monkeypatch.setattr(Encoder, "build", spoilt)
     cells = [small(protocol="inductive"), small("ucl", protocol="inductive")]
-    todo = [Job(cell, seed) for seed in (0, 1) for cell in cells]
+    todo = [Run(cell, seed) for seed in (0, 1) for cell in cells]
     found = in_turn([tuple(todo[:2]), tuple(todo[2:])], worker(tmp_path), lambda _: ignored)
     done = {d.job: d for d in found}
     assert [done[job].record is None for job in todo] == [False, False, True, False]
@@ -149,7 +149,7 @@ def test_a_score_that_is_ready_is_saved_at_ctrl_c(
 ) -> None:
     todo = jobs(2)
 
-    def started(job: Job) -> Callable[..., None]:
+    def started(job: Run) -> Callable[..., None]:
         if job.seed == 1:
             assert _pool is not None
             for future in _pool._waiting:

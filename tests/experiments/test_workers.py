@@ -16,27 +16,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.records import save
 from gcl_hard.experiments.run import run
 from gcl_hard.experiments.scorers import do
 from gcl_hard.experiments.work import Done, OnEpoch, Setting, Worker, claim
 from gcl_hard.experiments.workers import in_processes
 from rich.console import Console
 
-from gcl_hard.experiments import graph_seeds, machine
+from gcl_hard.experiments import graph_seeds
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import save
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1"]
 
 
-def jobs(*arguments: str) -> list[Job]:
+def jobs(*arguments: str) -> list[Run]:
     options = parse_bench([*TINY, *arguments])
-    return [Job(cell, seed) for seed in options.seeds for cell in options.cells]
+    return [Run(cell, seed) for seed in options.seeds for cell in options.cells]
 
 
 def setting(output: Path) -> Setting:
-    return Setting(output, None, "cpu", 1, 1, machine.versions())
+    return Setting(output, None, "cpu", 1, 1, hardware.versions())
 
 
 def numbers(folder: Path) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def test_processes_leave_the_records_that_one_leaves(tmp_path: Path) -> None:
 
 def test_a_process_that_is_killed_loses_its_own_job_alone(tmp_path: Path) -> None:
     todo = jobs("--seeds=3", "--epochs=40")
-    victims: list[Job] = []
+    victims: list[Run] = []
 
-    def started(job: Job) -> OnEpoch:
+    def started(job: Run) -> OnEpoch:
         def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
             if not victims:
                 (child,) = multiprocessing.active_children()
@@ -146,7 +146,7 @@ def test_a_process_that_is_killed_loses_its_own_job_alone(tmp_path: Path) -> Non
 @pytest.mark.parametrize("when", ["before its first word", "between jobs"])
 def test_a_process_may_die_where_nobody_listens(when: str, tmp_path: Path) -> None:
     todo = jobs("--seeds=3")
-    found: dict[Job, Done] = {}
+    found: dict[Run, Done] = {}
     killed = False
 
     def kill_the_child() -> None:
@@ -156,7 +156,7 @@ def test_a_process_may_die_where_nobody_listens(when: str, tmp_path: Path) -> No
             child.join()
         killed = True
 
-    def started(job: Job) -> OnEpoch:
+    def started(job: Run) -> OnEpoch:
         if when == "before its first word" and not killed:
             kill_the_child()
         return ignored

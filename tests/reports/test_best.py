@@ -1,4 +1,4 @@
-"""The best settings as a config: read back by bench it is the same cell, bit for bit."""
+"""The best settings as a config: read back by bench it is the same config, bit for bit."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ SETTINGS: list[tuple[type[RunConfig], dict[str, Any]]] = [
         (GraphConfig, {**ODD, "threshold_start": -1 / 3}, "hscl-tau"),
     ],
 )
-def test_bench_reads_exactly_this_cell(
+def test_bench_reads_exactly_this_config(
     kind: type[RunConfig], settings: dict[str, Any], method: str, tmp_path: Path
 ) -> None:
-    cell = kind(method=method, **settings)  # type: ignore[call-arg]
+    config = kind(method=method, **settings)  # type: ignore[call-arg]
     file = tmp_path / "best.yaml"
-    file.write_text(best_yaml(cell, "head"), encoding="utf-8")
-    assert parse_bench(["--config", str(file)]).cells == (cell,)
+    file.write_text(best_yaml(config, "head"), encoding="utf-8")
+    assert parse_bench(["--config", str(file)]).configs == (config,)
 
 
 @pytest.mark.parametrize(("kind", "settings"), SETTINGS)
 def test_every_yaml_reader_reads_the_same_numbers(
     kind: type[RunConfig], settings: dict[str, Any]
 ) -> None:
-    cell = kind(method="hcl", class_prior=0.1234567890123456, **settings)  # type: ignore[call-arg]
-    read = yaml.safe_load(best_yaml(cell, "head"))
-    for name, value in dataclasses.asdict(cell).items():
+    config = kind(method="hcl", class_prior=0.1234567890123456, **settings)  # type: ignore[call-arg]
+    read = yaml.safe_load(best_yaml(config, "head"))
+    for name, value in dataclasses.asdict(config).items():
         if name not in read:
             assert value is None
             continue

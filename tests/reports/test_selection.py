@@ -20,11 +20,11 @@ CONFIGS = (
     GraphConfig(dataset="PTC_MR", method="ucl"),
     GraphConfig(method="wl"),
 )
-RUNS = [made.run(cell, seed) for cell in CONFIGS for seed in (0, 1)]
+RUNS = [made.run(config, seed) for config in CONFIGS for seed in (0, 1)]
 
 
 def chosen(*only: str) -> list[tuple[RunConfig, int]]:
-    return [(run.cell, run.seed) for run in select(RUNS, parse_only(only))]
+    return [(run.config, run.seed) for run in select(RUNS, parse_only(only))]
 
 
 def refusal(*only: str) -> str:
@@ -47,7 +47,7 @@ def refusal(*only: str) -> str:
     ],
 )
 def test_settings_select(only: list[str], kept: tuple[RunConfig, ...]) -> None:
-    assert chosen(*only) == [(cell, seed) for cell in kept for seed in (0, 1)]
+    assert chosen(*only) == [(config, seed) for config in kept for seed in (0, 1)]
 
 
 def test_a_seed_chooses() -> None:
@@ -76,7 +76,11 @@ def test_what_does_not_choose_is_refused(only: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
-        (GraphConfig(), GraphConfig(protocol="inductive"), "several protocols (paper, inductive)"),
+        (
+            GraphConfig(),
+            GraphConfig(protocol="inductive"),
+            "several protocols (transductive, inductive)",
+        ),
         (GraphConfig(), GraphConfig(contrast="two-view", objective="jsd"), "several contrasts"),
         (GraphConfig(), GraphConfig(objective="infonce"), "several objectives (jsd, infonce)"),
         (GraphConfig(), ImageConfig(), "several data sets (MUTAG, digits)"),
@@ -87,32 +91,32 @@ def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: str) -> No
         select([made.run(one), made.run(other)])
     assert said in str(caught.value)
     name = str(caught.value).rpartition("--only ")[2]
-    assert [r.cell for r in select([made.run(one), made.run(other)], parse_only([name]))] == [one]
+    assert [r.config for r in select([made.run(one), made.run(other)], parse_only([name]))] == [one]
 
 
-def test_floors_are_passed_over_whatever_their_protocol() -> None:
+def test_baselines_are_passed_over_whatever_their_protocol() -> None:
     runs = [made.run(GraphConfig()), made.run(GraphConfig(method="untrained"))]
-    assert [run.cell for run in select(runs)] == [GraphConfig()]
+    assert [run.config for run in select(runs)] == [GraphConfig()]
     with pytest.raises(InputError, match=r"of baselines alone \(untrained\)"):
         select(runs[1:])
 
 
-def test_cells_are_told_apart_by_what_differs() -> None:
-    cells: list[RunConfig] = [
+def test_configs_are_told_apart_by_what_differs() -> None:
+    configs: list[RunConfig] = [
         GraphConfig(method="ucl", lr=0.1), GraphConfig(method="hucl"), GraphConfig(method="hcl"),
         GraphConfig(method="hcl", beta_changes=4),
     ]  # fmt: skip
-    assert list(labels(cells).values()) == [
+    assert list(labels(configs).values()) == [
         "ucl lr=0.1", "hucl β=1 lr=0.01", "hcl β=1 lr=0.01", "hcl β=1 lr=0.01 annealed in 4",
     ]  # fmt: skip
-    assert list(settings(cells[2:]).values()) == ["β=1", "β=1 annealed in 4"]
+    assert list(settings(configs[2:]).values()) == ["β=1", "β=1 annealed in 4"]
 
 
 def test_positives_that_are_the_methods_own_are_not_said() -> None:
-    cells = [ImageConfig(method="ucl"), ImageConfig(method="scl")]
-    assert list(labels(cells).values()) == ["ucl", "scl"]
-    cells += [ImageConfig(method="hucl", positives="class"), ImageConfig(positives="view")]
-    said = list(labels(cells).values())
+    configs = [ImageConfig(method="ucl"), ImageConfig(method="scl")]
+    assert list(labels(configs).values()) == ["ucl", "scl"]
+    configs += [ImageConfig(method="hucl", positives="class"), ImageConfig(positives="view")]
+    said = list(labels(configs).values())
     assert said[2:] == ["hucl β=1 positives=class", "hscl β=1 positives=view"]
 
 
@@ -123,13 +127,13 @@ def test_a_picture_says_what_it_is_of() -> None:
         made.run(ImageConfig(method="ucl")),
     ]
     assert subject(runs[:2]) == "digits: two views of an image, InfoNCE, 2 seeds"
-    part = replace(runs[0], cell=replace(runs[0].cell, subset=4000))
+    part = replace(runs[0], config=replace(runs[0].config, subset=4000))
     assert subject([part]).startswith("digits: a part of 4,000 images, two views")
     assert subject(runs) == "digits: two views of an image, InfoNCE, 1 to 2 seeds"
 
 
 @pytest.mark.parametrize(
-    ("cell", "name"),
+    ("config", "name"),
     [
         (GraphConfig(), "fig4-MUTAG-jsd"),
         (GraphConfig(objective="infonce"), "fig4-MUTAG-infonce"),
@@ -139,5 +143,5 @@ def test_a_picture_says_what_it_is_of() -> None:
         (ImageConfig(), "fig4-digits"),
     ],
 )
-def test_a_file_is_called_by_what_is_not_usual(cell: RunConfig, name: str) -> None:
-    assert stem("fig4", cell) == name
+def test_a_file_is_called_by_what_is_not_usual(config: RunConfig, name: str) -> None:
+    assert stem("fig4", config) == name

@@ -15,7 +15,7 @@ from gcl_hard.reports.study_page import (
     page,
     write,
 )
-from gcl_hard.tuning.outcome import Outcome
+from gcl_hard.tuning.api import SearchResult as Outcome
 from tests.tuning.reporting.made import finding, outcome, searched, study, trial
 
 COMMAND = "python -m gcl_hard.tune --dataset PTC --method hscl --trials 7"
@@ -57,11 +57,11 @@ def test_several_studies_have_files_of_their_own(tmp_path: Path) -> None:
     )
 
 
-def test_the_config_beside_the_page_is_the_best_cell(tmp_path: Path) -> None:
+def test_the_config_beside_the_page_is_the_best_config(tmp_path: Path) -> None:
     made = outcome(finding(study(trial(70.0, {"beta": 5.0, "lr": 0.02}))))
     write(made, tmp_path / "s.md", command=COMMAND)
     config = tmp_path / "s-best.yaml"
-    assert parse_bench(["--config", str(config)]).cells == (made.findings[0].cell,)
+    assert parse_bench(["--config", str(config)]).configs == (made.findings[0].config,)
     head = config.read_text(encoding="utf-8").split("\n\n")[0]
     assert f"#   python -m gcl_hard.bench --config {config.as_posix()}" in head
     assert f"#   {COMMAND}" in head

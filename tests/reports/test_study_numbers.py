@@ -114,8 +114,8 @@ def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
 
 
 def test_images_are_called_images() -> None:
-    cell = ImageConfig(method="hucl")
-    made = outcome(finding(searched(), cell=cell), protocol="split")
+    config = ImageConfig(method="hucl")
+    made = outcome(finding(searched(), config=config), protocol="split")
     assert "the same 48 images" in numbers(made)[0].meaning
 
 

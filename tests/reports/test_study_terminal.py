@@ -8,7 +8,7 @@ from rich.console import Console
 from gcl_hard.reports.study_page import (
     terminal,
 )
-from gcl_hard.tuning.outcome import Outcome
+from gcl_hard.tuning.api import SearchResult as Outcome
 from tests.tuning.reporting.made import finding, outcome, searched, study, trial
 
 

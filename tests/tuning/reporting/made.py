@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import optuna
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -18,8 +16,10 @@ from optuna.distributions import (
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from gcl_hard.tuning.outcome import Finding, Outcome
-from gcl_hard.tuning.tally import best_of
+from gcl_hard.experiments.config import GraphConfig, RunConfig
+from gcl_hard.tuning.api import Finding
+from gcl_hard.tuning.api import SearchResult as Outcome
+from gcl_hard.tuning.storage import best_trial
 
 SPACE: dict[str, BaseDistribution] = {
     "beta": FloatDistribution(0.1, 20.0, log=True),
@@ -88,13 +88,13 @@ def searched() -> Study:
     )
 
 
-def finding(of: Study, *, outer: float | None = 61.0, cell: Cell | None = None,
+def finding(of: Study, *, outer: float | None = 61.0, config: RunConfig | None = None,
             why: str | None = None, looks: int = 1) -> Finding:  # fmt: skip
-    best = best_of(of.trials)
+    best = best_trial(of.trials)
     assert best is not None
     assert best.value is not None
     own = {"beta": best.params["beta"]} if "beta" in best.params else {}
-    made = cell or GraphCell(dataset="PTC_MR", method="hscl", protocol="inductive", **own)
+    made = config or GraphConfig(dataset="PTC_MR", method="hscl", protocol="inductive", **own)
     return Finding(of, best, made, best.value, outer, why, looks)
 
 

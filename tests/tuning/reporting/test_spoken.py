@@ -7,8 +7,9 @@ import math
 
 import optuna
 import pytest
-from gcl_hard.tuning.reporting.spoken import importances, plane, quiet, spoken
 
+from gcl_hard.reports.search_figures import importances, plane, quiet
+from gcl_hard.reports.search_figures import readable as spoken
 from tests.tuning.reporting.made import searched, study, trial
 
 
