@@ -36,7 +36,9 @@ class Rename:
         since: a path, or ``path:text``, that only trees with the new words have.
         flags: ``--new`` to ``--old``; ``"tune --new"`` is for one entry point.
         values: by the name of a flag, JSON key or CSV column (the new one), its values.
-        keys: JSON keys and CSV columns, or whole dotted paths of a parsed configuration.
+        keys: JSON keys and CSV columns.
+        options: whole dotted paths of a parsed configuration, once its keys are new; None for
+            options that one of the two trees lacks or keeps in another form.
         paths: parts of file names, in arguments and of what is written.
         ignored: new names of keys that only one of the two trees has.
         parsers: entry point to ``module:function`` that parses its command line.
@@ -52,6 +54,7 @@ class Rename:
     flags: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str | None] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     ignored: frozenset[str] = frozenset()
     parsers: Mapping[str, str] = field(default_factory=dict)
@@ -136,7 +139,13 @@ RENAMES: tuple[Rename, ...] = (
             "tune --jobs": "--workers",
         },
         values={"protocol": {"transductive": "paper"}},
-        keys={"configs": "cells"},
+        keys={"configs": "cells", "run": "running"},
+        options={
+            "run.ensemble_size": "run.members",
+            "run.loader_workers": "run.workers",
+            "jobs": "workers",
+            **dict.fromkeys(("datasets", "recipe", "search")),  # read when they are run
+        },
         paths={
             "benchmarks/results/tables": "benchmarks/results/cells",
             "_transductive_": "_paper_",
@@ -151,9 +160,9 @@ RENAMES: tuple[Rename, ...] = (
 """Newest first. An entry is added by the commit that renames, and goes when no one compares with
 what is older."""
 PARSERS = {
-    "bench": "gcl_hard.experiments.options:parse_bench",
-    "tune": "gcl_hard.tuning.options:parse_tune",
-    "figures": "gcl_hard.experiments.figures.options:parse_figures",
+    "bench": "gcl_hard.cli:parse_bench",
+    "tune": "gcl_hard.cli:parse_tune",
+    "figures": "gcl_hard.reports.command:parse_figures",
 }
 """What parses the command line of an entry point."""
 
@@ -192,8 +201,15 @@ class Words:
     def path(self, dotted: str) -> str:
         """A dotted path of the tree's parsed configuration."""
         for rename in reversed(self.renames):
-            dotted = {old: new for new, old in rename.keys.items()}.get(dotted, dotted)
+            dotted = {old: new for new, old in rename.options.items()}.get(dotted, dotted)
         return dotted
+
+    @property
+    def incomparable(self) -> frozenset[str]:
+        """Options that one of the trees lacks, or keeps in another form."""
+        return frozenset(
+            name for rename in self.renames for name, old in rename.options.items() if old is None
+        )
 
     def file_name(self, name: str) -> str:
         """The name of a file that the tree wrote, as this commit calls it."""
