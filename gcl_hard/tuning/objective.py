@@ -232,7 +232,7 @@ class GraphPart:
         fold: Fold | None,
     ) -> None:
         """Train and score one fold of candidates that can be one ensemble."""
-        from gcl_hard.experiments.ensembles import Trained, train_encoders
+        from gcl_hard.experiments.ensembles import TrainedEncoder, train_encoders
         from gcl_hard.experiments.graphs import use_threads
 
         context, inner, (k, n_folds) = scoring.context, scoring.inner, position
@@ -262,7 +262,7 @@ class GraphPart:
                 see=on_snapshot,
             ):  # fmt: skip
                 run = group[result.number]
-                if isinstance(result.trained, Trained):
+                if isinstance(result.trained, TrainedEncoder):
                     trained[run] = result.trained.model
                 else:
                     run.error = run.error or result.trained
