@@ -162,7 +162,7 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         prog=f"python -m gcl_hard.{entry_point}",
         description=description,
         epilog=f"Example: {example}",
-        usage=f"python -m gcl_hard.{entry_point} [--dataset NAMES] [--method NAMES] [...]",
+        usage=f"python -m gcl_hard.{entry_point} [--dataset NAME] [--method NAME] [...]",
         formatter_class=_Help,
         allow_abbrev=False,
         exit_on_error=False,
@@ -440,8 +440,10 @@ def tune_parser() -> ArgumentParser:
         "search that was stopped.",
         "python -m gcl_hard.tune --dataset PTC --method hscl --trials 64",
     )
+    own = {"protocol": "inductive, images split"}
+    add_settings(parser, listed=False, own=own, common=True)
     add_options(parser, "the search", TuneOptions, _tune_flags())
-    add_settings(parser, listed=False, own={"protocol": "inductive, images split"})
+    add_settings(parser, listed=False, own=own, common=False)
     return parser
 
 

@@ -134,17 +134,17 @@ METAVARS = {
 
 def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
     """One flag; values that are not given are absent after parsing."""
-    if kind is bool and default is False:
-        switch = name in _SWITCHES
-        if switch:
-            group.add_argument(f"--{flag(name)}", action="store_true", help=text)
-            return
+    if name in _SWITCHES:
+        group.add_argument(f"--{flag(name)}", action="store_true", help=text)
+        return
     read = LISTED.get(name) if listed else None
     kind = read or READERS.get(name, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
-    last = name.upper().split("_")[-1]
-    metavar = {} if kind is bool else {"metavar": METAVARS.get(name, last)}
-    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **metavar)
+    metavar = METAVARS.get(name, name.upper().split("_")[-1])
+    if name in LISTED and not listed:
+        metavar = metavar.removesuffix("S")
+    named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
+    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)
 
 
 _SWITCHES = ("quick", "force", "report_only", "resume", "save_encoder")
