@@ -255,10 +255,14 @@ class Cluster:
                 f"the scheduler {self._scheduler} cannot be reached: {error}; give --scheduler "
                 f"tcp://HOST:PORT of a running dask scheduler, or leave it out"
             ) from error
-        if self._scheduler is None:
-            self._client.register_plugin(IgnoreInterrupts())
-        self._check(self._client.run(worker_facts))
-        self._client.subscribe_topic(self._topic, self._reported)
+        try:
+            if self._scheduler is None:
+                self._client.register_plugin(IgnoreInterrupts())
+            self._check(self._client.run(worker_facts))
+            self._client.subscribe_topic(self._topic, self._reported)
+        except BaseException as error:  # the cluster ends with this process, not before
+            self.__exit__(type(error), error, None)
+            raise
         return self
 
     def _check(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
