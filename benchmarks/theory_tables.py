@@ -52,7 +52,7 @@ def mean(found: Sequence[Row], column: str) -> float:
 
 
 def assumption_1() -> Lines:
-    """At the last look at β = 1, and between which numbers all looks lie."""
+    """At the last snapshot at β = 1, and between which numbers all snapshots lie."""
     yield ("data set", *(f"trained with {method}" for method in METHODS))
     for name, words in SETS.items():
         shown = []
@@ -70,7 +70,7 @@ def assumption_1() -> Lines:
 
 
 def lemma_1() -> Lines:
-    """At how many looks the mean H-SCL loss is at most the mean H-UCL loss."""
+    """At how many snapshots the mean H-SCL loss is at most the mean H-UCL loss."""
     yield ("data set", "trained with", *PANELS.values())
     for name, words in SETS.items():
         for method in ("hscl", "hucl"):
@@ -84,7 +84,7 @@ def lemma_1() -> Lines:
 
 
 def eq17() -> Lines:
-    """Averages of both sides at the last look, trained with hscl."""
+    """Averages of both sides at the last snapshot, trained with hscl."""
     yield ("data set", "collisions", "hard negatives", "ratio")
     for name, words in SETS.items():
         if found := rows("geometry", name, method="hscl"):
@@ -93,7 +93,7 @@ def eq17() -> Lines:
 
 
 def geometry() -> Lines:
-    """From the first look to the last."""
+    """From the first snapshot to the last."""
     moving = {"overlap": "overlap", "nc1": "NC1", "cdnv": "CDNV", "effective_rank": "rank"}
     still = {"same_label_weight": "own label", "effective_hscl": "negatives in effect"}
     yield ("data set", "trained with", *moving.values(), *still.values())

@@ -90,7 +90,7 @@ class Encoder:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedEncoder:
     """A trained encoder.
 
     Attributes:
@@ -112,7 +112,7 @@ class Result(NamedTuple):
     """
 
     number: int
-    trained: Trained | DivergenceError
+    trained: TrainedEncoder | DivergenceError
     seconds: float
 
 
@@ -175,7 +175,7 @@ def train_encoders(
         except OutOfMemory as error:
             if len(part) == 1:
                 raise
-            raise OutOfMemory(f"{error}: use --members {len(part) // 2} or fewer") from error
+            raise OutOfMemory(f"{error}: use --ensemble-size {len(part) // 2} or fewer") from error
         seconds = (time.perf_counter() - start - seeing) / len(part)
         for number, one in zip(part, trained, strict=True):
             yield Result(number, one, seconds)
@@ -228,7 +228,7 @@ def _train(
     see: See,
     *,
     alone: bool,
-) -> list[Trained | DivergenceError]:
+) -> list[TrainedEncoder | DivergenceError]:
     # Alike next to each other: fewer calls of the optimiser and of the loss.
     numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
     chosen = [encoders[number] for number in numbers]
@@ -246,7 +246,7 @@ def _train(
         snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
     )  # fmt: skip
     found = {
-        number: one if isinstance(one, DivergenceError) else Trained(model, one[-1])
+        number: one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
         for number, model, one in zip(numbers, models, losses, strict=True)
     }
     return [found[number] for number in part]
@@ -299,8 +299,8 @@ def check_size(size: int, one: Ensemble) -> None:
     if size * each > free:
         raise OutOfMemory(
             f"{size} models need about {size * each / 1e9:.2g} GB ({each / 1e6:.3g} MB each), and "
-            f"{free / 1e9:.2g} GB of {one.device} are theirs: use --members {max(1, free // each)} "
-            f"or fewer"
+            f"{free / 1e9:.2g} GB of {one.device} are theirs: use --ensemble-size "
+            f"{max(1, free // each)} or fewer"
         )
 
 

@@ -17,7 +17,7 @@ from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemo
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
-from gcl_hard.experiments.experiment import RunContext, Trained
+from gcl_hard.experiments.experiment import RunContext, TrainedRun
 from gcl_hard.experiments.groups import groups_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult, Store, check_writable
@@ -99,7 +99,8 @@ class Runner:
             group for group in groups_of(runs, size=size, device=device) if {*group} & {*pending}
         ]
         found, failures = self._execute(groups, pending)
-        return results | found, failures
+        results |= found
+        return {run: results[run] for run in runs if run in results}, failures
 
     def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
         """Stored results; says which files cannot be used."""
@@ -204,7 +205,7 @@ class _Execution:
         """Execute groups; those that another command works on are waited for."""
         waiting = list(groups)
         try:
-            while waiting:
+            while waiting or self._training:
                 waiting = self._fill(waiting)
                 for task in self.workers.completed():
                     if task in self._training:
@@ -216,9 +217,9 @@ class _Execution:
                     elsewhere = sum(len(group) for group in waiting)
                     line = f"waiting for another command to end {elsewhere} runs"
                     self.runner.console.print(line, style="dim", highlight=False)
-                    while waiting and len(left := self._fill(waiting)) == len(waiting):
+                    while waiting and not self._training:
                         time.sleep(1.0)
-                    waiting = left
+                        waiting = self._fill(waiting)
         finally:
             for group in {*self._training.values(), *(g for _, g in self._scoring.values())}:
                 group.release()
@@ -352,7 +353,7 @@ def data_sets(context: RunContext) -> DataSets:
 
 def train_group(
     context: RunContext, runs: tuple[Run, ...], *, report: Callable[..., bool]
-) -> list[Trained]:
+) -> list[TrainedRun]:
     """Task: train the encoders of a group.
 
     Args:
@@ -370,14 +371,14 @@ def train_group(
     def tell(run: Run, share: float, loss: float) -> bool:
         return report(run.key, share, loss)
 
-    found: dict[Run, Trained] = {}
+    found: dict[Run, TrainedRun] = {}
     try:
         for one in experiment_of(config).train(runs, data.load(config), context, tell):
             found[one.run] = one
     except DivergenceError as error:
         if len(runs) > 1:
             raise
-        found[runs[0]] = Trained(runs[0], error=error)
+        found[runs[0]] = TrainedRun(runs[0], error=error)
     device = hardware.device_name(torch.device(context.device))
     for one in found.values():
         one.device = device
@@ -385,7 +386,7 @@ def train_group(
 
 
 def score_run(
-    context: RunContext, group: Sequence[Trained], number: int, *, report: Callable[..., bool]
+    context: RunContext, group: Sequence[TrainedRun], number: int, *, report: Callable[..., bool]
 ) -> Outcome:
     """Task: score one run of a trained group.
 

@@ -163,9 +163,17 @@ class Store:
         Raises:
             InputError: if a file is damaged; names it.
         """
+        for _, result in self.files():
+            yield result
+
+    def files(self) -> Iterator[tuple[Path, RunResult]]:
+        """All results, as :meth:`rows` gives them, each with the file that it is in."""
         singles = {path.stem: path for path in self.folder.glob("[!.]*_seed*.json")}
         for key in sorted(singles.keys() | self._compact.keys()):
-            yield read_result(singles[key]) if key in singles else self._compact[key]
+            if key in singles:
+                yield singles[key], read_result(singles[key])
+            else:
+                yield self.folder / COMPACT, self._compact[key]
 
     @contextlib.contextmanager
     def lock(self, run: Run) -> Iterator[bool]:
@@ -315,7 +323,7 @@ def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
 def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error

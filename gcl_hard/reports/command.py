@@ -99,8 +99,8 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
     parser = figures_parser()
     given, surplus = parser.parse_known_intermixed_args(list(arguments))
     if surplus:
-        flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
-        raise unknown("flag", surplus[0].split("=")[0], flags)
+        known = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
+        raise unknown("flag", surplus[0].split("=")[0], known)
     if given.figure is None:
         raise InputError(f"which figure? one of {', '.join(FIGURES)}; --help shows an example")
     if given.figure not in FIGURES:

@@ -136,7 +136,7 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
 
 
 def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
-    """Write the page of a search for a recipe, and NAME-levers.svg beside it.
+    """Write the page of a search for a recipe, and NAME-ablations.svg beside it.
 
     Args:
         chosen: by the search.
@@ -151,7 +151,7 @@ def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
     """
     from gcl_hard.reports.result_figures import forest
 
-    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-levers.svg")
+    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-ablations.svg")
     text = search_page(chosen, command, figure=drawn.name if figure else None)
     return write_files({path: text}, {drawn: figure} if figure else {})
 
@@ -168,9 +168,9 @@ def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> s
     heads = [*search.datasets, "all sets", *search.baselines]
     alone, before = [], ""
     for one in chosen.alternatives:
-        lever = "" if one.ablation == before else one.ablation
+        name = "" if one.ablation == before else one.ablation
         mark = " *helping*" if one in chosen.helping else ""
-        alone.append([lever, f"{said(one.settings)}{mark}", *_gains(one, chosen)])
+        alone.append([name, f"{said(one.settings)}{mark}", *_gains(one, chosen)])
         before = one.ablation
     scores = [
         [method, name, *(f"{found[d, method]:.1f}" for d in search.datasets)]
@@ -184,7 +184,7 @@ def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> s
         chosen=chosen,
         search=search,
         figure=figure,
-        told=in_short(chosen),
+        summary=in_short(chosen),
         above=_listed(one for one in chosen.alternatives if one.gain.low > 0),
         below=_listed(one for one in chosen.alternatives if one.gain.high < 0),
         left_out=_listed(chosen.left_out),

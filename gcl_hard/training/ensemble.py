@@ -31,7 +31,7 @@ class Snapshots(NamedTuple):
     see: Callable[[int, Mapping[int, nn.Module]], Collection[int]]
 
 
-class Ensemble(Protocol):
+class EnsembleLike(Protocol):
     """What can be trained together; ``gcl_hard.graphs.Ensemble`` is one."""
 
     @property
@@ -61,7 +61,7 @@ class Ensemble(Protocol):
 
 
 def train_ensemble(
-    ensemble: Ensemble,
+    ensemble: EnsembleLike,
     optimisation: Optimisation | Sequence[Optimisation],
     *,
     on_epoch: OnEpoch | None = None,
@@ -121,7 +121,7 @@ class _Run:
     """What changes: the tables, their optimiser, and which models are still in training."""
 
     def __init__(
-        self, ensemble: Ensemble, optimisations: list[Optimisation], names: list[str]
+        self, ensemble: EnsembleLike, optimisations: list[Optimisation], names: list[str]
     ) -> None:
         self.ensemble, self.optimisations, self.names = ensemble, optimisations, names
         self.results: list[list[float] | DivergenceError] = [[] for _ in names]
@@ -195,7 +195,7 @@ class _Leaves(Exception):  # noqa: N818
 
 
 def _one_by_one(
-    ensemble: Ensemble,
+    ensemble: EnsembleLike,
     optimisations: list[Optimisation],
     names: list[str],
     on_epoch: OnEpoch | None,

@@ -29,8 +29,8 @@ from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.space import Base, Candidate, Space
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.image_data import ImageData
     from gcl_hard.experiments.ensembles import Encoder
+    from gcl_hard.experiments.image_data import ImageData
     from gcl_hard.graphs import GraphSet
     from gcl_hard.graphs.models import GraphModel
 
@@ -232,8 +232,8 @@ class GraphPart:
         fold: Fold | None,
     ) -> None:
         """Train and score one fold of candidates that can be one ensemble."""
+        from gcl_hard.experiments.ensembles import TrainedEncoder, train_encoders
         from gcl_hard.experiments.graphs import use_threads
-        from gcl_hard.experiments.ensembles import Trained, train_encoders
 
         context, inner, (k, n_folds) = scoring.context, scoring.inner, position
         use_threads(context, self.graphs, group[0].config)
@@ -262,7 +262,7 @@ class GraphPart:
                 see=on_snapshot,
             ):  # fmt: skip
                 run = group[result.number]
-                if isinstance(result.trained, Trained):
+                if isinstance(result.trained, TrainedEncoder):
                     trained[run] = result.trained.model
                 else:
                     run.error = run.error or result.trained
@@ -344,9 +344,9 @@ class GraphOuter:
         """
         if self._fold is None:
             return None
+        from gcl_hard.experiments.ensembles import train_encoders
         from gcl_hard.experiments.graphs import use_threads
         from gcl_hard.experiments.protocols import embeddings
-        from gcl_hard.experiments.ensembles import train_encoders
 
         train_ids = torch.from_numpy(self._fold.train)
         graphs, part = self._graphs.standardised_on(train_ids), self.part.graphs

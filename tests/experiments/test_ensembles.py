@@ -120,7 +120,7 @@ def test_an_ensemble_that_runs_out_of_memory_names_a_size_to_try(
 
     monkeypatch.setattr(Ensemble, "losses", losses)
     encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
-    message = "with 5 models in an ensemble: use --members 2 or fewer$"
+    message = "with 5 models in an ensemble: use --ensemble-size 2 or fewer$"
     with pytest.raises(OutOfMemory, match=message):
         list(train_encoders(encoders, mutag))
 
@@ -134,7 +134,7 @@ def test_more_members_than_memory_holds_are_refused_with_the_estimate(
     check_size(10, one)
     with pytest.raises(OutOfMemory, match=r"^30 models need about .* GB \(.* MB each\)") as error:
         check_size(30, one)
-    assert str(error.value).endswith("use --members 10 or fewer")
+    assert str(error.value).endswith("use --ensemble-size 10 or fewer")
     with pytest.raises(OutOfMemory, match="30 models need"):
         list(train_encoders(encoders, mutag, size=30))
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from gcl_hard.experiments.graph_seeds import run_seed, train_seeds
-from gcl_hard.experiments.jobs import Job
 from gcl_hard.experiments.scoring import score
 from torch import Tensor
 
@@ -19,6 +18,7 @@ from gcl_hard.experiments import ensembles, graph_seeds
 from gcl_hard.experiments.ensembles import Encoder, Trained, train_encoders
 from gcl_hard.experiments.groups import groups
 from gcl_hard.experiments.protocols import build
+from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet
 from tests.experiments.small_cells import (
     assert_each_its_own,
@@ -46,18 +46,18 @@ __all__ = ["mutag"]
 def test_other_views_and_encoders_train_apart(apart: dict[str, Any]) -> None:
     other = replace(two_view("ucl"), objective=None, temperature=None, **apart)
     cells = [two_view("ucl"), other, two_view("scl", lr=0.1, objective="jsd")]
-    found = groups([Job(cell, 0) for cell in cells])
+    found = groups([Run(cell, 0) for cell in cells])
     assert [[job.cell for job in group] for group in found] == [[cells[0], cells[2]], [other]]
 
 
 def test_shares_of_training_graphs_train_apart() -> None:
     cells = [two_view(protocol="inductive", train_share=share) for share in (1.0, 0.5)]
-    assert len(groups([Job(cell, 0) for cell in cells])) == 2
+    assert len(groups([Run(cell, 0) for cell in cells])) == 2
 
 
 def test_jobs_that_differ_in_scoring_alone_are_one_member_of_a_pack() -> None:
     cells = [cell for row in zip(scored("ucl"), scored("hscl"), strict=True) for cell in row]
-    todo = [Job(cell, seed) for seed in (0, 1) for cell in cells]
+    todo = [Run(cell, seed) for seed in (0, 1) for cell in cells]
     for members, sizes in ((2, [8, 8]), (1, [4, 4, 4, 4]), (3, [8, 8])):
         found = groups(todo, members=members)
         assert [len(group) for group in found] == sizes
@@ -126,7 +126,7 @@ def test_scorings_of_one_training_are_what_each_gives_by_itself(
 ) -> None:
     settings: dict[str, Any] = {"protocol": protocol, "folds": 2, "epochs": 1}
     cells = [*scored("ucl", **settings), two_view("hscl", **settings)]
-    jobs = [Job(cell, 1) for cell in cells]
+    jobs = [Run(cell, 1) for cell in cells]
     trained: list[int] = []
     real = graph_seeds.train_encoders
 
@@ -135,7 +135,7 @@ def test_scorings_of_one_training_are_what_each_gives_by_itself(
         return real(encoders, *arguments, **options)
 
     monkeypatch.setattr(graph_seeds, "train_encoders", counted)
-    epochs: dict[Job, list[float]] = {job: [] for job in jobs}
+    epochs: dict[Run, list[float]] = {job: [] for job in jobs}
     told = [lambda k, epoch, loss, beside=1, job=job: epochs[job].append(epoch) for job in jobs]
     found = {one.job: one for one in train_seeds(jobs, mutag, told, size=1)}
     assert trained == [2 * cells[0].encoders]
@@ -153,8 +153,8 @@ def test_scorings_of_one_training_are_what_each_gives_by_itself(
 
 
 def test_a_diverged_training_is_the_error_of_all_its_scorings(mutag: GraphSet) -> None:
-    bad = [Job(cell, 0) for cell in scored("ucl", lr=1e30)]
-    good = Job(two_view("scl"), 0)
+    bad = [Run(cell, 0) for cell in scored("ucl", lr=1e30)]
+    good = Run(two_view("scl"), 0)
     found = list(train_seeds([*bad, good], mutag, [lambda *_: None] * 5, size=4))
     assert {one.job for one in found if one.error is not None} == set(bad)
     assert [one.job for one in found if one.score is not None] == [good]

@@ -118,7 +118,8 @@ def test_progress_rises_to_the_whole_over_folds_and_epochs(fewer: GraphSet) -> N
 def test_a_trial_that_diverges_fails_alone(
     fewer: GraphSet, steps: Steps, ensemble_size: int
 ) -> None:
-    cells = [small(epochs=5, lr=lr) for lr in (0.01, 1e30, 0.001)]
+    """The others score as without it, at rates at which rounding moves no prediction."""
+    cells = [small(epochs=5, lr=lr) for lr in (1e-4, 1e30, 1e-5)]
     found = scores_of(
         GraphPart(fewer), candidates(*cells), Inner(steps=steps), ensemble_size=ensemble_size
     )

@@ -11,7 +11,7 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.fig1)
@@ -25,7 +25,7 @@ FOLDS = {
 }
 
 
-def trained(**changed: Any) -> list[Run]:
+def trained(**changed: Any) -> list[StoredRun]:
     return [
         made.run(GraphConfig(method=method, epochs=epochs, **changed), seed, accuracies=folds)
         for (method, epochs), seeds in FOLDS.items()
@@ -33,8 +33,8 @@ def trained(**changed: Any) -> list[Run]:
     ]
 
 
-def curve(cell: RunConfig, seed: int, points: dict[int, float]) -> Run:
-    return made.run(cell, seed, curve=list(points.items()))
+def curve(config: RunConfig, seed: int, points: dict[int, float]) -> StoredRun:
+    return made.run(config, seed, curve=list(points.items()))
 
 
 def lines(drawn: made.Shown) -> dict[str, tuple[list[float], list[float]]]:
@@ -102,10 +102,10 @@ def test_the_note_says_when_hscl_has_what_scl_ends_with() -> None:
     note = draw(trained()).note
     assert "hscl β=1 first reaches what scl has at epoch 50 (74.0 %) at epoch 20." in note
     assert "encoders of scl and hscl have seen the test labels" in note
-    short = [run for run in trained() if run.cell.method == "scl" or run.cell.epochs == 10]
+    short = [run for run in trained() if run.config.method == "scl" or run.config.epochs == 10]
     said = "At no epoch shown does the mean of hscl β=1 reach what scl has at epoch 50 (74.0 %)."
     assert said in draw(short).note
-    assert "reach" not in draw([run for run in trained() if run.cell.method == "hscl"]).note
+    assert "reach" not in draw([run for run in trained() if run.config.method == "hscl"]).note
 
 
 def test_labels_of_test_folds_are_seen_in_protocol_paper_alone() -> None:
@@ -167,6 +167,8 @@ def test_bands_are_drawn_of_a_few_lines_only() -> None:
         [curve(ImageConfig(), 0, {100: 50.0}), curve(ImageConfig(), 1, {200: 50.0})],
     ],
 )
-def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(runs: list[Run]) -> None:
+def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(
+    runs: list[StoredRun],
+) -> None:
     with pytest.raises(InputError, match=r"--epochs 10,50,200 or, of images, with\s+--monitor-ev"):
         draw(runs)

@@ -11,7 +11,7 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.fig4)
@@ -36,7 +36,7 @@ def bands(drawn: made.Shown, panel: int) -> list[tuple[float, float]]:
     return [(path[:, 1].min(), path[:, 1].max()) for path in paths]
 
 
-def shares(run: Run, setting: str) -> Iterator[float]:
+def shares(run: StoredRun, setting: str) -> Iterator[float]:
     for look in run.snapshots:
         yield look["settings"][setting]["assumption_1"]
 
@@ -46,7 +46,7 @@ def texts(drawn: made.Shown) -> str:
 
 
 def test_lines_are_means_over_seeds_and_bands_reach_to_the_farthest() -> None:
-    runs = [made.run(cell, seed, epochs=EPOCHS) for cell in (HUCL, HSCL) for seed in (0, 1, 2)]
+    runs = [made.run(config, seed, epochs=EPOCHS) for config in (HUCL, HSCL) for seed in (0, 1, 2)]
     drawn = draw(runs)
     assert len(panels(drawn)) == 4
     for index, setting in enumerate(made.SETTINGS):
@@ -75,7 +75,7 @@ def test_rows_are_every_seed_epoch_and_setting() -> None:
 
 def test_the_picture_says_what_it_is_of() -> None:
     drawn = draw([made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)])
-    assert texts(drawn).endswith("MUTAG: nodes against graphs, JSD, protocol paper, 2 seeds, "
+    assert texts(drawn).endswith("MUTAG: nodes against graphs, JSD, protocol transductive, 2 seeds, "
                                  "64 anchors")  # fmt: skip
     (legend,) = drawn.figure.legends
     assert [t.get_text() for t in legend.get_texts()] == [
@@ -134,7 +134,7 @@ def test_epochs_that_not_all_seeds_have_are_left_out_and_it_is_said() -> None:
     assert "left out" not in draw(runs[:1]).note
 
 
-def test_the_note_counts_anchors_and_looks() -> None:
+def test_the_note_counts_anchors_and_snapshots() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
     runs[1].snapshots[-1]["settings"]["l=-0.05"].update(defined=10, alone=0, spared=50, unopposed=4)
     all_shares = [x for run in runs for setting in made.SETTINGS for x in shares(run, setting)]
@@ -178,15 +178,17 @@ def test_nothing_defined_anywhere_is_refused_with_what_helps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "tau", "said"),
+    ("config", "tau", "said"),
     [
         (HSCL, True, ""),
         (ImageConfig(), True, ""),
         (ImageConfig(temperature=0.2), False, "InfoNCE, γ = 0.2, 1 seed"),
     ],
 )
-def test_tau_is_what_l_says_at_one_temperature_alone(cell: RunConfig, tau: bool, said: str) -> None:
-    drawn = draw([made.run(cell, epochs=EPOCHS)])
+def test_tau_is_what_l_says_at_one_temperature_alone(
+    config: RunConfig, tau: bool, said: str
+) -> None:
+    drawn = draw([made.run(config, epochs=EPOCHS)])
     assert [r"\tau" in panel.get_title() for panel in panels(drawn)] == [tau, tau, False, False]
     assert said in texts(drawn)
     assert ("γ" in texts(drawn)) != tau
@@ -199,7 +201,7 @@ def test_tau_is_left_out_if_one_run_has_another_temperature() -> None:
     assert "γ = 0.5, 0.2" in texts(drawn)
 
 
-def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
+def test_a_config_of_one_look_is_left_out_beside_configs_of_more() -> None:
     runs = [made.run(HSCL, epochs=EPOCHS), made.run(HUCL, epochs=(7,))]
     drawn = draw(runs)
     assert {row["method"] for row in drawn.rows} == {"hscl"}
@@ -214,7 +216,7 @@ def test_seeds_without_a_common_epoch_are_refused() -> None:
         draw([made.run(HSCL, 0, epochs=(2,)), made.run(HSCL, 1, epochs=(3,))])
 
 
-def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
+def test_how_many_others_are_taken_is_said_where_snapshots_have_it() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
     runs[1].snapshots[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
     runs[1].snapshots[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
@@ -223,6 +225,6 @@ def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
     assert "H-UCL takes" not in draw(runs).note
 
 
-def test_runs_without_looks_are_refused() -> None:
+def test_runs_without_snapshots_are_refused() -> None:
     with pytest.raises(InputError, match="--diagnostics 1"):
         draw([made.run(HSCL)])

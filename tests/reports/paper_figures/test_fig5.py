@@ -1,4 +1,4 @@
-"""Fig. 5: what is drawn are the losses of the looks."""
+"""Fig. 5: what is drawn are the losses of the snapshots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.paper_figures import LOSSES
+from gcl_hard.reports.runs import LOSSES
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.fig5)
@@ -88,10 +88,10 @@ def test_rows_of_the_file_hold_the_losses() -> None:
     rows = draw([run]).rows
     assert len(rows) == 2 * 4
     found = next(row for row in rows if row["epoch"] == 5 and row["panel"] == "l=-0.05")
-    look = run.snapshots[1]["settings"]["l=-0.05"]
+    snapshot = run.snapshots[1]["settings"]["l=-0.05"]
     assert found == {
         "dataset": "digits", "method": "hscl", "trained_with": "β=1", "seed": 3, "epoch": 5,
-        "panel": "l=-0.05", **{name: look["losses"][name] for name in LOSSES}, "common": 58,
+        "panel": "l=-0.05", **{name: snapshot["losses"][name] for name in LOSSES}, "common": 58,
         "anchors": 64, "hscl_at_most_hucl": True,
     }  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_losses_that_no_anchor_has_are_a_gap() -> None:
         assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
 
 
-def test_runs_without_looks_are_refused() -> None:
+def test_runs_without_snapshots_are_refused() -> None:
     with pytest.raises(InputError, match="no result has diagnostics"):
         draw([made.run(CONFIGS["ucl"])])
     with pytest.raises(InputError, match="hscl β=1 split, seed 0 has no diagnostics"):
@@ -146,15 +146,15 @@ def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("config", "said"),
     [
         (GraphConfig(), "the same positive, the graph of the node"),
         (GraphConfig(contrast="two-view"), "the same positives, by view and label"),
         (ImageConfig(), "the same positives, by view and label"),
     ],
 )
-def test_the_note_says_what_the_positives_are(cell: RunConfig, said: str) -> None:
-    assert said in draw([made.run(cell, epochs=EPOCHS)]).note
+def test_the_note_says_what_the_positives_are(config: RunConfig, said: str) -> None:
+    assert said in draw([made.run(config, epochs=EPOCHS)]).note
 
 
 def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
@@ -163,9 +163,9 @@ def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
     drawn = draw([run])
     rest = [
         loss
-        for look in run.snapshots
+        for snapshot in run.snapshots
         for name in made.SETTINGS
-        for loss in look["settings"][name]["losses"].values()
+        for loss in snapshot["settings"][name]["losses"].values()
         if loss < 1e6
     ]
     panel = grid(drawn)[0, 0]

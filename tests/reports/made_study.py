@@ -17,8 +17,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.experiments.config import GraphConfig, RunConfig
-from gcl_hard.tuning.api import Finding
-from gcl_hard.tuning.api import SearchResult as Outcome
+from gcl_hard.tuning.api import Finding, SearchResult
 from gcl_hard.tuning.storage import best_trial
 
 SPACE: dict[str, BaseDistribution] = {
@@ -98,5 +97,5 @@ def finding(of: Study, *, outer: float | None = 61.0, config: RunConfig | None =
     return Finding(of, best, made, best.value, outer, why, looks)
 
 
-def outcome(*findings: Finding, asked: int = 7, **changed: Any) -> Outcome:
-    return Outcome(findings or (finding(searched()),), asked, FACTS | changed)
+def result_of(*findings: Finding, asked: int = 7, **changed: Any) -> SearchResult:
+    return SearchResult(findings or (finding(searched()),), asked, FACTS | changed)

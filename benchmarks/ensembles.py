@@ -1,19 +1,19 @@
-"""Populations: models trained side by side against one by one, their memory and their operations.
+"""Ensembles: models trained together against one by one, their memory and their operations.
 
-Run: python benchmarks/population.py [--data-dir DIR] [--device cpu] [--pairs 5] [--sizes 1,4,16]
+Run: python benchmarks/ensembles.py [--data-dir DIR] [--device cpu] [--pairs 5] [--sizes 1,4,16]
      [--tflops 40] [--out results.csv] [--quick]
 
 On a CPU every process has one thread. *Plain* is ``training.loop.train``, one model after the
-other, node by node; the others train populations, with the size named or the one that the command
+other, node by node; the others train ensembles, with the size named or the one that the command
 chooses. In *two processes* both train at once, and their rates are added up from epochs in which
 both were training. What is timed are epochs, the first of every run left out: imports, set-up, and
-the choice of a size are not in it. Coloured batches are made within: every population is the first
+the choice of a size are not in it. Coloured batches are made within: every ensemble is the first
 on its set, though others would find them ready (what they save has a row of its own).
 
-On a CUDA device: seconds a step by the number of members, and the device's own peaks of memory.
+On a CUDA device: seconds a step by the number of models, and the device's own peaks of memory.
 
-What a model is stands in ``population_cases.py``, what memory and operations are in
-``population_costs.py``.
+What a model is stands in ``ensemble_cases.py``, what memory and operations are in
+``ensemble_costs.py``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pairs import Table, Values, ratios, timed
-from population_cases import (
+from ensemble_cases import (
     AUTOMATIC,
     DATASETS,
     EPOCHS,
@@ -48,9 +47,10 @@ from population_cases import (
     cases_of,
     first,
     train_plainly,
-    usual_members,
+    usual_size,
 )
-from population_costs import count_operations, memory_of, memory_rows, resident_of, slope
+from ensemble_costs import count_operations, memory_of, memory_rows, resident_of, slope
+from pairs import Table, Values, ratios, timed
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GraphSet, load
@@ -63,13 +63,13 @@ class Turn:
 
     Attributes:
         case: of the encoders.
-        how: ``PLAIN``, ``AUTOMATIC`` or the number of members.
-        together: whether another process trains at the same time.
+        how: ``PLAIN``, ``AUTOMATIC`` or the number of models.
+        paired: whether another process trains at the same time.
     """
 
     case: Case
     how: str | int
-    together: bool = False
+    paired: bool = False
 
 
 class Enough(Exception):  # noqa: N818 (no error: training is stopped)
@@ -129,30 +129,30 @@ def stopped() -> Iterator[None]:
 
 
 class Trainer:
-    """What trains in a process; remembers sets."""
+    """Trains in a process; remembers data sets."""
 
     def __init__(self, data_dir: str | None, both: Both) -> None:
         self.both = both
         self._load = cache(partial(load, data_dir=data_dir, download=False))
 
     def _set(self, case: Case) -> GraphSet:
-        """A set that no population has made batches of."""
+        """A set that no ensemble has made batches of."""
         return replace(self._load(case.dataset))
 
     def __call__(self, turn: Turn) -> tuple[int, float]:
-        """Members, and seconds of an epoch of one of them."""
-        cell, graphs = turn.case.cell, self._set(turn.case)
-        both = self.both if turn.group_key else None
+        """Models, and seconds of an epoch of one of them."""
+        config, graphs = turn.case.config, self._set(turn.case)
+        both = self.both if turn.paired else None
         if turn.how == PLAIN:
             laps = Laps(EPOCHS["cpu"], both)
             with stopped():
-                train_plainly(cell, graphs, laps)
+                train_plainly(config, graphs, laps)
             return 1, laps.seconds
-        size = usual_members(turn.case) if turn.how == AUTOMATIC else int(turn.how)
-        population = first(cell, graphs, size)
+        size = usual_size(turn.case) if turn.how == AUTOMATIC else int(turn.how)
+        ensemble = first(config, graphs, size)
         laps = Laps(EPOCHS["cpu"] if size <= SMALL else 1, both)
         with stopped():
-            train_ensemble(population, cell.optimisation(), on_epoch=laps)
+            train_ensemble(ensemble, config.optimisation(), on_epoch=laps)
         return size, laps.seconds / size
 
 
@@ -180,13 +180,13 @@ class Processes:
             self.processes.append(process)
 
     def train(self, turn: Turn) -> tuple[list[int], float]:
-        """Members of each process that trains, and seconds of a member's epoch by all of them."""
+        """Models of each process that trains, and seconds of an epoch of a model by all of them."""
         self.both.done.value = 0
-        chosen = self.connections[: 2 if turn.group_key else 1]
+        chosen = self.connections[: 2 if turn.paired else 1]
         for connection in chosen:
             connection.send(turn)
         found = [connection.recv() for connection in chosen]
-        return [members for members, _ in found], rates_added([seconds for _, seconds in found])
+        return [models for models, _ in found], rates_added([seconds for _, seconds in found])
 
     def end(self) -> None:
         for connection, process in zip(self.connections, self.processes, strict=True):
@@ -207,24 +207,24 @@ def models_an_hour(seconds: Sequence[float]) -> list[float]:
 def time_training(
     train: Callable[[Turn], tuple[list[int], float]], case: Case, sizes: Sequence[int], pairs: int
 ) -> tuple[Values, Values]:
-    """Seconds of a member's epoch of every contender, A B A B ..., and automatic sizes."""
+    """Seconds of an epoch of a model by every contender, A B A B ..., and automatic sizes."""
     turns = {
         "one process, plain": Turn(case, PLAIN),
         **{f"one process, P = {size}": Turn(case, size) for size in sizes},
         f"one process, {AUTOMATIC}": Turn(case, AUTOMATIC),
-        "two processes, plain": Turn(case, PLAIN, together=True),
-        f"two processes, {AUTOMATIC}": Turn(case, AUTOMATIC, together=True),
+        "two processes, plain": Turn(case, PLAIN, paired=True),
+        f"two processes, {AUTOMATIC}": Turn(case, AUTOMATIC, paired=True),
     }
     seconds: Values = {name: [] for name in turns}
-    members: Values = {}
+    models: Values = {}
     for round_ in range(pairs + 1):
         for name, turn in turns.items():
             chosen, each = train(turn)
             if round_:  # sizes are chosen in the first
                 seconds[name].append(each)
             if turn.how == AUTOMATIC:
-                members[name] = [float(size) for size in chosen]
-    return seconds, members
+                models[name] = [float(size) for size in chosen]
+    return seconds, models
 
 
 def against_plain(seconds: Values, sizes: Sequence[int]) -> Values:
@@ -245,9 +245,9 @@ def against_plain(seconds: Values, sizes: Sequence[int]) -> Values:
 
 def batches_of(graphs: GraphSet) -> tuple[float, float]:
     """Seconds in which an epoch's coloured batches are made, and MB of those of 200 epochs."""
-    population = first(Case(graphs.name, "ucl").cell, graphs, 1)
-    list(population.batches(1))
-    seconds, found = timed(lambda: list(population.batches(2)))
+    ensemble = first(Case(graphs.name, "ucl").config, graphs, 1)
+    list(ensemble.batches(1))
+    seconds, found = timed(lambda: list(ensemble.batches(2)))
     return seconds, MODEL * sum(batch.n_bytes for batch in found) / MB
 
 
@@ -261,17 +261,17 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
             case = Case(graphs.name, "hscl")
             grown = fresh.submit(resident_of, case, arguments.data_dir).result()
-            table.add(str(case), {"a member, resident": [grown / MB]}, unit="MB")
+            table.add(str(case), {"a model, resident": [grown / MB]}, unit="MB")
         for case in cases_of(graphs.name):
             table.add(str(case), memory_of(case, graphs), unit="MB")
             sizes = arguments.sizes
-            times, members = time_training(processes.train, case, sizes, arguments.pairs)
+            times, models = time_training(processes.train, case, sizes, arguments.pairs)
             rates = {name: models_an_hour(values) for name, values in times.items()}
             table.add(str(case), rates, unit="models an hour")
             found = against_plain(times, sizes)
             table.add(str(case), found)
-            chosen = {f"members, {name}": values for name, values in members.items()}
-            table.add(str(case), chosen, unit="members")
+            chosen = {f"models, {name}": values for name, values in models.items()}
+            table.add(str(case), chosen, unit="models")
             for name, values in found.items():
                 here = statistics.median(values), str(case)
                 worst[name] = min(worst.get(name, here), here)
@@ -290,14 +290,14 @@ def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]
         return time.perf_counter()
 
     before = torch.cuda.memory_allocated()
-    population = first(case.cell, graphs, size)
-    steps = sum(1 for _ in population.batches(1))
+    ensemble = first(case.config, graphs, size)
+    steps = sum(1 for _ in ensemble.batches(1))
     laps = Laps(EPOCHS["cuda"], clock=clock)
     torch.cuda.reset_peak_memory_stats()
     with stopped():
-        train_ensemble(population, case.cell.optimisation(), on_epoch=laps)
+        train_ensemble(ensemble, case.config.optimisation(), on_epoch=laps)
     peak = torch.cuda.max_memory_allocated() - before
-    return laps.seconds / steps, peak, population.memory_per_model()
+    return laps.seconds / steps, peak, ensemble.memory_per_model()
 
 
 def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:
@@ -330,10 +330,10 @@ def loaded(names: Sequence[str], data_dir: str | None) -> list[GraphSet]:
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
-    """Numbers of members, ascending: ``1,4,16``."""
+    """Numbers of models, ascending: ``1,4,16``."""
     sizes = sorted({int(part) for part in text.split(",")})
     if sizes[0] < 1:
-        raise argparse.ArgumentTypeError(f"a population has at least one member, got {sizes[0]}")
+        raise argparse.ArgumentTypeError(f"an ensemble has at least one model, got {sizes[0]}")
     return tuple(sizes)
 
 
@@ -342,7 +342,9 @@ def main() -> None:
     parser.add_argument("--data-dir", help="folder with NAME.zip files (GCL_HARD_DATA)")
     parser.add_argument("--device", choices=tuple(SIZES), default="cpu")
     parser.add_argument("--pairs", type=int, default=5, help="interleaved runs of each (5)")
-    parser.add_argument("--sizes", type=sizes_of, help="members (1,4,16; cuda: up to 256)")
+    parser.add_argument(
+        "--sizes", type=sizes_of, help="models of an ensemble (1,4,16; cuda: up to 256)"
+    )
     parser.add_argument("--tflops", type=float, default=40, help="of the projection (40)")
     parser.add_argument("--out", type=Path, help="CSV file to write")
     parser.add_argument("--quick", action="store_true", help="MUTAG alone, 3 pairs")
@@ -353,7 +355,7 @@ def main() -> None:
     if arguments.quick:
         names, arguments.pairs = names[:1], 3
     sets = loaded(names, arguments.data_dir)
-    table = Table("population")
+    table = Table("ensembles")
     (on_cpu if arguments.device == "cpu" else on_cuda)(table, sets, arguments)
     table.write(arguments.out)
 

@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
-from gcl_hard.experiments.graph_cell import GraphCell
 
 from benchmarks.live_tensors import LiveTensors
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.groups import USUAL
 from gcl_hard.experiments.protocols import folds_of
 from gcl_hard.graphs import GraphSet, load
@@ -18,17 +18,17 @@ from gcl_hard.graphs import GraphSet, load
 
 @pytest.fixture(scope="module")
 def script(bare_names: None) -> ModuleType:
-    return importlib.import_module("population")
+    return importlib.import_module("ensembles")
 
 
 @pytest.fixture(scope="module")
 def cases(bare_names: None) -> ModuleType:
-    return importlib.import_module("population_cases")
+    return importlib.import_module("ensemble_cases")
 
 
 @pytest.fixture(scope="module")
 def costs(bare_names: None) -> ModuleType:
-    return importlib.import_module("population_costs")
+    return importlib.import_module("ensemble_costs")
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +90,13 @@ def test_contenders_take_turns_after_a_round_that_is_not_timed(
 
     def train(turn: object) -> tuple[list[int], float]:
         seen.append(turn)
-        return ([4, 16] if turn.together else [4]), float(len(seen))
+        return ([4, 16] if turn.paired else [4]), float(len(seen))
 
-    seconds, members = script.time_training(train, case, (1, 4), pairs=2)
+    seconds, models = script.time_training(train, case, (1, 4), pairs=2)
     assert len(set(seen)) == 6  # plain, P = 1, P = 4, auto P; two of plain, two of auto P
     assert seen == seen[:6] * 3
     assert [seconds[name] for name in seconds] == [[7.0 + i, 13.0 + i] for i in range(6)]
-    assert members == {"one process, auto P": [4.0], "two processes, auto P": [4.0, 16.0]}
+    assert models == {"one process, auto P": [4.0], "two processes, auto P": [4.0, 16.0]}
 
 
 def test_ratios_are_above_one_where_ours_is_faster(script: ModuleType) -> None:
@@ -115,13 +115,13 @@ def test_ratios_are_above_one_where_ours_is_faster(script: ModuleType) -> None:
     }
 
 
-def test_memory_of_a_member_is_a_slope_and_leaves_out_what_all_share(costs: ModuleType) -> None:
+def test_memory_of_a_model_is_a_slope_and_leaves_out_what_all_share(costs: ModuleType) -> None:
     assert costs.slope({16: 1000 + 16 * 70, 4: 1000 + 4 * 70}) == 70
     rows = costs.memory_rows(measured=2e6, estimated=3e6)
     assert rows == {
-        "a member, estimated": [3.0],
-        "a member, measured": [2.0],
-        "a member, estimated / a member, measured": [1.5],
+        "a model, estimated": [3.0],
+        "a model, measured": [2.0],
+        "a model, estimated / a model, measured": [1.5],
     }
 
 
@@ -144,7 +144,7 @@ def test_operations_of_nodes_are_those_of_layers_heads_and_scores(
     layers = 2 * n * (3 * (first + others) - first) + 3 * 2 * head
     sizes = mutag.node_ptr.diff()
     scores = 0
-    for batch in cases.first(cases.Case("MUTAG", "ucl").cell, mutag, 1).batches(1):
+    for batch in cases.first(cases.Case("MUTAG", "ucl").config, mutag, 1).batches(1):
         scores += 3 * 2 * int(sizes[batch.graphs].sum()) * len(batch.graphs) * wide
     assert counts["nodes"] == layers + scores
     assert 0 < counts["colours"] < counts["nodes"]
@@ -159,31 +159,31 @@ def test_live_tensors_pass_over_sparse_matrices_but_not_over_their_products() ->
     assert product.nbytes <= live.peak_bytes <= 2 * product.nbytes
 
 
-def test_members_of_an_inductive_population_hold_out_the_same_fold(
+def test_models_of_an_inductive_ensemble_hold_out_the_same_fold(
     cases: ModuleType, mutag: GraphSet
 ) -> None:
-    cell = GraphCell(protocol="inductive")
-    fold = folds_of(cell, mutag.y.numpy(), seed=0)[0]
-    found = cases.encoders(cell, mutag, 3)
+    config = GraphConfig(protocol="inductive")
+    fold = folds_of(config, mutag.y.numpy(), seed=0)[0]
+    found = cases.encoders(config, mutag, 3)
     assert [one.seed for one in found] == [0, 1, 2]
     for one in found:
         assert one.held_out.tolist() == fold.test.tolist()
-    assert cases.first(cell, mutag, 3).alone is None
+    assert cases.first(config, mutag, 3).alone is None
 
 
-def test_members_under_paper_see_all_graphs(cases: ModuleType, mutag: GraphSet) -> None:
-    found = cases.encoders(GraphCell(), mutag, 3)
+def test_models_under_transductive_see_all_graphs(cases: ModuleType, mutag: GraphSet) -> None:
+    found = cases.encoders(GraphConfig(), mutag, 3)
     assert [(one.seed, one.held_out) for one in found] == [(0, None), (1, None), (2, None)]
 
 
-@pytest.mark.parametrize("protocol", ["paper", "inductive"])
-def test_usual_members_are_a_pack_of_the_command(cases: ModuleType, protocol: str) -> None:
-    found = cases.usual_members(cases.Case("MUTAG", "hscl", protocol))
+@pytest.mark.parametrize("protocol", ["transductive", "inductive"])
+def test_the_usual_size_is_that_of_the_command(cases: ModuleType, protocol: str) -> None:
+    found = cases.usual_size(cases.Case("MUTAG", "hscl", protocol))
     assert 1 < found <= USUAL["cpu"]
-    assert (found == USUAL["cpu"]) == (protocol == "paper")
+    assert (found == USUAL["cpu"]) == (protocol == "transductive")
 
 
-def test_sizes_are_read_in_order_and_have_a_member(script: ModuleType) -> None:
+def test_sizes_are_read_in_order_and_have_a_model(script: ModuleType) -> None:
     assert script.sizes_of("16,1,4,4") == (1, 4, 16)
-    with pytest.raises(ArgumentTypeError, match="at least one member, got 0"):
+    with pytest.raises(ArgumentTypeError, match="at least one model, got 0"):
         script.sizes_of("0,4")
