@@ -46,6 +46,11 @@ types: venv ## mypy --strict
 test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4
 
+test-slow: venv ## what `make test` leaves out: killed processes, clusters, servers
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -m 'slow and not gpu and not network'
+
+test-all: test test-slow ## both
+
 test-perturbed: venv ## the same while matrix products are moved by a unit in the last place
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 	  --perturb-matmul tests/training tests/graphs tests/experiments

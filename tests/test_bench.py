@@ -17,8 +17,7 @@ import torch
 
 from gcl_hard import bench
 from gcl_hard.errors import DivergenceError
-from gcl_hard.experiments import graph_seeds, protocols, side_by_side
-from gcl_hard.graphs import tudataset
+from gcl_hard.experiments import ensembles, graph_seeds, protocols
 from gcl_hard.methods import METHODS
 from tests.experiments.test_protocols import Wrong
 
@@ -93,7 +92,7 @@ def test_a_table_is_printed_tested_and_written_with_its_files(command: Command) 
     arguments = ("--table=2", "--dataset=MUTAG", "--method=ucl,hscl,majority", "--beta=1,10",
                  "--seeds=2", "--jobs=1", "--quick", f"--report={page}")  # fmt: skip
     assert command(*arguments) == 0
-    for part in ("these are not results", "hscl inside", "hscl best", "majority", "− ucl", "Wilco"):
+    for part in ("not reportable", "hscl inside", "hscl best", "majority", "− ucl", "Wilco"):
         assert part in command.out, part
     names = sorted(path.name for path in page.parent.iterdir())
     assert {"results.md", "results.csv", "results.tex"} < set(names)
@@ -116,7 +115,7 @@ def test_several_betas_are_each_reported_with_a_warning_against_the_best(command
     rows = [line.split() for line in command.out.splitlines()]
     found = [row[2] for row in rows if row[:2] == ["MUTAG", "hscl"] and "paper" in row]
     assert found == ["β=1", "β=2", "β=10", "best"]
-    warning = "best mean on the test folds, which is the paper's way and no estimate of accuracy"
+    warning = "best mean on the test folds, which is the paper's way and no estimate"
     assert warning in command.out
     assert command("--beta=1") == 0
     assert "the paper's way" not in command.out
@@ -317,19 +316,19 @@ def test_finished_cells_are_shown_and_kept_beside_a_diverged_one(
     assert command("--seeds=0,") == 0
     (kept,) = command.output.glob("*_seed0.json")
     content = kept.read_bytes()
-    real = side_by_side.train_population
+    real = ensembles.train_ensemble
 
     def train(population: Any, *_: object, **__: object) -> list[DivergenceError]:
         error = DivergenceError("the loss is nan in epoch 1, batch 1 of 1")
         return [error] * len(population.models)
 
-    monkeypatch.setattr(side_by_side, "train_population", train)
+    monkeypatch.setattr(ensembles, "train_ensemble", train)
     assert command("--seeds=2") == 2
     assert command.err == "error: the loss is nan in epoch 1, batch 1 of 1\n"
     assert "results: " in command.out
     assert kept.read_bytes() == content
     assert len(list(command.output.glob("*_seed*.json"))) == 1
-    monkeypatch.setattr(side_by_side, "train_population", real)
+    monkeypatch.setattr(ensembles, "train_ensemble", real)
     assert command("--seeds=2") == 0
     assert len(list(command.output.glob("*_seed*.json"))) == 2
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gcl_hard.experiments.choose import backend_for
+from gcl_hard.experiments.options import parse_bench
 
 from gcl_hard import bench
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.choose import backend_for
-from gcl_hard.experiments.image_cell import FLOORS, ImageCell
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.config import FLOORS, ImageConfig
+from gcl_hard.experiments.runs import Run
 from gcl_hard.images import resnet
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.frame import (
@@ -124,12 +124,12 @@ def test_a_set_of_ones_own_is_found_as_images(command: Command) -> None:
 
 
 def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
-    cell, data = ImageCell(dataset="CIFAR10", method="ucl"), {"n_train": 50_000, "n_test": 10_000}
+    cell, data = ImageConfig(dataset="CIFAR10", method="ucl"), {"n_train": 50_000, "n_test": 10_000}
     official = {"n_official": 50_000, "n_official_test": 10_000}
     for changed, figure in (({}, 89.16), ({"n_train": 23_000}, None), ({"n_test": 5_000}, None)):
         made = record(cell, 0, [50.0], data={**official, **data, **changed})
         assert published(cell, [made]) == figure
-        (row,) = rows(Results([cell], (0,), {Job(cell, 0): made}))
+        (row,) = rows(Results([cell], (0,), {Run(cell, 0): made}))
         assert row.paper == figure
 
 
@@ -165,14 +165,14 @@ def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
 def test_table_1_quick_is_of_digits() -> None:
     cells = parse_bench(["--table=1", "--quick"]).cells
     assert {cell.dataset for cell in cells} == {"digits"}
-    assert all(isinstance(cell, ImageCell) for cell in cells)
-    assert {cell.epochs for cell in cells if not cell.is_floor} == {3}
+    assert all(isinstance(cell, ImageConfig) for cell in cells)
+    assert {cell.epochs for cell in cells if not cell.is_baseline} == {3}
     assert {cell.method for cell in cells} == {"ucl", "hucl", "scl", "hscl", "hscl-tau", *FLOORS}
 
 
 def test_table_1_is_the_papers() -> None:
     options = parse_bench(["--table", "1"])
-    trained = [cell for cell in options.cells if not cell.is_floor]
+    trained = [cell for cell in options.cells if not cell.is_baseline]
     sets = ["STL10", "CIFAR10", "CIFAR100", "TinyImageNet"]
     assert sorted({cell.dataset for cell in trained}) == sorted(sets)
     assert options.select

@@ -19,7 +19,7 @@ from gcl_hard import tune
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.graphs import load, tudataset
 from gcl_hard.tuning import graph_part
 from gcl_hard.tuning.graph_part import GraphOuter
@@ -145,7 +145,7 @@ def test_what_it_saves_is_a_cell_that_scores_the_same_outside(command: Command) 
     assert command("--trials=2", "--seed=1") == 0
     result = command.result
     stored = result["studies"][0]["config"]
-    cell = GraphCell(**stored)
+    cell = GraphConfig(**stored)
     graphs = load("MUTAG", download=False)
     ids, labels = torch.arange(188).numpy(), graphs.y.numpy()
     fold = inner_holdout(ids, labels, seed=1, fraction=0.3)

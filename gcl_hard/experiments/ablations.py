@@ -6,7 +6,6 @@ Everything is decided by inner scores; no test fold is read.
 from __future__ import annotations
 
 import math
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -22,7 +21,7 @@ from gcl_hard.evaluation.significance import corrected_t_test
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.presets import read_yaml
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.settings import as_seeds, settings_from
+from gcl_hard.experiments.settings import BadValueError, as_seeds, settings_from
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.graphs.tudataset import canonical_name
 
@@ -218,7 +217,7 @@ def _search(given: Any) -> RecipeSearch:
         raise InputError("ablations are names with lists of settings")
     try:
         seeds = as_seeds(given["seeds"])
-    except ArgumentTypeError as error:
+    except BadValueError as error:
         raise InputError(f"seeds: {error}") from error
     if isinstance(folds, bool) or not isinstance(folds, int):
         raise InputError(f"folds: expected a whole number, got {folds!r}")

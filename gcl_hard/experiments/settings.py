@@ -24,13 +24,17 @@ MOST_SEEDS = 10_000
 SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
 
 
+class BadValueError(ArgumentTypeError, ValueError):
+    """Text that is no value: the one base is for the command line, the other for YAML."""
+
+
 def _items(value: Any) -> list[Any]:
     if isinstance(value, str):
         items: list[Any] = [item.strip() for item in value.split(",") if item.strip()]
     else:
         items = list(value) if isinstance(value, (list, tuple)) else [value]
     if not items:
-        raise ArgumentTypeError("at least one value is needed")
+        raise BadValueError("at least one value is needed")
     return items
 
 
@@ -39,16 +43,17 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
+    items = _items(value)
     try:
-        return tuple(float(item) for item in _items(value))
+        return tuple(float(item) for item in items)
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"expected numbers, separated by commas, got {value}") from None
+        raise BadValueError(f"expected numbers, separated by commas, got {value}") from None
 
 
 def _counts(value: Any) -> tuple[int, ...]:
     items = _items(value)
     if not all(str(item).isdecimal() for item in items):
-        raise ArgumentTypeError(f"expected whole numbers, separated by commas, got {value}")
+        raise BadValueError(f"expected whole numbers, separated by commas, got {value}")
     return tuple(int(item) for item in items)
 
 
@@ -56,27 +61,27 @@ def as_seeds(value: Any) -> tuple[int, ...]:
     """Seeds from a count (``5`` is 0 … 4) or a list (``0,1,2``; ``7,`` is seed 7 alone).
 
     Raises:
-        ArgumentTypeError: for anything else.
+        BadValueError: for anything else.
 
     Example:
         >>> as_seeds("3"), as_seeds([7])
         ((0, 1, 2), (7,))
     """
-    wrong = ArgumentTypeError(f"expected {SEEDS}, got {value}")
+    wrong = BadValueError(f"expected {SEEDS}, got {value}")
     if isinstance(value, bool):
         raise wrong
+    seeds: Sequence[int]
     try:
         if isinstance(value, int) or (isinstance(value, str) and "," not in value):
-            seeds: Sequence[int] = range(int(value))
-            if len(seeds) > MOST_SEEDS:
-                raise ArgumentTypeError(
-                    f"{value} seeds are more than {MOST_SEEDS}; for seed {value} alone write "
-                    f"{value},"
-                )
+            seeds = range(int(value))
         else:
-            seeds = [int(item) for item in _items(value)]
+            seeds = [int(str(item)) for item in _items(value)]
     except (TypeError, ValueError):
         raise wrong from None
+    if isinstance(seeds, range) and len(seeds) > MOST_SEEDS:
+        raise BadValueError(
+            f"{value} seeds are more than {MOST_SEEDS}; for seed {value} alone write {value},"
+        )
     if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) != len(seeds):
         raise wrong
     return tuple(seeds)
@@ -86,12 +91,12 @@ def _auto(value: Any) -> int | None:
     if value is None or value == "auto":
         return None
     if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
-        raise ArgumentTypeError(f"expected auto or a whole number of at least 1, got {value}")
+        raise BadValueError(f"expected auto or a whole number of at least 1, got {value}")
     return int(value)
 
 
 def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
+    return lambda value: None if value in (None, "null") else read(value)
 
 
 LISTED: dict[str, Callable[[Any], Any]] = {
@@ -111,6 +116,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "c_grid": _optional(_numbers),
     "probe_lr": _numbers,
     "seeds": as_seeds,
+    "protocol": str,  # an alias is none of its values
     "ensemble_size": _auto,
     "batch": _auto,
 }
@@ -128,17 +134,17 @@ METAVARS = {
 
 def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
     """One flag; values that are not given are absent after parsing."""
-    if kind is bool and default is False:
-        switch = name in _SWITCHES
-        if switch:
-            group.add_argument(f"--{flag(name)}", action="store_true", help=text)
-            return
+    if name in _SWITCHES:
+        group.add_argument(f"--{flag(name)}", action="store_true", help=text)
+        return
     read = LISTED.get(name) if listed else None
     kind = read or READERS.get(name, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
-    last = name.upper().split("_")[-1]
-    metavar = {} if kind is bool else {"metavar": METAVARS.get(name, last)}
-    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **metavar)
+    metavar = METAVARS.get(name, name.upper().split("_")[-1])
+    if name in LISTED and not listed:
+        metavar = metavar.removesuffix("S")
+    named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
+    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)
 
 
 _SWITCHES = ("quick", "force", "report_only", "resume", "save_encoder")
@@ -173,17 +179,28 @@ def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     return found
 
 
-def add_settings(parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any]) -> None:
-    """A flag for every setting, common ones first, those of one domain in a group of theirs."""
-    groups = {
-        ("graphs", "images", "common"): parser.add_argument_group("common settings"),
-        ("graphs", "images"): parser.add_argument_group("losses and training"),
-        ("graphs",): parser.add_argument_group("graphs"),
-        ("images",): parser.add_argument_group("images"),
-    }
+def add_settings(
+    parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any], common: bool | None = None
+) -> None:
+    """A flag for every setting, those of one domain in a group of theirs.
+
+    Args:
+        parser: to add them to.
+        listed: whether settings of :data:`LISTED` take several values.
+        own: defaults to show that are not those of the configurations.
+        common: only the common ones, or only the others; None for all.
+    """
+    titles = {
+        ("graphs", "images"): "losses and training", ("graphs",): "graphs", ("images",): "images",
+    }  # fmt: skip
+    groups: dict[str, Any] = {}
     for name, (domains, kind, text, default) in all_settings().items():
-        key = (*domains, "common") if name in COMMON and len(domains) > 1 else domains
-        add_flag(groups[key], name, kind, text, own.get(name, default), listed=listed)
+        is_common = name in COMMON
+        if common in (None, is_common):
+            title = "common settings" if is_common else titles[domains]
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title)
+            add_flag(groups[title], name, kind, text, own.get(name, default), listed=listed)
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:

@@ -99,8 +99,8 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
     parser = figures_parser()
     given, surplus = parser.parse_known_intermixed_args(list(arguments))
     if surplus:
-        flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
-        raise unknown("flag", surplus[0].split("=")[0], flags)
+        known = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
+        raise unknown("flag", surplus[0].split("=")[0], known)
     if given.figure is None:
         raise InputError(f"which figure? one of {', '.join(FIGURES)}; --help shows an example")
     if given.figure not in FIGURES:
@@ -116,8 +116,8 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
     given.only = parse_only(given.only)
     given.own = {}
-    for figure, flags in OWN_FLAGS.items():
-        own = {n: value for n in flags if (value := getattr(given, n)) is not None}
+    for figure, own_flags in OWN_FLAGS.items():
+        own = {n: value for n in own_flags if (value := getattr(given, n)) is not None}
         if own and figure != given.figure:
             raise InputError(f"--{next(iter(own))} is of {figure}, and not of {given.figure}")
         given.own |= own

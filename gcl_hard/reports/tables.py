@@ -157,10 +157,12 @@ def _difference(test: Comparison | None) -> tuple[str, str]:
 def significance_table(rows: Sequence[Row]) -> DataFrame:
     """Counts of comparisons with each control, of trained methods and of baselines."""
     lines = [
-        (row.protocol, "baselines" if row.is_baseline else "trained methods", control,
+        (protocol, "baselines" if row.is_baseline else "trained methods", control,
          1, test.significant and test.mean > 0, test.significant and test.mean < 0)
+        for protocol in names(rows, "protocol")
+        for control in CONTROLS
         for row in rows
-        for control, test in row.tests.items()
+        if row.protocol == protocol and (test := row.tests.get(control)) is not None
     ]  # fmt: skip
     heads = ["protocol", "rows", "compared with", "comparisons",
              "significantly above", "significantly below"]  # fmt: skip
@@ -179,10 +181,10 @@ def baseline_table(rows: Sequence[Row]) -> DataFrame:
         baseline = _highest(row for row in own if row.is_baseline and row.whole)
         if best and best.scores and baseline and baseline.scores:
             means = best.scores.mean, baseline.scores.mean
-            lines.append((*block, best.label, f"{means[0]:.1f}", baseline.label, f"{means[1]:.1f}",
-                          points(means[0] - means[1])))  # fmt: skip
-    heads = ("protocol", "data set", "highest trained method", "%", "highest baseline", "% ",
-             "difference, points")  # fmt: skip
+            lines.append((*block, best.label, baseline.label, f"{means[0]:.1f}",
+                          f"{means[1]:.1f}", points(means[0] - means[1])))  # fmt: skip
+    heads = ("protocol", "data set", "highest trained method", "highest baseline", "trained, %",
+             "baseline, %", "difference, points")  # fmt: skip
     return text_frame(heads, lines)
 
 

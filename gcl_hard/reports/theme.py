@@ -117,6 +117,12 @@ def panels(
     return figure, found[:n]
 
 
+def rows(frame: pd.DataFrame) -> Iterable[Any]:
+    """The rows of a frame, their columns as attributes."""
+    found: Iterable[Any] = frame.itertuples()
+    return found
+
+
 def line_styles(names: dict[str, str]) -> dict[str, dict[str, Any]]:
     """How each line is drawn: in its method's colour, with dashes and a marker of its own.
 

@@ -1,18 +1,18 @@
-"""Hand-made records, so that numbers in tests can be checked by eye."""
+"""Results made by hand, and small experiments that train in a moment."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.records import Record
+from gcl_hard.experiments.config import GraphConfig, RunConfig
+from gcl_hard.experiments.store import RunResult
 
 
-def record(cell: GraphCell, seed: int, accuracies: list[float], **changed: Any) -> Record:
-    """A record of a cell with the accuracies given, in percent."""
+def record(config: RunConfig, seed: int, accuracies: list[float], **changed: Any) -> RunResult:
+    """A result of a configuration with the accuracies given, in percent."""
     values: dict[str, Any] = {
-        "config": asdict(cell),
+        "config": asdict(config),
         "seed": seed,
         "fold_accuracies": accuracies,
         "fold_c": [1.0] * len(accuracies),
@@ -24,4 +24,12 @@ def record(cell: GraphCell, seed: int, accuracies: list[float], **changed: Any) 
         "versions": {"torch": "2.8"},
         "finished": "2026-01-01T00:00:00+00:00",
     }
-    return Record(**{**values, **changed})
+    return RunResult(**{**values, **changed})
+
+
+def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> GraphConfig:
+    """Two epochs of a narrow encoder, and three folds."""
+    return GraphConfig(
+        **{"method": method, "contrast": contrast, "epochs": 2, "batch_size": 64, "layers": 2,
+           "dim": 4, "folds": 3, **settings}
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The images of a cell: stratified subsets, hold-outs hidden from all training, digests."""
+"""Images: stratified subsets, hold-outs hidden from all training, digests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.experiments.image_data import ImageData, facts, image_data
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
 from gcl_hard.images import Split, load
 
 CPU = torch.device("cpu")
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def data(folder: Path, **settings: Any) -> ImageData:
-    return image_data(ImageCell(dataset="numbered", **settings), folder, CPU)
+    return image_data(ImageConfig(dataset="numbered", **settings), folder, CPU)
 
 
 # Splits and subsets
@@ -72,7 +72,7 @@ def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:
 @pytest.mark.parametrize("n", [100, 200, 1_400])
 def test_a_subset_keeps_the_shares_of_the_classes(n: int) -> None:
     whole = load("digits").split("train")
-    found = image_data(ImageCell(subset=n), None, CPU)
+    found = image_data(ImageConfig(subset=n), None, CPU)
     assert len(found.probe) == n
     expected = whole.labels.bincount() * n / len(whole)
     assert (found.probe.labels.bincount() - expected).abs().max() < 1
@@ -81,7 +81,7 @@ def test_a_subset_keeps_the_shares_of_the_classes(n: int) -> None:
     assert len(found.test) == 360
 
 
-def test_a_subset_is_the_same_for_all_cells(folder: Path) -> None:
+def test_a_subset_is_the_same_for_all_configs(folder: Path) -> None:
     plain = numbers(data(folder, subset=12).probe)
     assert plain == sorted(set(plain))
     for settings in (
@@ -170,7 +170,7 @@ def test_a_class_that_cannot_be_held_out_is_refused() -> None:
 
 
 def test_facts_are_sizes(folder: Path) -> None:
-    found = facts(data(folder, method="ucl", pretrain_split="unlabeled"))
+    found = image_facts(data(folder, method="ucl", pretrain_split="unlabeled"))
     digest = found.pop("digest")
     assert found == {
         "n_pretrain": 30, "n_train": 60, "n_test": 24, "n_official": None,
@@ -178,7 +178,7 @@ def test_facts_are_sizes(folder: Path) -> None:
         "side": SIDE,
     }  # fmt: skip
     assert len(digest) == 16
-    digits = facts(image_data(ImageCell(subset=200), None, CPU))
+    digits = image_facts(image_data(ImageConfig(subset=200), None, CPU))
     assert (digits["n_official"], digits["n_train"], digits["n_test"]) == (1_437, 200, 360)
 
 
@@ -195,5 +195,5 @@ def test_the_digest_tells_one_pixel_and_one_label(folder: Path, part: str, what:
     whole = data(folder, method="ucl", pretrain_split="extra")
     split = getattr(whole, part)
     other = replace(split, **{what: one_more(getattr(split, what))})
-    assert facts(replace(whole, **{part: other}))["digest"] != facts(whole)["digest"]
-    assert facts(data(folder, method="scl", pretrain_split="extra")) == facts(whole)
+    assert image_facts(replace(whole, **{part: other}))["digest"] != image_facts(whole)["digest"]
+    assert image_facts(data(folder, method="scl", pretrain_split="extra")) == image_facts(whole)

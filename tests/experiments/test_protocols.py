@@ -1,46 +1,40 @@
-"""What an encoder may see: leakage, seeds, folds and members."""
+"""The protocols: what an encoder may see, its folds and its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from sklearn.model_selection import StratifiedKFold
-from torch import Tensor, nn
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from torch import Tensor
 
-from gcl_hard import evaluation
 from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.evaluation import Fold, FoldScore, outer_folds, svm
-from gcl_hard.experiments import graph_seeds, protocols
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.side_by_side import Encoder, Result, Trained
-from gcl_hard.graphs import GraphSet, Population, load
-from gcl_hard.graphs.models import GraphModel
+from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
+from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig
+from gcl_hard.experiments.protocols import build, embeddings, folds_of, part_of
+from gcl_hard.experiments.runs import Run
+from gcl_hard.graphs import GraphSet, load
 from gcl_hard.graphs.tudataset import locate, parse, read_texts
 from gcl_hard.methods import METHODS
-from gcl_hard.training.population import train_population
+from tests.experiments import small
+from tests.experiments.made import (
+    encoders,
+    fixed_folds,
+    mutag,
+    rewired,
+    same_bits,
+    with_garbage,
+)
 from tests.reference.one_by_one import fit
 
+__all__ = ["mutag"]
+
 CONTRASTS = ("local-global", "two-view")
-
-
-def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> GraphCell:
-    return GraphCell(
-        **{"method": method, "contrast": contrast, "epochs": 2, "batch_size": 64, "layers": 2,
-           "dim": 4, "folds": 3, **settings}
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
 
 
 @pytest.fixture(scope="module")
@@ -48,84 +42,43 @@ def fold(mutag: GraphSet) -> Fold:
     return outer_folds(mutag.y.numpy(), seed=0, n_folds=3)[1]
 
 
-def of_graphs(graphs: GraphSet, ids: np.ndarray) -> Tensor:
-    """Ids of the nodes of some graphs."""
-    owner = torch.repeat_interleave(torch.arange(graphs.n_graphs), graphs.node_ptr.diff())
-    return torch.isin(owner, torch.from_numpy(ids)).nonzero().flatten()
-
-
-def with_garbage(
-    graphs: GraphSet, ids: np.ndarray, *, x: float | None = None, y: int | None = None
-) -> GraphSet:
-    """The set with other features or labels (all different) in some graphs."""
-    features, labels = graphs.x.clone(), graphs.y.clone()
-    if x is not None:
-        features[of_graphs(graphs, ids)] = x
-    if y is not None:
-        labels[torch.from_numpy(ids)] = y + torch.arange(len(ids))
-    return replace(graphs, x=features, y=labels)
-
-
-def rewired(graphs: GraphSet, ids: np.ndarray) -> GraphSet:
-    """The set with every edge of some graphs turned into a loop at the graph's first node."""
-    edges = graphs.edge_index.clone()
-    for g in ids:
-        edges[:, graphs.edge_ptr[g] : graphs.edge_ptr[g + 1]] = graphs.node_ptr[g]
-    return replace(graphs, edge_index=edges)
-
-
-def alone(
-    cell: GraphCell,
-    graphs: GraphSet,
-    seed: int,
-    *,
-    member: int = 0,
-    held_out: Tensor | None = None,
-) -> tuple[GraphModel, list[float]]:
-    """One encoder trained as a population of one, as the command does."""
-    model = build(cell, graphs.n_features, seed, member, n_classes=graphs.n_classes)
-    population = Population(
-        [model], graphs, batch_size=cell.batch_size, data_seed=cell.data_seed, held_out=[held_out]
-    )
-    assert population.alone is None
-    (losses,) = train_population(population, cell.optimisation())
-    assert isinstance(losses, list)
-    return model, losses
-
-
 def weights(
-    cell: GraphCell,
-    graphs: GraphSet,
-    seed: int = 3,
-    held_out: np.ndarray | None = None,
-    trainer: Any = fit,
+    config: GraphConfig, graphs: GraphSet, seed: int = 3, held_out: np.ndarray | None = None
 ) -> dict[str, Tensor]:
-    """Everything that a trained model stores: parameters and statistics of its normalisations."""
+    """Everything that a model stores that is trained in the plain loop."""
     ids = None if held_out is None else torch.from_numpy(held_out)
-    model, _ = trainer(cell, graphs, seed, member=1, held_out=ids)
+    model, _ = fit(config, graphs, seed, member=1, held_out=ids)
     return {k: v for k, v in model.state_dict().items() if isinstance(v, Tensor)}
-
-
-def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    assert one.keys() == other.keys()
-    return all(torch.equal(one[key], other[key]) for key in one)
 
 
 # Leakage
 
 
-@pytest.mark.parametrize(
-    ("contrast", "trainer"), [("local-global", fit), ("local-global", alone), ("two-view", fit)]
-)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("contrast", CONTRASTS)
+@pytest.mark.parametrize("method", [*METHODS, "supervised"])
 def test_garbage_in_held_out_graphs_leaves_an_inductive_encoder_bit_identical(
-    method: str, contrast: str, trainer: Any, mutag: GraphSet, fold: Fold
+    method: str, contrast: str, mutag: GraphSet, fold: Fold
 ) -> None:
-    cell = small(method, contrast, protocol="inductive")
-    clean = weights(cell, mutag, held_out=fold.test, trainer=trainer)
+    config = small(method, contrast, protocol="inductive")
+    clean = weights(config, mutag, held_out=fold.test)
     for x in (float("nan"), 1e30):
         garbage = with_garbage(rewired(mutag, fold.test), fold.test, x=x, y=1_000)
-        assert same_bits(weights(cell, garbage, held_out=fold.test, trainer=trainer), clean)
+        assert same_bits(weights(config, garbage, held_out=fold.test), clean)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "supervised"])
+def test_garbage_in_a_test_fold_leaves_the_encoders_of_a_run_bit_identical(
+    method: str, mutag: GraphSet, fold: Fold, tmp_path: Path
+) -> None:
+    run = Run(small(method, protocol="inductive", folds=2), 3)
+    with fixed_folds([fold, fold]):  # whatever the labels are
+        clean = encoders(run, mutag, tmp_path)
+        for x in (float("nan"), 1e30):
+            garbage = with_garbage(rewired(mutag, fold.test), fold.test, x=x, y=1_000)
+            dirty = encoders(run, garbage, tmp_path)
+            assert all(same_bits(a.weights, b.weights) for a, b in zip(clean, dirty, strict=True))
+        changed = encoders(run, rewired(mutag, fold.train[:1]), tmp_path)
+        assert not any(same_bits(a.weights, b.weights) for a, b in zip(clean, changed, strict=True))
 
 
 def encoded(graphs: GraphSet, features: str, other: np.ndarray | None = None) -> GraphSet:
@@ -147,17 +100,15 @@ def encoded(graphs: GraphSet, features: str, other: np.ndarray | None = None) ->
 
 
 @pytest.mark.parametrize("features", ["attributes", "constant", "degree-scalar"])
-@pytest.mark.parametrize(
-    ("contrast", "trainer"), [("local-global", fit), ("local-global", alone), ("two-view", fit)]
-)
+@pytest.mark.parametrize("contrast", CONTRASTS)
 def test_other_held_out_graphs_leave_an_encoder_of_fixed_width_bit_identical(
-    features: str, contrast: str, trainer: Any, mutag: GraphSet, fold: Fold
+    features: str, contrast: str, mutag: GraphSet, fold: Fold
 ) -> None:
     """Replaced before features are made of them, where these have a width of their own."""
-    cell = small("hscl", contrast, protocol="inductive", features=features)
+    config = small("hscl", contrast, protocol="inductive", features=features)
     train = torch.from_numpy(fold.train)
     clean, other = (
-        weights(cell, some.standardised_on(train), held_out=fold.test, trainer=trainer)
+        weights(config, some.standardised_on(train), held_out=fold.test)
         for some in (encoded(mutag, features), encoded(mutag, features, fold.test))
     )
     assert same_bits(clean, other)
@@ -179,10 +130,10 @@ def test_one_hot_labels_tell_an_encoder_their_number_and_no_more_of_held_out_gra
     contrast: str, mutag: GraphSet, fold: Fold
 ) -> None:
     """A value that held-out graphs alone have adds a column, known values change no bit."""
-    cell = small("hscl", contrast, protocol="inductive")
-    clean = weights(cell, mutag, held_out=fold.test)
-    assert same_bits(weights(cell, relabelled(fold.test), held_out=fold.test), clean)
-    assert not same_bits(weights(cell, relabelled(fold.train), held_out=fold.test), clean)
+    config = small("hscl", contrast, protocol="inductive")
+    clean = weights(config, mutag, held_out=fold.test)
+    assert same_bits(weights(config, relabelled(fold.test), held_out=fold.test), clean)
+    assert not same_bits(weights(config, relabelled(fold.train), held_out=fold.test), clean)
     assert relabelled(fold.test, 7).n_features == mutag.n_features + 1
     assert encoded(mutag, "degree-onehot", fold.test).n_features == 40
     wider = encoded(mutag, "degree-onehot").n_features
@@ -194,24 +145,24 @@ def test_one_hot_labels_tell_an_encoder_their_number_and_no_more_of_held_out_gra
 def test_the_same_garbage_changes_an_encoder_that_sees_all_graphs(
     method: str, contrast: str, mutag: GraphSet, fold: Fold
 ) -> None:
-    cell = small(method, contrast)
-    clean = weights(cell, mutag)
-    assert not same_bits(weights(cell, with_garbage(mutag, fold.test, x=0.5)), clean)
-    other_labels = weights(cell, with_garbage(mutag, fold.test, y=1_000))
+    config = small(method, contrast)
+    clean = weights(config, mutag)
+    assert not same_bits(weights(config, with_garbage(mutag, fold.test, x=0.5)), clean)
+    other_labels = weights(config, with_garbage(mutag, fold.test, y=1_000))
     assert same_bits(other_labels, clean) is not METHODS[method].label_aware
 
 
 def test_graphs_that_are_not_held_out_do_change_an_inductive_encoder(
     mutag: GraphSet, fold: Fold
 ) -> None:
-    cell = small(protocol="inductive")
-    clean = weights(cell, mutag, held_out=fold.test)
+    config = small(protocol="inductive")
+    clean = weights(config, mutag, held_out=fold.test)
     for changed in (with_garbage(mutag, fold.train[:1], x=0.5), rewired(mutag, fold.train[:1])):
-        assert not same_bits(weights(cell, changed, held_out=fold.test), clean)
+        assert not same_bits(weights(config, changed, held_out=fold.test), clean)
 
 
 def test_statistics_of_degree_features_come_from_training_graphs_alone(fold: Fold) -> None:
-    cell = small(protocol="inductive", features="degree-scalar")
+    config = small(protocol="inductive", features="degree-scalar")
     graphs = load("MUTAG", download=False, features="degree-scalar")
     garbage = rewired(graphs, fold.test)
     assert not torch.equal(
@@ -219,86 +170,85 @@ def test_statistics_of_degree_features_come_from_training_graphs_alone(fold: Fol
     )
     train = torch.from_numpy(fold.train)
     clean, dirty = (
-        weights(cell, g.standardised_on(train), held_out=fold.test) for g in (graphs, garbage)
+        weights(config, g.standardised_on(train), held_out=fold.test) for g in (graphs, garbage)
     )
     assert same_bits(clean, dirty)
-    whole = weights(cell, graphs, held_out=fold.test)
+    whole = weights(config, graphs, held_out=fold.test)
     assert not same_bits(clean, whole)
 
 
 @pytest.mark.parametrize("features", ["labels", "degree-scalar"])
-def test_an_inductive_seed_trains_each_encoder_without_its_own_test_fold(
-    features: str, monkeypatch: pytest.MonkeyPatch
+def test_each_encoder_of_a_run_is_trained_without_its_own_test_fold(
+    features: str, tmp_path: Path
 ) -> None:
-    cell = small(protocol="inductive", features=features)
+    config = small(protocol="inductive", features=features)
     graphs = load("MUTAG", download=False, features=features)
-    folds = outer_folds(graphs.y.numpy(), seed=5, n_folds=3)
-    dirty = with_garbage(rewired(graphs, folds[1].test), folds[1].test, x=7.0)
-    clean, garbage = (captured(cell, g, 5, monkeypatch) for g in (graphs, dirty))
-    for k, fold in enumerate(folds):
-        assert np.array_equal(clean[k].fold.test, fold.test)
-        one, other = (calls[k].embeddings[fold.train] for calls in (clean, garbage))
-        assert np.array_equal(one, other) is (k == 1)
+    second = outer_folds(graphs.y.numpy(), seed=5, n_folds=3)[1].test
+    dirty = with_garbage(rewired(graphs, second), second, x=7.0)
+    clean, garbage = (encoders(Run(config, 5), g, tmp_path) for g in (graphs, dirty))
+    same = [same_bits(a.weights, b.weights) for a, b in zip(clean, garbage, strict=True)]
+    assert same == [False, True, False]
 
 
-class Call(NamedTuple):
-    """What the SVM of a fold was given."""
-
-    embeddings: np.ndarray
-    fold: Fold
-
-
-def captured(
-    cell: GraphCell, graphs: GraphSet, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> list[Call]:
-    """The SVM's input in every fold of an inductive seed."""
-    calls: list[Call] = []
-
-    def svm_fold(z: np.ndarray, labels: np.ndarray, fold: Fold, **_: Any) -> FoldScore:
-        assert np.array_equal(labels, graphs.y.numpy())
-        calls.append(Call(z, fold))
-        return FoldScore(0.5, 1.0, len(fold.train), len(fold.test), 0.5)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(evaluation, "svm_fold", svm_fold)
-        run_seed(cell, graphs, seed)
-    return calls
+@pytest.mark.parametrize("method", ["hscl", "supervised"])
+def test_an_inner_encoder_sees_neither_test_fold_nor_hold_out(
+    method: str, mutag: GraphSet, tmp_path: Path
+) -> None:
+    run = Run(small(method, protocol="inductive"), 4, inner=True)
+    y = mutag.y.numpy()
+    fold = outer_folds(y, seed=4, n_folds=3)[1]
+    kept, _ = train_test_split(fold.train, test_size=0.2, stratify=y[fold.train], random_state=4)
+    unseen = np.setdiff1d(np.arange(mutag.n_graphs), kept)
+    dirty = with_garbage(rewired(mutag, unseen), unseen, x=7.0)
+    clean, garbage = (encoders(run, graphs, tmp_path) for graphs in (mutag, dirty))
+    same = [same_bits(a.weights, b.weights) for a, b in zip(clean, garbage, strict=True)]
+    assert same == [False, True, False]
 
 
-# Seeds, folds, members
+@pytest.mark.parametrize(("method", "contrast"), [("hscl", "two-view"), ("supervised", None)])
+def test_an_encoder_sees_its_share_and_nothing_else(
+    method: str, contrast: str | None, mutag: GraphSet, tmp_path: Path
+) -> None:
+    share = {"protocol": "inductive", "train_share": 0.5}
+    config = small(method, contrast or "local-global", **share)
+    part = folds_of(config, mutag.y.numpy(), 4)[1]
+    unseen = np.setdiff1d(np.arange(mutag.n_graphs), part.train)
+    clean, garbage, whole = (
+        encoders(Run(c, 4), graphs, tmp_path)
+        for c, graphs in (
+            (config, mutag), (config, with_garbage(mutag, unseen, x=7.0)),
+            (small(method, contrast or "local-global", protocol="inductive"), mutag),
+        )
+    )  # fmt: skip
+    assert same_bits(clean[1].weights, garbage[1].weights)
+    assert not any(same_bits(a.weights, b.weights) for a, b in zip(clean, whole, strict=True))
+
+
+# Seeds, folds, weights
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)
 def test_a_seed_fixes_every_bit_and_another_seed_changes_them(
     contrast: str, mutag: GraphSet
 ) -> None:
-    cell = small("hcl", contrast)
+    config = small("hcl", contrast)
     torch.manual_seed(1)
-    one = weights(cell, mutag, seed=3)
+    one = weights(config, mutag, seed=3)
     torch.manual_seed(2)
-    assert same_bits(weights(cell, mutag, seed=3), one)
-    assert not same_bits(weights(cell, mutag, seed=4), one)
-    assert not same_bits(weights(replace(cell, data_seed=1), mutag, seed=3), one)
-
-
-@pytest.mark.parametrize("protocol", ["paper", "inductive"])
-def test_a_seeds_score_repeats_to_the_bit(protocol: str, mutag: GraphSet) -> None:
-    cell = small(protocol=protocol, epochs=1)
-    one, two = (run_seed(cell, mutag, 1, n_jobs=n_jobs) for n_jobs in (1, 2))
-    assert (one.folds, one.final_losses) == (two.folds, two.final_losses)
-    other = run_seed(cell, mutag, 2)
-    assert one.final_losses != other.final_losses
+    assert same_bits(weights(config, mutag, seed=3), one)
+    assert not same_bits(weights(config, mutag, seed=4), one)
+    assert not same_bits(weights(replace(config, data_seed=1), mutag, seed=3), one)
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)
 def test_members_of_a_seed_differ_and_building_leaves_the_global_state(
     contrast: str, mutag: GraphSet
 ) -> None:
-    cell = small(contrast=contrast)
+    config = small(contrast=contrast)
     before = torch.get_rng_state()
-    models = [build(cell, mutag.n_features, seed, k) for seed, k in ((0, 0), (0, 1), (1, 0))]
+    models = [build(config, mutag.n_features, seed, k) for seed, k in ((0, 0), (0, 1), (1, 0))]
     assert torch.equal(torch.get_rng_state(), before)
-    again = build(cell, mutag.n_features, 0, 1)
+    again = build(config, mutag.n_features, 0, 1)
     states = [dict(model.named_parameters()) for model in (*models, again)]
     drawn = [name for name, value in states[0].items() if value.ndim == 2]
     assert drawn
@@ -310,100 +260,94 @@ def test_members_of_a_seed_differ_and_building_leaves_the_global_state(
         assert len({model.seed for model in models}) == 3
 
 
+def test_encoders_start_from_the_same_weights_whatever_the_method(mutag: GraphSet) -> None:
+    starts = [
+        build(small(method), mutag.n_features, 7, 1, n_classes=2).encoder.state_dict()
+        for method in (*METHODS, "supervised", "untrained")
+    ]
+    assert all(same_bits(start, starts[0]) for start in starts[1:])
+
+
+@pytest.mark.parametrize("method", [*METHODS, *GRAPH_BASELINES])
 def test_a_seeds_folds_are_the_same_for_every_method_and_scikit_learns(
-    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+    method: str, mutag: GraphSet
 ) -> None:
     y = mutag.y.numpy()
-    expected = [test for _, test in StratifiedKFold(3, shuffle=True, random_state=8).split(y, y)]
-    of_paper: list[list[np.ndarray]] = []
-
-    def untrained(encoders: Sequence[Encoder], *_: Any, **__: Any) -> Iterator[Result]:
-        for number, encoder in enumerate(encoders):
-            yield Result(number, Trained(encoder.build(), 0.0), 0.0)
-
-    def folds_seen(labels: np.ndarray, **settings: Any) -> list[Fold]:
-        folds = outer_folds(labels, **settings)
-        of_paper.append([fold.test for fold in folds])
-        return folds
-
-    monkeypatch.setattr(graph_seeds, "train_encoders", untrained)
-    for method in METHODS:
-        cell = small(method, protocol="inductive")
-        tests = [call.fold.test for call in captured(cell, mutag, 8, monkeypatch)]
-        assert all(map(np.array_equal, tests, expected))
-        with monkeypatch.context() as patch:
-            patch.setattr(svm, "outer_folds", folds_seen)
-            run_seed(small(method), mutag, 8)
-    assert len(of_paper) == len(METHODS)
-    for tests in of_paper:
-        assert all(map(np.array_equal, tests, expected))
+    expected = [*StratifiedKFold(3, shuffle=True, random_state=8).split(y, y)]
+    for protocol in ("transductive", "inductive"):
+        found = folds_of(small(method, protocol=protocol), y, 8)
+        for fold, (train, test) in zip(found, expected, strict=True):
+            assert np.array_equal(fold.train, train)
+            assert np.array_equal(fold.test, test)
 
 
-def test_progress_names_encoder_and_epoch(mutag: GraphSet) -> None:
-    for protocol, encoders in (("paper", 1), ("inductive", 3)):
-        seen: list[tuple[int, int]] = []
-        score = run_seed(
-            small(protocol=protocol), mutag, 0, on_epoch=lambda *args, s=seen: s.append(args[:2])
-        )
-        assert seen == [(k, epoch) for k in range(encoders) for epoch in (1, 2)]
-        assert len(score.final_losses) == encoders
-        assert len(score.folds) == 3
-        assert score.seconds_train > 0
-        assert score.seconds_eval > 0
+LABELS = np.array([0] * 50 + [1] * 24 + [2] * 7 + [3] * 1)
+WHOLE = Fold(np.setdiff1d(np.arange(82), [0, 1, 50, 74]), np.array([0, 1, 50, 74]))
 
 
-def test_a_score_is_the_svms_on_the_embeddings_of_the_trained_encoder(mutag: GraphSet) -> None:
-    cell = small(epochs=1)
-    model, losses = alone(cell, mutag, 2)
-    z = model.embed(mutag.all()).double().numpy()
-    expected = svm.svm_cross_validation(z, mutag.y.numpy(), seed=2, n_folds=3)
-    score = run_seed(cell, mutag, 2)
-    assert score.folds == expected.folds
-    assert score.final_losses == (losses[-1],)
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_a_fold_are_stratified_nested_and_leave_the_test_part(seed: int) -> None:
+    shares = (0.01, 0.25, 0.5, 0.77, 1.0)
+    parts = [part_of(WHOLE, LABELS, seed=seed, share=share) for share in shares]
+    for share, part in zip(shares, parts, strict=True):
+        assert np.array_equal(part.test, WHOLE.test)
+        assert np.array_equal(part.train, np.unique(part.train))
+        assert set(part.train) <= set(WHOLE.train)
+        sizes = np.bincount(LABELS[part.train], minlength=4)
+        whole = np.bincount(LABELS[WHOLE.train], minlength=4)
+        assert (sizes >= 1).all()
+        assert (np.abs(sizes - np.maximum(share * whole, 1)) <= 0.5).all()
+    for smaller, larger in itertools.pairwise(parts):
+        assert set(smaller.train) < set(larger.train)
+    assert np.array_equal(parts[-1].train, WHOLE.train)
+    again = part_of(WHOLE, LABELS, seed=seed, share=0.5)
+    assert np.array_equal(again.train, parts[2].train)
+    assert not np.array_equal(part_of(WHOLE, LABELS, seed=seed + 100, share=0.5).train, again.train)
 
 
-# What goes wrong
+def test_folds_of_a_share_are_parts_of_the_folds(mutag: GraphSet) -> None:
+    y = mutag.y.numpy()
+    config = small(contrast="two-view", protocol="inductive", train_share=0.5)
+    whole = outer_folds(y, seed=3, n_folds=3)
+    for fold, part in zip(whole, folds_of(config, y, 3), strict=True):
+        assert np.array_equal(part.train, part_of(fold, y, seed=3, share=0.5).train)
+        assert np.array_equal(part.test, fold.test)
+        assert abs(len(part.train) - len(fold.train) / 2) <= 1
+    for fold, inner in zip(whole, folds_of(config, y, 3, inner=True), strict=True):
+        part = part_of(fold, y, seed=3, share=0.5)
+        expected = inner_holdout(part.train, y, seed=3)
+        assert np.array_equal(inner.train, expected.train)
+        assert np.array_equal(inner.test, expected.test)
+        assert not set(inner.train) & set(inner.test)
+        assert not (set(inner.train) | set(inner.test)) & set(fold.test)
 
 
-class Wrong(nn.Module):
-    """An encoder that returns node embeddings one column too wide."""
-
-    out_dim = 8
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(1))
-
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
-        n_graphs = int(batch[-1]) + 1
-        return self.weight * torch.ones(len(x), 9), self.weight * torch.ones(n_graphs, 8)
+def test_an_inner_hold_out_of_a_trained_method_needs_encoders_of_folds(mutag: GraphSet) -> None:
+    with pytest.raises(InputError, match="an encoder for every fold"):
+        folds_of(small("hscl"), mutag.y.numpy(), 0, inner=True)
 
 
-@pytest.mark.parametrize("contrast", CONTRASTS)
-def test_an_encoder_of_the_wrong_shape_is_named_with_both_shapes(
-    contrast: str, mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocols, "GIN", Wrong)
-    with pytest.raises(InputError, match=r"graphs \[\d+, 8\]\), got \(nodes \[\d+, 9\]"):
-        run_seed(small(contrast=contrast), mutag, 0)
-
-
-@pytest.mark.parametrize("protocol", ["paper", "inductive"])
-def test_labels_of_another_dtype_are_refused(protocol: str, mutag: GraphSet) -> None:
+def test_labels_of_another_dtype_are_refused(mutag: GraphSet) -> None:
     with pytest.raises(InputError, match="labels: expected integers, got dtype float32"):
-        run_seed(small(protocol=protocol), replace(mutag, y=mutag.y.float()), 0)
+        folds_of(small(), mutag.y.float().numpy(), 0)  # type: ignore[arg-type]
 
 
-def test_a_loss_that_is_not_finite_names_epoch_batch_and_setting(mutag: GraphSet) -> None:
-    cell = small(lr=1e30, epochs=3)
-    with pytest.raises(DivergenceError, match=r"epoch 1, batch 2 of 3 \(MUTAG hscl β=1 paper"):
-        run_seed(cell, mutag, 0)
-    held_out = replace(cell, protocol="inductive")
-    with pytest.raises(DivergenceError, match=r"inductive, seed 6, fold 0\)"):
-        run_seed(held_out, mutag, 6)
+def test_supervised_loss_is_cross_entropy_of_its_logits(mutag: GraphSet) -> None:
+    model = build(small("supervised"), mutag.n_features, 0, n_classes=2)
+    batch = mutag.batch(torch.arange(9))
+    with torch.no_grad():
+        logits = model.classifier(model.encoder(batch.x, batch.edge_index, batch.batch)[1])
+        loss = float(model(batch))
+    expected = -sum(
+        float(logits[g, y] - torch.logsumexp(logits[g], 0)) for g, y in enumerate(batch.y)
+    )
+    assert loss == pytest.approx(expected / 9, rel=1e-5)
 
 
 def test_embeddings_that_are_not_finite_are_refused(mutag: GraphSet) -> None:
-    one_step = small(lr=1e30, epochs=1, batch_size=188)  # its only loss is that of the start
-    with pytest.raises(DivergenceError, match=r"embeddings are not finite.*MUTAG hscl.*seed 0"):
-        run_seed(one_step, mutag, 0)
+    config = small()
+    model = build(config, mutag.n_features, 0)
+    assert np.isfinite(embeddings(model, mutag, config, 0)).all()
+    torch.nn.init.constant_(model.encoder.norms[0].bias, torch.nan)
+    with pytest.raises(DivergenceError, match=r"embeddings are not finite.*MUTAG hscl.*seed 7"):
+        embeddings(model, mutag, config, 7)

@@ -1,9 +1,10 @@
-"""A tiny encoder and a few digits: one seed of a cell on images in a tenth of a second."""
+"""A tiny encoder and a few digits: one run on images in a tenth of a second."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import bench
-from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.evaluation import FoldScore
+from gcl_hard.experiments import images
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.experiment import RunContext, Trained
 from gcl_hard.experiments.image_data import ImageData, image_data
-from gcl_hard.experiments.image_protocol import run_seed
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.place import Place, Running
-from gcl_hard.experiments.seed_score import SeedScore
+from gcl_hard.experiments.images import ImageExperiment
+from gcl_hard.experiments.runs import Run
 from gcl_hard.images import Split
+from tests.experiments.made import context, same_bits
+
+__all__ = ["same_bits"]
 
 CPU = torch.device("cpu")
 
@@ -40,64 +44,86 @@ class Tiny(nn.Sequential):
 @cache
 def few_digits() -> ImageData:
     """120 + 60 images."""
-    found = image_data(ImageCell(subset=120), None, CPU)
+    found = image_data(ImageConfig(subset=120), None, CPU)
     return replace(found, test=found.test.take(torch.arange(60)))
 
 
-def small(method: str = "hscl", **settings: Any) -> ImageCell:
-    return ImageCell(
+def small(method: str = "hscl", **settings: Any) -> ImageConfig:
+    """Two epochs of three steps, and a short probe."""
+    return ImageConfig(
         **{"method": method, "subset": 120, "epochs": 2, "batch_size": 40, "blur": 0.0,
-           "probe_epochs": 40,
-           "probe_lr": (0.01, 0.1), **settings}
+           "probe_epochs": 40, "probe_lr": (0.01, 0.1), **settings}
     )  # fmt: skip
 
 
-def place(folder: Path, **running: Any) -> Place:
-    settings = {"save_encoder": True, "monitor_every": 1, **running}
-    return Place(folder / "seed.json", CPU, 1, 1, Running(**settings), "digest")
+@pytest.fixture
+def tiny_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trains :class:`Tiny` in the place of a ResNet."""
+    monkeypatch.setattr(images, "resnet", lambda name, stem: Tiny())
 
 
+@dataclass(frozen=True)
 class Ran:
-    """A seed that was run: its score, what it saved, its progress."""
+    """A run that was trained and scored.
 
-    def __init__(self, folder: Path, data: ImageData, job: Job, **running: Any) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.calls: list[tuple[int, float, float]] = []
-        self.place = place(folder, **running)
-        self.score: SeedScore = run_seed(job, data, self.place, lambda *a: self.calls.append(a))
-        file = self.place.record.with_suffix(".pt")
-        self.saved: dict[str, Any] = torch.load(file, weights_only=True) if file.exists() else {}
+    Attributes:
+        trained: what training left.
+        score: of the probe.
+        context: of its files.
+        reports: of progress: share and loss.
+    """
+
+    trained: Trained
+    score: FoldScore
+    context: RunContext
+    reports: list[tuple[float, float]]
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """The saved encoder; empty if there is none."""
+        file = self.context.file(self.trained.run, ".pt")
+        found: dict[str, Any] = torch.load(file, weights_only=True) if file.exists() else {}
+        return found
 
     @property
     def weights(self) -> dict[str, Tensor]:
+        """Of the saved encoder."""
         found = self.saved["encoder"]
         assert isinstance(found, dict)
         return found
 
 
-Run = Callable[..., Ran]
+Execute = Callable[..., Ran]
 
 
-def runs_in(folder: Path) -> Run:
-    """Runs seeds, each in a folder of its own."""
+def runs_in(folder: Path) -> Execute:
+    """Trains and scores runs, each in a folder of its own."""
     count = iter(range(1_000))
 
-    def run(
-        cell: ImageCell,
+    def execute(
+        config: ImageConfig,
         data: ImageData | None = None,
         seed: int = 3,
         inner: bool = False,
-        **running: Any,
+        **options: Any,
     ) -> Ran:
         where = folder / str(next(count))
-        return Ran(where, data or few_digits(), Job(cell, seed, inner), **running)
+        where.mkdir(parents=True)
+        reports: list[tuple[float, float]] = []
 
-    return run
+        def report(run: Run, share: float, loss: float) -> bool:
+            reports.append((share, loss))
+            assert math.isnan(loss) == (share * config.epochs < 1)
+            return True
 
+        of = context(where, **{"save_encoder": True, "monitor_every": 1, **options})
+        experiment, given = ImageExperiment(), data or few_digits()
+        (trained,) = experiment.train([Run(config, seed, inner)], given, of, report)
+        if trained.scores is not None:
+            return Ran(trained, trained.scores[0], of, reports)
+        return Ran(trained, experiment.score(trained, given, of)[0], of, reports)
 
-def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    assert one.keys() == other.keys()
-    return all(torch.equal(one[key], other[key]) for key in one)
+    return execute
 
 
 def garbage(split: Split, seed: int = 0) -> Split:
@@ -133,7 +159,7 @@ class Command:
         monkeypatch.setenv("GCL_HARD_CACHE", str(folder / "cache"))
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
-        monkeypatch.setattr(image_protocol, "resnet", lambda name, stem: self._encoder())
+        monkeypatch.setattr(images, "resnet", lambda name, stem: self._encoder())
         self.folder, self.output = folder, folder / "results"
         self.steps, self.stop_at = 0, -1
         self._capsys = capsys

@@ -8,15 +8,15 @@ from typing import Any
 import optuna
 import pytest
 import torch
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.tuning.outcome import AllFailed
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
 from gcl_hard.graphs import GIN, GraphSet, load
 from gcl_hard.tuning import Finding, Outcome, Space, graph_part, study
-from gcl_hard.tuning.outcome import AllFailed
 from tests.experiments.tiny_images import Tiny
 
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}

@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 import optuna
 import pytest
+from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.tuning.lease import FAILURE, GRID, LEASE, Lease, Watchman
+from gcl_hard.tuning.part import Candidate, Score, Watch
+from gcl_hard.tuning.tally import SURPLUS, Tally
 from optuna import Study
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.tuning import search
-from gcl_hard.tuning.lease import FAILURE, GRID, LEASE, Lease, Watchman
-from gcl_hard.tuning.part import Candidate, Score, Watch
 from gcl_hard.tuning.space import Space
-from gcl_hard.tuning.tally import SURPLUS, Tally
 from tests.tuning.studies import (
     BASE,
     COMPLETE,

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 import torch
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.run import Outcome, run
 from rich.console import Console
 from torch import Tensor
 
 from gcl_hard import evaluation
-from gcl_hard.experiments.diagnostics.sample import Sample
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.diagnostics import Sample
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.run import Outcome, run
 from gcl_hard.graphs import GraphSet
 from gcl_hard.graphs.models import GraphContrast
 
 
-def small(method: str = "hscl", **settings: Any) -> GraphCell:
-    return GraphCell(
+def small(method: str = "hscl", **settings: Any) -> GraphConfig:
+    return GraphConfig(
         **{"method": method, "epochs": 2, "batch_size": 32, "layers": 2, "dim": 4, "folds": 3,
            **settings}
     )  # fmt: skip
 
 
-def warm(cell: GraphCell, graphs: GraphSet, seed: int = 0) -> GraphContrast:
+def warm(cell: GraphConfig, graphs: GraphSet, seed: int = 0) -> GraphContrast:
     """A model with weights of its seed, and running statistics that are no defaults."""
     model = build(cell, graphs.n_features, seed)
     assert isinstance(model, GraphContrast)

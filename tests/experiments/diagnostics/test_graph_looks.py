@@ -12,12 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from gcl_hard.evaluation import outer_folds
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.diagnostics import Sample, Watch, graph_sampler, look_at
 from gcl_hard.experiments.diagnostics import graphs as of_graphs
-from gcl_hard.experiments.diagnostics.graphs import graph_sampler
-from gcl_hard.experiments.diagnostics.look import look_at
-from gcl_hard.experiments.diagnostics.sample import Sample
-from gcl_hard.experiments.diagnostics.watch import Watch
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.functional.hardening import Uniform
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, TwoView, load
 from gcl_hard.graphs.models import GraphModel
@@ -67,7 +64,7 @@ def views(monkeypatch: pytest.MonkeyPatch) -> list[GraphBatch]:
     return seen
 
 
-def looked(cell: GraphCell, graphs: GraphSet, model: GraphModel, held_out: Any = None) -> Sample:
+def looked(cell: GraphConfig, graphs: GraphSet, model: GraphModel, held_out: Any = None) -> Sample:
     sample = graph_sampler(cell, graphs, held_out)(model)
     assert sample is not None
     return sample
@@ -86,7 +83,7 @@ def close(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def assert_scores(sample: Sample, anchors: list[theory.Anchor], cell: GraphCell) -> None:
+def assert_scores(sample: Sample, anchors: list[theory.Anchor], cell: GraphConfig) -> None:
     (batch,) = sample.batches
     scores = batch.scores
     assert (scores.objective, scores.temperature) == (cell.objective, cell.temperature or 0.5)

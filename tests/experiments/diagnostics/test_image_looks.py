@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.experiments import image_protocol
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.diagnostics import Watch, image_sampler
 from gcl_hard.experiments.diagnostics import images as of_images
-from gcl_hard.experiments.diagnostics.images import image_sampler
-from gcl_hard.experiments.diagnostics.watch import Watch
-from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.experiments.image_protocol import Encoding, build
+from gcl_hard.experiments.images import Encoding, build
 from gcl_hard.images import ImageContrast, Split, Views
 from tests.experiments.diagnostics import same_bits, tensors
 from tests.experiments.tiny_images import Tiny, few_digits, small
@@ -24,7 +23,7 @@ class Plain(Views):
     """Views that are the images themselves; remembers what it was asked for."""
 
     def __init__(self) -> None:
-        super().__init__(ImageCell().view_recipe(), size=8, mean=(0.5,) * 3, std=(0.5,) * 3)
+        super().__init__(ImageConfig().view_recipe(), size=8, mean=(0.5,) * 3, std=(0.5,) * 3)
         self.made: list[tuple[Tensor, int]] = []
 
     def forward(self, images: Tensor, *, seed: int) -> Tensor:
@@ -44,7 +43,7 @@ def ids(images: Tensor) -> Tensor:
     return 256 * images[:, 0, 0, 0].long() + images[:, 0, 0, 1].long()
 
 
-def contrast(cell: ImageCell) -> ImageContrast:
+def contrast(cell: ImageConfig) -> ImageContrast:
     """A model that has seen some images in training."""
     torch.manual_seed(0)
     model = ImageContrast(Tiny(), loss=cell.loss())
@@ -61,7 +60,7 @@ def contrast(cell: ImageCell) -> ImageContrast:
 def test_views_are_of_images_and_of_others_of_their_class(
     n: int, batch_size: int, batches: int, size: int
 ) -> None:
-    cell, split, views = ImageCell(batch_size=batch_size), numbered(n), Plain()
+    cell, split, views = ImageConfig(batch_size=batch_size), numbered(n), Plain()
     model = contrast(cell)
     sample = image_sampler(cell, split, views, torch.float32)(model)
     assert sample is not None
@@ -104,21 +103,21 @@ def test_views_are_of_images_and_of_others_of_their_class(
 def test_a_class_of_one_is_its_own_partner() -> None:
     labels = torch.arange(30) % 2
     labels[13] = 7
-    cell, views = ImageCell(batch_size=30), Plain()
+    cell, views = ImageConfig(batch_size=30), Plain()
     image_sampler(cell, numbered(30, labels), views, torch.float32)
     index, partners = ids(views.made[0][0]).chunk(2)
     assert index[index == partners].tolist() == [13]
 
 
 def test_the_temperature_is_that_of_the_training() -> None:
-    cell = ImageCell(batch_size=20, temperature=0.2)
+    cell = ImageConfig(batch_size=20, temperature=0.2)
     sample = image_sampler(cell, numbered(60), Plain(), torch.float32)(contrast(cell))
     assert sample is not None
     assert {batch.scores.temperature for batch in sample.batches} == {0.2}
 
 
 def test_half_precision_is_used_to_encode_and_not_to_measure() -> None:
-    cell = ImageCell(batch_size=20)
+    cell = ImageConfig(batch_size=20)
     model = contrast(cell)
     half, full = (
         image_sampler(cell, numbered(60), Plain(), precision)(model)

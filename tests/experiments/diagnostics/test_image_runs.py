@@ -14,7 +14,7 @@ from gcl_hard.experiments import image_protocol
 from gcl_hard.experiments.diagnostics import images as of_images
 from gcl_hard.experiments.diagnostics import watch
 from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.experiments.image_protocol import build
+from gcl_hard.experiments.images import build
 from gcl_hard.images import ImageContrast
 from tests.experiments import tiny_images
 from tests.experiments.diagnostics import epochs

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.options import parse_bench
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cells import from_dict
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.records import Record, lacks, load, points_of
+from gcl_hard.experiments.config import GraphConfig, from_dict
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import RunResult, lacks, load, points_of
 from tests.experiments import record
 from tests.experiments.diagnostics import epochs, go, saved, small
 
@@ -30,8 +29,8 @@ def test_a_record_from_before_looks_is_read(tmp_path: Path) -> None:
     said = StringIO()
     go(tmp_path, "--seeds=1", said=said)
     assert "1 of 1 seeds were finished before" in said.getvalue()
-    old = load(tmp_path / file, Job(from_dict(one["config"]), 0))
-    assert isinstance(old, Record)
+    old = load(tmp_path / file, Run(from_dict(one["config"]), 0))
+    assert isinstance(old, RunResult)
     assert (old.diagnostics, old.seconds_diagnostics) == ([], 0.0)
     assert lacks(old, 2)
     assert not lacks(old, 0)
@@ -40,7 +39,7 @@ def test_a_record_from_before_looks_is_read(tmp_path: Path) -> None:
 def test_a_record_lacks_looks_only_if_it_could_have_them() -> None:
     cell = small(epochs=4, protocol="inductive")
 
-    def lacking(every: int, had: list[int], of: GraphCell = cell, **more: Any) -> bool:
+    def lacking(every: int, had: list[int], of: GraphConfig = cell, **more: Any) -> bool:
         looks = [{"epoch": epoch} for epoch in had]
         return lacks(record(of, 0, [1.0] * 3, diagnostics=looks, **more), every)
 
@@ -58,7 +57,7 @@ def test_a_record_lacks_looks_only_if_it_could_have_them() -> None:
 def test_a_record_whose_looks_are_damaged_is_not_trusted(tmp_path: Path, damaged: Any) -> None:
     go(tmp_path, "--seeds=1", "--diagnostics=1")
     ((file, one),) = saved(tmp_path).items()
-    job = Job(from_dict(one["config"]), 0)
+    job = Run(from_dict(one["config"]), 0)
     assert load(tmp_path / file, job) is not None
     (tmp_path / file).write_text(json.dumps(one | {"diagnostics": damaged}))
     assert load(tmp_path / file, job) is None

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from gcl_hard import Exponential, Threshold
-from gcl_hard.experiments.diagnostics.look import look_at, plain
-from gcl_hard.experiments.diagnostics.sample import Batch, Sample, finite
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.jobs import Job
-from gcl_hard.experiments.records import load, save
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.diagnostics import Batch, Sample, finite, look_at, plain
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import load, save
 from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.objectives import Objective
 from tests.experiments import record
@@ -219,10 +218,10 @@ def test_whatever_is_looked_at_can_be_saved_and_read(
                 assert set(setting["losses"].values()) == {None}
             assert look["geometry"]["widest_angle"] is None
             assert look["geometry"]["packing"] is None
-    cell = GraphCell(folds=3)
+    cell = GraphConfig(folds=3)
     saved = replace(record(cell, 0, [1.0, 2.0, 3.0]), diagnostics=looks)
     save(saved, tmp_path / "one.json")
-    assert load(tmp_path / "one.json", Job(cell, 0)) == saved
+    assert load(tmp_path / "one.json", Run(cell, 0)) == saved
 
 
 # What fig3 is drawn from

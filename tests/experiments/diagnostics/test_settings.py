@@ -7,7 +7,7 @@ import math
 import pytest
 
 from gcl_hard import Annealed, Custom, Exponential, Linear, MeanThreshold, Threshold
-from gcl_hard.experiments.diagnostics.settings import (
+from gcl_hard.experiments.diagnostics import (
     OWN,
     SETTINGS,
     looked_at,

@@ -1,0 +1,171 @@
+"""Baselines on graphs: their values by scikit-learn, by counting, and by other libraries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from sklearn.dummy import DummyClassifier
+
+from gcl_hard.evaluation import (
+    Fold,
+    inner_holdout,
+    kernel_fold,
+    outer_folds,
+    svm_cross_validation,
+    svm_fold,
+)
+from gcl_hard.evaluation.kernels import C_GRID
+from gcl_hard.experiments import baselines
+from gcl_hard.experiments.baselines import graph_size, label_histogram, probe_of
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.protocols import build, part_of
+from gcl_hard.experiments.runs import Run
+from gcl_hard.graphs import GraphSet, encoded, load
+from gcl_hard.graphs.wl import wl_kernel
+from tests.experiments import small
+from tests.experiments.made import mutag, scored, train
+from tests.graphs.test_wl import tiny
+
+__all__ = ["mutag"]
+
+
+def test_majority_is_scikit_learns_dummy(mutag: GraphSet, tmp_path: Path) -> None:
+    y = mutag.y.numpy()
+    expected = []
+    for fold in outer_folds(y, seed=1, n_folds=3):
+        dummy = DummyClassifier(strategy="most_frequent").fit(fold.train, y[fold.train])
+        expected.append(float(dummy.score(fold.test, y[fold.test])))
+    found = scored(Run(small("majority"), 1), mutag, tmp_path)
+    assert [fold.accuracy for fold in found] == pytest.approx(expected)
+    assert train([Run(small("majority"), 1)], mutag, tmp_path)[0].losses == ()
+
+
+@pytest.mark.parametrize("method", ["graph-size", "label-histogram"])
+def test_descriptions_are_counted_and_go_through_the_svm(
+    method: str, mutag: GraphSet, tmp_path: Path
+) -> None:
+    rows = []
+    for (start, stop), (first, last) in zip(
+        pairwise(mutag.node_ptr.tolist()), pairwise(mutag.edge_ptr.tolist()), strict=True
+    ):
+        labels = mutag.x[start:stop].argmax(1).tolist()
+        size = [stop - start, (last - first) / 2]
+        rows.append(size if method == "graph-size" else [labels.count(i) for i in range(7)])
+    expected = svm_cross_validation(np.array(rows), mutag.y.numpy(), seed=1, n_folds=3)
+    assert scored(Run(small(method), 1), mutag, tmp_path) == expected.folds
+
+
+def test_untrained_is_the_svm_on_what_training_starts_from(mutag: GraphSet, tmp_path: Path) -> None:
+    z = build(small("hscl"), mutag.n_features, 1).embed(mutag.all()).double().numpy()
+    expected = svm_cross_validation(z, mutag.y.numpy(), seed=1, n_folds=3)
+    assert scored(Run(small("untrained"), 1), mutag, tmp_path) == expected.folds
+
+
+@pytest.mark.parametrize("method", ["wl", "wl-oa"])
+def test_kernels_are_computed_once_for_all_seeds(
+    method: str, mutag: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = scored(Run(small(method), 1), mutag, tmp_path)
+    monkeypatch.setattr(baselines, "wl_kernel", None)
+    assert scored(Run(small(method), 1), mutag, tmp_path) == first
+    assert scored(Run(small(method), 2), mutag, tmp_path) != first
+
+
+def expected_folds(share: float, graphs: GraphSet, *, inner: bool) -> list[Fold]:
+    """In the words of the protocol."""
+    y, found = graphs.y.numpy(), []
+    for fold in outer_folds(y, seed=5, n_folds=3):
+        part = part_of(fold, y, seed=5, share=share)
+        found.append(inner_holdout(part.train, y, seed=5) if inner else part)
+    return found
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_baselines_are_scored_on_the_share_and_inside_hold_outs(
+    share: float, *, inner: bool, mutag: GraphSet, tmp_path: Path
+) -> None:
+    y, grid = mutag.y.numpy(), (0.1, 10.0)
+    folds = expected_folds(share, mutag, inner=inner)
+
+    def of(method: str) -> object:
+        config = small(method, train_share=share, c_grid=grid)
+        return scored(Run(config, 5, inner=inner), mutag, tmp_path)
+
+    K = wl_kernel(mutag, optimal_assignment=False)
+    assert of("wl") == tuple(kernel_fold(K, y, fold, C_grid=grid, seed=5) for fold in folds)
+    X = graph_size(mutag)
+    assert of("graph-size") == tuple(svm_fold(X, y, fold, C_grid=grid, seed=5) for fold in folds)
+    z = build(small("untrained"), mutag.n_features, 5).embed(mutag.all()).double().numpy()
+    assert of("untrained") == tuple(svm_fold(z, y, fold, C_grid=grid, seed=5) for fold in folds)
+    whole = expected_folds(1.0, mutag, inner=inner)  # of majority: it has no share
+    found = scored(Run(small("majority", train_share=share), 5, inner=inner), mutag, tmp_path)
+    for one, fold in zip(found, whole, strict=True):
+        label = np.bincount(y[fold.train]).argmax()
+        assert one.accuracy == pytest.approx((y[fold.test] == label).mean())
+
+
+def test_a_probe_is_that_of_the_configuration(mutag: GraphSet) -> None:
+    assert probe_of(GraphConfig(), mutag) == {"kernel": "rbf", "C_grid": C_GRID, "added": None}
+    linear = GraphConfig(kernel="linear", c_grid=(2.0,))
+    assert probe_of(linear, mutag) == {"kernel": "linear", "C_grid": (2.0,), "added": None}
+
+
+@pytest.mark.parametrize("name", ["wl", "wl-oa"])
+def test_the_wl_kernel_of_a_probe_ignores_encodings(name: str, mutag: GraphSet) -> None:
+    graphs = mutag.take(torch.arange(30))
+    config = GraphConfig(kernel=f"rbf+{name}")  # type: ignore[arg-type]
+    expected = wl_kernel(graphs, optimal_assignment=name == "wl-oa")
+    for encodings in ([], ["random-walk", "cycles"]):
+        probe = probe_of(config, encoded(graphs, encodings))
+        assert probe["kernel"] == "rbf"
+        assert probe["added"] is not None
+        np.testing.assert_array_equal(probe["added"], expected)
+    unlike = replace(encoded(graphs, ["random-walk"]), n_encoded=0)  # as if they were features
+    added = probe_of(config, unlike)["added"]
+    assert added is not None
+    assert np.abs(added - expected).max() > 0.01
+
+
+# Descriptions
+
+
+def test_label_histogram_counts_each_graphs_labels(mutag: GraphSet) -> None:
+    histogram = label_histogram(mutag)
+    assert histogram.dtype == np.float64
+    assert histogram.shape == (188, 7)
+    for g in range(188):
+        counts = Counter(mutag.batch(torch.tensor([g])).x.argmax(dim=1).tolist())
+        assert histogram[g].tolist() == [counts[label] for label in range(7)]
+
+
+def test_label_histogram_of_one_hot_degrees_is_the_degree_histogram() -> None:
+    graphs = load("MUTAG", features="degree-onehot", download=False)
+    for ours, graph in zip(label_histogram(graphs), networkx_graphs(graphs), strict=True):
+        expected = nx.degree_histogram(graph)
+        assert ours.tolist() == expected + [0] * (graphs.n_features - len(expected))
+
+
+def test_graph_size_counts_nodes_and_undirected_edges(mutag: GraphSet) -> None:
+    sizes = graph_size(mutag)
+    assert sizes.dtype == np.float64
+    expected = [[len(graph), graph.number_of_edges()] for graph in networkx_graphs(mutag)]
+    assert sizes.tolist() == expected
+    assert graph_size(tiny())[1:4].tolist() == [[4, 1], [1, 0], [3, 0]]
+
+
+def networkx_graphs(graphs: GraphSet) -> list[nx.Graph]:
+    found = []
+    for g in range(graphs.n_graphs):
+        batch = graphs.batch(torch.tensor([g]))
+        graph = nx.empty_graph(len(batch.x))
+        graph.add_edges_from(batch.edge_index.T.tolist())
+        found.append(graph)
+    return found

@@ -1,0 +1,552 @@
+"""Experiments on images: leakage, seeds, switches, scores, and runs that are stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import DivergenceError
+from gcl_hard.evaluation import inner_holdout, linear_probe
+from gcl_hard.evaluation.probes import ProbeRecipe
+from gcl_hard.experiments import images
+from gcl_hard.experiments.config import IMAGE_BASELINES
+from gcl_hard.experiments.image_data import ImageData
+from gcl_hard.experiments.images import ImageExperiment, build, majority
+from gcl_hard.experiments.runs import Run
+from gcl_hard.images import Split
+from gcl_hard.methods import METHODS
+from gcl_hard.seeds import seed_for
+from tests.experiments.made import context
+from tests.experiments.tiny_images import (
+    Command,
+    Execute,
+    Ran,
+    Tiny,
+    at,
+    few_digits,
+    garbage,
+    runs_in,
+    same_bits,
+    small,
+    tiny_encoder,
+)
+
+__all__ = ["tiny_encoder"]
+
+pytestmark = pytest.mark.usefixtures("tiny_encoder")
+
+
+@pytest.fixture
+def digits() -> ImageData:
+    return few_digits()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Execute:
+    return runs_in(tmp_path)
+
+
+# Leakage
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_garbage_in_test_images_changes_their_accuracy_alone(
+    method: str, run: Execute, digits: ImageData
+) -> None:
+    clean = run(small(method))
+    ruined = run(small(method), replace(digits, test=garbage(digits.test)))
+    assert same_bits(clean.weights, ruined.weights)
+    for name in ("mean", "std"):
+        assert clean.saved[name] == ruined.saved[name]
+    assert len(clean.trained.curve) == 2
+    assert clean.trained.curve == ruined.trained.curve
+    assert clean.trained.losses == ruined.trained.losses
+    one, other = clean.score, ruined.score
+    assert (one.chosen, one.inner_accuracy) == (other.chosen, other.inner_accuracy)
+    assert one.accuracy != other.accuracy
+
+
+@pytest.mark.parametrize("method", ["ucl", "hscl"])
+def test_garbage_in_the_held_out_fifth_leaves_the_encoder_bit_identical(
+    method: str, run: Execute, digits: ImageData
+) -> None:
+    seed = 3
+    labels = digits.probe.labels.numpy()
+    held_out = torch.from_numpy(inner_holdout(np.arange(120), labels, seed=seed).test)
+    # one another's labels, so that the same images are held out
+    swapped = garbage(digits.probe.take(held_out))
+    swapped = Split(swapped.images, digits.probe.labels[held_out])
+    train = at(digits.probe, held_out, swapped)
+    ruined = replace(digits, pretrain=train, probe=train)
+    clean = run(small(method), inner=True, seed=seed)
+    other = run(small(method), ruined, inner=True, seed=seed)
+    assert same_bits(clean.weights, other.weights)
+    assert clean.saved["mean"] == other.saved["mean"]
+    assert clean.score.chosen == other.score.chosen
+    assert clean.score.n_test == 24
+    seen = [run(small(method), data, seed=seed).weights for data in (digits, ruined)]
+    assert not same_bits(*seen)
+
+
+def test_labels_of_the_held_out_fifth_leave_the_encoder_bit_identical(
+    run: Execute, digits: ImageData
+) -> None:
+    inner = digits.held_out(3)
+    as_split = replace(digits, pretrain=inner.pretrain, probe=inner.probe)
+    for test in (inner.test, garbage(inner.test)):
+        ran = run(small(), replace(as_split, test=test))
+        assert same_bits(ran.weights, run(small(), inner=True).weights)
+
+
+def test_the_test_images_are_not_read_by_an_inner_run(run: Execute, digits: ImageData) -> None:
+    one = run(small(), inner=True)
+    other = run(small(), replace(digits, test=garbage(digits.test)), inner=True)
+    assert one.score == other.score
+    assert one.trained.curve == other.trained.curve
+    assert same_bits(one.weights, other.weights)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_training_labels_are_read_by_label_aware_methods_alone(
+    method: str, run: Execute, digits: ImageData
+) -> None:
+    relabelled = Split(digits.pretrain.images, digits.pretrain.labels.flip(0))
+    other = run(small(method), replace(digits, pretrain=relabelled))
+    same = same_bits(run(small(method)).weights, other.weights)
+    assert same is not METHODS[method].label_aware
+
+
+def test_one_training_image_changes_the_encoder(run: Execute, digits: ImageData) -> None:
+    first = torch.tensor([0])
+    other = at(digits.pretrain, first, garbage(digits.pretrain.take(first)))
+    assert not same_bits(
+        run(small("ucl")).weights, run(small("ucl"), replace(digits, pretrain=other)).weights
+    )
+
+
+# Seeds
+
+
+def test_a_seed_is_its_bits_and_the_global_random_state_is_left(run: Execute) -> None:
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    one = run(small())
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
+    torch.manual_seed(6)
+    again, other = run(small()), run(small(), seed=4)
+    assert same_bits(one.weights, again.weights)
+    assert (one.score, one.trained.curve) == (again.score, again.trained.curve)
+    assert not same_bits(one.weights, other.weights)
+
+
+def test_all_methods_start_from_the_same_weights(digits: ImageData) -> None:
+    def start(method: str, seed: int = 1) -> dict[str, Tensor]:
+        model = build(small(method), digits, seed).model
+        return {k: v for k, v in model.state_dict().items() if k.startswith(("encoder", "head"))}
+
+    plain = start("ucl")
+    assert any(key.startswith("head") for key in plain)
+    for method in [*METHODS, "untrained"]:
+        assert same_bits(start(method), plain)
+    assert not same_bits(start("ucl", seed=2), plain)
+
+
+def test_the_batch_order_is_that_of_data_seed_alone(run: Execute) -> None:
+    one, other = run(small("ucl")), run(small("ucl", data_seed=1))
+    assert not same_bits(one.weights, other.weights)
+
+
+# Switches
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"class_pairs": True},
+        {"balanced": True},
+        {"forward": "split"},
+        {"accumulate": 2},
+        {"precision": "bf16"},
+        {"lr_schedule": "cosine"},
+        {"detach_weights": True},
+        {"positives": "view"},
+        {"size": 12},
+        {"noise": 0.1},
+        {"beta": 3.0},
+        {"beta_changes": 2, "beta": 2.0},
+        {"method": "hscl-tau", "threshold_start": 0.5},
+    ],
+)
+def test_a_switch_trains_another_encoder(settings: dict[str, Any], run: Execute) -> None:
+    plain = run(small(settings.get("method", "hscl")))
+    ran = run(small(**settings))
+    assert all(weight.isfinite().all() for weight in ran.weights.values())
+    assert not same_bits(plain.weights, ran.weights)
+    assert 0 <= ran.score.accuracy <= 1
+    assert np.isfinite(ran.trained.losses).all()
+
+
+def test_the_memory_format_changes_nothing_but_rounding(run: Execute) -> None:
+    one, other = run(small(epochs=1)), run(small(epochs=1, channels_last=False))
+    for key, weight in one.weights.items():
+        torch.testing.assert_close(weight, other.weights[key], rtol=1e-3, atol=1e-4)
+
+
+def test_workers_change_nothing(run: Execute) -> None:
+    one, other = run(small()), run(small(), loader_workers=1)
+    assert same_bits(one.weights, other.weights)
+    assert one.score == other.score
+    assert one.trained.losses == other.trained.losses
+    assert one.trained.curve == other.trained.curve
+
+
+def test_progress_counts_epochs_and_their_parts(run: Execute) -> None:
+    epochs = [2 * share for share, _ in run(small()).reports]
+    assert epochs == pytest.approx([0, 1 / 3, 2 / 3, 1, 1, 4 / 3, 5 / 3, 2])
+
+
+def test_embeddings_that_are_not_finite_are_no_result(
+    run: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_ = images.build
+
+    def broken(*arguments: Any) -> Any:
+        encoding = build_(*arguments)
+        encoding.model.encoder[1].running_var.fill_(float("nan"))
+        return encoding
+
+    monkeypatch.setattr(images, "build", broken)
+    with pytest.raises(DivergenceError, match="embeddings are not finite"):
+        run(small("untrained"))
+
+
+# Baselines
+
+
+def test_majority_is_the_share_of_the_most_frequent_training_class() -> None:
+    def split(labels: list[int]) -> Split:
+        return Split(torch.zeros(len(labels), 3, 4, 4, dtype=torch.uint8), torch.tensor(labels))
+
+    train, test = split([2, 1, 1, 2, 0]), split([1, 1, 1, 2, 0, 2, 2, 2])
+    data = ImageData("mine", train, train, test, torch.arange(5), 3)
+    score = majority(data)
+    assert score.accuracy == 3 / 8  # 1 and 2 are equally frequent: the first
+    assert (score.n_train, score.n_test, score.chosen) == (5, 8, None)
+
+
+def test_majority_of_a_data_set_equals_counting(run: Execute, digits: ImageData) -> None:
+    counts = np.bincount(digits.probe.labels.numpy())
+    expected = np.mean(digits.test.labels.numpy() == counts.argmax())
+    ran = run(small("majority"))
+    assert ran.score.accuracy == pytest.approx(expected)
+    assert (ran.trained.losses, ran.trained.curve, ran.saved) == ((), (), {})
+
+
+@pytest.mark.parametrize("solver", ["adam", "logistic"])
+def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageData) -> None:
+    config = small("pixels", probe=solver)
+    rows = [part.images.numpy() / 255 for part in (digits.probe, digits.test)]
+    mean, std = (f(rows[0], axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.std))
+    train, test = (((x - mean) / std).reshape(len(x), -1).astype(np.float32) for x in rows)
+    expected = linear_probe(
+        train, digits.probe.labels.numpy(), test, digits.test.labels.numpy(),
+        seed=seed_for(3, 1) % 2**32,
+        recipe=ProbeRecipe(solver=solver, rates=config.probe_lr, epochs=config.probe_epochs),
+    )  # fmt: skip
+    found = run(config).score
+    assert found.chosen == expected.chosen
+    assert found.accuracy == pytest.approx(expected.accuracy, abs=1.01 / len(test))
+
+
+def test_an_untrained_encoder_is_scored_without_training(run: Execute) -> None:
+    ran = run(small("untrained"))
+    assert (ran.trained.losses, ran.trained.curve, ran.reports) == ((), (), [])
+    assert not list(ran.context.output.iterdir())
+
+
+@pytest.mark.parametrize("baseline", IMAGE_BASELINES)
+def test_baselines_read_nothing_of_the_test_images_but_the_score(
+    baseline: str, run: Execute, digits: ImageData
+) -> None:
+    one = run(small(baseline)).score
+    other = run(small(baseline), replace(digits, test=garbage(digits.test))).score
+    assert (one.chosen, one.inner_accuracy) == (other.chosen, other.inner_accuracy)
+
+
+# The curve and the encoder
+
+
+@pytest.mark.parametrize(
+    ("every", "epochs", "points"), [(0, 2, []), (1, 2, [1, 2]), (2, 5, [2, 4, 5]), (9, 2, [2])]
+)
+def test_the_curve_has_points_now_and_then_and_at_the_end(
+    every: int, epochs: int, points: list[int], run: Execute
+) -> None:
+    ran = run(small("ucl", epochs=epochs), monitor_every=every)
+    assert [epoch for epoch, _ in ran.trained.curve] == points
+
+
+def test_monitoring_changes_nothing(run: Execute) -> None:
+    one, other = run(small(), monitor_every=0), run(small(), monitor_every=1)
+    assert same_bits(one.weights, other.weights)
+    assert one.score == other.score
+
+
+def embedded(ran: Ran, split: Split) -> np.ndarray:
+    """What the saved encoder makes of images, normalised as the file says."""
+    encoder = Tiny()
+    encoder.load_state_dict(ran.weights)
+    encoder.eval()
+    mean, std = (torch.tensor(ran.saved[name]).view(3, 1, 1) for name in ("mean", "std"))
+    with torch.no_grad():
+        found: np.ndarray = encoder((split.images.float() / 255 - mean) / std).numpy()
+    return found
+
+
+def test_the_last_point_is_a_vote_of_training_images_for_held_out_ones(
+    run: Execute, digits: ImageData
+) -> None:
+    ran = run(small())
+    labels = digits.probe.labels.numpy()
+    fold = inner_holdout(np.arange(120), labels, seed=0, fraction=0.1)
+    z = embedded(ran, digits.probe).astype(np.float64)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    votes = np.zeros((12, 10))
+    for row, i in enumerate(fold.test):  # all of the 108 others vote: fewer than 200
+        for j in fold.train:
+            votes[row, labels[j]] += np.exp(z[i] @ z[j] / 0.5)
+    expected = 100 * np.mean(votes.argmax(1) == labels[fold.test])
+    assert ran.trained.curve[-1] == (2, pytest.approx(expected))
+
+
+def test_an_inner_run_has_no_curve(run: Execute) -> None:
+    assert run(small(), inner=True).trained.curve == ()
+
+
+def test_too_few_images_for_a_curve_are_trained_on_without(run: Execute, digits: ImageData) -> None:
+    rows = torch.cat([(digits.probe.labels == c).nonzero().flatten()[:4] for c in range(10)])
+    few = digits.probe.take(rows)
+    ran = run(small(batch_size=20, probe_lr=(0.01,)), replace(digits, pretrain=few, probe=few))
+    assert ran.trained.curve == ()
+    assert len(ran.trained.losses) == 1
+
+
+def test_a_saved_encoder_gives_the_embeddings_that_were_scored(
+    run: Execute, digits: ImageData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored: list[np.ndarray] = []
+    probe = images.linear_probe
+
+    def spy(train: Any, known: Any, test: Any, asked: Any, **more: Any) -> Any:
+        scored.extend((train, test))
+        return probe(train, known, test, asked, **more)
+
+    monkeypatch.setattr(images, "linear_probe", spy)
+    ran = run(small())
+    for z, part in zip(scored, (digits.probe, digits.test), strict=True):
+        np.testing.assert_allclose(embedded(ran, part), z, rtol=1e-5, atol=1e-6)
+    assert ran.saved["seed"] == 3
+    config = json.loads(json.dumps(ran.saved["config"]))
+    assert config == json.loads(json.dumps(asdict(small())))
+
+
+def test_no_encoder_is_kept_unless_asked_for(run: Execute) -> None:
+    assert run(small("ucl"), save_encoder=False).saved == {}
+
+
+# Runs that are stopped
+
+
+SAVING = ("--checkpoint-minutes=0", "--class-pairs=true", "--save-encoder")
+STEPS = 6  # of two epochs
+CONFIG_OF_ANOTHER = ("--lr=0.01", *SAVING)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    return Command(tmp_path, capsys, monkeypatch)
+
+
+def ended(command: Command) -> dict[str, Any]:
+    """What a run ends with, its times left out; no state is left behind."""
+    (record,) = command.files("*_seed0.json")
+    (encoder,) = command.files("*_seed0.pt")
+    assert command.files("*.ckpt") == []
+    found = json.loads(record.read_text(encoding="utf-8"))
+    same = ("fold_accuracies", "fold_c", "final_losses", "curve", "config", "data")
+    weights = torch.load(encoder, weights_only=True)["encoder"]
+    return {name: found[name] for name in same} | {k: v.tolist() for k, v in weights.items()}
+
+
+def undisturbed(command: Command) -> dict[str, Any]:
+    output, command.output = command.output, command.folder / "undisturbed"
+    assert command(*SAVING) == 0
+    assert command.steps == STEPS
+    whole = ended(command)
+    command.output = output
+    assert len(whole["curve"]) == 2
+    return whole
+
+
+@pytest.mark.parametrize("step", [2, 4, 5])  # within epoch 1, after it, within epoch 2
+def test_a_resumed_seed_ends_as_an_undisturbed_one(step: int, command: Command) -> None:
+    command.interrupted(step, *SAVING)
+    assert len(command.files("*_seed0.ckpt")) == 1
+    assert command.files("*.json") == []
+    assert command("--resume", *SAVING) == 0
+    assert command.steps == STEPS - (step - 1)
+    assert ended(command) == undisturbed(command)
+
+
+def test_a_seed_stopped_twice_and_then_while_it_is_scored(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    command.interrupted(3, *SAVING)
+    command.interrupted(2, "--resume", *SAVING)
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "linear_probe", stop)
+        assert command("--resume", *SAVING) == 130
+    assert command("--resume", *SAVING) == 0
+    assert command.steps == 0
+    assert ended(command) == undisturbed(command)
+
+
+def test_without_resume_a_stopped_seed_is_neither_gone_on_with_nor_thrown_away(
+    command: Command,
+) -> None:
+    command.interrupted(4, *SAVING)
+    (path,) = command.files("*.ckpt")
+    content = path.read_bytes()
+    said = command.refuses(*SAVING)
+    for words in (str(path), "--resume", "--force"):
+        assert words in said
+    assert path.read_bytes() == content
+    assert command(*SAVING, "--lr=0.01") == 0  # another experiment is not held up
+    assert path.read_bytes() == content
+
+
+def test_force_starts_over(command: Command) -> None:
+    command.interrupted(4, *SAVING)
+    assert command("--force", *SAVING) == 0
+    assert command.steps == STEPS
+    assert ended(command) == undisturbed(command)
+
+
+def test_a_seed_stopped_before_its_first_checkpoint_begins_anew(command: Command) -> None:
+    command.interrupted(1, *SAVING)
+    assert command.files() == []
+    assert command(*SAVING) == 0
+    assert ended(command) == undisturbed(command)
+
+
+def test_finished_seeds_are_not_touched_by_resume(command: Command) -> None:
+    command.interrupted(STEPS + 2, "--seeds=2", *SAVING)
+    (first,) = command.files("*_seed0.json")
+    content = first.read_bytes()
+    assert [path.name[-10:] for path in command.files("*.ckpt")] == ["seed1.ckpt"]
+    assert command("--resume", "--seeds=2", *SAVING) == 0
+    assert command.steps == STEPS - 1
+    assert first.read_bytes() == content
+
+
+def test_training_that_takes_less_than_the_interval_leaves_nothing(command: Command) -> None:
+    command.interrupted(5, "--checkpoint-minutes=10")
+    assert command.files() == []
+
+
+@pytest.mark.parametrize("after", [2, 4, 5])
+def test_training_that_is_asked_to_stop_saves_a_checkpoint_first(
+    after: int, tmp_path: Path, digits: ImageData
+) -> None:
+    """Whatever the time between checkpoints: by Ctrl-C, that is."""
+    run, shares = Run(small(), 3), list[float]()
+    options = {"save_encoder": True, "monitor_every": 1}
+
+    def execute(folder: str, stop: int, **more: Any) -> tuple[Any, Path]:
+        def report(run: Run, share: float, loss: float) -> bool:
+            shares.append(share)
+            return len(shares) < stop
+
+        where = context(tmp_path / folder, **options, **more)
+        where.output.mkdir(exist_ok=True)
+        shares.clear()
+        (trained,) = ImageExperiment().train([run], digits, where, report)
+        return trained, where.file(run, ".pt")
+
+    with pytest.raises(KeyboardInterrupt):
+        execute("stopped", after)
+    assert len(shares) <= after + 2
+    assert [path.suffix for path in (tmp_path / "stopped").iterdir()] == [".ckpt"]
+    resumed, encoder = execute("stopped", 99, resume=True)
+    whole, undisturbed = execute("whole", 99)
+    for name in ("losses", "curve"):
+        assert getattr(resumed, name) == getattr(whole, name)
+    for one, other in zip(resumed.embeddings, whole.embeddings, strict=True):
+        np.testing.assert_array_equal(one, other)
+    states = [torch.load(path, weights_only=True)["encoder"] for path in (encoder, undisturbed)]
+    assert same_bits(*states)
+
+
+# What cannot be gone on from
+
+
+def cannot_go_on(command: Command) -> str:
+    """The one message; the file is left as it is."""
+    (path,) = command.files("*.ckpt")
+    content = path.read_bytes()
+    said = command.refuses("--resume", *SAVING)
+    assert path.read_bytes() == content
+    assert str(path) in said
+    assert "remove" in said
+    return said
+
+
+def test_a_checkpoint_of_another_config_is_refused(command: Command) -> None:
+    command.interrupted(4, *SAVING)
+    (own,) = command.files("*.ckpt")
+    own.unlink()
+    command.interrupted(4, *CONFIG_OF_ANOTHER)
+    (other,) = command.files("*.ckpt")
+    shutil.move(other, own)
+    assert "another run: lr 0.01 there, 0.001 here" in cannot_go_on(command)
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused(command: Command) -> None:
+    command.interrupted(4, *SAVING)
+    (path,) = command.files("*.ckpt")
+    whole = torch.load(path, weights_only=True)
+    torch.save({**whole, "schema_version": whole["schema_version"] + 1}, path)
+    assert "upgrade gcl_hard" in cannot_go_on(command)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_truncated_checkpoint_is_refused(share: float, command: Command) -> None:
+    command.interrupted(4, *SAVING)
+    (path,) = command.files("*.ckpt")
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    assert "truncated or no checkpoint" in cannot_go_on(command)
+
+
+def test_a_checkpoint_of_other_data_is_refused(command: Command) -> None:
+    command.interrupted(4, *SAVING)
+    (path,) = command.files("*.ckpt")
+    whole = torch.load(path, weights_only=True)
+    whole["run"]["data"] = "of others"
+    torch.save(whole, path)
+    assert "another run: data of others there" in cannot_go_on(command)
