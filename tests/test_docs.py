@@ -1,4 +1,4 @@
-"""The documentation runs: its Python blocks, the output it prints, the commands and names it shows."""
+"""The documentation runs: Python blocks print what is shown, commands parse, names exist."""
 
 from __future__ import annotations
 
