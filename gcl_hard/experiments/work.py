@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -111,7 +111,8 @@ class Worker:
                     yield Done(job, record)
                 else:
                     held[job] = claimed
-            for unscored in self._train(list(group), list(on_epochs)) if held else ():
+            told = dict(zip(group, on_epochs, strict=True))
+            for unscored in self._train(told, held) if held else ():
                 if unscored.job not in held:
                     continue
                 waiting = Waiting(unscored, held[unscored.job].pop_all())
@@ -120,9 +121,11 @@ class Worker:
                 else:
                     yield self.finish(waiting)
 
-    def _train(self, jobs: list[Job], on_epochs: list[OnEpoch]) -> Iterator[Unscored]:
-        left = dict(zip(jobs, on_epochs, strict=True))
+    def _train(self, told: dict[Job, OnEpoch], wanted: Container[Job]) -> Iterator[Unscored]:
+        """Train jobs together; the progress of those that are not wanted goes nowhere."""
+        jobs, left = list(told), dict(told)
         try:
+            on_epochs = [told[job] if job in wanted else _unheard for job in jobs]
             for unscored in self._run(jobs, on_epochs):
                 del left[unscored.job]
                 yield unscored
@@ -133,7 +136,8 @@ class Worker:
         except Exception as error:
             if len(jobs) > 1:  # one job's accident does not stop the others
                 for job, on_epoch in left.items():
-                    yield from self._train([job], [on_epoch])
+                    if job in wanted:
+                        yield from self._train({job: on_epoch}, wanted)
                 return
             if isinstance(error, GclHardError):
                 yield Unscored(jobs[0], error=error)
@@ -202,6 +206,10 @@ class Worker:
             diagnostics=[] if score.seen is None else list(score.seen.looks),
             seconds_diagnostics=0.0 if score.seen is None else score.seen.seconds,
         )
+
+
+def _unheard(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
+    """Progress of a job that is trained along."""
 
 
 @contextmanager
