@@ -162,10 +162,11 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         prog=f"python -m gcl_hard.{entry_point}",
         description=description,
         epilog=f"Example: {example}",
-        usage=f"python -m gcl_hard.{entry_point} [--dataset NAMES] [--method NAMES] [...]",
+        usage=f"python -m gcl_hard.{entry_point} [--dataset NAME] [--method NAME] [...]",
         formatter_class=_Help,
         allow_abbrev=False,
         exit_on_error=False,
+        print_config=None,  # ours prints what the command makes of the flags
     )
     parser.add_argument(
         "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
@@ -185,7 +186,7 @@ def bench_parser() -> ArgumentParser:
         "combinations; what is finished is not run again.",
         "python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
     )
-    add_settings(parser, listed=True, own={})
+    add_settings(parser, listed=True, own={}, common=True)
     add_options(
         parser, "what is run", BenchOptions,
         ("table", "recipe", "select", "seeds", "quick", "search", "best"),
@@ -200,6 +201,7 @@ def bench_parser() -> ArgumentParser:
     for name, (kind, text) in RUN_FLAGS.items():
         default = "auto" if name == "ensemble_size" else getattr(usual, name)
         add_flag(group, name, kind, text, default, listed=False)
+    add_settings(parser, listed=True, own={}, common=False)
     return parser
 
 
@@ -438,8 +440,10 @@ def tune_parser() -> ArgumentParser:
         "search that was stopped.",
         "python -m gcl_hard.tune --dataset PTC --method hscl --trials 64",
     )
+    own = {"protocol": "inductive, images split"}
+    add_settings(parser, listed=False, own=own, common=True)
     add_options(parser, "the search", TuneOptions, _tune_flags())
-    add_settings(parser, listed=False, own={"protocol": "inductive, images split"})
+    add_settings(parser, listed=False, own=own, common=False)
     return parser
 
 

@@ -113,7 +113,11 @@ class _LocalTask:
 
 @dataclass(eq=False)
 class _RemoteTask:
-    future: Any
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    urgent: bool
+    remote: bool
+    future: Any = None
     value: Any = None
     error: Exception | None = None
 
@@ -135,6 +139,7 @@ class InProcess:
 
     on_report: OnReport
     workers: int = 1
+    _urgent: deque[_LocalTask] = field(default_factory=deque)
     _queue: deque[_LocalTask] = field(default_factory=deque)
     _stopping: bool = False
 
@@ -152,13 +157,13 @@ class InProcess:
             return function(*given, report=self._report)
 
         task = _LocalTask(call)
-        (self._queue.appendleft if urgent else self._queue.append)(task)
+        (self._urgent if urgent else self._queue).append(task)
         return task
 
     def completed(self) -> Iterator[_LocalTask]:
         """Run tasks; see :class:`Engine`."""
-        while self._queue:
-            task = self._queue.popleft()
+        while self._urgent or self._queue:
+            task = (self._urgent or self._queue).popleft()
             with self._interruptible():
                 try:
                     task.value = task.call()
@@ -177,6 +182,7 @@ class InProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._urgent.clear()
         self._queue.clear()
 
     def _report(self, *values: Any, wait: bool = False) -> bool:
@@ -204,6 +210,9 @@ class InProcess:
 class Cluster:
     """Tasks on the workers of a Dask cluster: one of this machine, or any with a scheduler.
 
+    The scheduler has as many tasks at a time as workers: Dask blames the death of a worker on all
+    tasks that it had, also on those that it had not begun.
+
     Args:
         jobs: worker processes to start on this machine, with one thread each.
         scheduler: address of a scheduler that has workers already, or None to start them.
@@ -215,7 +224,9 @@ class Cluster:
         self._scheduler, self._on_report = scheduler, on_report
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._topic = f"gcl-hard-{uuid4().hex}"
-        self._pending: set[_RemoteTask] = set()
+        self._urgent: deque[_RemoteTask] = deque()
+        self._queue: deque[_RemoteTask] = deque()
+        self._sent: set[_RemoteTask] = set()
         self._client: Any = None
         self._cluster: Any = None
 
@@ -244,10 +255,14 @@ class Cluster:
                 f"the scheduler {self._scheduler} cannot be reached: {error}; give --scheduler "
                 f"tcp://HOST:PORT of a running dask scheduler, or leave it out"
             ) from error
-        if self._scheduler is None:
-            self._client.register_plugin(IgnoreInterrupts())
-        self._check(self._client.run(worker_facts))
-        self._client.subscribe_topic(self._topic, self._reported)
+        try:
+            if self._scheduler is None:
+                self._client.register_plugin(IgnoreInterrupts())
+            self._check(self._client.run(worker_facts))
+            self._client.subscribe_topic(self._topic, self._reported)
+        except BaseException as error:  # the cluster ends with this process, not before
+            self.__exit__(type(error), error, None)
+            raise
         return self
 
     def _check(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -275,34 +290,46 @@ class Cluster:
         urgent: bool = False,
         remote: bool = False,
     ) -> _RemoteTask:
-        """Send a task to the cluster; see :class:`Engine`."""
+        """Queue a task for the cluster; see :class:`Engine`."""
+        task = _RemoteTask(function, arguments, urgent, remote)
+        (self._urgent if urgent else self._queue).append(task)
+        self._fill()
+        return task
+
+    def _fill(self) -> None:
+        while (self._urgent or self._queue) and len(self._sent) < self.workers:
+            self._send((self._urgent or self._queue).popleft())
+
+    def _send(self, task: _RemoteTask) -> None:
         from gcl_hard.experiments.worker import call
 
-        given = [a.future if isinstance(a, _RemoteTask) else a for a in arguments]
-        future = self._client.submit(
-            call, function, self._topic, *given, pure=False, priority=int(urgent)
+        for argument in task.arguments:
+            if isinstance(argument, _RemoteTask) and argument.future is None:
+                (self._urgent if argument.urgent else self._queue).remove(argument)
+                self._send(argument)
+        given = [a.future if isinstance(a, _RemoteTask) else a for a in task.arguments]
+        task.future = self._client.submit(
+            call, task.function, self._topic, *given, pure=False, priority=int(task.urgent)
         )
-        task = _RemoteTask(future)
-        self._pending.add(task)
+        self._sent.add(task)
 
         def done(future: Any) -> None:
             # Here, and not in the driver's thread, which answers the reports of a task that is
             # computed again because the worker with its result died.
             try:
-                if future.status != "finished" or not remote:
+                if future.status != "finished" or not task.remote:
                     task.value = future.result()
             except Exception as error:
                 task.error = error
             self._events.put(("done", task))
 
-        future.add_done_callback(done)
-        return task
+        task.future.add_done_callback(done)
 
     def completed(self) -> Iterator[_RemoteTask]:
         """Tasks as they end; see :class:`Engine`."""
         from distributed import CancelledError
 
-        while self._pending:
+        while self._sent:
             try:
                 kind, value = self._events.get(timeout=1.0)
             except queue.Empty:
@@ -312,7 +339,8 @@ class Cluster:
             if kind == "report":
                 self._answer(value)
                 continue
-            self._pending.discard(value)
+            self._sent.discard(value)
+            self._fill()
             if isinstance(value.error, CancelledError):
                 raise self._lost() from value.error
             yield value
@@ -343,10 +371,10 @@ class Cluster:
     ) -> None:
         with suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self._pending:
+            if self._sent:
                 from gcl_hard.experiments.worker import running_tasks
 
-                self._client.cancel([task.future for task in self._pending], force=True)
+                self._client.cancel([task.future for task in self._sent], force=True)
                 end = time.monotonic() + STOP_TIMEOUT
                 while any(self._client.run(running_tasks).values()) and time.monotonic() < end:
                     time.sleep(0.1)

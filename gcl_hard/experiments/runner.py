@@ -99,7 +99,8 @@ class Runner:
             group for group in groups_of(runs, size=size, device=device) if {*group} & {*pending}
         ]
         found, failures = self._execute(groups, pending)
-        return results | found, failures
+        results |= found
+        return {run: results[run] for run in runs if run in results}, failures
 
     def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
         """Stored results; says which files cannot be used."""
@@ -204,7 +205,7 @@ class _Execution:
         """Execute groups; those that another command works on are waited for."""
         waiting = list(groups)
         try:
-            while waiting:
+            while waiting or self._training:
                 waiting = self._fill(waiting)
                 for task in self.workers.completed():
                     if task in self._training:
@@ -216,9 +217,9 @@ class _Execution:
                     elsewhere = sum(len(group) for group in waiting)
                     line = f"waiting for another command to end {elsewhere} runs"
                     self.runner.console.print(line, style="dim", highlight=False)
-                    while waiting and len(left := self._fill(waiting)) == len(waiting):
+                    while waiting and not self._training:
                         time.sleep(1.0)
-                    waiting = left
+                        waiting = self._fill(waiting)
         finally:
             for group in {*self._training.values(), *(g for _, g in self._scoring.values())}:
                 group.release()

@@ -323,7 +323,7 @@ def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
 def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error

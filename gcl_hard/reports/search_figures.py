@@ -41,7 +41,7 @@ from gcl_hard.reports.text import (
 from gcl_hard.tuning.storage import GRID
 
 if TYPE_CHECKING:
-    from gcl_hard.tuning.api import SearchResult as Outcome
+    from gcl_hard.tuning.api import SearchResult
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
 MARKS: dict[str, dict[str, Any]] = {
@@ -307,11 +307,11 @@ def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) 
 # The page
 
 
-def html(outcome: Outcome, *, title: str) -> str:
+def html(result: SearchResult, *, title: str) -> str:
     """The page of a search: its numbers and, for every study, tables and interactive figures.
 
     Args:
-        outcome: of the search.
+        result: of the search.
         title: of the page.
 
     Returns:
@@ -320,14 +320,14 @@ def html(outcome: Outcome, *, title: str) -> str:
     from jinja2 import Environment, PackageLoader
 
     studies = []
-    for number, finding in enumerate(outcome.findings, 1):
-        drawn = interactive(readable(finding.study), tables.step_of(outcome))
+    for number, finding in enumerate(result.findings, 1):
+        drawn = interactive(readable(finding.study), tables.step_of(result))
         studies.append(
             {
                 "inner": percent(finding.inner), "outer": percent(finding.outer),
                 "chosen": settings(finding.best.params),
                 "best": _html(tables.best_trials(finding.study, finding.best)),
-                "against_grid": tables.against_grid(outcome, finding),
+                "against_grid": tables.against_grid(result, finding),
                 "duration": duration(finding.seconds),
                 "states": _html(tables.states(finding.study)),
                 "figures": [
@@ -342,8 +342,8 @@ def html(outcome: Outcome, *, title: str) -> str:
         )  # fmt: skip
     environment = Environment(loader=PackageLoader("gcl_hard.reports"), autoescape=True)
     return environment.get_template("search.html.j2").render(
-        title=title, note=tables.chosen_on_test(outcome), numbers=tables.numbers(outcome),
-        space=_html(tables.space([finding.study for finding in outcome.findings])), studies=studies,
+        title=title, note=tables.chosen_on_test(result), numbers=tables.numbers(result),
+        space=_html(tables.space([finding.study for finding in result.findings])), studies=studies,
     )  # fmt: skip
 
 

@@ -79,9 +79,10 @@ class Finding:
                 f"and give the new search another --study-name"
             )
         scores: dict[str, float | str | None] = study.user_attrs.get(OUTER, {})
-        score = scores.get(str(best.number), UNFINISHED)
-        outer, missing = (None, score) if isinstance(score, str) else (score, None)
         config = base.config_with(best.params)
+        usual = None if config.protocol == "transductive" else UNFINISHED
+        score = scores.get(str(best.number), usual)
+        outer, missing = (None, score) if isinstance(score, str) else (score, None)
         return cls(study, best, config, best.value, outer, missing, len(scores))
 
     @property

@@ -29,8 +29,8 @@ from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.space import Base, Candidate, Space
 
 if TYPE_CHECKING:
+    from gcl_hard.experiments.ensembles import Encoder
     from gcl_hard.experiments.image_data import ImageData
-    from gcl_hard.experiments.side_by_side import Encoder
     from gcl_hard.graphs import GraphSet
     from gcl_hard.graphs.models import GraphModel
 
@@ -232,8 +232,8 @@ class GraphPart:
         fold: Fold | None,
     ) -> None:
         """Train and score one fold of candidates that can be one ensemble."""
+        from gcl_hard.experiments.ensembles import TrainedEncoder, train_encoders
         from gcl_hard.experiments.graphs import use_threads
-        from gcl_hard.experiments.side_by_side import Trained, train_encoders
 
         context, inner, (k, n_folds) = scoring.context, scoring.inner, position
         use_threads(context, self.graphs, group[0].config)
@@ -262,7 +262,7 @@ class GraphPart:
                 see=on_snapshot,
             ):  # fmt: skip
                 run = group[result.number]
-                if isinstance(result.trained, Trained):
+                if isinstance(result.trained, TrainedEncoder):
                     trained[run] = result.trained.model
                 else:
                     run.error = run.error or result.trained
@@ -344,9 +344,9 @@ class GraphOuter:
         """
         if self._fold is None:
             return None
+        from gcl_hard.experiments.ensembles import train_encoders
         from gcl_hard.experiments.graphs import use_threads
         from gcl_hard.experiments.protocols import embeddings
-        from gcl_hard.experiments.side_by_side import train_encoders
 
         train_ids = torch.from_numpy(self._fold.train)
         graphs, part = self._graphs.standardised_on(train_ids), self.part.graphs
@@ -408,12 +408,12 @@ def _encoder(
     snapshots: Sequence[int] = (),
 ) -> Encoder:
     """A candidate's encoder; with a fold it sees that fold's training graphs alone."""
-    from gcl_hard.experiments.side_by_side import Encoder
+    from gcl_hard.experiments.ensembles import Encoder
 
     config, (seed, k) = cast("GraphConfig", candidate.config), seeds
     if fold is None:
-        return Encoder(config, graphs, seed, k, make=candidate.make, looks=snapshots)
-    return Encoder.of_fold(config, graphs, seed, k, fold, make=candidate.make, looks=snapshots)
+        return Encoder(config, graphs, seed, k, make=candidate.make, snapshots=snapshots)
+    return Encoder.of_fold(config, graphs, seed, k, fold, make=candidate.make, snapshots=snapshots)
 
 
 def accuracy_of(
@@ -618,6 +618,9 @@ def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
         model.embed(graphs.batch(torch.arange(2)))
 
 
+Outer = GraphOuter | ImageOuter
+"""A data set cut in two."""
+
 # Objectives, and the tasks that score trials: these run in this process, or in a Dask worker.
 
 
@@ -637,9 +640,7 @@ class Objective:
     outer_folds: int
     digest: str
 
-    def load(
-        self, context: RunContext, graphs: GraphSet | None
-    ) -> tuple[GraphOuter | ImageOuter, ...]:
+    def load(self, context: RunContext, graphs: GraphSet | None) -> tuple[Outer, ...]:
         """The outer parts; loaded and cut once in a process.
 
         Args:
@@ -655,9 +656,7 @@ class Objective:
             _CUT[key] = graphs, tuple(self._cut(context, graphs))
         return _CUT[key][1]
 
-    def _cut(
-        self, context: RunContext, graphs: GraphSet | None
-    ) -> Iterator[GraphOuter | ImageOuter]:
+    def _cut(self, context: RunContext, graphs: GraphSet | None) -> Iterator[Outer]:
         config, device = self.config, torch.device(context.device)
         data: Any
         if graphs is not None:
@@ -682,9 +681,7 @@ class Objective:
                 yield GraphOuter(data, fold)
 
 
-_CUT: dict[
-    tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[GraphOuter | ImageOuter, ...]]
-] = {}
+_CUT: dict[tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[Outer, ...]]] = {}
 """The outer parts of the latest search in this process, with the user's own graphs."""
 
 

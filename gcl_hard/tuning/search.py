@@ -18,14 +18,14 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.domains import experiment_of
+from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, RunOptions
 from gcl_hard.experiments.runner import columns, data_sets, share_of
 from gcl_hard.tuning.objective import (
     GraphOuter,
-    ImageOuter,
     Objective,
+    Outer,
     check_output,
     own_graphs,
     score_outside,
@@ -76,7 +76,7 @@ class Search:
     options: TuneOptions
     context: RunContext
     objective: Objective
-    outers: tuple[GraphOuter | ImageOuter, ...]
+    outers: tuple[Outer, ...]
 
     @classmethod
     def of(cls, options: TuneOptions) -> Search:
@@ -429,7 +429,8 @@ class _Driver:
         sent: dict[Task, tuple[Study, FrozenTrial]] = {}
         for k, study in enumerate(self.studies):
             best = best_trial(study.get_trials(deepcopy=False))
-            if best is None or str(best.number) in study.user_attrs.get(OUTER, {}):
+            done = study.user_attrs.get(OUTER, {})
+            if best is None or str(best.number) in done or not self.search.outers[k].n_test:
                 continue
             candidate = self.search.options.base.candidate(best.number, best.params)
             task = self._workers.submit(

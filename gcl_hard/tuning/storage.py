@@ -24,8 +24,8 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from gcl_hard.cli import without_password as shown
 from gcl_hard.errors import InputError, MissingExtraError
+from gcl_hard.errors import without_password as shown
 from gcl_hard.experiments.store import locked
 
 if TYPE_CHECKING:

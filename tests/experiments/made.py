@@ -56,10 +56,12 @@ class Ran:
         shown: on the console.
     """
 
-    def __init__(self, output: Path, plan: Iterable[Run], **given: Any) -> None:
+    def __init__(
+        self, output: Path, plan: Iterable[Run], *, terminal: bool = False, **given: Any
+    ) -> None:
         names = ("jobs", "scheduler", "force", "report_only")
         own = {name: given.pop(name) for name in names if name in given}
-        self.console = Console(file=StringIO(), width=300)
+        self.console = Console(file=StringIO(), force_terminal=terminal, width=300)
         self.results: dict[Run, RunResult]
         self.results, self.failures = Runner(context(output, **given), self.console, **own).run(
             [*plan]

@@ -493,7 +493,6 @@ def test_training_that_is_asked_to_stop_saves_a_checkpoint_first(
     assert len(shares) <= after + 2
     assert [path.suffix for path in (tmp_path / "stopped").iterdir()] == [".ckpt"]
     resumed, encoder = execute("stopped", 99, resume=True)
-    assert shares[0] > 0
     whole, undisturbed = execute("whole", 99)
     for name in ("losses", "curve"):
         assert getattr(resumed, name) == getattr(whole, name)

@@ -1,0 +1,169 @@
+"""Tasks that workers import by name, and processes that engines are tested with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from distributed import Client
+
+ROOT = Path(__file__).parents[2]
+Reporter = Callable[..., bool]
+
+
+def double(n: int, *, report: Reporter) -> int:
+    return 2 * n
+
+
+def add(a: int, b: int, *, report: Reporter) -> int:
+    return a + b
+
+
+def divide(a: int, b: int, *, report: Reporter) -> float:
+    return a / b
+
+
+def ask(name: str, *, report: Reporter) -> bool:
+    """The driver's answer."""
+    return report(name, 1.0, 0.0, wait=True)
+
+
+def work(name: str, seconds: float, *, report: Reporter) -> str:
+    """Reports as training does, and ends early where it is asked to."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not report(name, 0.5, 0.0):
+            return f"{name} stopped"
+        time.sleep(0.02)
+    return name
+
+
+def die_once(marker: str, *, report: Reporter) -> str:
+    """Kills the worker that it is tried on first."""
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "alive"
+
+
+def die(count: str, *, report: Reporter) -> None:
+    """Kills every worker that it is tried on."""
+    with Path(count).open("a", encoding="utf-8") as file:
+        file.write("x")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def until_stopped(started: str, saved: str, *, report: Reporter) -> None:
+    """Works until it is asked to stop, then saves."""
+    Path(started).touch()
+    while report("endless", 0.5, 0.0):
+        time.sleep(0.02)
+    Path(saved).touch()
+
+
+# Processes
+
+
+def wait_for(ready: Callable[[], Any], seconds: float = 180.0) -> None:
+    """Wait until something is so.
+
+    Raises:
+        AssertionError: if it takes too long.
+    """
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.05)
+
+
+def command(entry: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", "-m", entry, *arguments]
+
+
+@contextmanager
+def process(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A process with a group of its own, all of which has ended afterwards."""
+    with subprocess.Popen(
+        words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
+        # What a script starts in the background ignores Ctrl-C, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as started:  # fmt: skip
+        try:
+            yield started
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+
+
+@contextmanager
+def scheduler(folder: Path, threads: tuple[int, ...] = (1, 1)) -> Iterator[tuple[str, Any]]:
+    """A scheduler with workers of so many threads; yields its address and process."""
+    file = folder / "scheduler.json"
+    with process(
+        *command("distributed.cli.dask_scheduler"), "--port=0", "--no-dashboard",
+        "--host=127.0.0.1", f"--scheduler-file={file}",
+    ) as of_scheduler:  # fmt: skip
+        wait_for(file.exists)
+        address = json.loads(file.read_text(encoding="utf-8"))["address"]
+        with _workers(folder, address, list(threads)):
+            wait_for(lambda: _connected(address) == len(threads))
+            yield address, of_scheduler
+
+
+def _connected(address: str) -> int:
+    """Workers of a scheduler."""
+    with Client(address, set_as_default=False) as client:
+        return len(client.scheduler_info()["workers"])
+
+
+@contextmanager
+def _workers(folder: Path, address: str, threads: list[int]) -> Iterator[None]:
+    if not threads:
+        yield
+        return
+    with process(
+        *command("distributed.cli.dask_worker"), address, f"--nthreads={threads[0]}",
+        "--no-dashboard", f"--local-directory={folder}", "--death-timeout=60",
+    ), _workers(folder, address, threads[1:]):  # fmt: skip
+        yield
+
+
+def below(pid: int) -> set[int]:
+    """All processes below one."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+            parents[int(stat.parent.name)] = int(fields[1])
+    found, new = set[int](), {pid}
+    while new:
+        new = {child for child, parent in parents.items() if parent in new} - found
+        found |= new
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there, and no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def is_worker(pid: int) -> bool:
+    """Whether it is a worker process of a local cluster."""
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"spawn_main" in line

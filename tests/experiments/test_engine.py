@@ -1,0 +1,238 @@
+"""Engines: tasks in this process, and on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.engine import TRIES, Cluster, Engine, InProcess, engine
+from tests.experiments import engine_tasks as tasks
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads Linux's /proc")
+
+
+def watched(seen: list[Any], refuse: str = "") -> Any:
+    """Collects reports; a task of one name shall not go on."""
+
+    def on_report(*values: Any) -> bool:
+        seen.append(values)
+        return bool(values[0] != refuse)
+
+    return on_report
+
+
+# In this process
+
+
+def in_process(seen: list[Any] | None = None, refuse: str = "") -> Engine:
+    found = engine(1, None, watched([] if seen is None else seen, refuse))
+    assert isinstance(found, InProcess)
+    return found
+
+
+def test_tasks_run_in_their_order_and_urgent_ones_first() -> None:
+    with in_process() as engine:
+        assert engine.workers == 1
+        for n in (1, 2):
+            engine.submit(tasks.double, n)
+        engine.submit(tasks.double, 3, urgent=True)
+        assert [task.result() for task in engine.completed()] == [6, 2, 4]
+
+
+def test_tasks_may_be_submitted_while_others_end_and_take_their_results() -> None:
+    with in_process() as engine:
+        first, found = engine.submit(tasks.double, 1, remote=True), []
+        for task in engine.completed():
+            found.append(task.result())
+            if len(found) < 4:
+                engine.submit(tasks.add, task, first)
+        assert found == [2, 4, 6, 8]
+        assert list(engine.completed()) == []
+
+
+def test_an_error_is_that_of_its_task_alone() -> None:
+    with in_process() as engine:
+        bad, good = engine.submit(tasks.divide, 1, 0), engine.submit(tasks.divide, 1, 2)
+        uses = engine.submit(tasks.double, bad)
+        assert list(engine.completed()) == [bad, good, uses]
+        for task in (bad, uses):
+            with pytest.raises(ZeroDivisionError):
+                task.result()
+        assert good.result() == 0.5
+
+
+def test_reports_reach_the_driver_and_its_answer_the_task() -> None:
+    seen: list[Any] = []
+    with in_process(seen, refuse="b") as engine:
+        for name in ("a", "b"):
+            engine.submit(tasks.ask, name)
+            engine.submit(tasks.work, name, 0.05)
+        found = [task.result() for task in engine.completed()]
+    assert found == [True, "a", False, "b stopped"]
+    assert {name for name, *_ in seen} == {"a", "b"}
+
+
+def interrupting(times: int) -> Any:
+    """Interrupts as Ctrl-C does, once for each report."""
+    left = [times]
+
+    def on_report(*_: Any) -> bool:
+        if left[0]:
+            left[0] -= 1
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    return on_report
+
+
+def test_the_first_ctrl_c_lets_the_running_task_save(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with InProcess(interrupting(1)) as engine:
+        engine.submit(tasks.until_stopped, str(tmp_path / "started"), str(tmp_path / "saved"))
+        engine.submit(tasks.until_stopped, str(tmp_path / "next"), str(tmp_path / "never"))
+        with pytest.raises(KeyboardInterrupt):
+            list(engine.completed())
+    assert {path.name for path in tmp_path.iterdir()} == {"started", "saved"}
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def ask_twice(*, report: Any) -> None:
+    report()
+    report()
+    raise AssertionError("went on after the second Ctrl-C")
+
+
+def test_the_second_ctrl_c_ends_the_task_at_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with InProcess(interrupting(2)) as engine:
+        engine.submit(ask_twice)
+        with pytest.raises(KeyboardInterrupt):
+            list(engine.completed())
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_engine_works_in_any_thread() -> None:
+    found: list[Any] = []
+
+    def go() -> None:
+        with in_process() as engine:
+            engine.submit(tasks.double, 4)
+            found.extend(task.result() for task in engine.completed())
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    thread.join()
+    assert found == [8]
+
+
+# On a cluster
+
+
+@contextmanager
+def cluster(kind: str, folder: Path, on_report: Any) -> Iterator[Engine]:
+    """Two workers: of this machine, or of a scheduler that was started by itself."""
+    if kind == "local":
+        with engine(2, None, on_report) as found:
+            yield found
+        return
+    with tasks.scheduler(folder) as (address, _), engine(1, address, on_report) as found:
+        yield found
+
+
+@pytest.mark.slow
+@linux
+@pytest.mark.parametrize("kind", ["local", "scheduler"])
+def test_a_cluster_does_what_one_process_does(kind: str, tmp_path: Path) -> None:
+    seen: list[Any] = []
+    with cluster(kind, tmp_path, watched(seen, refuse="b")) as engine:
+        assert engine.workers == 2
+        named = {
+            "six": engine.submit(tasks.double, 3, remote=True),
+            "asked": engine.submit(tasks.ask, "a"),
+            "refused": engine.submit(tasks.ask, "b"),
+            "worked": engine.submit(tasks.work, "c", 0.6),
+            "bad": engine.submit(tasks.divide, 1, 0),
+        }
+        done = set()
+        for task in engine.completed():
+            done.add(task)
+            if task is named["six"]:
+                named["seven"] = engine.submit(tasks.add, task, 1, urgent=True)
+        assert done == {*named.values()}
+        with pytest.raises(ZeroDivisionError):
+            named.pop("bad").result()
+        del named["six"]
+        assert {name: task.result() for name, task in named.items()} == {
+            "asked": True, "refused": False, "worked": "c", "seven": 7,
+        }  # fmt: skip
+        assert {name for name, *_ in seen} == {"a", "b", "c"}
+        assert list(engine.completed()) == []
+
+
+@pytest.mark.slow
+@linux
+def test_what_a_killed_worker_had_is_done_elsewhere(tmp_path: Path) -> None:
+    with Cluster(1, None, watched([])) as workers:
+        kept = workers.submit(tasks.double, 4, remote=True)
+        assert list(workers.completed()) == [kept]
+        victim = workers.submit(tasks.die_once, str(tmp_path / "marker"))
+        after = workers.submit(tasks.add, kept, 1)  # whose argument died with the only worker
+        assert {*workers.completed()} == {victim, after}
+        assert (victim.result(), after.result()) == ("alive", 9)
+
+
+@pytest.mark.slow
+@linux
+def test_a_task_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
+    with engine(2, None, watched([])) as workers:
+        killer = workers.submit(tasks.die, str(tmp_path / "count"))
+        others = [workers.submit(tasks.work, str(n), 0.1) for n in range(8)]
+        assert {*workers.completed()} == {killer, *others}
+        assert [task.result() for task in others] == list(map(str, range(8)))
+        with pytest.raises(Exception, match="Attempted") as caught:
+            killer.result()
+        assert type(caught.value).__name__ == "KilledWorker"
+        assert (tmp_path / "count").read_text(encoding="utf-8") == "x" * TRIES
+
+
+@pytest.mark.slow
+@linux
+def test_what_is_left_running_saves_and_the_workers_end(tmp_path: Path) -> None:
+    started, saved = tmp_path / "started", tmp_path / "saved"
+    before = tasks.below(os.getpid())
+    with engine(2, None, watched([])) as workers:
+        mine = tasks.below(os.getpid()) - before
+        workers.submit(tasks.until_stopped, str(started), str(saved))
+        tasks.wait_for(started.exists)
+    assert saved.exists()
+    tasks.wait_for(lambda: not any(tasks.alive(pid) for pid in mine if tasks.is_worker(pid)), 20)
+
+
+@pytest.mark.slow
+@linux
+@pytest.mark.parametrize(
+    ("threads", "says"), [((2,), r"has 2 threads.*--nthreads 1"), ((), "has no workers")]
+)
+def test_workers_that_cannot_be_used_are_refused(
+    threads: tuple[int, ...], says: str, tmp_path: Path
+) -> None:
+    with (
+        tasks.scheduler(tmp_path, threads=threads) as (address, _),
+        pytest.raises(InputError, match=says),
+    ):
+        engine(1, address, watched([])).__enter__()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://"])
+def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
+    with pytest.raises(InputError, match=f"{address}.*--scheduler"):
+        engine(1, address, watched([])).__enter__()

@@ -1,0 +1,86 @@
+"""Settings as text: what flags and YAML mean, and what is said of the rest."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import CONFIGS, GraphConfig
+from gcl_hard.experiments.settings import all_settings, as_seeds, settings_from
+
+
+@pytest.mark.parametrize(
+    ("given", "seeds"),
+    [
+        ("3", (0, 1, 2)), ("0,1,2", (0, 1, 2)), ("7,", (7,)), ("4,2", (4, 2)), ("1", (0,)),
+        (2, (0, 1)), ([7], (7,)), ((3, 1), (3, 1)), ("10000", tuple(range(10_000))),
+        ("4294967295,", (2**32 - 1,)),
+    ],
+)  # fmt: skip
+def test_seeds_are_a_count_or_a_list(given: Any, seeds: tuple[int, ...]) -> None:
+    assert as_seeds(given) == seeds
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["0", "-1", "1,1", "-1,2", "x", "2.5", ",", "1,x", "", 0, -1, True, None, [], [1, 1], 2.5,
+     "4294967296,", "99999999999999999999,", "10001", "4294967296"],
+)  # fmt: skip
+def test_seeds_that_are_neither_are_refused(given: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"seed|count"):
+        as_seeds(given)
+
+
+def test_settings_are_as_a_config_has_them() -> None:
+    given = {"encodings": "wl", "c_grid": [1], "beta": 2, "epochs": 3, "temperature": None}
+    found = settings_from(given, "here")
+    assert found == {"encodings": ("wl",), "c_grid": (1.0,), "beta": 2.0, "epochs": 3,
+                     "temperature": None}  # fmt: skip
+    assert list(found) == list(given)
+    assert {k: type(v) for k, v in found.items()} == {
+        "encodings": tuple, "c_grid": tuple, "beta": float, "epochs": int,
+        "temperature": type(None),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ([1], "expected settings, got .1."),
+        ({"lrr": 1}, "unknown setting 'lrr'; did you mean lr"),
+        ({"protocol": "inductive"}, "protocol is no part of a recipe"),
+        ({"epochs": "many"}, "epochs: expected a whole number, got many"),
+        ({"lr": "fast"}, "lr must be a finite number, got fast"),
+        ({"virtual_node": "maybe"}, "virtual-node: expected true or false, got maybe"),
+        ({"readout": "maen"}, "unknown readout 'maen'; did you mean mean"),
+        ({"c_grid": ["a"]}, "c-grid|c_grid"),
+        ({"c_grid": []}, "at least one value"),
+    ],
+)
+def test_settings_that_mean_nothing_are_named_with_their_place(given: Any, says: str) -> None:
+    with pytest.raises(InputError, match=rf"^mine\.yaml: .*({says})"):
+        settings_from(given, "mine.yaml")
+
+
+def test_settings_that_are_left_out_are_refused() -> None:
+    assert settings_from({"protocol": "inductive"}, "here", without=()) == {"protocol": "inductive"}
+    with pytest.raises(InputError, match="lr is no part of a recipe"):
+        settings_from({"lr": 1}, "here", without=("lr",))
+
+
+def test_every_setting_has_a_help_and_the_domains_that_have_it() -> None:
+    found = all_settings()
+    for domain, config in CONFIGS.items():
+        for field in fields(config):
+            domains, _, text, default = found[field.name]
+            assert domain in domains
+            assert text
+            if domains == (domain,):
+                assert default == field.default
+    assert {name for name in found if "graphs" in found[name][0]} == {
+        field.name for field in fields(GraphConfig)
+    }

@@ -1,0 +1,455 @@
+"""The command line of bench and its YAML: what is understood, and what is said about the rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gcl_hard.bench import main
+from gcl_hard.cli import domain_of, parse_bench, public_command, run_command
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.experiments.config import CONFIGS, GraphConfig, ImageConfig
+from gcl_hard.experiments.experiment import RunOptions
+from gcl_hard.experiments.settings import all_settings
+
+PROMISED = [
+    "--dataset", "--method", "--protocol", "--beta", "--threshold-start", "--threshold-end",
+    "--temperature", "--class-prior", "--objective", "--contrast", "--epochs", "--batch-size",
+    "--lr", "--layers", "--dim", "--seeds", "--device", "--data-dir", "--config", "--output",
+    "--json", "--help", "--jobs", "--scheduler", "--ensemble-size", "--loader-workers", "--resume",
+    "--compact", "--search", "--best", "--report", "--report-only", "--force", "--table",
+]  # fmt: skip
+
+
+def only_config(*arguments: str) -> Any:
+    (config,) = parse_bench(arguments).configs
+    return config
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(InputError) as caught:
+        parse_bench(arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_no_arguments_mean_the_default_configuration_with_five_seeds() -> None:
+    options = parse_bench([])
+    assert options.configs == (GraphConfig(),)
+    assert options.seeds == (0, 1, 2, 3, 4)
+    assert (options.device, options.output) == ("auto", Path("results"))
+    assert (options.data_dir, options.json, options.threads) == (None, None, None)
+    assert (options.jobs, options.scheduler, options.table) == (1, None, None)
+    assert (options.report, options.select, options.compact) == (None, False, None)
+    assert (options.quick, options.force, options.report_only) == (False, False, False)
+    assert options.run == RunOptions()
+
+
+def test_options_of_the_command_are_understood() -> None:
+    options = parse_bench(
+        ["--force", "--report-only", "--report=a/b.md", "--jobs=3", "--threads=6",
+         "--scheduler=tcp://host:8786", "--compact=results", "--ensemble-size=4",
+         "--diagnostics=2"]
+    )  # fmt: skip
+    assert (options.force, options.report_only, options.jobs, options.threads) == (True, True, 3, 6)
+    assert (options.report, options.compact) == (Path("a/b.md"), Path("results"))
+    assert options.scheduler == "tcp://host:8786"
+    assert options.run == RunOptions(ensemble_size=4, diagnostics=2)
+    assert parse_bench(["--ensemble-size=auto"]).run == RunOptions()
+    images = parse_bench(
+        ["--dataset=digits", "--resume", "--save-encoder", "--loader-workers=2",
+         "--monitor-every=5", "--checkpoint-minutes=0.5"]
+    ).run  # fmt: skip
+    assert images == RunOptions(
+        resume=True, save_encoder=True, loader_workers=2, monitor_every=5, checkpoint_minutes=0.5
+    )
+
+
+def test_options_are_equal_when_asked_equally() -> None:
+    one = parse_bench(["--seeds", "2", "--beta", "1,2"])
+    assert one == parse_bench(["--beta=1.0,2.0", "--seeds=0,1"])
+    assert one != replace(one, device="cpu")
+
+
+# Help
+
+
+def helped(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as left:
+        main([*arguments, "--help"])
+    assert left.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_lists_every_flag_once_with_common_settings_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = helped(capsys)
+    listed = re.findall(r"^  (?:-h, )?(--[\w-]+)", text, re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert set(listed) >= {*PROMISED}
+    assert {name.replace("_", "-") for name in all_settings()} <= {one[2:] for one in listed}
+    common = ["--dataset", "--method", "--protocol", "--beta", "--epochs", "--lr"]
+    first = [one for one in listed if one not in ("--help", "--config", "--print-config")]
+    assert sorted(first[: len(common)]) == sorted(common)
+
+
+def test_help_states_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(helped(capsys).split())
+    for name, default in (("--epochs", "200"), ("--dim", "32"), ("--layers", "3")):
+        of = text[text.index(f" {name} ") :]
+        assert f"(default: {default}" in of[:300], name
+
+
+# Lists
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("1", [1.0]), ("1,2,10", [1.0, 2.0, 10.0]), ("0.5, 1e1", [0.5, 10.0])],
+)
+def test_beta_is_a_list(written: str, meant: list[float]) -> None:
+    assert [config.beta for config in parse_bench(["--beta", written]).configs] == meant
+
+
+def test_lists_run_in_all_combinations_and_none_twice() -> None:
+    configs = parse_bench(
+        ["--dataset", "MUTAG,PTC", "--method", "hucl,hscl", "--protocol", "paper,inductive",
+         "--beta", "1,2"]
+    ).configs  # fmt: skip
+    protocols = ("transductive", "inductive")
+    expected = product(("MUTAG", "PTC"), ("hucl", "hscl"), protocols, (1.0, 2.0))
+    assert [(c.dataset, c.method, c.protocol, c.beta) for c in configs] == list(expected)
+    without_beta = parse_bench(["--method", "ucl,hscl", "--beta", "1,2,1"]).configs
+    assert [(c.method, c.beta) for c in without_beta] == [("ucl", None), ("hscl", 1), ("hscl", 2)]
+    both = parse_bench(["--protocol", "paper,transductive"]).configs
+    assert both == (GraphConfig(),)
+    rates = parse_bench(["--lr", "0.01,0.001", "--epochs", "10,20", "--method=ucl"]).configs
+    assert {(c.lr, c.epochs) for c in rates} == {(0.01, 10), (0.01, 20), (0.001, 10), (0.001, 20)}
+    thresholds = parse_bench(
+        ["--method=hscl-tau", "--threshold-start=-0.5,-0.3", "--threshold-end=0,0.1"]
+    ).configs
+    assert len(thresholds) == 4
+
+
+# Flags and files
+
+GRAPH_SETTINGS: dict[str, Any] = {
+    "dataset": "PTC", "method": "hcl", "protocol": "inductive", "beta": 3.0, "beta_changes": 2,
+    "temperature": 0.2, "class_prior": 0.05, "objective": "infonce", "contrast": "two-view",
+    "augmentations": ["drop-nodes", "random-walk"], "strength": 0.1, "detach_weights": True,
+    "epochs": 9, "batch_size": 16, "lr": 0.5, "lr_schedule": "cosine", "weight_decay": 0.25,
+    "layers": 2, "dim": 8, "readout": "mean", "features": "constant", "standardise": False,
+    "folds": 4, "data_seed": 11, "jk": "last", "edge_labels": True, "virtual_node": True,
+    "encodings": ["cycles", "degree"], "kernel": "rbf+wl", "c_grid": [0.5, 2.0],
+    "train_share": 0.5,
+}  # fmt: skip
+IMAGE_SETTINGS: dict[str, Any] = {
+    "dataset": "CIFAR10", "method": "hcl", "protocol": "split", "beta": 3.0, "beta_changes": 2,
+    "temperature": 0.2, "class_prior": 0.05, "detach_weights": True, "epochs": 9,
+    "batch_size": 16, "lr": 0.5, "lr_schedule": "cosine", "weight_decay": 0.25, "data_seed": 3,
+    "positives": "class", "class_pairs": True, "balanced": True, "encoder": "resnet18",
+    "stem": "imagenet", "size": 16, "pretrain_split": "train+unlabeled", "probe_split": "extra",
+    "subset": 200, "crop": 0.2, "flip": 0.25, "jitter": 0.5, "grayscale": 0.1, "blur": 0.0,
+    "noise": 0.1, "forward": "split", "precision": "bf16", "channels_last": False,
+    "compile": True, "accumulate": 2, "probe": "adam", "probe_lr": [0.1, 0.5],
+    "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
+}  # fmt: skip
+BOTH = pytest.mark.parametrize(
+    ("kind", "settings"), [(GraphConfig, GRAPH_SETTINGS), (ImageConfig, IMAGE_SETTINGS)]
+)
+
+
+def asked(kind: Any, settings: dict[str, Any]) -> Any:
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()})
+
+
+def as_flags(settings: dict[str, Any]) -> list[str]:
+    spelt = {
+        k: ",".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in settings.items()
+    }
+    return [f"--{name.replace('_', '-')}={value}" for name, value in spelt.items()]
+
+
+@BOTH
+def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
+    kind: Any, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    unused = {"threshold_start", "threshold_end"}  # of hscl-tau alone
+    assert set(settings) == {field.name for field in fields(kind)} - unused
+    config = asked(kind, settings)
+    by_flags = parse_bench([*as_flags(settings), "--seeds=3,4", f"--data-dir={tmp_path}"])
+    assert by_flags.configs == (config,)
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**settings, "seeds": [3, 4], "data_dir": str(tmp_path)}))
+    assert parse_bench(["--config", str(path)]) == by_flags
+
+
+def test_thresholds_can_be_flags() -> None:
+    config = only_config("--method=hscl-tau", "--threshold-start=-0.3", "--threshold-end=0.1")
+    assert (config.threshold_start, config.threshold_end) == (-0.3, 0.1)
+
+
+@pytest.mark.parametrize("name", ["c-grid", "augmentations", "encodings", "class-prior"])
+def test_null_is_nothing(name: str) -> None:
+    assert only_config("--contrast=two-view", f"--{name}=null") == only_config(
+        "--contrast=two-view"
+    )
+
+
+def test_flags_win_over_the_file_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("epochs: 5\nbeta: [1, 2]\nseeds: 3\nlr: 1\n")
+    for arguments in (["--epochs", "7", "--config", str(path)], [f"--config={path}", "--epochs=7"]):
+        options = parse_bench(arguments)
+        assert [(c.epochs, c.beta, c.lr) for c in options.configs] == [(7, 1.0, 1.0), (7, 2.0, 1.0)]
+        assert options.seeds == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("epoch: 5\n", "unknown key 'epoch' in the config file; did you mean epochs"),
+        ("epochs: many\n", "--epochs.*many"),
+        ("epochs: 0\n", "epochs must be at least 1, got 0"),
+        ("beta: .nan\n", "beta must be a finite number, got nan"),
+        ("beta: [1, -2]\n", "beta .*got -2"),
+        ("beta: []\n", "beta.*at least one value"),
+        ("seeds: [1, 1]\n", "--seeds"),
+        ("seeds: true\n", "--seeds"),
+        ("epochs: [5\n", "config|[Yy][Aa][Mm][Ll]"),
+        ("just words\n", "config|just words"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_the_reason(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=says):
+        parse_bench(["--config", str(path)])
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert "gone.yaml" in refusal("--config", str(tmp_path / "gone.yaml"))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as left:
+        parse_bench([*arguments, "--print-config"])
+    assert left.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        [*as_flags(GRAPH_SETTINGS), "--beta=1,2", "--method=hucl,hscl-tau", "--seeds=5,6",
+         "--class-prior=null", "--json=a.json", "--threads=2"],
+        [*as_flags(IMAGE_SETTINGS), "--report=a.md"],
+        ["--table=2", "--quick", "--dataset=PTC"],
+        ["--dataset=digits", "--resume", "--loader-workers=1", "--checkpoint-minutes=0"],
+        ["--diagnostics=3", "--ensemble-size=2", "--jobs=2", "--select=true"],
+    ],
+)  # fmt: skip
+def test_a_printed_config_means_the_same_command(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "printed.yaml"
+    path.write_text(printed(capsys, *arguments))
+    again, options = parse_bench(["--config", str(path)]), parse_bench(arguments)
+    assert replace(again, datasets=options.datasets) == options
+
+
+# What a command is about
+
+
+@pytest.mark.parametrize(
+    ("arguments", "domain"),
+    [
+        ([], "graphs"),
+        (["--dataset", "PTC"], "graphs"),
+        (["--dataset", "cifar-10"], "images"),
+        (["--dataset=digits,STL10"], "images"),
+        (["--table=1", "--dataset=CIFAR10"], "images"),
+        (["--table=1"], "images"),
+        (["--table=2"], "graphs"),
+        (["--dataset=MUTAG", "--dataset=digits"], "images"),
+        (["--dataset=NCI1,Mutagenicity,Cuneiform,Fingerprint"], "graphs"),
+    ],
+)
+def test_data_sets_and_tables_say_what_a_command_is_about(
+    arguments: list[str], domain: str
+) -> None:
+    assert {type(config) for config in parse_bench(arguments).configs} == {CONFIGS[domain]}
+
+
+def test_a_misspelt_image_set_is_about_images_and_a_file_of_ones_own_too(tmp_path: Path) -> None:
+    assert domain_of({"dataset": ("CIFR10",)}) == "images"
+    assert domain_of({"dataset": ("mine",), "data_dir": tmp_path}) == "graphs"
+    (tmp_path / "mine.npz").touch()
+    assert domain_of({"dataset": ("mine",), "data_dir": tmp_path}) == "images"
+
+
+def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("dataset: [digits, CIFAR10]\n", encoding="utf-8")
+    assert len(parse_bench(["--config", str(path)]).configs) == 2
+    assert isinstance(only_config(f"--config={path}", "--dataset=MUTAG"), GraphConfig)
+    path.write_text("table: '1'\nquick: true\n", encoding="utf-8")
+    assert isinstance(parse_bench([f"--config={path}"]).configs[0], ImageConfig)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--dataset=digits,MUTAG"], r"images \(digits\) and graphs \(MUTAG\)"),
+        (["--table=1", "--dataset=MUTAG"], "--table 1 is of images, and MUTAG of graphs"),
+        (["--table=2", "--dataset=digits"], "--table 2 is of graphs, and digits of images"),
+        (["--dataset=digits", "--layers=3"], "--layers; it is of graphs"),
+        (["--dataset=digits", "--ensemble-size=3"], "--ensemble-size; it is of graphs"),
+        (["--dataset=digits", "--encodr=resnet18"], "--encodr; did you mean --encoder"),
+        (["--dataset=MUTAG", "--resume"], "--resume; it is of images: give their --dataset"),
+        (["--encoder=resnet18"], "--encoder; it is of images: give their --dataset"),
+    ],
+)
+def test_settings_of_the_other_domain_are_refused(arguments: list[str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        parse_bench(arguments)
+
+
+def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("dataset: digits\nreadout: mean\n", encoding="utf-8")
+    assert "readout" in refusal(f"--config={path}")
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--epoch", "3"], "unknown flag --epoch; did you mean --epochs"),
+        (["--bta=1"], "unknown flag --bta; did you mean --beta"),
+        (["--print_config"], "unknown flag --print_config; did you mean --print-config"),
+        (["--data_dir", "x"], "unknown flag --data_dir; did you mean --data-dir"),
+        (["--temp", "0.5"], "unknown flag --temp"),
+        (["MUTAG"], "'MUTAG' belongs to no flag; several values are separated by commas"),
+        (["--epochs"], "--epochs: expected one argument"),
+        (["--epochs", "1.5"], "--epochs: .*1.5"),
+        (["--beta", "x"], "--beta: .*x"),
+        (["--beta", ","], "--beta: .*at least one"),
+        (["--standardise", "maybe"], "--standardise: .*maybe"),
+        (["--jobs", "0"], "jobs must be at least 1, got 0"),
+        (["--threads", "0"], "threads must be at least 1, got 0"),
+        (["--table", "3"], "--table: expected 1, 2 or recipe, got 3"),
+        (["--table", "recipes"], "--table: expected 1, 2 or recipe, got recipes"),
+        (["--report", "page.html"], "NAME.md, got page.html"),
+        (["--epochs", "10,x"], "--epochs: expected whole numbers, separated by commas, got 10,x"),
+        (["--method", "ucl,majorty"], "unknown method 'majorty'; did you mean majority"),
+        (["--protocol", "induktive"], "unknown protocol 'induktive'; did you mean inductive"),
+        (["--beta", "1,inf"], "beta must be a finite number, got inf"),
+        (["--beta", "-0.5"], "beta must be .*got -0.5"),
+        (["--method=hscl-tau", "--threshold-start=null"], "threshold-start"),
+        (["--ensemble-size", "0"], "--ensemble-size.*auto or a whole number"),
+        (["--best", "folder"], "give --search too"),
+        (["--dataset=digits", "--encoder=resnet34"], "unknown encoder 'resnet34'"),
+        (["--dataset=digits", "--probe-lr=a"], "--probe-lr.*numbers, separated by commas"),
+        (["--dataset=digits", "--loader-workers=-1"], "loader-workers must be at least 0"),
+        (["--dataset=digits", "--monitor-every=-1"], "monitor-every must be at least 0"),
+        (["--dataset=digits", "--checkpoint-minutes=-1"], "checkpoint-minutes must be at least 0"),
+        (["--dataset=digits", "--resume", "--force"], "resume goes on .* force starts over"),
+        (["--diagnostics=-1"], "diagnostics must be at least 0"),
+        (["--diagnostics=1.5"], "--diagnostics.*1.5"),
+        (["--diagnostics=x"], "--diagnostics.*x"),
+        (["--seeds=0"], "--seeds"),
+    ],
+)
+def test_a_mistake_is_named_with_what_would_be_right(arguments: list[str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        parse_bench(arguments)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("--lr", "nan"), ("--temperature", "nan"), ("--class-prior", "inf"),
+     ("--threshold-end", "nan"), ("--objective", "jds"), ("--contrast", "two-vew"),
+     ("--readout", "max"), ("--lr-schedule", "cosin")],
+)  # fmt: skip
+def test_a_refused_value_is_named_without_the_parsers_jargon(flag: str, value: str) -> None:
+    message = refusal(flag, value)
+    assert flag.removeprefix("--") in message
+    assert value in message
+    for jargon in ("Union", "subtypes", "typing.", "NoneType", "Expected a float. Got value: nan"):
+        assert jargon not in message
+
+
+# A search
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--lr", "0.1"], ["--method", "ucl"], ["--seeds", "3"], ["--select", "true"],
+     ["--protocol", "transductive"], ["--table", "2"], ["--kernel", "rbf"]],
+)  # fmt: skip
+def test_a_setting_beside_a_search_is_refused(flags: list[str]) -> None:
+    said = refusal("--search", "configs/search/recipe.yaml", *flags)
+    assert f"states what is searched: leave out {flags[0][2:]}" in said
+
+
+def test_a_search_may_be_restricted_to_some_sets() -> None:
+    options = parse_bench(["--search", "configs/search/recipe.yaml", "--dataset", "ptc,imdb-b"])
+    assert (options.configs, options.datasets) == ((), ("ptc", "imdb-b"))
+    assert "images" in refusal("--search", "configs/search/recipe.yaml", "--dataset=digits")
+
+
+# Around a command
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "shown"),
+    [
+        (GclHardError("so and so"), 2, "error: so and so\n"),
+        (InputError("so and so"), 2, "error: so and so\n"),
+        (KeyboardInterrupt(), 130, "\nstopped here\n"),
+    ],
+)
+def test_what_a_command_raises_becomes_a_message_and_a_status(
+    raised: BaseException, status: int, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> int:
+        raise raised
+
+    assert run_command(command, stopped=lambda: "stopped here") == status
+    assert capsys.readouterr().err == shown
+    assert run_command(lambda: 7, stopped=lambda: "") == 7
+
+
+def test_an_accident_is_no_message() -> None:
+    def command() -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_command(command, stopped=lambda: "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--seeds", "3", "--beta=1,2"], "--seeds 3 --beta=1,2"),
+        (["--data-dir=/home/me", "--lr", "1"], "--data-dir DIR --lr 1"),
+        (["--json", "a.json", "--force", "--report-only", "--report=b.md"], "--report=b.md"),
+        (["--scheduler=tcp://1.2.3.4:8786", "--jobs=2"], "--jobs=2"),
+        (["--output", "my results"], "--output 'my results'"),
+    ],
+)
+def test_a_shown_command_runs_on_any_machine(arguments: list[str], shown: str) -> None:
+    assert public_command(arguments) == f"python -m gcl_hard.bench {shown}"
