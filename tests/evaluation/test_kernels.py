@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
-from gcl_hard.experiments.scoring import Scoring, score
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -309,27 +307,6 @@ def test_bad_input_is_refused_by_name(change, message):
         svm_cross_validation(GOOD, y, seed=0, **change)
     with pytest.raises(InputError, match=message):
         svm_fold(GOOD, y, outer_folds(y, seed=0)[0], **change)
-
-
-@pytest.mark.parametrize("own_folds", [False, True], ids=["one encoder", "an encoder a fold"])
-def test_what_is_scored_elsewhere_keeps_kernel_grid_and_what_is_added(own_folds):
-    X, y = CASES["4 classes"]
-    A, grid = trees(X), (0.5, 5.0)
-    folds = outer_folds(y, seed=1, n_folds=3)
-    z = (X, X[:, ::-1], X[:, :4]) if own_folds else (X,)
-    plain = Scoring(z, y, tuple(folds) if own_folds else None, 1, 3, True)
-    what = plain._replace(kernel="linear", C_grid=grid, added=A)
-    embeddings = z if own_folds else z * 3
-
-    def expected(**settings):
-        parts = zip(embeddings, folds, strict=True)
-        return tuple(svm_fold(x, y, fold, seed=1, **settings) for x, fold in parts)
-
-    assert score(pickle.loads(pickle.dumps(plain)))[0] == expected()
-    found = score(pickle.loads(pickle.dumps(what)))[0]
-    assert found == expected(kernel="linear", C_grid=grid, added=A)
-    for name in what._fields[-3:]:
-        assert score(what._replace(**{name: getattr(plain, name)}))[0] != found, name
 
 
 def test_the_linear_kernel_as_a_matrix_and_a_given_one_sum_up_to_a_kernel_fold():

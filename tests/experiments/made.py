@@ -20,7 +20,7 @@ from torch import Tensor
 from gcl_hard.evaluation import Fold, FoldScore
 from gcl_hard.experiments import graphs as graph_experiment
 from gcl_hard.experiments import hardware, protocols
-from gcl_hard.experiments.experiment import Report, RunContext, RunOptions, Trained
+from gcl_hard.experiments.experiment import Report, RunContext, RunOptions, TrainedRun
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.runner import Runner
 from gcl_hard.experiments.runs import Run
@@ -100,14 +100,14 @@ class Encoded:
 
 def train(
     runs: Sequence[Run], graphs: GraphSet, folder: Path, *, report: Report = go_on, **options: Any
-) -> list[Trained]:
+) -> list[TrainedRun]:
     """Train runs on graphs, in their order."""
     where = context(folder, **options)
     found = {one.run: one for one in GraphExperiment().train(runs, graphs, where, report)}
     return [found[run] for run in runs]
 
 
-def score(trained: Trained, graphs: GraphSet, folder: Path) -> tuple[FoldScore, ...]:
+def score(trained: TrainedRun, graphs: GraphSet, folder: Path) -> tuple[FoldScore, ...]:
     """Score a run that is trained, if training did not score it."""
     if trained.scores is not None:
         return trained.scores

@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.ensembles import Result, Trained
+from gcl_hard.experiments.ensembles import Result, TrainedEncoder
 from gcl_hard.graphs import GraphSet, load
 
 PROBES: tuple[dict[str, Any], ...] = (
@@ -61,7 +61,7 @@ def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
 def weights(results: Sequence[Result]) -> dict[int, dict[str, Tensor]]:
     found = {}
     for result in results:
-        assert isinstance(result.trained, Trained)
+        assert isinstance(result.trained, TrainedEncoder)
         state = result.trained.model.state_dict()
         found[result.number] = {k: v for k, v in state.items() if isinstance(v, Tensor)}
     return found

@@ -1,4 +1,4 @@
-"""Diagnostics: snapshots against loops, when they are taken, and that they change no number."""
+"""Diagnostics: snapshots against loops, when they are taken, that they change no number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gcl_hard.experiments.diagnostics import (
     OWN,
     SETTINGS,
     Batch,
-    Diagnostics,
+    DiagnosticsCallback,
     Sample,
     finite,
     name_of,
@@ -417,7 +417,7 @@ def test_nothing_is_measured_unless_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for where, name in (
-        (graph_experiment, "graph_sampler"), (graph_experiment, "Diagnostics"),
+        (graph_experiment, "graph_sampler"), (graph_experiment, "DiagnosticsCallback"),
         (diagnostics, "snapshot"),
     ):  # fmt: skip
         monkeypatch.setattr(where, name, never)
@@ -532,7 +532,7 @@ def test_the_own_hardening_is_that_of_the_epoch(tmp_path: Path) -> None:
 
 
 def test_snapshots_of_a_training_that_began_anew_are_those_of_the_second(tmp_path: Path) -> None:
-    measured = Diagnostics(3, 1, lambda: lambda model: model)
+    measured = DiagnosticsCallback(3, 1, lambda: lambda model: model)
     for epoch in (1, 2, 1, 2, 3):
         measured(epoch, None, Uniform())
     assert [taken["epoch"] for taken in measured.snapshots] == [1, 2, 3]

@@ -1,26 +1,24 @@
-"""Encoders in populations: who shares one, how many, and what happens without memory."""
+"""Ensembles of encoders: which share one, how many, and what happens without memory."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from gcl_hard.experiments.graph_seeds import run_seed
-from gcl_hard.experiments.options import parse_bench
-from gcl_hard.experiments.run import run
-from gcl_hard.experiments.work import Worker
-from rich.console import Console
 
+from gcl_hard.cli import parse_bench
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments import ensembles, scorers
+from gcl_hard.experiments import ensembles
 from gcl_hard.experiments.ensembles import Encoder, check_size, ensemble_of, train_encoders
+from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.graphs import Ensemble, GraphSet, load
+from tests.experiments.made import Ran, context
 from tests.experiments.small_cells import assert_each_its_own, mutag, small, weights
 
 __all__ = ["mutag"]
@@ -33,13 +31,13 @@ Sizes = list[int]
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> Sizes:
-    """How many members the populations have that are trained from now on."""
+    """Models of the ensembles that are trained from now on."""
     seen: Sizes = []
     real = ensembles.train_ensemble
 
-    def train(population: Ensemble, *arguments: Any, **settings: Any) -> Any:
-        seen.append(len(population.models))
-        return real(population, *arguments, **settings)
+    def train(ensemble: Ensemble, *arguments: Any, **settings: Any) -> Any:
+        seen.append(len(ensemble.models))
+        return real(ensemble, *arguments, **settings)
 
     monkeypatch.setattr(ensembles, "train_ensemble", train)
     return seen
@@ -151,29 +149,32 @@ TINY = ["--epochs=2", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--s
 
 
 def command(output: Path, *arguments: str) -> dict[str, tuple[Any, ...]]:
-    outcome = run(parse_bench([*TINY, *arguments, f"--output={output}"]), Console(file=StringIO()))
-    assert outcome.failures == []
+    options = parse_bench([*TINY, *arguments, f"--output={output}"])
+    runs = plan(options.configs, options.seeds, select=options.select)
+    size = options.run.ensemble_size
+    ran = Ran(output, runs, jobs=options.jobs, ensemble_size=size)
+    assert ran.failures == []
     return {
-        job.file_name: (record.fold_accuracies, record.fold_c, record.final_losses)
-        for job, record in outcome.results.records.items()
+        f"{run.key}.json": (result.fold_accuracies, result.fold_c, result.final_losses)
+        for run, result in ran.results.items()
     }
 
 
 MANY = [
-    "--dim=8", "--method=ucl,hscl,supervised", "--beta=1,10", "--protocol=paper,inductive",
+    "--dim=8", "--method=ucl,hscl,supervised", "--beta=1,10", "--protocol=transductive,inductive",
     "--select=true", "--threads=1", "--seeds=3", "--batch-size=64",
 ]  # fmt: skip
 
 
 def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
     """Groups are cut from all that the command plans, and an unfinished one is trained whole."""
-    fresh = command(tmp_path, *MANY, "--members=4")
+    fresh = command(tmp_path, *MANY, "--ensemble-size=4")
     for number, name in enumerate(sorted(fresh)):
         if number % 2:
             (tmp_path / name).unlink()
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*_seed*.json")}
     assert 0 < len(kept) < len(fresh)
-    assert command(tmp_path, *MANY, "--members=4") == fresh
+    assert command(tmp_path, *MANY, "--ensemble-size=4") == fresh
     assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
 
 
@@ -187,54 +188,36 @@ def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
     assert command(tmp_path / "2", *MANY, "--jobs=2") == one
 
 
-@pytest.mark.spawns
-def test_scoring_elsewhere_changes_no_number_of_a_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began: list[int] = []
-
-    class Watched(scorers.Scorers):
-        def __init__(self, worker: Worker, processes: int) -> None:
-            began.append(processes)
-            super().__init__(worker, processes)
-
-    monkeypatch.setattr(scorers, "Scorers", Watched)
-    arguments = ["--method=ucl,hscl", "--protocol=paper,inductive"]
-    elsewhere = command(tmp_path / "two", *arguments, "--threads=2")
-    here = command(tmp_path / "one", *arguments, "--threads=1")
-    assert began == [1]
-    assert elsewhere == here
-    assert not list((tmp_path / "two").glob(".*"))  # no claim is left
-
-
 @pytest.mark.parametrize("masks", [False, True])
-def test_progress_of_a_pack_never_passes_its_end(
-    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch, *, masks: bool
+def test_progress_of_a_run_rises_to_its_end(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, masks: bool
 ) -> None:
     if masks:  # as on a GPU
         monkeypatch.setattr(ensembles, "_shares", ensembles.joins)
-    seen: list[tuple[int, float, int]] = []
+    seen: list[float] = []
 
-    def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
-        seen.append((encoder, epoch, beside))
+    def report(run: Run, share: float, loss: float) -> bool:
+        seen.append(share)
+        return True
 
-    run_seed(small(protocol="inductive", epochs=3), mutag, 0, on_epoch=on_epoch, size=3)
-    assert {beside for *_, beside in seen} == {3 if masks else 1}
-    done = [first * 3 + epoch * beside for first, epoch, beside in seen]
-    assert done == sorted(done)
-    assert done[-1] == 9
+    run = Run(small(protocol="inductive", epochs=3), 0)
+    where = context(tmp_path, ensemble_size=3)
+    list(GraphExperiment().train([run], mutag, where, report))
+    assert seen == sorted(seen)
+    assert len(seen) == (3 if masks else 9)
+    assert seen[-1] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "true", ""])
-def test_members_are_auto_or_a_number(value: str) -> None:
-    message = "--members: expected auto or a whole number of at least 1, got"
+def test_an_ensemble_size_is_auto_or_a_number(value: str) -> None:
+    message = "--ensemble-size: expected auto or a whole number of at least 1, got"
     with pytest.raises(InputError, match=message):
-        parse_bench([f"--members={value}"])
+        parse_bench([f"--ensemble-size={value}"])
 
 
-def test_members_of_images_are_refused_in_words() -> None:
-    with pytest.raises(InputError, match="--members; it is of graphs"):
-        parse_bench(["--dataset=digits", "--members=4"])
+def test_an_ensemble_size_of_images_is_refused() -> None:
+    with pytest.raises(InputError, match="--ensemble-size; it is of graphs"):
+        parse_bench(["--dataset=digits", "--ensemble-size=4"])
 
 
 def test_degrees_of_held_out_graphs_change_no_bit(mutag: GraphSet) -> None:

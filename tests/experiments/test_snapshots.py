@@ -15,7 +15,7 @@ from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import graphs as of_graphs
 from gcl_hard.experiments import images as of_images
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
-from gcl_hard.experiments.diagnostics import Diagnostics, Sample, snapshot
+from gcl_hard.experiments.diagnostics import DiagnosticsCallback, Sample, snapshot
 from gcl_hard.experiments.graphs import graph_sampler
 from gcl_hard.experiments.images import Encoding, image_sampler
 from gcl_hard.experiments.images import build as build_images
@@ -392,7 +392,7 @@ def test_a_snapshot_leaves_the_model_and_all_generators_as_they_were(
     assert (" _extra_state cpu" in before) == (contrast == "two-view")
     modes = [module.training for module in model.modules()]
     python = torch.get_rng_state()
-    measured = Diagnostics(3, 1, lambda: graph_sampler(config, mutag, None))
+    measured = DiagnosticsCallback(3, 1, lambda: graph_sampler(config, mutag, None))
     for epoch in (1, 2, 3):
         measured(epoch, model, model.loss.sampler.current)
     assert [one["anchors"] > 0 for one in measured.snapshots] == [True] * 3
@@ -425,7 +425,7 @@ def test_what_is_not_finite_gives_an_empty_snapshot(
     model = warm(config, mutag)
     head = model.graph_head if isinstance(model, InfoGraph) else model.projection
     sampler = graph_sampler(config, mutag, None)
-    measured = Diagnostics(2, 1, lambda: sampler)
+    measured = DiagnosticsCallback(2, 1, lambda: sampler)
     measured(1, model, model.loss.sampler.current)
     with torch.no_grad():
         next((model.encoder if where == "encoder" else head).parameters()).fill_(value)
@@ -600,7 +600,7 @@ def test_a_snapshot_of_images_leaves_model_and_generators_as_they_were(encoding:
               if isinstance(part, Tensor)}  # fmt: skip
     modes, random = [module.training for module in model.modules()], torch.get_rng_state()
     given = (config, few_digits().probe, encoding.views, torch.float32)
-    measured = Diagnostics(2, 1, lambda: image_sampler(*given))
+    measured = DiagnosticsCallback(2, 1, lambda: image_sampler(*given))
     for epoch in (1, 2):
         measured(epoch, model, model.loss.sampler.current)
     assert [one["anchors"] for one in measured.snapshots] == [240, 240]

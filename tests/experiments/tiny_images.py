@@ -17,7 +17,7 @@ from gcl_hard import bench
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.experiments import images, runner
 from gcl_hard.experiments.config import ImageConfig
-from gcl_hard.experiments.experiment import RunContext, Trained
+from gcl_hard.experiments.experiment import RunContext, TrainedRun
 from gcl_hard.experiments.image_data import ImageData, image_data
 from gcl_hard.experiments.images import ImageExperiment
 from gcl_hard.experiments.runs import Run
@@ -73,7 +73,7 @@ class Ran:
         reports: of progress: share and loss.
     """
 
-    trained: Trained
+    trained: TrainedRun
     score: FoldScore
     context: RunContext
     reports: list[tuple[float, float]]

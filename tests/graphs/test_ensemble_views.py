@@ -16,7 +16,7 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Supervised, TwoView, load
 from gcl_hard.graphs.ensemble import Ensemble, refusal
 from gcl_hard.graphs.order import epoch_batches
-from gcl_hard.graphs.views import Views
+from gcl_hard.graphs.views import PairedViews
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
 from tests.training.ensembles import RATE, assert_close, same_bits, stored
@@ -137,7 +137,7 @@ def test_gradients_are_those_of_the_models(shape: str, some: GraphSet) -> None:
         for kind in (nn.Module.named_parameters, nn.Module.named_buffers)
     ]  # fmt: skip
     parameters, buffers = {k: v.requires_grad_() for k, v in tables[0].items()}, tables[1]
-    batch = Views.of(views[0], views[1], by_edge="edge_dim" in SHAPES[shape])
+    batch = PairedViews.of(views[0], views[1], by_edge="edge_dim" in SHAPES[shape])
     losses = ensemble.losses(parameters, buffers, batch)
     losses.sum().backward()  # type: ignore[no-untyped-call]
     for m, one in enumerate(members):
