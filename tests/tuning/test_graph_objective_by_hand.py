@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from gcl_hard.evaluation import C_GRID
 from gcl_hard.experiments import ensembles, protocols
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.ensembles import Result, Trained
+from gcl_hard.experiments.ensembles import Result, TrainedEncoder
 from gcl_hard.experiments.experiment import silent
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.runs import Run
@@ -65,7 +65,7 @@ class Seen:
 
     def _trained(self, *arguments: Any, **settings: Any) -> Iterator[Result]:
         for result in self._train(*arguments, **settings):
-            assert isinstance(result.trained, Trained)
+            assert isinstance(result.trained, TrainedEncoder)
             self._losses[id(result.trained.model)] = result.trained.loss
             yield result
 
