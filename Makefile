@@ -60,8 +60,10 @@ check: lint types test ## lint, types, test
 bench: venv ## train and score hscl on the embedded MUTAG
 	$(BIN)/python -m gcl_hard.bench
 
-docs: venv ## build the site strictly and check that it loads nothing from elsewhere
+docs: venv ## build the site strictly, draw its figures, check that it loads nothing from elsewhere
 	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/draw.py site/figures
+	$(BIN)/python benchmarks/theory_tables.py site/figures --check
 	$(BIN)/python -m doctest docs/check_external.py
 	$(BIN)/python docs/check_external.py site
 

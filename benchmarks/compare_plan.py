@@ -138,7 +138,11 @@ RENAMES: tuple[Rename, ...] = (
             "bench --loader-workers": "--workers",
             "tune --jobs": "--workers",
         },
-        values={"protocol": {"transductive": "paper"}},
+        values={
+            "protocol": {"transductive": "paper"},
+            "kind": {"baseline": "floor"},
+            "part": {"baselines": "floors"},
+        },
         keys={"configs": "cells", "run": "running"},
         options={
             "run.ensemble_size": "run.members",

@@ -10,23 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gcl_hard.experiments.choose import backend_for
-from gcl_hard.experiments.options import parse_bench
 
-from gcl_hard import bench
-from gcl_hard.errors import InputError
-from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.config import FLOORS, ImageConfig
+from gcl_hard.experiments import images
+from gcl_hard.experiments.config import IMAGE_BASELINES, ImageConfig
 from gcl_hard.experiments.runs import Run
 from gcl_hard.images import resnet
 from gcl_hard.methods import METHODS
-from gcl_hard.reports.frame import (
-    Results,
-    published,
-)
-from gcl_hard.reports.rows import (
-    rows,
-)
+from gcl_hard.reports.frame import Results, published
+from gcl_hard.reports.rows import rows
 from tests.experiments import record
 from tests.experiments.tiny_images import Command
 
@@ -67,7 +58,7 @@ OWN = ("--dataset=shades", "--subset=null", "--batch-size=20")
 def test_digits_with_a_resnet_from_a_command_to_a_page(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_protocol, "resnet", resnet)
+    monkeypatch.setattr(images, "resnet", resnet)
     page = command.folder / "page.md"
     asked = (
         "--encoder=resnet18",
@@ -98,11 +89,11 @@ def test_digits_with_a_resnet_from_a_command_to_a_page(
     assert [path.read_bytes() for path in command.files()] == before
 
 
-def test_all_methods_and_floors_stand_in_one_table(command: Command) -> None:
-    methods = [*METHODS, *FLOORS]
+def test_all_methods_and_baselines_stand_in_one_table(command: Command) -> None:
+    methods = [*METHODS, *IMAGE_BASELINES]
     assert command(f"--method={','.join(methods)}") == 0
     content = json.loads(command.files("digits_*_??????.json")[0].read_text(encoding="utf-8"))
-    assert [cell["method"] for cell in content["cells"]] == methods
+    assert [config["method"] for config in content["configs"]] == methods
     for method in methods:
         assert f"digits {method} " in " ".join(command.out.split())
 
@@ -124,12 +115,15 @@ def test_a_set_of_ones_own_is_found_as_images(command: Command) -> None:
 
 
 def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
-    cell, data = ImageConfig(dataset="CIFAR10", method="ucl"), {"n_train": 50_000, "n_test": 10_000}
+    config, data = (
+        ImageConfig(dataset="CIFAR10", method="ucl"),
+        {"n_train": 50_000, "n_test": 10_000},
+    )
     official = {"n_official": 50_000, "n_official_test": 10_000}
     for changed, figure in (({}, 89.16), ({"n_train": 23_000}, None), ({"n_test": 5_000}, None)):
-        made = record(cell, 0, [50.0], data={**official, **data, **changed})
-        assert published(cell, [made]) == figure
-        (row,) = rows(Results([cell], (0,), {Run(cell, 0): made}))
+        made = record(config, 0, [50.0], data={**official, **data, **changed})
+        assert published(config, [made]) == figure
+        (row,) = rows(Results([config], (0,), {Run(config, 0): made}))
         assert row.paper == figure
 
 
@@ -157,99 +151,6 @@ def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
     where = mirror(command.folder / "mine", unlabeled_images=arrays()["train_images"][:40])
     for split in ("unlabeled", "train+unlabeled"):
         assert command(*OWN, where, "--method=ucl,hucl", f"--pretrain-split={split}") == 0
-
-
-# Which settings
-
-
-def test_table_1_quick_is_of_digits() -> None:
-    cells = parse_bench(["--table=1", "--quick"]).cells
-    assert {cell.dataset for cell in cells} == {"digits"}
-    assert all(isinstance(cell, ImageConfig) for cell in cells)
-    assert {cell.epochs for cell in cells if not cell.is_baseline} == {3}
-    assert {cell.method for cell in cells} == {"ucl", "hucl", "scl", "hscl", "hscl-tau", *FLOORS}
-
-
-def test_table_1_is_the_papers() -> None:
-    options = parse_bench(["--table", "1"])
-    trained = [cell for cell in options.cells if not cell.is_baseline]
-    sets = ["STL10", "CIFAR10", "CIFAR100", "TinyImageNet"]
-    assert sorted({cell.dataset for cell in trained}) == sorted(sets)
-    assert options.select
-    assert len(trained) == len(sets) * (1 + 5 + 1 + 5 + 9)
-    assert {(cell.epochs, cell.batch_size) for cell in trained} == {(200, 256)}
-    looks = {cell.dataset: (cell.size, cell.stem) for cell in options.cells if cell.encoders}
-    assert looks == {**dict.fromkeys(sets, (None, "auto")), "STL10": (32, "cifar")}
-    (own,) = parse_bench(["--table=1", "--dataset=STL10", "--method=ucl", "--size=96"]).cells
-    assert (own.size, own.stem) == (96, "cifar")  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "backend"),
-    [
-        ([], "graphs"),
-        (["--dataset", "PTC"], "graphs"),
-        (["--dataset", "cifar-10"], "images"),
-        (["--dataset=digits,STL10"], "images"),
-        (["--table=1", "--dataset=CIFAR10"], "images"),
-        (["--table=2"], "graphs"),
-        (["--dataset=MUTAG", "--dataset=digits"], "images"),
-        (["--dataset=CIFR10"], "images"),  # misspelt: its flags are those of images
-        (["--dataset=NCI1,Mutagenicity,Cuneiform,Fingerprint"], "graphs"),
-    ],
-)
-def test_data_sets_and_tables_say_what_a_command_is_about(
-    arguments: list[str], backend: str
-) -> None:
-    assert backend_for(arguments) == backend
-
-
-def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text("dataset: [digits, CIFAR10]\n", encoding="utf-8")
-    assert backend_for(["--config", str(path)]) == "images"
-    assert backend_for(["--dataset=MUTAG", f"--config={path}"]) == "graphs"
-    path.write_text("table: '1'\n", encoding="utf-8")
-    assert backend_for([f"--config={path}"]) == "images"
-    path.write_text("[not a mapping\n", encoding="utf-8")
-    assert backend_for([f"--config={path}"]) == "graphs"  # what is wrong, the parser says
-    with pytest.raises(InputError):
-        parse_bench([f"--config={path}"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--dataset=digits,MUTAG"], r"images \(digits\) and graphs \(MUTAG\)"),
-        (["--table=1", "--dataset=MUTAG"], "--table 1 is of images, and MUTAG of graphs"),
-        (["--table=2", "--dataset=digits"], "--table 2 is of graphs, and digits of images"),
-        (["--table=3"], "--table: expected 1, 2 or recipe, got 3"),
-        (["--dataset=digits", "--layers=3"], "unknown flag --layers"),
-        (["--dataset=digits", "--encodr=resnet18"], "--encodr; did you mean --encoder"),
-        (["--dataset=digits", "--encoder=resnet34"], "unknown encoder 'resnet34'"),
-        (["--dataset=digits", "--probe-lr=a"], "--probe-lr.*numbers, separated by commas"),
-        (["--dataset=digits", "--workers=-1"], "workers must be at least 0"),
-        (["--dataset=digits", "--monitor-every=-1"], "monitor-every must be at least 0"),
-        (["--dataset=digits", "--checkpoint-minutes=-1"], "checkpoint-minutes must be at least 0"),
-        (["--dataset=MUTAG", "--resume"], "--resume; it is of images: give their --dataset"),
-        (["--encoder=resnet18"], "--encoder; it is of images: give their --dataset"),
-        (["--dataset=digits", "--layers=3"], "--layers; it is of graphs"),
-        (["--dataset=digits", "--workers=1", "--jobs=2"], "workers need jobs 1"),
-        (["--table=1", "--workers=1", "--jobs=null"], "workers need jobs 1"),
-        (["--dataset=digits", "--resume", "--force"], "resume goes on .* force starts over"),
-    ],
-)
-def test_a_command_line_that_means_nothing_is_refused(arguments: list[str], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        parse_bench(arguments)
-
-
-def test_help_is_of_the_settings_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        bench.main(["--dataset=CIFAR10", "--help"])
-    shown = capsys.readouterr().out
-    assert "--class-pairs" in shown
-    assert "--readout" not in shown
 
 
 # What is refused before anything is trained

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {"torch_geometric", "sklearn", "lightning_fabric", "optuna", "matplotlib"}
+HEAVY = {
+    "torch_geometric", "sklearn", "lightning_fabric", "optuna", "matplotlib", "distributed", "dask",
+    "pandas", "seaborn", "jinja2",
+}  # fmt: skip
 HEAVIER_THAN_TORCH = HEAVY | {
     "torchvision",
     "kornia",
@@ -17,7 +20,6 @@ HEAVIER_THAN_TORCH = HEAVY | {
     "lightning",
     "rich",
     "jsonargparse",
-    "pandas",
 }
 
 
@@ -55,3 +57,13 @@ def test_bench_answers_a_flag_without_heavy_packages(
     loaded = packages_loaded("-m", "gcl_hard.bench", flag, status=status)
     assert "gcl_hard" in loaded
     assert loaded & HEAVY - with_torch == set()
+
+
+def test_one_process_needs_no_cluster(tmp_path: Path) -> None:
+    loaded = packages_loaded(
+        "-m", "gcl_hard.bench", "--method=majority", "--seeds=1", "--device=cpu", "--threads=1",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert "gcl_hard" in loaded
+    assert loaded & {"distributed", "dask"} == set()
+    assert len(list(tmp_path.glob("*_seed0.json"))) == 1

@@ -38,8 +38,8 @@ def test_classes_can_be_pickled_by_name(package: str) -> None:
         ("from gcl_hard.graphs import load", "torch_geometric"),
         ("from gcl_hard.evaluation import corrected_t_test, wilcoxon", "sklearn"),
         ("from gcl_hard.evaluation import corrected_t_test, wilcoxon", "scipy.stats"),
-        ("import gcl_hard.experiments.run", "sklearn"),
-        ("import gcl_hard.experiments.run", "torch_geometric"),
+        ("import gcl_hard.experiments.bench", "sklearn"),
+        ("import gcl_hard.experiments.bench", "torch_geometric"),
     ],
 )
 def test_what_is_not_used_is_not_imported(line: str, unwanted: str) -> None:

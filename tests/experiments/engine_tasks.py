@@ -72,7 +72,7 @@ def until_stopped(started: str, saved: str, *, report: Reporter) -> None:
 # Processes
 
 
-def wait_for(ready: Callable[[], Any], seconds: float = 60.0) -> None:
+def wait_for(ready: Callable[[], Any], seconds: float = 180.0) -> None:
     """Wait until something is so.
 
     Raises:

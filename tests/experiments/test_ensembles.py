@@ -179,8 +179,12 @@ def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
 
 @pytest.mark.spawns
 def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
+    """Nor what is finished already, where processes train it along."""
     one, two = (command(tmp_path / jobs, *MANY, f"--jobs={jobs}") for jobs in "12")
     assert one == two
+    for name in sorted(one)[::2]:
+        (tmp_path / "2" / name).unlink()
+    assert command(tmp_path / "2", *MANY, "--jobs=2") == one
 
 
 @pytest.mark.spawns

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -400,10 +399,10 @@ def test_two_commands_share_a_folder_without_losing_or_doubling(tmp_path: Path) 
         tasks.process(*bench(tmp_path / "out", *shared)) as one,
         tasks.process(*bench(tmp_path / "out", *shared)) as other,
     ):
-        said = [process.communicate(timeout=120) for process in (one, other)]
+        said = [process.communicate(timeout=240) for process in (one, other)]
         assert [process.returncode for process in (one, other)] == [0, 0], said
     with tasks.process(*bench(tmp_path / "alone", *shared)) as alone:
-        alone.communicate(timeout=120)
+        alone.communicate(timeout=240)
     assert len(numbers(tmp_path / "alone")) == 6
     assert numbers(tmp_path / "out") == numbers(tmp_path / "alone")
     assert not list((tmp_path / "out").glob(".*"))
@@ -440,7 +439,7 @@ def test_a_worker_that_is_killed_costs_time_alone(kind: str, tmp_path: Path) -> 
         victims = [pid for pid in tasks.below(owner or driver.pid) if tasks.is_worker(pid)]
         assert len(victims) >= 2
         os.kill(victims[0], signal.SIGKILL)
-        _, err = driver.communicate(timeout=120)
+        _, err = driver.communicate(timeout=240)
         assert driver.returncode == 0, err
     assert numbers(out) == expected(tmp_path / "one")
     assert not list(out.glob(".*"))
@@ -456,9 +455,9 @@ def test_workers_end_with_a_killed_driver_and_the_same_command_goes_on(tmp_path:
         workers = [pid for pid in tasks.below(driver.pid) if tasks.is_worker(pid)]
         assert len(workers) >= 2
         os.kill(driver.pid, signal.SIGKILL)
-        tasks.wait_for(lambda: not any(map(tasks.alive, workers)), 30)
+        tasks.wait_for(lambda: not any(map(tasks.alive, workers)))
     with tasks.process(*command) as driver:
-        _, err = driver.communicate(timeout=120)
+        _, err = driver.communicate(timeout=240)
         assert driver.returncode == 0, err
     assert numbers(out) == expected(tmp_path / "one")
     assert not list(out.glob(".*"))
@@ -475,7 +474,7 @@ def test_without_its_scheduler_a_command_says_so_and_keeps_what_is_finished(
     ):
         tasks.wait_for(lambda: list(out.glob("*_seed*.json")))
         of_scheduler.kill()
-        _, err = driver.communicate(timeout=90)
+        _, err = driver.communicate(timeout=240)
         assert driver.returncode == 2
         assert "connection to the scheduler was lost; the same command" in err
         assert "Traceback" not in err
@@ -492,25 +491,22 @@ def test_ctrl_c_leaves_checkpoints_of_images_that_are_gone_on_from(
     jobs: int, tmp_path: Path
 ) -> None:
     images = [
-        "--dataset=digits", "--encoder=resnet18", "--subset=200", "--batch-size=50", "--blur=0",
-        "--probe-epochs=3", "--method=ucl", "--checkpoint-minutes=9", "--epochs=6",
+        "--dataset=digits", "--encoder=resnet18", "--subset=60", "--batch-size=20", "--blur=0",
+        "--probe-epochs=3", "--method=ucl", "--checkpoint-minutes=0.001", "--epochs=8",
         "--device=cpu", "--threads=2",
     ]  # fmt: skip
     command = [*tasks.command("gcl_hard.bench"), *images, f"--jobs={jobs}", f"--seeds={jobs}"]
     out, whole = tmp_path / "out", tmp_path / "whole"
     with tasks.process(*command, f"--output={out}") as driver:
-        tasks.wait_for(lambda: len(list(out.glob(".*.lock"))) == jobs)
-        time.sleep(4.0)
+        tasks.wait_for(lambda: list(out.glob("*.ckpt")))
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: the workers too
-        _, err = driver.communicate(timeout=60)
+        _, err = driver.communicate(timeout=240)
         assert driver.returncode == 130, err
         assert "the same command continues" in err
         assert "Traceback" not in err
-    left = {path.suffix for path in out.iterdir()}
-    assert left <= {".ckpt", ".json"}
-    assert ".ckpt" in left
+    assert {path.suffix for path in out.iterdir()} == {".ckpt"}
     for folder, more in ((out, ["--resume"]), (whole, [])):
         with tasks.process(*command, f"--output={folder}", *more) as driver:
-            _, err = driver.communicate(timeout=120)
+            _, err = driver.communicate(timeout=240)
             assert driver.returncode == 0, err
     assert numbers(out) == numbers(whole)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gcl_hard import bench
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.experiments import images
+from gcl_hard.experiments import images, runner
 from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.experiments.experiment import RunContext, Trained
 from gcl_hard.experiments.image_data import ImageData, image_data
@@ -176,8 +176,9 @@ class Command:
             raise KeyboardInterrupt
 
     def __call__(self, *arguments: str) -> int:
-        """Run it; what it printed is in ``out`` and ``err``."""
+        """Run it as another process would; what it printed is in ``out`` and ``err``."""
         self.steps = 0
+        runner._DATA.clear()
         status = bench.main(["--dataset=digits", *TINY, f"--output={self.output}", *arguments])
         self.out, self.err = self._capsys.readouterr()
         return status

@@ -1,0 +1,837 @@
+"""Diagnostics: snapshots against loops, when they are taken, and that they change no number."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gcl_hard import Annealed, Custom, Exponential, Linear, MeanThreshold, Threshold
+from gcl_hard.cli import parse_bench
+from gcl_hard.evaluation import outer_folds
+from gcl_hard.experiments import diagnostics, images, protocols
+from gcl_hard.experiments import graphs as graph_experiment
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.diagnostics import (
+    OWN,
+    SETTINGS,
+    Batch,
+    Diagnostics,
+    Sample,
+    finite,
+    name_of,
+    plain,
+    snapshot,
+    snapshot_epochs,
+    with_own,
+)
+from gcl_hard.experiments.graphs import graph_sampler
+from gcl_hard.experiments.images import build, image_sampler
+from gcl_hard.experiments.runs import Run, plan
+from gcl_hard.experiments.store import Store
+from gcl_hard.functional.hardening import Hardening, Uniform
+from gcl_hard.functional.similarity import Objective
+from gcl_hard.graphs import load
+from gcl_hard.images import ImageContrast
+from tests.experiments import record
+from tests.experiments.made import Ran, encoders
+from tests.experiments.tiny_images import (
+    Command,
+    few_digits,
+    garbage,
+    runs_in,
+    same_bits,
+    small,
+    tiny_encoder,
+)
+from tests.reference import shapes, theory
+
+__all__ = ["tiny_encoder"]
+
+GAMMA = 0.5
+ETAS = {
+    "l=-0.25": lambda t: float(t >= -0.25 / GAMMA),
+    "l=-0.05": lambda t: float(t >= -0.05 / GAMMA),
+    "beta=1": math.exp,
+    "beta=2": lambda t: math.exp(2 * t),
+}
+PAIRS = (((0, 1, 0, 2, 1, 0), 0), ((1, 1, 2, 0), 1))  # two batches of unequal sizes
+
+
+def numbers(n: int, d: int, seed: int) -> Tensor:
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
+
+
+def two_views(objective: Objective = "infonce") -> Sample:
+    labels = [torch.tensor(of) for of, _ in PAIRS]
+    batches = [
+        Batch.two_view(
+            numbers(len(y), 3, seed), numbers(len(y), 3, seed + 9), y,
+            temperature=GAMMA, objective=objective,
+        )
+        for y, (_, seed) in zip(labels, PAIRS, strict=True)
+    ]  # fmt: skip
+    return Sample(batches, numbers(10, 5, 4), torch.cat(labels))
+
+
+OWNER, GRAPH_LABELS = torch.tensor([2, 0, 0, 1, 3, 2, 2]), torch.tensor([1, 0, 1, 0])
+
+
+def local_global(objective: Objective = "jsd") -> Sample:
+    nodes, graphs = numbers(7, 3, 1), numbers(4, 3, 2)
+    batch = Batch.local_global(
+        nodes, graphs, OWNER, GRAPH_LABELS, temperature=GAMMA, objective=objective
+    )
+    return Sample([batch], numbers(4, 5, 4), GRAPH_LABELS)
+
+
+def digits(value: float) -> Any:
+    return pytest.approx(value, rel=6e-6, abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+def test_settings_are_the_papers_over_all_batches(objective: Objective) -> None:
+    sample = two_views(objective)
+    gamma = GAMMA if objective == "infonce" else None
+    anchors = []
+    for (labels, _), batch in zip(PAIRS, sample.batches, strict=True):
+        z1, z2 = (part.tolist() for part in batch.anchors.double().chunk(2))
+        anchors.append(list(theory.two_view_anchors(z1, z2, labels, gamma)))
+    found = snapshot(sample, Uniform(), 4, last=False)
+    assert (found["epoch"], found["anchors"]) == (4, 20)
+    assert list(found["settings"]) == list(ETAS)
+    for name, eta in ETAS.items():
+        expected = theory.diagnosis(anchors, eta, objective, GAMMA)
+        ours = found["settings"][name]
+        assert ours.keys() == expected.keys()
+        assert ours.pop("losses") == digits(expected.pop("losses"))
+        assert ours == digits(expected)
+
+
+def test_geometry_is_of_the_loss_and_of_the_classifier_as_each_has_it() -> None:
+    sample = two_views()
+    z, y = sample.z.tolist(), sample.labels.tolist()
+    batches = [batch.anchors for batch in sample.batches]
+    first, second = (torch.cat([z.chunk(2)[side] for z in batches]).tolist() for side in (0, 1))
+    same, different = shapes.cosines(z, y)
+    expected = shapes.neural_collapse(z, y)
+    for name in ("spread", "gap"):
+        expected[f"equiangular_{name}"] = expected.pop(name)
+    p, q = (np.histogram(of, 50, (-1, 1))[0] for of in (same, different))
+    centres = [shapes.unit(shapes.mean([shapes.unit(v) for v in rows]))
+               for rows in shapes.classes(z, y).values()]  # fmt: skip
+    expected |= {
+        "alignment": shapes.alignment(first, second, 2.0),
+        "uniformity": shapes.uniformity(first, 2.0),
+        "effective_rank": shapes.effective_rank(z),
+        "packing": shapes.packing(z, y),
+        "least_angle": math.degrees(shapes.least_angle(centres)),
+        "widest_angle": 120.0,  # three points: a triangle
+        "overlap": float(np.minimum(p / p.sum(), q / q.sum()).sum()),
+    }
+    assert snapshot(sample, Uniform(), 1, last=False)["geometry"] == digits(expected)
+    found = snapshot(sample, Uniform(), 1, last=True)
+    assert found["histograms"] == {"same": p.tolist(), "different": q.tolist()}
+    assert sum(p) + sum(q) == 10 * 9 / 2
+
+
+def test_histograms_are_of_the_last_snapshot_alone() -> None:
+    earlier, last = (snapshot(local_global(), Uniform(), 2, last=last) for last in (False, True))
+    assert last.pop("histograms").keys() == {"same", "different"}
+    assert earlier == last
+
+
+@pytest.mark.parametrize(
+    ("current", "name"),
+    [(Exponential(5.0), "beta=5"), (Threshold(-0.4), "l=-0.4"), (Exponential(0.0), "beta=0")],
+)
+def test_the_trainings_own_hardening_is_measured_beside(current: Hardening, name: str) -> None:
+    settings = snapshot(local_global(), current, 1, last=False)["settings"]
+    assert list(settings) == [*ETAS, "own"]
+    own = settings["own"]
+    assert own.pop("setting") == name
+    assert own.keys() == settings["beta=1"].keys()
+    anchors = list(theory.local_global_anchors(
+        *(part.double().tolist() for part in (numbers(7, 3, 1), numbers(4, 3, 2))),
+        OWNER.tolist(), GRAPH_LABELS.tolist(),
+    ))  # fmt: skip
+    if isinstance(current, Exponential):
+        beta = float(current.beta)  # type: ignore[arg-type]
+        expected = theory.diagnosis([anchors], lambda t: math.exp(beta * t), "jsd", GAMMA)
+    else:
+        expected = theory.diagnosis([anchors], lambda t: float(t >= -0.8), "jsd", GAMMA)
+    assert own.pop("losses") == digits(expected.pop("losses"))
+    assert own == digits(expected)
+
+
+@pytest.mark.parametrize("current", [Exponential(1.0), Exponential(2.0), Threshold(-0.25)])
+def test_a_hardening_of_the_paper_is_not_measured_twice(current: Hardening) -> None:
+    settings = snapshot(local_global(), current, 1, last=False)["settings"]
+    assert list(settings) == list(ETAS)
+    assert not any("setting" in setting for setting in settings.values())
+
+
+def test_nothing_finite_is_an_empty_snapshot() -> None:
+    found = snapshot(None, Exponential(5.0), 7, last=True)
+    assert found == {"epoch": 7, "anchors": 0, "settings": {}, "geometry": {}}
+    z = numbers(3, 2, 0)
+    assert finite(z, z)
+    for value in (math.nan, math.inf, -math.inf):
+        broken = z.clone()
+        broken[1, 1] = value
+        assert not finite(z, broken)
+
+
+def test_numbers_are_as_json_has_them() -> None:
+    found = plain({
+        "nan": math.nan, "up": math.inf, "down": -math.inf, "tensor": torch.tensor(math.nan),
+        "third": 1 / 3, "small": 1.23456789e-20, "large": -123456789.0, "double":
+        torch.tensor(2 / 3, dtype=torch.float64), "count": 12345678, "none": None, "word": "β",
+        "inside": {"a": math.inf, "b": torch.tensor(0.5)},
+    })  # fmt: skip
+    assert found == {
+        "nan": None, "up": None, "down": None, "tensor": None, "third": 0.333333,
+        "small": 1.23457e-20, "large": -123457000.0, "double": 0.666667, "count": 12345678,
+        "none": None, "word": "β", "inside": {"a": None, "b": 0.5},
+    }  # fmt: skip
+    assert isinstance(found["count"], int)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+# Embeddings with which something is not defined
+
+
+KINDS = {
+    "usual": lambda z: z,
+    "collapsed": lambda z: z[:1].expand_as(z).clone(),
+    "zero": lambda z: 0 * z,
+    "a zero row": lambda z: torch.cat([z[:1] * 0, z[1:]]),
+    "huge": lambda z: z.clamp(-3, 3) * 1e38,
+    "tiny": lambda z: z * 1e-42,
+}
+LABELS = {
+    "one class": lambda n: torch.full((n,), 3),
+    "classes of one": torch.arange,
+    "two classes": lambda n: torch.arange(n) % 2,
+    "a gap": lambda n: 1000 * (torch.arange(n) % 3),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_is_snapshot_epochs_can_be_saved_and_read(
+    tmp_path: Path, kind: str, labels: str
+) -> None:
+    snapshots = []
+    for n, d in ((2, 1), (3, 2), (9, 4)):
+        z, y = KINDS[kind](numbers(n, d, n)), LABELS[labels](n)
+        owner = torch.arange(n).repeat_interleave(2)
+        for objective in ("infonce", "jsd"):
+            settings: Any = {"temperature": GAMMA, "objective": objective}
+            for batch in (
+                Batch.two_view(z, KINDS[kind](numbers(n, d, 0)), y, **settings),
+                Batch.local_global(z.repeat_interleave(2, 0), z, owner, y, **settings),
+            ):
+                sample = Sample([batch], z, y)
+                snapshots.append(snapshot(sample, Exponential(10.0), 1, last=True))
+                json.dumps(snapshots[-1], allow_nan=False)
+                assert snapshots[-1]["anchors"] == 2 * n
+    if labels == "one class":
+        for found in snapshots:
+            for setting in found["settings"].values():
+                assert (setting["assumption_1"], setting["defined"]) == (None, 0)
+                assert set(setting["losses"].values()) == {None}
+            assert found["geometry"]["widest_angle"] is None
+            assert found["geometry"]["packing"] is None
+    config = GraphConfig(folds=3)
+    saved = replace(record(config, 0, [1.0, 2.0, 3.0]), diagnostics=snapshots)
+    store = Store(tmp_path)
+    store.put(Run(config, 0), saved)
+    assert store.get(Run(config, 0)) == saved
+
+
+# What fig3 is drawn from
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("make", [two_views, local_global])
+def test_points_give_the_scores_again(make: Any, objective: Objective) -> None:
+    sample = make(objective)
+    for batch in sample.batches:
+        points = batch.points()
+        dtypes = {name: str(value.dtype) for name, value in points.items()}
+        assert dtypes.pop("objective").startswith("<U")
+        assert dtypes == {
+            "anchors": "float32", "candidates": "float32", "anchor_labels": "int64",
+            "candidate_labels": "int64", "positive": "int64", "own": "int64",
+            "scale": "float64", "temperature": "float64",
+        }  # fmt: skip
+        assert str(points["objective"]) == objective
+        a, c = (points[name].astype(np.float64) for name in ("anchors", "candidates"))
+        if objective == "infonce":
+            a, c = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (a, c))
+        t = a @ c.T / (float(points["temperature"]) if objective == "infonce" else 1)
+        every, rows = np.arange(len(c)), np.arange(len(a))
+        own, positive = points["own"], points["positive"]
+        others = (every != own[:, None]) & (every != positive[:, None])
+        assert (others == batch.scores.others.numpy()).all()
+        np.testing.assert_allclose(t[others], batch.scores.t.numpy()[others], rtol=1e-12)
+        np.testing.assert_allclose(t[rows, positive], batch.scores.t_pos.numpy(), rtol=1e-12)
+        same = points["anchor_labels"][:, None] == points["candidate_labels"]
+        assert (same == batch.scores.same.numpy()).all()
+        scale = 1 / GAMMA if objective == "infonce" else np.abs(t[others]).max()
+        # m is of float32 scores, as in the loss
+        precision = 1e-12 if objective == "infonce" or make is not local_global else 1e-6
+        assert float(points["scale"]) == pytest.approx(scale, rel=precision)
+        if make is local_global:
+            assert own.tolist() == [-1] * 7
+            assert positive.tolist() == OWNER.tolist()
+        else:
+            n = len(a) // 2
+            assert own.tolist() == list(range(2 * n))
+            assert positive.tolist() == [*range(n, 2 * n), *range(n)]
+
+
+# What is measured, under which names, and when
+
+
+@pytest.mark.parametrize("every", range(7))
+@pytest.mark.parametrize("epochs", [1, 2, 5, 6, 12])
+def test_snapshots_are_taken_every_so_many_epochs_and_at_the_last(every: int, epochs: int) -> None:
+    due = [e for e in range(1, epochs + 1) if every and (e % every == 0 or e == epochs)]
+    assert snapshot_epochs(every, epochs) == due
+
+
+@pytest.mark.parametrize(
+    "hardening", [*SETTINGS.values(), Uniform(), Exponential(1), Threshold(-0.05)]
+)
+def test_what_is_none_or_there_already_is_not_measured_twice(hardening: Threshold) -> None:
+    assert with_own(hardening) == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("hardening", "name"),
+    [
+        (Exponential(10.0), "beta=10"), (Exponential(0.0), "beta=0"), (Threshold(-0.5), "l=-0.5"),
+        (Exponential(10 / 3), "beta=3.33333"), (Threshold(0.0), "l=0"),
+        (MeanThreshold(), "MeanThreshold"), (Custom(lambda t: t), "Custom"),
+    ],
+)  # fmt: skip
+def test_another_hardening_is_measured_beside_under_its_name(
+    hardening: Exponential, name: str
+) -> None:
+    assert with_own(hardening) == {**SETTINGS, OWN: hardening}
+    assert OWN not in SETTINGS
+    assert name_of(hardening) == name
+
+
+def test_settings_are_called_what_their_hardenings_are() -> None:
+    assert {name_of(hardening): hardening for hardening in SETTINGS.values()} == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("hardening", "name"),
+    [
+        (Exponential(Annealed(10.0, 5)).at(4, 5), "beta=2"),
+        (Threshold(Linear(-0.6, 0.2)).at(4, 5), "l=0"),
+        (Threshold(-1e-17), "l=0"),
+    ],
+)
+def test_what_a_schedule_rounds_to_is_called_by_its_value(hardening: Hardening, name: str) -> None:
+    assert name_of(hardening) == name
+    assert (name in SETTINGS) == (list(with_own(hardening)) == list(SETTINGS))
+
+
+# Runs: measuring changes nothing
+
+EPOCHS = 5
+TINY = [f"--epochs={EPOCHS}", "--layers=1", "--dim=4", "--folds=2", "--c-grid=1"]
+OF_THE_RUN = ("diagnostics", "seconds_diagnostics", "seconds_train", "seconds_eval", "finished",
+              "versions")  # fmt: skip
+PLANS = {
+    "transductive": ["--method=ucl,hscl-tau,hcl", "--beta=5", "--seeds=2", "--ensemble-size=4"],
+    "inductive": ["--method=ucl,hscl", "--protocol=inductive", "--seeds=1", "--batch-size=40"],
+    "two-view": ["--contrast=two-view", "--seeds=1", "--augmentations=drop-nodes,mask-attributes"],
+    "infonce": ["--objective=infonce", "--seeds=1"],
+    "two-view jsd": ["--contrast=two-view", "--objective=jsd", "--method=hucl", "--seeds=1"],
+}
+
+
+def go(output: Path, *arguments: str) -> Ran:
+    """Runs on MUTAG that end well."""
+    options = parse_bench([*TINY, *arguments])
+    todo = plan(options.configs, options.seeds, select=options.select)
+    ran = Ran(output, todo, **vars(options.run))
+    assert ran.failures == []
+    return ran
+
+
+def stored(folder: Path) -> dict[str, dict[str, Any]]:
+    """Single files by the key of their run."""
+    found = sorted(folder.glob("*_seed*.json"))
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in found}
+
+
+def epochs_of(one: dict[str, Any]) -> list[int]:
+    """Of the snapshots of a result."""
+    return [found["epoch"] for found in one["diagnostics"]]
+
+
+def points_in(folder: Path) -> set[str]:
+    """Keys of the runs that have arrays."""
+    return {path.stem for path in folder.glob("*.npz")}
+
+
+def unmeasured(one: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if name not in OF_THE_RUN}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_nothing_else_of_a_run_changes(tmp_path: Path, name: str) -> None:
+    found = []
+    for folder, more in (("without", ()), ("with", ("--diagnostics=2",))):
+        go(tmp_path / folder, *PLANS[name], *more)
+        results = stored(tmp_path / folder)
+        for one in results.values():
+            assert epochs_of(one) == ([2, 4, 5] if more else [])
+            assert (one["seconds_diagnostics"] > 0) == bool(more)
+            assert all(taken["anchors"] > 0 for taken in one["diagnostics"])
+        assert points_in(tmp_path / folder) == ({*results} if more else set())
+        found.append({key: unmeasured(one) for key, one in results.items()})
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def never(*_: Any, **__: Any) -> Any:
+    raise AssertionError
+
+
+def test_nothing_is_measured_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for where, name in (
+        (graph_experiment, "graph_sampler"), (graph_experiment, "Diagnostics"),
+        (diagnostics, "snapshot"),
+    ):  # fmt: skip
+        monkeypatch.setattr(where, name, never)
+    for name in ("inductive", "two-view"):
+        go(tmp_path, *PLANS[name], "--method=hscl")
+    go(tmp_path, "--seeds=1", "--diagnostics=0")
+    assert not any(epochs_of(one) for one in stored(tmp_path).values())
+
+
+def test_time_spent_on_snapshots_is_in_no_other_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, real = [0.0], diagnostics.snapshot
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        now[0] += 1000
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(diagnostics, "snapshot", slow)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    go(tmp_path, "--method=ucl,hscl", "--seeds=1", "--diagnostics=2")
+    for one in stored(tmp_path).values():
+        assert one["seconds_diagnostics"] == 3000
+        assert one["seconds_train"] == one["seconds_eval"] == 0
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"), [(1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (9, [5])]
+)
+def test_the_last_snapshot_alone_has_histograms(
+    tmp_path: Path, every: int, expected: list[int]
+) -> None:
+    go(tmp_path, "--seeds=1", f"--diagnostics={every}")
+    (one,) = stored(tmp_path).values()
+    assert epochs_of(one) == expected
+    assert ["histograms" in taken for taken in one["diagnostics"]] == [
+        epoch == EPOCHS for epoch in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--method=hscl", "--beta=7", "--seeds=3,8"],
+        ["--protocol=inductive", "--beta=7", "--seeds=3"],
+        ["--protocol=inductive", "--contrast=two-view", "--features=degree-scalar", "--seeds=3"],
+    ],
+)
+def test_snapshots_are_of_the_first_encoder_as_it_is_after_the_epoch(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    """Made again from an encoder that is trained for so many epochs and no more."""
+    ran = go(tmp_path / "runs", *arguments, "--diagnostics=3", "--ensemble-size=1")
+    for run, result in ran.results.items():
+        config = run.config
+        assert isinstance(config, GraphConfig)
+        kind = config.features if config.features != "auto" else "labels"
+        graphs, held_out = load("MUTAG", download=False, features=kind), None
+        if config.protocol == "inductive":
+            fold = outer_folds(graphs.y.numpy(), seed=run.seed, n_folds=config.folds)[0]
+            graphs = graphs.standardised_on(torch.from_numpy(fold.train))
+            held_out = torch.from_numpy(fold.test)
+        else:
+            graphs = graphs.standardised_on(torch.arange(graphs.n_graphs))
+        for taken, epoch in zip(result.diagnostics, (3, 5), strict=True):
+            short = replace(config, epochs=epoch)
+            first, *_ = encoders(
+                run._replace(config=short), load("MUTAG", download=False, features=kind),
+                tmp_path, ensemble_size=1,
+            )  # fmt: skip
+            model = protocols.build(short, graphs.n_features, run.seed)
+            model.load_state_dict({**model.state_dict(), **first.weights})
+            model.set_epoch(epoch, epoch)
+            sample = graph_sampler(short, graphs, held_out)(model)
+            current, last = Exponential(config.beta or 0.0), epoch == EPOCHS
+            expected = snapshot(sample, current, epoch, last=last)
+            assert taken == json.loads(json.dumps(expected))
+
+
+def test_baselines_and_inner_hold_outs_are_not_measured(tmp_path: Path) -> None:
+    arguments = ["--method=hscl,supervised,untrained,majority", "--protocol=inductive",
+                 "--beta=1,2", "--select=true", "--seeds=1", "--diagnostics=5"]  # fmt: skip
+    go(tmp_path, *arguments)
+    found = {key: bool(epochs_of(one)) for key, one in stored(tmp_path).items()}
+    measured = {key for key, some in found.items() if some}
+    assert measured == {key for key in found if "_hscl_" in key and "_inner" not in key}
+    assert (len(measured), len(found)) == (2, 7)
+    assert points_in(tmp_path) == measured
+    again = go(tmp_path, *arguments)
+    assert "7 of 7 runs were finished before" in again.shown
+
+
+def own(folder: Path) -> dict[str, list[str | None]]:
+    """By method, of each snapshot, which hardening was measured beside."""
+    return {
+        one["config"]["method"]: [
+            taken["settings"].get("own", {}).get("setting") for taken in one["diagnostics"]
+        ]
+        for one in stored(folder).values()
+    }
+
+
+def test_the_own_hardening_is_that_of_the_epoch(tmp_path: Path) -> None:
+    go(tmp_path, "--method=ucl,hscl,hscl-tau", "--beta=5", "--threshold-start=-0.5",
+       "--threshold-end=0.3", "--seeds=1", "--diagnostics=1")  # fmt: skip
+    go(tmp_path, "--method=hcl", "--beta=15", "--beta-changes=5", "--seeds=1", "--diagnostics=1")
+    assert own(tmp_path) == {
+        "ucl": [None] * 5, "hscl": ["beta=5"] * 5,
+        "hscl-tau": ["l=-0.5", "l=-0.3", "l=-0.1", "l=0.1", "l=0.3"],
+        "hcl": ["beta=12", "beta=9", "beta=6", "beta=3", "beta=0"],
+    }  # fmt: skip
+
+
+def test_snapshots_of_a_training_that_began_anew_are_those_of_the_second(tmp_path: Path) -> None:
+    measured = Diagnostics(3, 1, lambda: lambda model: model)
+    for epoch in (1, 2, 1, 2, 3):
+        measured(epoch, None, Uniform())
+    assert [taken["epoch"] for taken in measured.snapshots] == [1, 2, 3]
+
+
+def test_an_encoder_that_is_not_finite_has_an_empty_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = protocols.build
+    seen: list[bool] = []
+
+    def broken(head: torch.nn.Module, _: Any, out: Tensor) -> Tensor:
+        if head.training:
+            return out
+        seen.append(True)
+        return out * float("nan") if len(seen) <= 2 else out
+
+    def build(*arguments: Any, **more: Any) -> Any:
+        model = real(*arguments, **more)
+        model.graph_head.register_forward_hook(broken)
+        return model
+
+    monkeypatch.setattr(protocols, "build", build)
+    go(tmp_path, "--seeds=1", "--diagnostics=2")
+    (one,) = stored(tmp_path).values()
+    empty = {"anchors": 0, "settings": {}, "geometry": {}}
+    assert one["diagnostics"][:2] == [{"epoch": 2, **empty}, {"epoch": 4, **empty}]
+    assert one["diagnostics"][2]["anchors"] > 0
+    assert len(one["fold_accuracies"]) == 2
+    assert len(points_in(tmp_path)) == 1
+
+
+# Stored results
+
+
+def test_a_finished_run_without_the_snapshots_is_run_again(tmp_path: Path) -> None:
+    arguments = ["--method=ucl,majority", "--seeds=1"]
+    go(tmp_path, *arguments)
+    before = stored(tmp_path)
+    for every, taken, again in ((2, [2, 4, 5], True), (5, [2, 4, 5], False), (1, range(1, 6), True),
+                                (2, range(1, 6), False), (0, range(1, 6), False)):  # fmt: skip
+        ran = go(tmp_path, *arguments, f"--diagnostics={every}")
+        (key,) = (key for key in stored(tmp_path) if "_ucl_" in key)
+        one = stored(tmp_path)[key]
+        assert epochs_of(one) == list(taken)
+        assert f"{2 - again} of 2 runs" in ran.shown
+        assert one["fold_accuracies"] == before[key]["fold_accuracies"]
+
+
+def test_points_of_another_run_do_not_stay(tmp_path: Path) -> None:
+    go(tmp_path, "--seeds=1", "--diagnostics=1")
+    ((key, _),) = stored(tmp_path).items()
+    assert points_in(tmp_path) == {key}
+    (tmp_path / f"{key}.json").unlink()
+    go(tmp_path, "--seeds=1")
+    assert points_in(tmp_path) == set()
+
+
+def softmax_means(weights: np.ndarray, h: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """E_q[h], q ∝ weights on ``of``; NaN where that is empty."""
+    kept = weights * of
+    with np.errstate(invalid="ignore"):
+        return np.asarray((kept * h).sum(1) / kept.sum(1))
+
+
+def assert_points_give_the_snapshot(file: Path, taken: dict[str, Any]) -> None:
+    with np.load(file) as stored:
+        points = dict(stored)
+    assert points.keys() == {
+        "anchors", "candidates", "anchor_labels", "candidate_labels", "positive", "own", "scale",
+        "temperature", "objective",
+    }  # fmt: skip
+    assert points["anchors"].dtype == points["candidates"].dtype == np.float32
+    assert len(points["anchors"]) == taken["anchors"]
+    a, c = (points[name].astype(np.float64) for name in ("anchors", "candidates"))
+    infonce, gamma = str(points["objective"]) == "infonce", float(points["temperature"])
+    if infonce:
+        a, c = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (a, c))
+    t = a @ c.T / (gamma if infonce else 1)
+    every = np.arange(len(c))
+    others = (every != points["own"][:, None]) & (every != points["positive"][:, None])
+    same = points["anchor_labels"][:, None] == points["candidate_labels"]
+    s = t / float(points["scale"])
+    assert np.abs(s[others]).max() <= 1 + 1e-6
+    h = np.exp(t) if infonce else np.logaddexp(0, t)
+    for beta in (1, 2):
+        eta, setting = np.exp(beta * s / gamma), taken["settings"][f"beta={beta}"]
+        left, right = (softmax_means(eta, h, others & of) for of in (same, ~same))
+        defined = ~np.isnan(left) & ~np.isnan(right)
+        holds = (left >= right)[defined].mean()
+        assert setting["defined"] == defined.sum()
+        assert setting["assumption_1"] == pytest.approx(holds, rel=1e-5)
+        assert setting["collisions"] == pytest.approx(left[defined].mean(), rel=1e-5)
+        assert setting["negatives"] == pytest.approx(right[defined].mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("contrast", ["local-global", "two-view"])
+@pytest.mark.parametrize("objective", ["jsd", "infonce"])
+def test_points_give_the_last_snapshot_again(tmp_path: Path, contrast: str, objective: str) -> None:
+    go(tmp_path, f"--contrast={contrast}", f"--objective={objective}", "--batch-size=100",
+       "--seeds=1", "--diagnostics=4")  # fmt: skip
+    ((file, one),) = stored(tmp_path).items()
+    assert_points_give_the_snapshot(tmp_path / f"{file}.npz", one["diagnostics"][-1])
+
+
+# Images
+
+SAVING = ("--checkpoint-minutes=0", "--class-pairs=true", "--save-encoder")
+STEPS = 6  # of two epochs
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    return Command(tmp_path, capsys, monkeypatch)
+
+
+def only(command: Command) -> dict[str, Any]:
+    """The one result."""
+    (one,) = stored(command.output).values()
+    return one
+
+
+def points(command: Command) -> dict[str, Any]:
+    (path,) = command.files("*.npz")
+    with np.load(path) as found:
+        return {name: value.tolist() for name, value in found.items()}
+
+
+@pytest.mark.parametrize("method", ["hscl", "ucl"])
+def test_nothing_else_of_a_run_on_images_changes(command: Command, method: str) -> None:
+    found, weights = [], []
+    for more in ((), ("--diagnostics=1",)):
+        command.output = command.folder / f"out{len(more)}"
+        assert command("--save-encoder", f"--method={method}", *more) == 0
+        assert command.steps == STEPS
+        found.append(only(command))
+        assert epochs_of(found[-1]) == ([1, 2] if more else [])
+        assert (found[-1]["seconds_diagnostics"] > 0) == bool(more)
+        assert len(command.files("*.npz")) == len(more)
+        (encoder,) = command.files("*.pt")
+        weights.append(torch.load(encoder, weights_only=True)["encoder"])
+    assert unmeasured(found[0]) == unmeasured(found[1])
+    assert len(found[0]["curve"]) == 2
+    assert same_bits(*weights)
+
+
+def test_baselines_on_images_are_not_measured(command: Command) -> None:
+    for _ in range(2):
+        assert command("--method=untrained,pixels,majority", "--diagnostics=1") == 0
+        assert [one["diagnostics"] for one in stored(command.output).values()] == [[]] * 3
+    assert "3 of 3 runs were finished before" in command.out
+
+
+@pytest.mark.usefixtures("tiny_encoder")
+def test_inner_hold_outs_and_test_images_are_not_measured(tmp_path: Path) -> None:
+    run, data = runs_in(tmp_path), few_digits()
+    assert run(small(), inner=True, diagnostics=1).trained.snapshots == []
+    dirty = replace(data, test=garbage(data.test))
+    clean, other = (run(small(), of, diagnostics=1).trained for of in (data, dirty))
+    assert clean.snapshots == other.snapshots
+    assert len(clean.snapshots) == 2
+    assert clean.points is not None
+    assert other.points is not None
+    assert all((part == other.points[name]).all() for name, part in clean.points.items())
+
+
+@pytest.mark.usefixtures("tiny_encoder")
+def test_snapshots_on_images_are_of_the_encoder_as_it_is_after_the_epoch(tmp_path: Path) -> None:
+    run, data = runs_in(tmp_path), few_digits()
+    trained = run(small(beta=3.0), diagnostics=1).trained
+    assert len(trained.snapshots) == 2
+    for epoch, taken in enumerate(trained.snapshots, 1):
+        config = small(beta=3.0, epochs=epoch)
+        encoding = build(config, data, 3)
+        encoding.model.encoder.load_state_dict(run(config).weights)
+        sampler = image_sampler(config, data.probe, encoding.views, torch.float32)
+        sample = sampler(encoding.model)
+        assert sample is not None
+        # The head is not kept: what is of the encoder's embeddings alone.
+        current = encoding.model.loss.sampler.current
+        geometry = snapshot(sample, current, epoch, last=False)["geometry"]
+        for name in ("nc1", "cdnv", "overlap", "effective_rank", "packing"):
+            assert taken["geometry"][name] == geometry[name]
+        assert taken["settings"]["own"]["setting"] == "beta=3"
+
+
+def test_an_image_encoder_that_is_not_finite_has_empty_snapshots(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ImageContrast.project
+
+    def project(self: ImageContrast, images: torch.Tensor) -> torch.Tensor:
+        z = real(self, images)
+        return z if self.training else z * float("nan")
+
+    monkeypatch.setattr(ImageContrast, "project", project)
+    assert command("--diagnostics=1") == 0
+    assert command.steps == STEPS
+    empty = {"anchors": 0, "settings": {}, "geometry": {}}
+    assert only(command)["diagnostics"] == [{"epoch": 1, **empty}, {"epoch": 2, **empty}]
+    assert command.files("*.npz") == []
+
+
+def test_points_of_images_give_the_last_snapshot_again(command: Command) -> None:
+    assert command("--batch-size=120", "--diagnostics=2") == 0
+    found = only(command)
+    assert epochs_of(found) == [2]
+    assert_points_give_the_snapshot(command.files("*.npz")[0], found["diagnostics"][0])
+
+
+def test_the_result_file_has_snapshots_and_curves(command: Command) -> None:
+    assert command("--seeds=2", "--diagnostics=1", f"--json={command.folder / 'all.json'}") == 0
+    (config,) = json.loads((command.folder / "all.json").read_text(encoding="utf-8"))["configs"]
+    files = [json.loads(path.read_text(encoding="utf-8"))
+             for path in command.files("*_seed?.json")]  # fmt: skip
+    assert len(files) == 2
+    assert config["diagnostics"] == [one["diagnostics"] for one in files]
+    assert config["curves"] == [one["curve"] for one in files]
+    assert [[epoch for epoch, _ in curve] for curve in config["curves"]] == [[1, 2]] * 2
+
+
+# Going on
+
+
+def undisturbed(command: Command) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
+    output, command.output = command.output, command.folder / "undisturbed"
+    assert command(*SAVING, "--diagnostics=1") == 0
+    found = only(command)
+    assert epochs_of(found) == [1, 2]
+    whole = found["diagnostics"], points(command), unmeasured(found)
+    command.output = output
+    return whole
+
+
+@pytest.mark.parametrize("step", [2, 4])  # within epoch 1, after it
+def test_a_resumed_run_has_the_snapshots_of_an_undisturbed_one(step: int, command: Command) -> None:
+    command.interrupted(step, *SAVING, "--diagnostics=1")
+    assert command("--resume", *SAVING, "--diagnostics=1") == 0
+    assert command.steps == STEPS - (step - 1)
+    found = only(command)
+    assert (found["diagnostics"], points(command), unmeasured(found)) == undisturbed(command)
+    assert found["seconds_diagnostics"] > 0
+
+
+def stop_while_scored(command: Command, monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "linear_probe", stop)
+        assert command(*SAVING, *flags) == 130
+    assert len(command.files("*.ckpt")) == 1
+
+
+def test_a_seed_stopped_while_it_is_scored_keeps_its_snapshots(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_while_scored(command, monkeypatch, "--diagnostics=1")
+    assert command("--resume", *SAVING, "--diagnostics=1") == 0
+    assert command.steps == 0
+    found = only(command)
+    assert (found["diagnostics"], points(command), unmeasured(found)) == undisturbed(command)
+
+
+def refused(command: Command, flags: tuple[str, ...]) -> None:
+    """Says why; the checkpoint stays, and what it was begun with goes on."""
+    assert command("--resume", *SAVING, *flags) == 2
+    for words in ("of another run: diagnostics ", "remove it to start over"):
+        assert words in command.out + command.err
+    assert "Traceback" not in command.out + command.err
+    assert len(command.files("*.ckpt")) == 1
+    assert command.files("*_seed0.json") == []
+
+
+BEGUN_AND_GIVEN = [
+    ((), ("--diagnostics=1",)), (("--diagnostics=1",), ("--diagnostics=2",)),
+    (("--diagnostics=1",), ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("begun", "given"), BEGUN_AND_GIVEN)
+def test_a_checkpoint_begun_with_other_snapshots_is_refused(
+    command: Command, begun: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    command.interrupted(5, *SAVING, *begun)
+    refused(command, given)
+    assert command("--resume", *SAVING, *begun) == 0
+    assert epochs_of(only(command)) == ([1, 2] if begun else [])
+
+
+@pytest.mark.parametrize(
+    ("begun", "given"),
+    [((), ("--diagnostics=1",)), (("--diagnostics=2",), ("--diagnostics=1",))],
+)
+def test_a_trained_checkpoint_with_other_snapshots_is_refused(
+    command: Command, monkeypatch: pytest.MonkeyPatch, begun: tuple[str, ...],
+    given: tuple[str, ...],
+) -> None:  # fmt: skip
+    stop_while_scored(command, monkeypatch, *begun)
+    refused(command, given)
