@@ -1,4 +1,4 @@
-"""Searches: batched against one by one, two workers against one, and what a trial costs besides.
+"""Searches: batched against one by one, two jobs against one, and what a trial costs besides.
 
 Run: python benchmarks/tuning.py [--data-dir DIR] [--device cpu] [--pairs 5] [--trials 64]
      [--out results.csv] [--quick]
@@ -10,8 +10,8 @@ the number of a trial, so that contenders train the same ones. What is timed are
   scoring; imports are left out. *Batched* asks for as many trials at once as the command does, with
   one thread or with two, *one by one* for one, with one thread. *Scoring* is the share of a batched
   study that is spent in embeddings and SVMs;
-- whole commands, ``--workers 2 --threads 2`` against ``--workers 1 --threads 1``, each with the
-  batch that it chooses. *Command* has all in it: imports, the workers' start, and the best trial
+- whole commands, ``--jobs 2 --threads 2`` against ``--jobs 1 --threads 1``, each with the batch
+  that it chooses. *Command* has all in it: imports, the start of processes, and the best trial
   scored on the outer part by one process. *Trials* has none of that: it is from the first one's
   start to the last one's end, by the times in the storage, so start-up need not be subtracted;
 - trials whose scores take no time, sampled by TPE, stored in SQLite or a journal, without a pruner
@@ -27,12 +27,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ensembles import loaded
 from pairs import Table, Values, ratios
-from population import loaded
 from tuning_cases import EPOCHS, Case, Searched, overhead, whole_search, whole_study
 
-from gcl_hard.tuning.part import REPORTS
-from gcl_hard.tuning.samplers import STARTUP
+from gcl_hard.tuning.objective import REPORTS
+from gcl_hard.tuning.options import STARTUP
 
 DATASETS = ("PTC_MR", "MUTAG")
 STORAGES = {"SQLite": ".db", "journal": ".journal"}
@@ -79,13 +79,13 @@ def time_batches(table: Table, case: Case, pairs: int) -> float:
     return best
 
 
-def time_workers(table: Table, case: Case, pairs: int) -> float:
+def time_jobs(table: Table, case: Case, pairs: int) -> float:
     """Seconds of commands and of their trials, A B A B ...; returns the trials' worst ratio."""
-    contenders = {"one worker": 1, "two workers": 2}
+    contenders = {"one job": 1, "two jobs": 2}
     seconds: Values = {}
     for _ in range(pairs):
-        for name, workers in contenders.items():
-            command, trials = whole_search(case, workers)
+        for name, jobs in contenders.items():
+            command, trials = whole_search(case, jobs)
             seconds.setdefault(f"command, {name}", []).append(command)
             seconds.setdefault(f"trials, {name}", []).append(trials)
     table.add(str(case), seconds)
@@ -151,8 +151,8 @@ def main(given: Sequence[str] | None = None) -> None:
         said.append(f"{case}, batched: at least {worst:.2f}; the aim is {AIMS[device]}")
         table.write(out)
     for case in cases if device == "cpu" else ():
-        worst = time_workers(table, replace(case, trials=few), pairs)
-        said.append(f"{case}, two workers: at least {worst:.2f}; the aim is 1.6")
+        worst = time_jobs(table, replace(case, trials=few), pairs)
+        said.append(f"{case}, two jobs: at least {worst:.2f}; the aim is 1.6")
         table.write(out)
     for case in cases[-1:] if device == "cpu" else ():
         most = time_overhead(table, replace(case, trials=few), pairs)

@@ -6,21 +6,22 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from pairs import timed
 from rich.console import Console
 
-from gcl_hard.tuning.board import board
-from gcl_hard.tuning.graph_part import GraphPart
-from gcl_hard.tuning.options import parse_tune
-from gcl_hard.tuning.part import REPORTS, Candidate, Inner, Score, Watch
-from gcl_hard.tuning.run import worker
-from gcl_hard.tuning.setup import setup
+from gcl_hard.cli import parse_tune
+from gcl_hard.experiments import runner
+from gcl_hard.tuning import api, objective, search
+from gcl_hard.tuning.objective import REPORTS, GraphPart
 
 METHOD = "hscl"
 EPOCHS = 50
@@ -77,38 +78,48 @@ class Searched:
     scores: dict[int, float | None]
 
 
+def searched(arguments: Sequence[str]) -> tuple[float, Any]:
+    """A search in this process without the outer score: its seconds, and Optuna's study.
+
+    The data are read anew.
+    """
+    runner._DATA.clear()
+    objective._CUT.clear()
+    options = parse_tune(arguments)
+    with patch.object(search, "score_outside", lambda *given, report: 0.0):
+        run = partial(api.search, options, Console(file=io.StringIO()))
+        seconds, (result, _) = timed(run)
+    return seconds, result.study
+
+
 def whole_study(case: Case, *more: str) -> Searched:
     """A study from reading the data to its last trial, on a SQLite file of its own."""
     scoring: list[float] = []
-    with TemporaryDirectory() as folder:
-
-        def study() -> tuple[int, list[Any]]:
-            found = setup(parse_tune(case.flags(folder, *more)))
-            search = worker(found, found.join(), 0)
-            assert isinstance(search.part, GraphPart)
-            clock_scoring(search.part, scoring)
-            tally = search.run()
-            assert tally.finished == case.trials, f"{tally.finished} of {case.trials} trials ended"
-            return search.batch, search.study.trials
-
-        seconds, (batch, trials) = timed(study)
+    with TemporaryDirectory() as folder, clocked_scoring(scoring):
+        flags = case.flags(folder, *more)
+        seconds, study = searched(flags)
+        trials = study.trials
+    complete = sum(trial.value is not None for trial in trials)
+    assert complete == case.trials, f"{complete} of {case.trials} trials have a score"
     return Searched(
-        seconds, sum(scoring), batch,
+        seconds, sum(scoring), parse_tune(flags).batch_on(case.device),
         {trial.number: trial.params for trial in trials},
         {trial.number: trial.value for trial in trials},
     )  # fmt: skip
 
 
-def clock_scoring(part: GraphPart, spent: list[float]) -> None:
+@contextmanager
+def clocked_scoring(spent: list[float]) -> Iterator[None]:
     """Note the seconds that every scoring of a part takes."""
-    score = part._score
+    score = GraphPart._score
 
     def clocked(*arguments: Any) -> Any:
         seconds, found = timed(lambda: score(*arguments))
         spent.append(seconds)
         return found
 
-    part._score = clocked
+    with patch.object(GraphPart, "_score", clocked):
+        yield
 
 
 def command(arguments: Sequence[str]) -> None:
@@ -118,61 +129,52 @@ def command(arguments: Sequence[str]) -> None:
     )
 
 
-def whole_search(case: Case, workers: int) -> tuple[float, float]:
+def whole_search(case: Case, jobs: int) -> tuple[float, float]:
     """A search by the command.
 
     Args:
         case: what is searched.
-        workers: processes, with a thread each.
+        jobs: processes, with a thread each.
 
     Returns:
         Seconds of the command, and from the first trial's start to the last one's end.
     """
     with TemporaryDirectory() as folder:
-        flags = case.flags(folder, f"--workers={workers}", f"--threads={workers}")
+        flags = case.flags(folder, f"--jobs={jobs}", f"--threads={jobs}")
         seconds, _ = timed(lambda: command(flags))
         (path,) = Path(folder).glob("*_search.json")
         (study,) = json.loads(path.read_text(encoding="utf-8"))["studies"]
     ended = study["complete"] + study["pruned"]
-    assert ended == case.trials, f"{workers} workers ended {ended} of {case.trials} trials"
+    assert ended == case.trials, f"{jobs} jobs ended {ended} of {case.trials} trials"
     return seconds, study["seconds"]
 
 
-@dataclass(frozen=True)
-class NoWork:
-    """A part whose scores take no time; methods as in ``Part``.
+def no_work(epochs: int, reports: int, *task: Any, report: Callable[..., bool]) -> None:
+    """The place of the task that scores trials: scores that take no time.
 
-    Progress is told after every epoch as in training; what a pruner says is not followed, so that
-    all trials report as often.
+    Progress is reported after every epoch as in training; the pruner's answer is not followed, so
+    that all trials report as often.
 
-    Attributes:
+    Args:
         epochs: of a trial.
         reports: intermediate scores of a trial.
+        task: arguments of ``score_trials``.
+        report: of a task.
     """
-
-    epochs: int
-    reports: int
-
-    def n_scored(self, inner: Inner) -> int:
-        """Nothing is."""
-        return 0
-
-    def scores(
-        self, candidates: Sequence[Candidate], inner: Inner, watch: Watch
-    ) -> Iterator[Score]:
-        """A number that depends on the settings, for samplers and pruners to look at."""
-        looks = {round(self.epochs * k / REPORTS) for k in range(1, self.reports + 1)}
-        scores = {one.number: 100 / (1 + one.cell.lr) for one in candidates}
-        for epoch in range(1, self.epochs + 1):
-            for number, score in scores.items():
-                watch.progress(number, epoch / self.epochs)
-                if epoch in looks:
-                    watch.report(number, epoch, score)
-        yield from (Score(number, score) for number, score in scores.items())
+    _, _, study, _, candidates = task
+    steps = {round(epochs * k / REPORTS) for k in range(1, reports + 1)}
+    scores = {one.number: 100 / (1 + one.config.lr) for one in candidates}
+    for epoch in range(1, epochs + 1):
+        for number, score in scores.items():
+            report("progress", study, number, epoch / epochs)
+            if epoch in steps:
+                report("intermediate", study, number, epoch, score, wait=True)
+    for number, score in scores.items():
+        report("scored", study, number, score, None, wait=True)
 
 
 def overhead(case: Case, storage: str, batch: int, reports: int) -> float:
-    """Seconds of a trial without work: sampler, lease, storage, pruner and progress.
+    """Seconds of a trial without work: sampler, storage, pruner and progress.
 
     Args:
         case: of the study; its data are read, and not used.
@@ -185,11 +187,18 @@ def overhead(case: Case, storage: str, batch: int, reports: int) -> float:
             folder, f"--batch={batch}", f"--storage={Path(folder) / 'study'}{storage}",
             f"--pruner={'median' if reports else 'none'}", sampler="tpe",
         )  # fmt: skip
-        found = setup(parse_tune(flags))
-        studies = found.join()
-        with board(Console(file=io.StringIO()), studies, case.trials, "inside") as shown:
-            search = worker(found, studies, 0, shown.move)
-            search = replace(search, part=NoWork(case.epochs, reports))
-            seconds, tally = timed(search.run)
-    assert tally.complete == case.trials, f"{tally.complete} of {case.trials} trials have a score"
+        seconds = 0.0
+
+        def clocked(run: Callable[..., None], *given: Any) -> None:
+            nonlocal seconds
+            seconds, _ = timed(lambda: run(*given))
+
+        real = search.PreparedSearch.run
+        with (
+            patch.object(search, "score_trials", partial(no_work, case.epochs, reports)),
+            patch.object(search.PreparedSearch, "run", lambda *given: clocked(real, *given)),
+        ):
+            _, study = searched(flags)
+            complete = sum(trial.value is not None for trial in study.trials)
+    assert complete == case.trials, f"{complete} of {case.trials} trials have a score"
     return seconds / case.trials

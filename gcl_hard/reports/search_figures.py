@@ -41,7 +41,7 @@ from gcl_hard.reports.text import (
 from gcl_hard.tuning.storage import GRID
 
 if TYPE_CHECKING:
-    from gcl_hard.tuning.api import SearchResult
+    from gcl_hard.tuning.result import SearchResult
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
 MARKS: dict[str, dict[str, Any]] = {

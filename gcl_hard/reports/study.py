@@ -35,7 +35,7 @@ from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, failure_of
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from gcl_hard.tuning.api import Finding, SearchResult
+    from gcl_hard.tuning.result import Finding, SearchResult
 
 BEST = 5
 """Trials in the table of the best."""

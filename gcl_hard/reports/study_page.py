@@ -30,13 +30,13 @@ from gcl_hard.reports.study import (
 )
 from gcl_hard.reports.tables import markdown
 from gcl_hard.reports.text import duration, escaped, settings, value
-from gcl_hard.tuning.storage import Counts
+from gcl_hard.tuning.storage import TrialCounts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-    from gcl_hard.tuning.api import Finding, SearchResult
+    from gcl_hard.tuning.result import Finding, SearchResult
 
 HEAD = "# Search: "
 ALT = {
@@ -149,7 +149,7 @@ def page(
         command: that searched.
         figures: files of every study.
     """
-    counts = [Counts.of(f.study.get_trials(deepcopy=False)) for f in result.findings]
+    counts = [TrialCounts.of(f.study.get_trials(deepcopy=False)) for f in result.findings]
     done = [one.finished for one in counts]
     several = len(result.findings) > 1
     parts = [
@@ -299,7 +299,7 @@ def terminal(result: SearchResult) -> RenderableType:
 
 
 def _found(finding: Finding) -> str:
-    one = Counts.of(finding.study.get_trials(deepcopy=False))
+    one = TrialCounts.of(finding.study.get_trials(deepcopy=False))
     failed = "; ".join(f"{n} x {reason}" for reason, n in one.failures.most_common())
     counts = f"{one.complete} complete, {one.pruned} pruned"
     counts += f", {one.failures.total()} failed ({failed})" if failed else ""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from gcl_hard.lazy import lazy
 
 if TYPE_CHECKING:
-    from gcl_hard.tuning.api import Finding, SearchResult, study
+    from gcl_hard.tuning.api import study
+    from gcl_hard.tuning.result import Finding, SearchResult
     from gcl_hard.tuning.space import Space
 
 __all__ = ["Finding", "SearchResult", "Space", "study"]
 
 __getattr__ = lazy(
-    __name__, {"Finding": "api", "SearchResult": "api", "Space": "space", "study": "api"}
+    __name__, {"Finding": "result", "SearchResult": "result", "Space": "space", "study": "api"}
 )

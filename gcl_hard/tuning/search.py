@@ -39,10 +39,10 @@ from gcl_hard.tuning.storage import (
     FIXED,
     OUTER,
     SURPLUS,
-    Counts,
     Heartbeats,
     Identity,
     Place,
+    TrialCounts,
     best_trial,
     ended_elsewhere,
     enqueue_again,
@@ -63,7 +63,7 @@ COUNTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
 
 
 @dataclass(frozen=True)
-class Search:
+class PreparedSearch:
     """A search that is ready to begin: its data are there and can be cut.
 
     Attributes:
@@ -79,7 +79,7 @@ class Search:
     outers: tuple[Outer, ...]
 
     @classmethod
-    def of(cls, options: TuneOptions) -> Search:
+    def of(cls, options: TuneOptions) -> PreparedSearch:
         """Load and cut the data.
 
         Args:
@@ -237,8 +237,8 @@ class Search:
         """
         options = self.options
         with ExitStack() as stack:
-            bars = Bars(stack.enter_context(columns(console, speed_estimate_period=300)), console,
-                        studies, options.trials, self._where())  # fmt: skip
+            shown = stack.enter_context(columns(console, speed_estimate_period=300))
+            bars = StudyBars(shown, console, studies, options.trials, self._where())
             beats = stack.enter_context(Heartbeats(storage, self.url))
             if not beats.needed:
                 for study in studies:
@@ -256,10 +256,10 @@ class Search:
 class _Driver:
     """Trials on their way through the engine."""
 
-    search: Search
+    search: PreparedSearch
     studies: Sequence[Study]
     beats: Heartbeats
-    bars: Bars
+    bars: StudyBars
     _trials: dict[tuple[int, int], Trial] = field(default_factory=dict)
     _groups: dict[Task, tuple[int, list[Candidate]]] = field(default_factory=dict)
 
@@ -462,11 +462,11 @@ class _Driver:
             self._forget(k, trial)
 
 
-def _counts(study: Study) -> Counts:
-    return Counts.of(study.get_trials(deepcopy=False))
+def _counts(study: Study) -> TrialCounts:
+    return TrialCounts.of(study.get_trials(deepcopy=False))
 
 
-class Bars:
+class StudyBars:
     """A progress bar for each study, and a line whenever a better trial is found.
 
     Args:
@@ -491,7 +491,7 @@ class Bars:
                 line = f"{study.study_name}: {counts.finished} of {asked} trials were done before"
                 console.print(line, style="dim", highlight=False)
 
-    def show(self, k: int, counts: Counts) -> None:
+    def show(self, k: int, counts: TrialCounts) -> None:
         """Show how far the k-th study is."""
         study, known = self._studies[k], self._counts[k].best
         self._counts[k] = counts

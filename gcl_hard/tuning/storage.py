@@ -432,7 +432,7 @@ def _short(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Counts:
+class TrialCounts:
     """How far a study is.
 
     Attributes:
@@ -450,11 +450,11 @@ class Counts:
     best: float | None
 
     @classmethod
-    def of(cls, trials: Iterable[FrozenTrial]) -> Counts:
+    def of(cls, trials: Iterable[FrozenTrial]) -> TrialCounts:
         """Count trials; those that were interrupted or surplus are no failures.
 
         Example:
-            >>> Counts.of([]).finished
+            >>> TrialCounts.of([]).finished
             0
         """
         listed = list(trials)

@@ -6,14 +6,16 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
-from gcl_hard.experiments.graph_cell import GraphCell
 
 from gcl_hard import tune
-from gcl_hard.tuning.options import TuneOptions, parse_tune
-from gcl_hard.tuning.part import Candidate, Inner
+from gcl_hard.cli import parse_tune
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.tuning.objective import GraphPart
+from gcl_hard.tuning.options import TuneOptions
+from gcl_hard.tuning.space import Candidate
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +39,10 @@ def test_quick_run_writes_all_rows(
     kept = tmp_path / "kept.json"
 
     def command(arguments: list[str]) -> None:
-        """In this process: others, and workers, take seconds to start."""
+        """In this process: others take seconds to start."""
         options = parse_tune(arguments)
         asked.append(options)
-        if options.workers == 1:
+        if options.jobs == 1:
             assert tune.main(arguments) == 0
             (written,) = options.output.glob("*.json")
             shutil.copy(written, kept)
@@ -64,7 +66,7 @@ def test_quick_run_writes_all_rows(
         ("MUTAG hscl", "scoring, batched"): "%",
     }
     for of in ("command", "trials"):
-        one, two = f"{of}, one worker", f"{of}, two workers"
+        one, two = f"{of}, one job", f"{of}, two jobs"
         expected |= {("MUTAG hscl", name): "s" for name in (one, two)}
         expected["MUTAG hscl", f"{one} / {two}"] = "x"
     for storage in ("SQLite", "journal"):
@@ -86,7 +88,7 @@ def test_quick_run_writes_all_rows(
             if slow == "one by one":  # trials an hour, not seconds
                 ratio = 1 / ratio
             assert float(row["median"]) == pytest.approx(ratio, rel=1e-4)
-    assert [(one.workers, one.threads, one.trials) for one in asked] == [(1, 1, 4), (2, 2, 4)]
+    assert [(one.jobs, one.threads, one.trials) for one in asked] == [(1, 1, 4), (2, 2, 4)]
     assert asked[0].output != asked[1].output
     printed = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("| MUTAG hscl | one by one / batched | ") for line in printed) == 1
@@ -106,46 +108,42 @@ def test_both_contenders_train_the_same_settings_to_the_same_scores(
         script.check_same(one, replace(more, trials=more.trials | {4: one.trials[3]}))
 
 
-def test_scoring_is_clocked_and_what_it_found_is_handed_on(cases: ModuleType) -> None:
+def test_scoring_is_clocked_and_what_it_found_is_handed_on(
+    cases: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def score(*given: object) -> tuple[object, ...]:
         time.sleep(0.02)
         return given
 
-    part, spent = SimpleNamespace(_score=score), []
-    cases.clock_scoring(part, spent)
-    assert part._score({}, 3, None) == ({}, 3, None)
-    assert part._score({}, 4, None) == ({}, 4, None)
+    monkeypatch.setattr(GraphPart, "_score", score)
+    spent: list[float] = []
+    with cases.clocked_scoring(spent):
+        assert [GraphPart._score(n, 3) for n in (1, 2)] == [(1, 3), (2, 3)]  # type: ignore[call-arg, arg-type]
+    assert GraphPart._score is score
     assert len(spent) == 2
     assert all(0.02 <= seconds < 1 for seconds in spent)
-
-
-class Told:
-    """Counts, and wants every trial to leave."""
-
-    def __init__(self) -> None:
-        self.shares: list[float] = []
-        self.steps: list[int] = []
-
-    def progress(self, number: int, share: float) -> None:
-        self.shares.append(share)
-
-    def report(self, number: int, step: int, score: float) -> bool:
-        self.steps.append(step)
-        return False
 
 
 @pytest.mark.parametrize(("reports", "steps"), [(0, []), (5, [10, 20, 30, 40, 50])])
 def test_trials_without_work_report_as_often_whatever_the_pruner_says(
     cases: ModuleType, reports: int, steps: list[int]
 ) -> None:
-    told = Told()
-    candidates = [Candidate(n, GraphCell(lr=lr)) for n, lr in ((7, 0.1), (9, 0.01))]
-    scores = list(cases.NoWork(50, reports).scores(candidates, Inner(), told))
-    assert [score.number for score in scores] == [7, 9]
-    assert scores[0].accuracy != scores[1].accuracy
-    assert told.steps == [step for step in steps for _ in candidates]
-    assert len(told.shares) == 100
-    assert max(told.shares) == 1
+    reported: list[tuple[object, ...]] = []
+
+    def report(*values: object, wait: bool = False) -> bool:
+        reported.append(values)
+        return False
+
+    tried = [Candidate(n, GraphConfig(lr=lr)) for n, lr in ((7, 0.1), (9, 0.01))]
+    cases.no_work(50, reports, None, None, 0, None, tried, report=report)
+    scores = [values for values in reported if values[0] == "scored"]
+    assert [values[2] for values in scores] == [7, 9]
+    assert scores[0][3] != scores[1][3]
+    between = [values[3] for values in reported if values[0] == "intermediate"]
+    assert between == [step for step in steps for _ in tried]
+    shares = [values[3] for values in reported if values[0] == "progress"]
+    assert len(shares) == 100
+    assert shares[-1] == 1
 
 
 def test_a_search_that_lost_a_trial_is_no_timing(
@@ -158,5 +156,5 @@ def test_a_search_that_lost_a_trial_is_no_timing(
 
     monkeypatch.setattr(cases, "command", loses)
     assert cases.whole_search(cases.Case("MUTAG", trials=3), 2)[1] == 1.0
-    with pytest.raises(AssertionError, match="2 workers ended 3 of 4"):
+    with pytest.raises(AssertionError, match="2 jobs ended 3 of 4"):
         cases.whole_search(cases.Case("MUTAG", trials=4), 2)

@@ -25,7 +25,7 @@ from gcl_hard.reports.study import (
 from gcl_hard.reports.text import (
     settings,
 )
-from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, Counts
+from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts
 from tests.reports.made import lines_of
 from tests.reports.made_study import finding, result_of, searched, study, trial
 
@@ -285,7 +285,7 @@ def test_a_trial_that_was_too_many_is_no_failure() -> None:
         trial(60.0, {"beta": 2.0}), trial(SURPLUS, {"beta": 1.0}, grid=True),
         trial(61.0, {"beta": 1.0}, grid=True, again=1),
     )  # fmt: skip
-    assert Counts.of(made.trials).failures == {}
+    assert TrialCounts.of(made.trials).failures == {}
     assert lines_of(states(made)) == [["complete", "", "2"]]
     table = grid_table(made, made.best_trial, None)
     assert table is not None

@@ -15,7 +15,7 @@ from gcl_hard.experiments import ensembles, images
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.graphs import GIN, GraphSet, load
 from gcl_hard.tuning import Finding, SearchResult, Space, study
-from gcl_hard.tuning.api import AllFailed
+from gcl_hard.tuning.result import AllFailed
 from tests.tuning.digits import Tiny
 
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}

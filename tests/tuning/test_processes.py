@@ -13,7 +13,7 @@ from pathlib import Path
 
 import optuna
 import pytest
-from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
@@ -65,21 +65,27 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, " ".join(said.split())
 
 
-def storage_at(place: Path | str) -> BaseStorage | str:
+@contextmanager
+def storage_at(place: Path | str) -> Iterator[BaseStorage]:
     if isinstance(place, Path) and place.suffix == ".journal":
-        return JournalStorage(JournalFileBackend(str(place)))
-    return f"sqlite:///{place}" if isinstance(place, Path) else place
+        yield JournalStorage(JournalFileBackend(str(place)))
+        return
+    storage = RDBStorage(f"sqlite:///{place}" if isinstance(place, Path) else place)
+    yield storage
+    storage.remove_session()
+    storage.engine.dispose()
 
 
 def trials(place: Path | str, name: str = "MUTAG_hscl_inductive") -> list[FrozenTrial]:
     """As they are now; none while the study is being made."""
     if isinstance(place, Path) and not place.exists():
         return []
-    try:
-        study = optuna.load_study(study_name=name, storage=storage_at(place))
-    except Exception:
-        return []
-    return study.get_trials(deepcopy=False)
+    with storage_at(place) as storage:
+        try:
+            study = optuna.load_study(study_name=name, storage=storage)
+        except KeyError:
+            return []
+        return study.get_trials(deepcopy=False)
 
 
 def when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> None:
@@ -108,6 +114,14 @@ def check_end(place: Path | str, n: int = TRIALS) -> list[FrozenTrial]:
     done = [tuple(t.params.items()) for t in found if t.state == TrialState.COMPLETE]
     assert len(set(done)) == n
     return found
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether processes have ended, in a while."""
+    until = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.2)
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def running(place: Path | str) -> int:
@@ -189,7 +203,7 @@ def test_ctrl_c_stops_the_workers_too(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         status, said = ended(process)
         assert (status, said) == (130, tune.STOPPED)
-        assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+        assert gone(below)
     assert TrialState.RUNNING not in [trial.state for trial in trials(place)]
 
 
@@ -201,10 +215,7 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
         below = children(process.pid)
         process.kill()
         process.wait()
-        until = time.monotonic() + 30
-        while any(Path(f"/proc/{pid}").exists() for pid in below) and time.monotonic() < until:
-            time.sleep(0.2)
-        assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+        assert gone(below)
 
 
 QUICK_HEARTBEATS = """

@@ -16,9 +16,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.tuning import SearchResult, search, study
-from gcl_hard.tuning.api import AllFailed
+from gcl_hard.tuning.result import AllFailed
 from gcl_hard.tuning.space import Candidate
-from gcl_hard.tuning.storage import AGAIN, DEATHS, FAILURE, GRID, SURPLUS, Counts
+from gcl_hard.tuning.storage import AGAIN, DEATHS, FAILURE, GRID, SURPLUS, TrialCounts
 
 COMPLETE, PRUNED, FAIL = TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL
 RUNNING, WAITING = TrialState.RUNNING, TrialState.WAITING
@@ -172,7 +172,7 @@ def test_failures_do_not_count_and_are_made_up_for(
     scorer: Scorer, searched: Any, batch: int
 ) -> None:
     scorer.event = lambda one, report: one.number % 3 != 0 or fails(one, report, "diverged")
-    counts = Counts.of(searched(10, batch).study.trials)
+    counts = TrialCounts.of(searched(10, batch).study.trials)
     assert counts.complete == 10
     assert [*counts.failures] == ["diverged"]
 
@@ -210,7 +210,7 @@ def test_settings_that_are_no_configuration_fail_with_the_reason(
     bad = [trial for trial in found.study.trials if trial.state == FAIL]
     assert {trial.params["lr"] for trial in bad} == {0.1}
     assert {t.user_attrs[FAILURE] for t in bad} == {"no configuration: lr is too high"}
-    assert Counts.of(found.study.trials).complete == 6
+    assert TrialCounts.of(found.study.trials).complete == 6
 
 
 def test_a_bug_ends_the_search_and_is_no_failed_trial(
@@ -222,7 +222,7 @@ def test_a_bug_ends_the_search_and_is_no_failed_trial(
     scorer.event = broken
     with pytest.raises(FileNotFoundError, match=r"weights\.pt"):
         searched(2)
-    assert Counts.of(stored(tmp_path).trials).failures == {}
+    assert TrialCounts.of(stored(tmp_path).trials).failures == {}
 
 
 # Reports
@@ -311,7 +311,7 @@ def test_trials_of_a_driver_that_was_killed_are_done_once_more_by_themselves(
     assert states(tmp_path) == {COMPLETE: 10, FAIL: 3}
     assert [len(group) for group in scorer.groups[2:]] == [1, 1, 1, 4, 1]
     assert [group[0].config.lr for group in scorer.groups[2:5]] == lost
-    assert Counts.of(found.study.trials).failures == {}
+    assert TrialCounts.of(found.study.trials).failures == {}
 
 
 def test_settings_that_ended_two_drivers_are_given_up(
@@ -325,8 +325,8 @@ def test_settings_that_ended_two_drivers_are_given_up(
         searched(1)  # nothing is left to do but to put it back
     assert DEATHS in stored(tmp_path).trials[-1].user_attrs
     found = searched(3)
-    assert Counts.of(found.study.trials).failures == {"its search ended, 2 times": 1}
-    assert Counts.of(found.study.trials).complete == 3
+    assert TrialCounts.of(found.study.trials).failures == {"its search ended, 2 times": 1}
+    assert TrialCounts.of(found.study.trials).complete == 3
 
 
 def test_trials_beyond_the_asked_are_given_up_and_do_not_count(
@@ -349,4 +349,4 @@ def test_trials_beyond_the_asked_are_given_up_and_do_not_count(
     assert scorer.seen == []
     trials = found.study.trials
     assert [trial.user_attrs.get(FAILURE) for trial in trials] == [None] * 5 + [SURPLUS] * 3
-    assert Counts.of(trials) == Counts(5, 0, 0, Counter(), 50.0)
+    assert TrialCounts.of(trials) == TrialCounts(5, 0, 0, Counter(), 50.0)

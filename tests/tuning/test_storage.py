@@ -34,9 +34,9 @@ from gcl_hard.tuning.storage import (
     INTERRUPTED,
     READY,
     SURPLUS,
-    Counts,
     Identity,
     Place,
+    TrialCounts,
     best_trial,
     enqueue_again,
     exclusive,
@@ -608,7 +608,7 @@ def test_orphans_fail_and_are_enqueued_once_more(study: optuna.Study) -> None:
     assert again.system_attrs["fixed_params"] == orphan.params
     put_back_orphans(study)
     assert len(study.trials) == 3
-    assert Counts.of(study.trials).failures == {}
+    assert TrialCounts.of(study.trials).failures == {}
 
 
 def test_settings_that_ended_two_drivers_are_not_tried_a_third_time(study: optuna.Study) -> None:
@@ -619,7 +619,7 @@ def test_settings_that_ended_two_drivers_are_not_tried_a_third_time(study: optun
     assert left(study).params == {"beta": 2.0, "readout": "sum"}
     put_back_orphans(study)
     assert waiting(study) == []
-    assert Counts.of(study.trials).failures == {"its search ended, 2 times": 1}
+    assert TrialCounts.of(study.trials).failures == {"its search ended, 2 times": 1}
 
 
 def test_what_is_given_back_after_ctrl_c_costs_no_try(study: optuna.Study) -> None:
@@ -628,7 +628,7 @@ def test_what_is_given_back_after_ctrl_c_costs_no_try(study: optuna.Study) -> No
         put_back(study, study.trials[number], died=False)
         assert DEATHS not in waiting(study)[0].user_attrs
         assert left(study).params == study.trials[0].params
-    assert Counts.of(study.trials).failures == {}
+    assert TrialCounts.of(study.trials).failures == {}
 
 
 def test_fixed_settings_are_kept_that_were_not_drawn_yet(study: optuna.Study) -> None:
@@ -642,7 +642,7 @@ def test_a_trial_that_had_nothing_drawn_is_given_up(study: optuna.Study) -> None
     left(study, drawn=False)
     put_back_orphans(study)
     assert [trial.state for trial in study.trials] == [TrialState.FAIL]
-    assert Counts.of(study.trials).failures == {}
+    assert TrialCounts.of(study.trials).failures == {}
 
 
 def test_a_driver_that_died_between_enqueuing_and_failing_loses_and_repeats_nothing(
@@ -668,11 +668,11 @@ def test_counts_are_of_what_ended_and_why_others_failed(study: optuna.Study) -> 
         study.tell(trial, value, state=state)
     study.ask()
     study.enqueue_trial({"beta": 0.1})
-    counts = Counts.of(study.trials)
-    assert counts == Counts(2, 1, 1, Counter(a=2, b=1), 70.0)
+    counts = TrialCounts.of(study.trials)
+    assert counts == TrialCounts(2, 1, 1, Counter(a=2, b=1), 70.0)
     assert counts.finished == 3
     assert [counts.over(asked) for asked in (2, 3, 4)] == [True, True, False]
-    assert Counts.of([]) == Counts(0, 0, 0, Counter(), None)
+    assert TrialCounts.of([]) == TrialCounts(0, 0, 0, Counter(), None)
 
 
 def test_of_equal_scores_the_oldest_is_the_best(study: optuna.Study) -> None:

@@ -1,0 +1,191 @@
+"""What a search found: the best trial of each study, with its inner and its outer score."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from gcl_hard.errors import GclHardError
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.tuning.space import Base
+from gcl_hard.tuning.storage import OUTER, TrialCounts, best_trial
+
+UNFINISHED = "the search is not over, or only its report was asked for"
+"""Why there is no outer score."""
+
+
+class AllFailed(GclHardError):  # noqa: N818
+    """No trial has a score; the message counts the reasons."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one study found.
+
+    Attributes:
+        study: maximises inner accuracy, percent.
+        best: its best trial.
+        config: that trial's settings, whole.
+        inner: its inner score, percent.
+        outer: accuracy of its settings on the outer test part, percent, or None.
+        outer_missing: why there is no outer score; None where there is one, and under the
+            protocol ``transductive``, which leaves no outer part.
+        n_outer: how many trials have been scored on the outer test part: more than one if trials
+            were added after the first.
+    """
+
+    study: Study
+    best: FrozenTrial
+    config: RunConfig
+    inner: float
+    outer: float | None
+    outer_missing: str | None
+    n_outer: int
+
+    @classmethod
+    def of(cls, study: Study, base: Base) -> Finding:
+        """The best trial of a study, with its outer score if that has been made.
+
+        Args:
+            study: of accuracies.
+            base: the settings that are not searched.
+
+        Raises:
+            AllFailed: if no trial has a score.
+        """
+        trials = study.get_trials(deepcopy=False)
+        best, counts = best_trial(trials), TrialCounts.of(trials)
+        if best is None or best.value is None:
+            reasons = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
+            raise AllFailed(
+                f"no trial of {study.study_name} has a score ({counts.pruned} pruned, "
+                f"{counts.failures.total()} failed: {reasons or 'none'}); narrow the search space, "
+                f"and give the new search another --study-name"
+            )
+        scores: dict[str, float | str | None] = study.user_attrs.get(OUTER, {})
+        config = base.config_with(best.params)
+        usual = None if config.protocol == "transductive" else UNFINISHED
+        score = scores.get(str(best.number), usual)
+        outer, missing = (None, score) if isinstance(score, str) else (score, None)
+        return cls(study, best, config, best.value, outer, missing, len(scores))
+
+    @property
+    def optimism(self) -> float | None:
+        """Inner less outer score, points."""
+        return None if self.outer is None else self.inner - self.outer
+
+    @property
+    def seconds(self) -> float:
+        """In which some trial was trained that came to its end; nights between are left out."""
+        total, until = 0.0, -math.inf
+        ended = [t for t in self.study.trials if t.state != TrialState.FAIL]
+        spans = [(t.datetime_start, t.datetime_complete) for t in ended]
+        for start, end in sorted((s.timestamp(), e.timestamp()) for s, e in spans if s and e):
+            total += max(0.0, end - max(start, until))
+            until = max(until, end)
+        return total
+
+
+@dataclass(frozen=True, repr=False)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        findings: of each outer part.
+        asked: trials of each study.
+        facts: what was searched, and how: see ``Search.facts``.
+    """
+
+    findings: tuple[Finding, ...]
+    asked: int
+    facts: dict[str, Any]
+
+    def __repr__(self) -> str:
+        outer = "" if self.outer is None else f", outer {self.outer:.1f} %"
+        optimism = "" if self.optimism is None else f", optimism {self.optimism:+.1f} points"
+        facts, n = self.facts, len(self.findings)
+        search = f"{facts['method']} on {facts['dataset']}, {facts['protocol']}"
+        studies = "" if n == 1 else f" of {n} studies"
+        params = {name: getattr(self.best, name, None) for name in facts["dimensions"]}
+        best = ", ".join(f"{name}={value!r}" for name, value in params.items() if value is not None)
+        return (
+            f"SearchResult({search}: inner {self.inner:.1f} %{outer}{optimism}{studies};\n"
+            f"  best: {best})"
+        )
+
+    @property
+    def studies(self) -> list[Study]:
+        """Optuna's studies, one for each outer part."""
+        return [finding.study for finding in self.findings]
+
+    @property
+    def study(self) -> Study:
+        """Optuna's study of the first outer part."""
+        return self.findings[0].study
+
+    @property
+    def inner(self) -> float:
+        """Mean inner score of the best trials, percent."""
+        return statistics.fmean(finding.inner for finding in self.findings)
+
+    @property
+    def outer(self) -> float | None:
+        """Mean outer score, percent; None unless all outer parts have one."""
+        scores = [finding.outer for finding in self.findings if finding.outer is not None]
+        return statistics.fmean(scores) if len(scores) == len(self.findings) else None
+
+    @property
+    def outer_missing(self) -> str | None:
+        """Why there is no outer score: the first reason."""
+        missing = (finding.outer_missing for finding in self.findings)
+        return next((reason for reason in missing if reason), None)
+
+    @property
+    def optimism(self) -> float | None:
+        """Inner less outer score, points."""
+        return None if self.outer is None else self.inner - self.outer
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the training of an encoder does."""
+        return any(finding.config.reads_labels for finding in self.findings)
+
+    @property
+    def best(self) -> RunConfig:
+        """The settings of the study with the highest inner score."""
+        return max(self.findings, key=lambda finding: finding.inner).config
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is saved."""
+        studies = []
+        for finding in self.findings:
+            counts = TrialCounts.of(finding.study.get_trials(deepcopy=False))
+            studies.append({
+                "study": finding.study.study_name,
+                "trial": finding.best.number,
+                "params": finding.best.params,
+                "config": asdict(finding.config),
+                "inner": finding.inner,
+                "outer": finding.outer,
+                "outer_missing": finding.outer_missing,
+                "optimism": finding.optimism,
+                "n_outer": finding.n_outer,
+                "complete": counts.complete,
+                "pruned": counts.pruned,
+                "failures": dict(counts.failures),
+                "seconds": finding.seconds,
+            })  # fmt: skip
+        return {
+            "schema_version": 2,
+            "facts": self.facts,
+            "trials": self.asked,
+            "inner": self.inner,
+            "outer": self.outer,
+            "optimism": self.optimism,
+            "studies": studies,
+        }
