@@ -16,7 +16,7 @@ from gcl_hard.experiments import presets
 from gcl_hard.experiments.config import GRAPH_BASELINES, IMAGE_BASELINES, GraphConfig, ImageConfig
 from gcl_hard.experiments.presets import published_accuracy, recipe
 from gcl_hard.experiments.recipe_table import entries
-from gcl_hard.graphs.datasets import MANIFEST
+from gcl_hard.graphs.tudataset import MANIFEST
 from tests.experiments.made_recipes import RECIPE, put, recipes
 
 __all__ = ["recipes"]
