@@ -46,6 +46,11 @@ types: venv ## mypy --strict
 test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4
 
+test-slow: venv ## what `make test` leaves out: killed processes, clusters, servers
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -m 'slow and not gpu and not network'
+
+test-all: test test-slow ## both
+
 test-perturbed: venv ## the same while matrix products are moved by a unit in the last place
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 	  --perturb-matmul tests/training tests/graphs tests/experiments
@@ -55,8 +60,10 @@ check: lint types test ## lint, types, test
 bench: venv ## train and score hscl on the embedded MUTAG
 	$(BIN)/python -m gcl_hard.bench
 
-docs: venv ## build the site strictly and check that it loads nothing from elsewhere
+docs: venv ## build the site strictly, draw its figures, check that it loads nothing from elsewhere
 	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/draw.py site/figures
+	$(BIN)/python benchmarks/theory_tables.py site/figures --check
 	$(BIN)/python -m doctest docs/check_external.py
 	$(BIN)/python docs/check_external.py site
 

@@ -404,7 +404,7 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
     typed = [(one.entry, list(one.arguments)) for one in shown]
     old = configurations(base, typed, words.parsers)
     new = configurations(here, [(entry, words.modern(entry, given)) for entry, given in typed])
-    ignored = words.ignored  # a device is a setting here
+    ignored = words.ignored | words.incomparable  # a device is a setting here
     refused = differing = 0
     for one, before, after in zip(shown, old, new, strict=True):
         if "error" in before:  # it names a file of the reader's own
@@ -414,15 +414,24 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
         if "error" in after:
             found.differences.append(f"refused here: {after['error']}")
         else:
-            leaves = flat(words.read(before), ignored=ignored)
-            translated = {words.path(path): value for path, value in leaves}
-            _compare_values(found, translated, dict(flat(after, ignored=ignored)), "")
+            own = ignored | ({"seeds"} if before.get("search") else frozenset())
+            leaves = flat(words.read(before), ignored=own)
+            translated = {
+                words.path(path): words.file_name(value) if isinstance(value, str) else value
+                for path, value in leaves
+            }
+            _compare_values(found, _given(translated), _given(dict(flat(after, ignored=own))), "")
         if found.differences:
             differing += 1
             print(f"{one.page}: python -m gcl_hard.{one.entry} {' '.join(one.arguments)}")
             _print_differences(found.differences)
     print(f"{len(shown)} documented commands: {differing} differ, {refused} refused by the base")
     return not differing
+
+
+def _given(options: Values) -> Values:
+    """Options that have a value: what one tree lacks and the other leaves open is the same."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @contextmanager

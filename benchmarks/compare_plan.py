@@ -36,7 +36,9 @@ class Rename:
         since: a path, or ``path:text``, that only trees with the new words have.
         flags: ``--new`` to ``--old``; ``"tune --new"`` is for one entry point.
         values: by the name of a flag, JSON key or CSV column (the new one), its values.
-        keys: JSON keys and CSV columns, or whole dotted paths of a parsed configuration.
+        keys: JSON keys and CSV columns.
+        options: whole dotted paths of a parsed configuration, once its keys are new; None for
+            options that one of the two trees lacks or keeps in another form.
         paths: parts of file names, in arguments and of what is written.
         ignored: new names of keys that only one of the two trees has.
         parsers: entry point to ``module:function`` that parses its command line.
@@ -52,6 +54,7 @@ class Rename:
     flags: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str | None] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     ignored: frozenset[str] = frozenset()
     parsers: Mapping[str, str] = field(default_factory=dict)
@@ -127,13 +130,43 @@ class Rename:
         return name
 
 
-RENAMES: tuple[Rename, ...] = ()
+RENAMES: tuple[Rename, ...] = (
+    Rename(
+        "gcl_hard/experiments/config.py",
+        flags={
+            "--ensemble-size": "--members",
+            "bench --loader-workers": "--workers",
+            "tune --jobs": "--workers",
+        },
+        values={
+            "protocol": {"transductive": "paper"},
+            "kind": {"baseline": "floor"},
+            "part": {"baselines": "floors"},
+        },
+        keys={"configs": "cells", "run": "running"},
+        options={
+            "run.ensemble_size": "run.members",
+            "run.loader_workers": "run.workers",
+            "jobs": "workers",
+            **dict.fromkeys(("datasets", "recipe", "search")),  # read when they are run
+        },
+        paths={
+            "benchmarks/results/tables": "benchmarks/results/cells",
+            "_transductive_": "_paper_",
+        },
+        parsers={
+            "bench": "gcl_hard.experiments.options:parse_bench",
+            "tune": "gcl_hard.tuning.options:parse_tune",
+            "figures": "gcl_hard.experiments.figures.options:parse_figures",
+        },
+    ),
+)
 """Newest first. An entry is added by the commit that renames, and goes when no one compares with
 what is older."""
 PARSERS = {
-    "bench": "gcl_hard.experiments.options:parse_bench",
-    "tune": "gcl_hard.tuning.options:parse_tune",
-    "figures": "gcl_hard.experiments.figures.options:parse_figures",
+    "bench": "gcl_hard.cli:parse_bench",
+    "tune": "gcl_hard.cli:parse_tune",
+    "figures": "gcl_hard.reports.command:parse_figures",
 }
 """What parses the command line of an entry point."""
 
@@ -172,8 +205,15 @@ class Words:
     def path(self, dotted: str) -> str:
         """A dotted path of the tree's parsed configuration."""
         for rename in reversed(self.renames):
-            dotted = {old: new for new, old in rename.keys.items()}.get(dotted, dotted)
+            dotted = {old: new for new, old in rename.options.items()}.get(dotted, dotted)
         return dotted
+
+    @property
+    def incomparable(self) -> frozenset[str]:
+        """Options that one of the trees lacks, or keeps in another form."""
+        return frozenset(
+            name for rename in self.renames for name, old in rename.options.items() if old is None
+        )
 
     def file_name(self, name: str) -> str:
         """The name of a file that the tree wrote, as this commit calls it."""
@@ -197,12 +237,12 @@ class Words:
 
 HERE = "--device cpu --threads 1"
 RUN = f"{HERE} --output results --json result.json"
-ALONE = f"{RUN} --members 1"
+ALONE = f"{RUN} --ensemble-size 1"
 SMALL = f"{ALONE} --dim 8"
 IMAGES = f"{RUN} --dataset digits --encoder resnet18 --subset 100 --batch-size 50"
 SEARCH = f"{HERE} --output results --study-name search --dataset MUTAG --dim 8 --epochs 2 --batch 1"
 COMMITTED = "--report-only --json result.json --report page.md"
-STORE = "--output {tree}/benchmarks/results/cells"
+STORE = "--output {tree}/benchmarks/results/tables"
 METHODS = "ucl,hucl,scl,hscl,dcl,hcl,hscl-tau"
 
 
@@ -214,7 +254,7 @@ def _commands() -> Iterator[Command]:
         arguments = f"{figure} ../{of}/results -o . --name figure {more}"
         return Command(name, "figures", arguments, after=(of,))
 
-    yield bench("methods-paper", f"{SMALL} --method {METHODS} --epochs 3 --seeds 2 --beta 2")
+    yield bench("methods-transductive", f"{SMALL} --method {METHODS} --epochs 3 --seeds 2 --beta 2")
     yield bench(
         "methods-inductive",
         f"{SMALL} --method {METHODS} --protocol inductive --folds 3 --epochs 3 --seeds 2 "
@@ -222,8 +262,8 @@ def _commands() -> Iterator[Command]:
     )
     yield bench(
         "two-view",
-        f"{SMALL} --method {METHODS} --protocol paper,inductive --contrast two-view --folds 3 "
-        "--epochs 2 --seeds 1",
+        f"{SMALL} --method {METHODS} --protocol transductive,inductive --contrast two-view "
+        "--folds 3 --epochs 2 --seeds 1",
     )
     yield bench(
         "two-view-views",
@@ -234,7 +274,7 @@ def _commands() -> Iterator[Command]:
     yield bench(
         "baselines",
         f"{SMALL} --method ucl,majority,graph-size,label-histogram,wl,wl-oa,untrained,supervised "
-        "--protocol paper,inductive --folds 3 --epochs 3 --seeds 1 --report page.md",
+        "--protocol transductive,inductive --folds 3 --epochs 3 --seeds 1 --report page.md",
     )
     yield bench(
         "encoder-options",
@@ -245,8 +285,8 @@ def _commands() -> Iterator[Command]:
     # The models above and here never train as an ensemble; elsewhere one alone is one of one.
     yield bench(
         "plain",
-        f"{SMALL} --method ucl,dcl,hscl,hscl-tau --jk last --protocol paper,inductive --folds 3 "
-        "--epochs 3 --seeds 1",
+        f"{SMALL} --method ucl,dcl,hscl,hscl-tau --jk last --protocol transductive,inductive "
+        "--folds 3 --epochs 3 --seeds 1",
     )
     yield bench(
         "optimiser-options",
@@ -276,7 +316,7 @@ def _commands() -> Iterator[Command]:
     yield bench(
         "config-file",
         f"{ALONE} --config {{tree}}/configs/graphs/ptc_mr.yaml --epochs 1 --seeds 1 --beta 1 "
-        "--protocol paper --c-grid 1",
+        "--protocol transductive --c-grid 1",
     )
     yield bench(
         "recipe-best",
@@ -309,11 +349,11 @@ def _commands() -> Iterator[Command]:
     yield figure("geometry", "geometry", "diagnostics")
     yield figure("beta", "beta", "betas")
     plain = "--method hscl,dcl --epochs 2 --dim 8 --c-grid 1"
-    yield bench("ensemble", f"{RUN} --members 8 {plain} --seeds 20", ensemble=True)
-    yield bench("ensemble-of-one", f"{RUN} --members 1 {plain} --seeds 4")
+    yield bench("ensemble", f"{RUN} --ensemble-size 8 {plain} --seeds 20", ensemble=True)
+    yield bench("ensemble-of-one", f"{RUN} --ensemble-size 1 {plain} --seeds 4")
     yield bench(
         "ensemble-two-view",
-        f"{RUN} --members 8 --method ucl,hscl-tau --contrast two-view --protocol inductive "
+        f"{RUN} --ensemble-size 8 --method ucl,hscl-tau --contrast two-view --protocol inductive "
         "--folds 3 --epochs 2 --dim 8 --seeds 8 --c-grid 1",
         ensemble=True,
     )
@@ -342,7 +382,9 @@ def _commands() -> Iterator[Command]:
     yield Command(
         "search-pruned", "tune", f"{SEARCH} --method hscl --trials 6 --pruner median --epochs 4"
     )
-    yield Command("search-paper", "tune", f"{SEARCH} --method hucl --trials 6 --protocol paper")
+    yield Command(
+        "search-transductive", "tune", f"{SEARCH} --method hucl --trials 6 --protocol transductive"
+    )
     yield Command(
         "search-images",
         "tune",

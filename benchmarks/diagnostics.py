@@ -1,35 +1,32 @@
-"""What ``--diagnostics 10`` costs: looks against training, and training with looks against without.
+"""What ``--diagnostics 10`` costs: snapshots against training, and training with and without them.
 
 Run: python benchmarks/diagnostics.py [--data-dir DIR] [--pairs 3] [--epochs 100]
      [--out results.csv] [--quick]
 
-Encoders of hscl are trained on one thread, each side in turn, with the population that the command
-chooses; embedding and scoring are left out. *Looks* is the time in looks by that in training, both
-of the same run; *with / without* compares whole runs and so holds what looks do to the caches of
-others too. On digits, a ResNet-18 is trained for a tenth of the epochs, with the same number of
-looks by epochs.
+Encoders of hscl are trained on one thread, each side in turn, in ensembles of the size that the
+command chooses; embedding and scoring are left out. *Snapshots* is their time by that in training,
+both of the same run; *with / without* compares whole runs and so holds what snapshots do to the
+caches of others too. On digits, a ResNet-18 is trained for a tenth of the epochs, with as many
+snapshots by epochs.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-from gcl_hard.experiments.graph_seeds import train_seeds
-from gcl_hard.experiments.place import Place, Running
 from pairs import Table, Values, ratios, timed
 
+from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
-from gcl_hard.experiments.experiment import SeedScore
-from gcl_hard.experiments.image_data import image_data
-from gcl_hard.experiments.images import run_seed
+from gcl_hard.experiments.domains import DataSets, experiment_of
+from gcl_hard.experiments.experiment import RunContext, RunOptions, Trained, silent
 from gcl_hard.experiments.runs import Run
-from gcl_hard.graphs import load
 
 EVERY = 10
 AIM = 5.0  # percent
@@ -43,35 +40,26 @@ class Case:
 
     Attributes:
         name: of the row.
-        cell: the settings.
-        seeds: side by side, as far as the cell allows.
+        config: the settings.
+        seeds: that train as one ensemble, as far as the settings allow.
         data_dir: an offline mirror, or None.
     """
 
     name: str
-    cell: RunConfig
+    config: RunConfig
     seeds: int
     data_dir: Path | None
 
-    def train(self, every: int) -> list[SeedScore]:
-        """Its seeds, looked at every so many epochs; 0 for never."""
-        jobs = [Run(self.cell, seed) for seed in range(self.seeds)]
-        if isinstance(self.cell, GraphConfig):
-            graphs = load(self.cell.dataset, data_dir=self.data_dir)
-            unseen: list[Callable[..., None]] = [ignored] * len(jobs)
-            trained = train_seeds(jobs, graphs, unseen, diagnostics=every)
-            return [one.score for one in trained if one.score is not None]
-        assert isinstance(self.cell, ImageConfig)
-        data = image_data(self.cell, None, torch.device("cpu"))
+    def train(self, every: int) -> list[Trained]:
+        """Train all seeds, with a snapshot every so many epochs; 0 for none."""
+        runs = [Run(self.config, seed) for seed in range(self.seeds)]
+        options = RunOptions(diagnostics=every, monitor_every=0, checkpoint_minutes=1e6)
         with tempfile.TemporaryDirectory() as folder:
-            running = Running(diagnostics=every, monitor_every=0, checkpoint_minutes=1e6)
-            cpu = torch.device("cpu")
-            place = Place(Path(folder) / "record.json", cpu, 1, 1, running, "")
-            return [run_seed(job, data, place, ignored) for job in jobs]
-
-
-def ignored(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
-    """Nobody watches."""
+            context = RunContext(
+                Path(folder), self.data_dir, "cpu", 1, 1, hardware.versions(), options
+            )
+            data = DataSets(context).load(self.config)
+            return list(experiment_of(self.config).train(runs, data, context, silent))
 
 
 def cases(epochs: int, data_dir: Path | None, *, quick: bool) -> list[Case]:
@@ -94,27 +82,25 @@ def cases(epochs: int, data_dir: Path | None, *, quick: bool) -> list[Case]:
 
 
 def time_case(table: Table, case: Case, pairs: int) -> float:
-    """A B A B ...; returns the median share of looks, percent."""
+    """A B A B ...; returns the median share of snapshots, percent."""
     contenders = {"without": 0, "with": EVERY}
     seconds: Values = {name: [] for name in contenders}
-    found: Values = {"looks": [], "a look": []}
+    found: Values = {"snapshots": [], "a snapshot": []}
     case.train(EVERY)  # imports, kernels, colours
     for _ in range(pairs):
         for name, every in contenders.items():
-            whole, scores = timed(partial(case.train, every))
-            spent = sum(score.seconds_eval for score in scores)
-            seconds[name].append(whole - spent)
+            whole, trained = timed(partial(case.train, every))
+            seconds[name].append(whole - sum(one.seconds_eval for one in trained))
             if every:
-                looks = sum(score.seen.seconds for score in scores if score.seen is not None)
-                n = sum(len(score.seen.looks) for score in scores if score.seen is not None)
-                training = sum(score.seconds_train for score in scores)
-                found["looks"].append(100 * looks / training)
-                found["a look"].append(looks / n)
-    table.add(case.name, {"looks": found["looks"]}, unit="%")
-    table.add(case.name, {"a look": found["a look"]})
+                spent = sum(one.seconds_diagnostics for one in trained)
+                training = sum(one.seconds_train for one in trained)
+                found["snapshots"].append(100 * spent / training)
+                found["a snapshot"].append(spent / sum(len(one.snapshots) for one in trained))
+    table.add(case.name, {"snapshots": found["snapshots"]}, unit="%")
+    table.add(case.name, {"a snapshot": found["a snapshot"]})
     table.add(case.name, {f"training, {name}": values for name, values in seconds.items()})
     table.add(case.name, ratios(seconds, [("with", "without")]))
-    return sorted(found["looks"])[len(found["looks"]) // 2]
+    return statistics.median(found["snapshots"])
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ prints one JSON object a line: where a command stands, the command, and its conf
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib
 import json
@@ -50,6 +51,8 @@ def canonical(value: Any) -> Any:
     """A parsed configuration as JSON: fields by name, paths with slashes, the rest as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, argparse.Namespace):
+        value = vars(value)
     if isinstance(value, Path):
         return value.as_posix()
     if isinstance(value, Mapping):

@@ -4,10 +4,10 @@
 # DIR holds CIFAR10.npz or cifar-10-batches-py, and NAME.zip files of the TUDataset collection.
 # Tests marked gpu; the images' step, memory and loss; ResNet-50 on all of CIFAR10 with ucl, hucl,
 # scl and hscl for the same number of epochs, in bf16. Begun again, it goes on where it stopped.
-# Then populations: seconds a step and memory by their size; a search, batched and one by one; and
-# Table II from end to end, 5 sets x 8 cells x 10 seeds under either protocol, into new folders in
-# OUT (DIR if not given): a table that is there already would only be shown, so it is not timed again.
-# Last the table of recipes, into a folder of its own there.
+# Then ensembles: seconds a step and memory by their size; a search, batched and one by one; and
+# Table II from end to end, 5 sets x 8 configurations x 10 seeds under either protocol, into new
+# folders in OUT (DIR if not given): a table that is there already would only be shown, and is not
+# timed again. Last the table of recipes, into a folder of its own there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 data="${1:?the folder with the data}"
@@ -21,14 +21,14 @@ python="${PYTHON:-.venv/bin/python}"
 "$python" -m gcl_hard.bench --dataset CIFAR10 --data-dir "$data" \
   --method ucl,hucl,scl,hscl,majority,pixels,untrained --beta 1 --epochs "$epochs" --seeds 1 \
   --precision bf16 --device cuda --monitor-every 5 --checkpoint-minutes 2 --resume \
-  --output benchmarks/results/cells --report docs/results-cifar10.md
-"$python" benchmarks/population.py --device cuda --data-dir "$data" \
-  --out benchmarks/results/population-gpu.csv
+  --output benchmarks/results/tables --report docs/results-cifar10.md
+"$python" benchmarks/ensembles.py --device cuda --data-dir "$data" \
+  --out benchmarks/results/ensembles-gpu.csv
 "$python" benchmarks/tuning.py --device cuda --trials 256 --data-dir "$data" \
   --out benchmarks/results/tuning-gpu.csv
 
 TIMEFORMAT="%0R s"
-for protocol in paper inductive; do
+for protocol in transductive inductive; do
   folder="$out/table-$protocol"
   if [ -e "$folder" ]; then
     echo "Table II, $protocol: $folder is there already, not timed"

@@ -107,7 +107,7 @@ TABLES = {
     "harness": (
         "harness",
         [
-            ("a seed, s", "seed", plain),
+            ("a run, s", "run", plain),
             ("beside training and scoring, %", "beside training and scoring", plain),
         ],
     ),
@@ -153,8 +153,8 @@ TABLES = {
             ("peak resident, MB", "process, peak resident", plain),
         ],
     ),
-    "population-speed": (
-        "population",
+    "ensemble-speed": (
+        "ensembles",
         [
             ("one by one", "one process, plain", plain),
             ("P = 1", "one process, P = 1", plain),
@@ -163,50 +163,50 @@ TABLES = {
             ("auto P", "one process, auto P", plain),
             ("best P / one by one", "one process, plain / one process, best P", ratio),
             ("auto P / one by one", "one process, plain / one process, auto P", ratio),
-            ("P chosen", "members, one process, auto P", plain),
+            ("P chosen", "models, one process, auto P", plain),
         ],
     ),
-    "population-two": (
-        "population",
+    "ensemble-two": (
+        "ensembles",
         [
             ("one by one", "two processes, plain", plain),
             ("auto P", "two processes, auto P", plain),
             ("auto P / one by one", "two processes, plain / two processes, auto P", ratio),
-            ("P chosen", "members, two processes, auto P", from_to),
+            ("P chosen", "models, two processes, auto P", from_to),
         ],
     ),
-    "population-batches": (
-        "population",
+    "ensemble-batches": (
+        "ensembles",
         [
             ("batches of an epoch, ms", "batches of an epoch, made", seconds_as_ms),
             ("of 200 epochs, MB", "batches of 200 epochs", plain),
         ],
     ),
-    "population-memory": (
-        "population*",
+    "ensemble-memory": (
+        "ensembles*",
         [
-            ("estimated, MB", "a member, estimated", plain),
-            ("measured, MB", "a member, measured", plain),
-            ("estimated / measured", "a member, estimated / a member, measured", plain),
-            ("resident, MB", "a member, resident", plain),
+            ("estimated, MB", "a model, estimated", plain),
+            ("measured, MB", "a model, measured", plain),
+            ("estimated / measured", "a model, estimated / a model, measured", plain),
+            ("resident, MB", "a model, resident", plain),
         ],
     ),
-    "population-operations": (
-        "population",
+    "ensemble-operations": (
+        "ensembles",
         [
             ("nodes, MFLOP", "operations a step, nodes", plain),
             ("colours, MFLOP", "operations a step, colours", plain),
         ],
     ),
-    "population-floor": (
-        "population",
+    "ensemble-minimum": (
+        "ensembles",
         [
-            ("nodes, projected floor, s", "projected floor, nodes", plain),
-            ("colours, projected floor, s", "projected floor, colours", plain),
+            ("nodes, projected minimum, s", "projected minimum, nodes", plain),
+            ("colours, projected minimum, s", "projected minimum, colours", plain),
         ],
     ),
-    "population-step": (
-        "population-gpu",
+    "ensemble-step": (
+        "ensembles-gpu",
         [
             ("P = 1, ms", "step, P = 1", seconds_as_ms),
             ("P = 64, ms", "step, P = 64", seconds_as_ms),
@@ -239,8 +239,8 @@ TABLES = {
     "diagnostics": (
         "diagnostics",
         [
-            ("a look, ms", "a look", seconds_as_ms),
-            ("looks, % of training", "looks", spread),
+            ("a snapshot, ms", "a snapshot", seconds_as_ms),
+            ("snapshots, % of training", "snapshots", spread),
             ("training with / without", "with / without", ratio),
         ],
     ),

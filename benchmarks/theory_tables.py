@@ -1,8 +1,8 @@
-"""Write the tables of docs/theory.md from the numbers beside its figures.
+"""Write the tables of docs/theory.md from the numbers of its figures.
 
-Run: python benchmarks/theory_tables.py [--check]
+Run: python benchmarks/theory_tables.py [FOLDER] [--check]
 
-The figures' CSV files are those of ``python -m gcl_hard.figures``; the page has the commands.
+FOLDER, docs/figures if not given, has the CSV files that ``python docs/draw.py FOLDER`` writes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-DOCS = Path(__file__).parents[1] / "docs"
+PAGE = Path(__file__).parents[1] / "docs" / "theory.md"
 SETS = {
     "MUTAG-jsd": "MUTAG, JSD",
     "MUTAG-two-view": "MUTAG, two views",
@@ -30,11 +30,9 @@ Row = dict[str, str]
 Lines = Iterator[Sequence[str]]
 
 
-def rows(figure: str, name: str, **where: str) -> list[Row]:
-    """Rows of a figure's CSV with some values; none if there is no such figure."""
-    path = DOCS / "figures" / f"{figure}-{name}.csv"
-    if not path.exists():
-        return []
+def rows(folder: Path, figure: str, name: str, **where: str) -> list[Row]:
+    """Rows of a figure's CSV with some values."""
+    path = folder / f"{figure}-{name}.csv"
     with path.open(encoding="utf-8", newline="") as file:
         found = csv.DictReader(file)
         return [row for row in found if all(row[key] == value for key, value in where.items())]
@@ -51,13 +49,13 @@ def mean(found: Sequence[Row], column: str) -> float:
     return statistics.fmean(float(row[column]) for row in found if row[column])
 
 
-def assumption_1() -> Lines:
-    """At the last look at β = 1, and between which numbers all looks lie."""
+def assumption_1(folder: Path) -> Lines:
+    """In the last snapshot at β = 1, and the range over all snapshots."""
     yield ("data set", *(f"trained with {method}" for method in METHODS))
     for name, words in SETS.items():
         shown = []
         for method in METHODS:
-            every = [row for row in rows("fig4", name, method=method) if row["fraction"]]
+            every = [row for row in rows(folder, "fig4", name, method=method) if row["fraction"]]
             beta_1 = [row for row in every if row["panel"] == "beta=1"]
             shares = [float(row["fraction"]) for row in every]
             shown.append(
@@ -69,37 +67,37 @@ def assumption_1() -> Lines:
             yield (words, *shown)
 
 
-def lemma_1() -> Lines:
-    """At how many looks the mean H-SCL loss is at most the mean H-UCL loss."""
+def lemma_1(folder: Path) -> Lines:
+    """In how many snapshots the mean H-SCL loss is at most the mean H-UCL loss."""
     yield ("data set", "trained with", *PANELS.values())
     for name, words in SETS.items():
         for method in ("hscl", "hucl"):
             counts = []
             for panel in PANELS:
-                found = rows("fig5", name, method=method, panel=panel)
+                found = rows(folder, "fig5", name, method=method, panel=panel)
                 held = [row["hscl_at_most_hucl"] for row in found if row["hscl_at_most_hucl"]]
                 counts.append(f"{held.count('True')} of {len(held)}")
             if any(not count.endswith(" of 0") for count in counts):
                 yield (words, method, *counts)
 
 
-def eq17() -> Lines:
-    """Averages of both sides at the last look, trained with hscl."""
+def eq17(folder: Path) -> Lines:
+    """Averages of both sides in the last snapshot, trained with hscl."""
     yield ("data set", "collisions", "hard negatives", "ratio")
     for name, words in SETS.items():
-        if found := rows("geometry", name, method="hscl"):
+        if found := rows(folder, "geometry", name, method="hscl"):
             left, right = (mean(at(found, max), side) for side in ("collisions", "negatives"))
             yield words, f"{left:.2f}", f"{right:.2f}", f"{left / right:.2f}"
 
 
-def geometry() -> Lines:
-    """From the first look to the last."""
+def geometry(folder: Path) -> Lines:
+    """From the first snapshot to the last."""
     moving = {"overlap": "overlap", "nc1": "NC1", "cdnv": "CDNV", "effective_rank": "rank"}
     still = {"same_label_weight": "own label", "effective_hscl": "negatives in effect"}
     yield ("data set", "trained with", *moving.values(), *still.values())
     for name, words in SETS.items():
         for method in METHODS:
-            if found := rows("geometry", name, method=method):
+            if found := rows(folder, "geometry", name, method=method):
                 first, last = at(found, min), at(found, max)
                 changes = (f"{mean(first, m):.3g} → {mean(last, m):.3g}" for m in moving)
                 yield (words, method, *changes, *(f"{mean(last, m):.3g}" for m in still))
@@ -108,10 +106,10 @@ def geometry() -> Lines:
 TABLES = {"assumption-1": assumption_1, "lemma-1": lemma_1, "eq-17": eq17, "geometry": geometry}
 
 
-def filled(text: str) -> str:
+def filled(text: str, folder: Path) -> str:
     """The page with its tables as the figures have them."""
     for name, lines in TABLES.items():
-        head, *body = lines()
+        head, *body = lines(folder)
         table = [head, ["---"] * len(head), *body]
         drawn = "\n".join(f"| {' | '.join(line)} |" for line in table)
         block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
@@ -125,14 +123,15 @@ def filled(text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=PAGE.parent / "figures")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if it would")
-    check = parser.parse_args().check
-    path = DOCS / "theory.md"
-    text = path.read_text(encoding="utf-8")
-    new = filled(text)
-    if check and new != text:
+    given = parser.parse_args()
+    text = PAGE.read_text(encoding="utf-8")
+    new = filled(text, given.folder)
+    if given.check and new != text:
         raise SystemExit("docs/theory.md is not what its figures say: run this without --check")
-    path.write_text(new, encoding="utf-8")
+    if new != text:
+        PAGE.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from gcl_hard.experiments.settings import (
 )
 
 if TYPE_CHECKING:
-    from gcl_hard.tuning.study import TuneOptions
+    from gcl_hard.tuning.options import TuneOptions
 
 STOPPED = 130
 """Exit status after Ctrl-C, as shells have it."""
@@ -162,7 +162,7 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         prog=f"python -m gcl_hard.{entry_point}",
         description=description,
         epilog=f"Example: {example}",
-        usage=f"python -m gcl_hard.{entry_point} [--dataset NAMES] [--method NAMES] [...]",
+        usage=f"python -m gcl_hard.{entry_point} [--dataset NAME] [--method NAME] [...]",
         formatter_class=_Help,
         allow_abbrev=False,
         exit_on_error=False,
@@ -186,7 +186,7 @@ def bench_parser() -> ArgumentParser:
         "combinations; what is finished is not run again.",
         "python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
     )
-    add_settings(parser, listed=True, own={})
+    add_settings(parser, listed=True, own={}, common=True)
     add_options(
         parser, "what is run", BenchOptions,
         ("table", "recipe", "select", "seeds", "quick", "search", "best"),
@@ -201,6 +201,7 @@ def bench_parser() -> ArgumentParser:
     for name, (kind, text) in RUN_FLAGS.items():
         default = "auto" if name == "ensemble_size" else getattr(usual, name)
         add_flag(group, name, kind, text, default, listed=False)
+    add_settings(parser, listed=True, own={}, common=False)
     return parser
 
 
@@ -314,12 +315,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     quick = QUICK[domain] if stated.get("quick") else {}
     values |= quick | stated
     if printing:
-        import yaml
-
-        shown = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-        shown = {k: str(v) if isinstance(v, Path) else v for k, v in shown.items()}
-        print(yaml.safe_dump(shown, sort_keys=False), end="")
-        raise SystemExit(0)
+        _print_config(values)
     _check_bench(values, stated, config)
     given = {one.name: stated[one.name] for one in fields(RunOptions) if one.name in stated}
     configs: list[RunConfig] = []
@@ -329,6 +325,16 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         tuple(dict.fromkeys(configs)), run=_run_options(given), datasets=stated.get("dataset"),
         **{name: values[name] for name in usual},
     )  # fmt: skip
+
+
+def _print_config(values: Mapping[str, Any]) -> None:
+    """Print values as YAML that ``--config`` reads, and end."""
+    import yaml
+
+    shown = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    shown = {k: str(v) if isinstance(v, Path) else v for k, v in shown.items()}
+    print(yaml.safe_dump(shown, sort_keys=False), end="")
+    raise SystemExit(0)
 
 
 def _check_bench(
@@ -423,13 +429,9 @@ def _recipe_table(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[
     return [config for row in rows for config in row.configs.values()]
 
 
-TUNE_DEFAULTS: dict[Domain, dict[str, Any]] = {"graphs": {"protocol": "inductive"}, "images": {}}
-"""Defaults of settings in a search that are not those of a single run."""
-
-
 def tune_parser() -> ArgumentParser:
     """The parser of ``python -m gcl_hard.tune``."""
-    from gcl_hard.tuning.study import TuneOptions
+    from gcl_hard.tuning.options import TuneOptions
 
     parser = _parser(
         "tune",
@@ -438,13 +440,18 @@ def tune_parser() -> ArgumentParser:
         "search that was stopped.",
         "python -m gcl_hard.tune --dataset PTC --method hscl --trials 64",
     )
-    names = [
-        one.name for one in fields(TuneOptions)
-        if one.name not in ("base", "search_space", "graphs", "encoder")
-    ]  # fmt: skip
-    add_options(parser, "the search", TuneOptions, names)
-    add_settings(parser, listed=False, own={"protocol": "inductive, images split"})
+    own = {"protocol": "inductive, images split"}
+    add_settings(parser, listed=False, own=own, common=True)
+    add_options(parser, "the search", TuneOptions, _tune_flags())
+    add_settings(parser, listed=False, own=own, common=False)
     return parser
+
+
+def _tune_flags() -> list[str]:
+    from gcl_hard.tuning.options import TuneOptions
+
+    own = ("base", "search_space", "graphs")
+    return [one.name for one in fields(TuneOptions) if one.name not in own]
 
 
 def parse_tune(arguments: Sequence[str]) -> TuneOptions:
@@ -459,16 +466,19 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    from gcl_hard.tuning.study import tune_options
+    from gcl_hard.tuning.options import DEFAULTS, TuneOptions, tune_options
 
     parser = tune_parser()
     try:
         stated = _stated(parser, arguments)
     except InputError as error:
         raise _explained_tune(error) from error
-    stated.pop("print_config", None)
+    printing = stated.pop("print_config", False)
     domain = domain_of(stated)
     _check_domain(stated, domain)
+    if printing:
+        usual = {one.name: one.default for one in fields(TuneOptions) if one.name in _tune_flags()}
+        _print_config(defaults(CONFIGS[domain]) | DEFAULTS[domain] | usual | stated)
     settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
     return tune_options(domain, settings, stated)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.cli import answer
+from gcl_hard.cli import run_command
 from gcl_hard.reports.command import make, parse_figures
 
 
@@ -20,13 +20,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
 
-    def work() -> int:
+    def command() -> int:
         files, note = make(parse_figures(given))
         print(note)
         print(f"figure: {', '.join(map(str, files))}")
         return 0
 
-    return answer(work, on_stop=lambda: "stopped; every file that was written is whole")
+    return run_command(command, stopped=lambda: "stopped; every file that was written is whole")
 
 
 if __name__ == "__main__":

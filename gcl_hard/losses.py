@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional import masks, objectives
 from gcl_hard.functional import negatives as neg
-from gcl_hard.functional.fused import jsd_negatives
+from gcl_hard.functional.jsd import jsd_negatives
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.sampling import NegativeSampler
 

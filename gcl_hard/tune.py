@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.cli import answer, shown
-from gcl_hard.tuning.options import parse_tune
+from gcl_hard.cli import parse_tune, run_command
 
 STOPPED = "stopped; trials that have ended are saved, the same command continues"
 
@@ -23,30 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
 
-    def work() -> int:
+    def command() -> int:
         options = parse_tune(given)
-        from rich.console import Console
+        from gcl_hard.tuning.api import tune
 
-        from gcl_hard.reports import study_page
-        from gcl_hard.tuning.outcome import AllFailed
-        from gcl_hard.tuning.run import run
+        return tune(options, given)
 
-        console = Console()
-        try:
-            outcome, path = run(options, console)
-        except AllFailed as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 1
-        console.print(study_page.terminal(outcome), highlight=False)
-        written = [str(path)]
-        if options.report is not None:
-            command = shown(given, door="tune")
-            written += map(str, study_page.write(outcome, options.report, command=command))
-        line = f"results: {', '.join(written)}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-        return 0
-
-    return answer(work, on_stop=lambda: STOPPED)
+    return run_command(command, stopped=lambda: STOPPED)
 
 
 if __name__ == "__main__":

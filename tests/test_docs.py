@@ -1,4 +1,4 @@
-"""The documentation runs: its Python blocks, the output it prints, the commands it shows."""
+"""The documentation runs: Python blocks print what is shown, commands parse, names exist."""
 
 from __future__ import annotations
 
@@ -6,38 +6,34 @@ import contextlib
 import doctest
 import importlib.util
 import io
+import pkgutil
 import re
 import shlex
-from collections.abc import Callable
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from gcl_hard.experiments.figures.options import parse_figures
 
+from gcl_hard.cli import bench_parser, parse_bench, parse_tune, tune_parser
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.options import parse_bench
-from gcl_hard.tuning.options import parse_tune
+from gcl_hard.reports.command import figures_parser, parse_figures
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md")])
-DOORS: dict[str, Callable[[list[str]], object]] = {
-    "python -m gcl_hard.bench": parse_bench,
-    "python -m gcl_hard.tune": parse_tune,
-    "python -m gcl_hard.figures": parse_figures,
+MADE = ("results", "search-", "recipe")  # pages that commands write
+WRITTEN = [page for page in PAGES if not page.name.startswith(MADE)]
+PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentParser]]] = {
+    "bench": (parse_bench, bench_parser),
+    "tune": (parse_tune, tune_parser),
+    "figures": (parse_figures, figures_parser),
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-QUESTIONS = (
-    "Which epoch is this?",
-    "Is val the same as test?",
-    "Is beta before or after temperature?",
-    "Does it need labels?",
-    "Which split of STL10?",
-    "Does it see negatives from other GPUs?",
-    "Why NaN?",
-    "Where is the config of Table 2?",
-    "How do I install scatter?",
-)
+CALL = re.compile(r"python -m gcl_hard\.(\w+)(.*)")
+QUOTED = re.compile(r"`([^`\n]+)`")
+OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads"}
+"""Flags of published programs, and of Dask."""
 
 
 class Block(NamedTuple):
@@ -61,14 +57,22 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands() -> list[tuple[str, str, str]]:
-    """Every line of a console block that calls a door: page, door and arguments."""
+    """Every line of a block that calls an entry point: page, entry point and arguments."""
     found = []
     for page in PAGES:
-        shown = [b.code for b in blocks(page) if b.language in {"console", "bash", "sh", "shell"}]
+        shown = [block.code for block in blocks(page) if block.language not in {"python", "yaml"}]
         for line in "".join(shown).replace("\\\n", " ").splitlines():
-            call = line.removeprefix("$ ").partition("#")[0].strip()
-            found += [(page.name, door, call.partition(door)[2]) for door in DOORS if door in call]
+            if call := CALL.match(line.removeprefix("$ ").partition("#")[0].strip()):
+                found.append((page.name, call[1], call[2]))
     return found
+
+
+def quoted(pattern: str) -> Iterator[tuple[str, str]]:
+    """Page and text of what stands in backticks and matches, in pages written by hand."""
+    for page in WRITTEN:
+        for text in QUOTED.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+            if match := re.match(pattern, text):
+                yield page.name, match[0]
 
 
 RUNNABLE = [page for page in PAGES if any(b.language == "python" for b in blocks(page))]
@@ -91,10 +95,8 @@ def test_python_blocks_run_and_print_what_the_page_shows(
             assert printed.getvalue() == block.output, f"{page.name}, block of line {block.line}"
 
 
-def test_every_page_but_results_and_api_has_a_block_that_runs() -> None:
-    without = {page.name for page in PAGES} - {page.name for page in RUNNABLE}
-    made = ("results", "search-", "recipe")  # by commands
-    assert {name for name in without if not name.startswith(made)} <= {"api.md", "README.md"}
+def test_every_page_written_by_hand_but_the_api_has_a_block_that_runs() -> None:
+    assert {page.name for page in WRITTEN} - {page.name for page in RUNNABLE} == {"api.md"}
 
 
 def test_output_in_the_docs_stands_right_under_what_prints_it() -> None:
@@ -103,25 +105,48 @@ def test_output_in_the_docs_stands_right_under_what_prints_it() -> None:
     assert sum(block.output is not None for block in shown) >= 10
 
 
-@pytest.mark.parametrize(("page", "door", "arguments"), commands())
+@pytest.mark.parametrize(("page", "entry_point", "arguments"), commands())
 def test_shown_commands_parse(
-    page: str, door: str, arguments: str, monkeypatch: pytest.MonkeyPatch
+    page: str, entry_point: str, arguments: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)  # where configs/ is
-    assert DOORS[door](shlex.split(arguments))
+    parse, _ = PARSERS[entry_point]
+    assert parse(shlex.split(arguments))
 
 
 def test_there_are_commands_and_a_wrong_flag_would_fail() -> None:
-    assert len(commands()) >= 3
+    assert {entry_point for _, entry_point, _ in commands()} == set(PARSERS)
     with pytest.raises(InputError):
-        parse_bench(["--protocl", "paper"])
+        parse_bench(["--protocl", "transductive"])
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_each_question_is_answered_at_the_head_of_one_page(question: str) -> None:
-    texts = [page.read_text(encoding="utf-8") for page in PAGES if page.parent.name == "docs"]
-    assert sum(question in text for text in texts) == 1
-    assert any(f"**{question}**" in text.partition("\n## ")[0] for text in texts)
+def test_flags_that_pages_name_exist() -> None:
+    parsers = [make() for _, make in PARSERS.values()]
+    known = {option for one in parsers for a in one._actions for option in a.option_strings}
+    named = set(quoted(r"--[\w-]+"))
+    assert len(named) > 50
+    assert {(page, flag) for page, flag in named if flag not in known | OF_OTHERS} == set()
+
+
+def test_files_that_pages_name_exist() -> None:
+    named = set(quoted(r"(benchmarks|configs|docs|gcl_hard|tests)/[\w./-]+$"))
+    assert len(named) > 10
+    missing = {(page, path) for page, path in named if not (ROOT / path).exists()}
+    assert {(page, path) for page, path in missing if "NAME" not in path} == set()
+
+
+def test_tests_that_pages_name_exist() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    named = set(quoted(r"test_\w+$"))
+    assert len(named) > 20
+    assert {(page, test) for page, test in named if f"def {test}(" not in sources} == set()
+
+
+def test_names_of_the_package_that_pages_name_exist() -> None:
+    api = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    shown = {("api.md", name) for name in re.findall(r"^::: (\S+)$", api, re.MULTILINE)}
+    for page, name in {*quoted(r"gcl_hard(\.\w+)+$"), *shown}:
+        assert pkgutil.resolve_name(name) is not None, page
 
 
 def test_every_public_name_stands_in_the_api_page() -> None:

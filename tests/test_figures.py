@@ -14,8 +14,7 @@ import pytest
 from matplotlib.image import imread
 
 from gcl_hard import figures
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.reports.command import FIGURES
 from tests.reports import made
 
@@ -60,7 +59,7 @@ def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 def test_a_figure_is_written_with_its_data(command: Command) -> None:
     for method in ("ucl", "hucl", "hscl"):
-        made.save(command.results, GraphCell(method=method), epochs=EPOCHS)
+        made.save(command.results, GraphConfig(method=method), epochs=EPOCHS)
     assert command("fig5", str(command.results)) == 0
     stem = "fig5-MUTAG-jsd"
     assert command.written == {f"{stem}.png", f"{stem}.svg", f"{stem}.csv"}
@@ -81,9 +80,9 @@ def test_a_figure_is_written_with_its_data(command: Command) -> None:
 
 def test_only_chooses_and_name_names(command: Command) -> None:
     for method in ("ucl", "hucl", "hscl", "wl"):
-        made.save(command.results, GraphCell(method=method, protocol="inductive"), epochs=EPOCHS)
-    made.save(command.results, GraphCell(protocol="inductive"), 1, inner=True)
-    made.save(command.results, ImageCell(), epochs=EPOCHS)
+        made.save(command.results, GraphConfig(method=method, protocol="inductive"), epochs=EPOCHS)
+    made.save(command.results, GraphConfig(protocol="inductive"), 1, inner=True)
+    made.save(command.results, ImageConfig(), epochs=EPOCHS)
     only = ["--only", "dataset=mutag", "--only=method=ucl,hscl"]
     assert command("fig5", str(command.results), *only, "--name", "a.b") == 0
     assert command.written == {"a.b.png", "a.b.svg", "a.b.csv"}
@@ -93,8 +92,8 @@ def test_only_chooses_and_name_names(command: Command) -> None:
 
 def test_the_same_results_give_the_same_bytes_without_data_set_or_backend(command: Command) -> None:
     """Here and in a process of its own, where what is imported is seen."""
-    cell = GraphCell(dataset="PROTEINS", contrast="two-view")  # not in the package
-    paths = [str(made.save(command.results, cell, seed, epochs=EPOCHS)) for seed in (0, 1)]
+    config = GraphConfig(dataset="PROTEINS", contrast="two-view")  # not in the package
+    paths = [str(made.save(command.results, config, seed, epochs=EPOCHS)) for seed in (0, 1)]
     place = command.output.with_name("other")
     door = ["-X", "importtime", "-m", "gcl_hard.figures"]
     done = subprocess.run(
@@ -113,11 +112,11 @@ def test_the_same_results_give_the_same_bytes_without_data_set_or_backend(comman
 
 
 def test_results_without_diagnostics_say_what_gives_them(command: Command) -> None:
-    made.save(command.results, GraphCell())
+    made.save(command.results, GraphConfig())
     said = "error: no result has diagnostics: run the same command again with --diagnostics 1"
     for figure in ("fig4", "fig5"):
         assert command.refuses(figure, str(command.results)) == said
-    made.save(command.results, GraphCell(), 1, epochs=EPOCHS)
+    made.save(command.results, GraphConfig(), 1, epochs=EPOCHS)
     assert "MUTAG hscl β=1 paper, seed 0 has no diagnostics" in command.refuses(
         "fig4", str(command.results)
     )
@@ -126,7 +125,7 @@ def test_results_without_diagnostics_say_what_gives_them(command: Command) -> No
 @pytest.mark.parametrize("figure", sorted(FIGURES))
 def test_data_sets_are_not_mixed(figure: str, command: Command) -> None:
     for name in ("MUTAG", "PTC_MR"):
-        made.save(command.results, GraphCell(dataset=name), epochs=EPOCHS)
+        made.save(command.results, GraphConfig(dataset=name), epochs=EPOCHS)
     said = command.refuses(figure, str(command.results))
     assert "several data sets (MUTAG, PTC_MR)" in said
     assert said.endswith("choose it, as --only dataset=MUTAG")
@@ -140,7 +139,7 @@ def test_places_that_give_nothing_are_named(command: Command) -> None:
     broken = results / "broken_seed0.json"
     broken.write_text("{", encoding="utf-8")
     assert f"{broken} is half-written or damaged" in command.refuses("fig4", str(results))
-    broken.write_text(json.dumps(made.stored(GraphCell()) | {"schema_version": 2}))
+    broken.write_text(json.dumps(made.stored(GraphConfig()) | {"schema_version": 2}))
     assert "upgrade gcl_hard" in command.refuses("fig4", str(broken))
 
 
@@ -150,7 +149,7 @@ def test_a_wrong_command_is_one_message(command: Command) -> None:
 
 
 def test_a_place_that_cannot_be_written_to_is_named(command: Command) -> None:
-    made.save(command.results, GraphCell(), epochs=EPOCHS)
+    made.save(command.results, GraphConfig(), epochs=EPOCHS)
     command.output.write_text("a file", encoding="utf-8")
     assert command("fig4", str(command.results)) == 2
     assert command.err.startswith(f"error: cannot write {command.output / 'fig4-MUTAG-jsd.png'}: ")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import cache_root, written_whole
+from gcl_hard.io import atomic_write, cache_root
 
 
 class Stopped:
@@ -34,14 +34,14 @@ def test_what_stops_torch_save_is_not_hidden_by_its_own_error(
 ) -> None:
     target = tmp_path / "state.ckpt"
     target.write_text("before", encoding="utf-8")
-    with pytest.raises(seen, match=said), written_whole(target):
+    with pytest.raises(seen, match=said), atomic_write(target):
         torch.save({"w": torch.ones(3)}, Stopped(error))  # type: ignore[arg-type]
     assert target.read_text(encoding="utf-8") == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["state.ckpt"]
 
 
 def test_an_error_of_ones_own_is_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="mine"), written_whole(tmp_path / "new"):
+    with pytest.raises(RuntimeError, match="mine"), atomic_write(tmp_path / "new"):
         raise RuntimeError("mine")
     assert not list(tmp_path.iterdir())
 
@@ -50,7 +50,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with (
         pytest.raises(InputError, match=r"cannot write .*file/new"),
-        written_whole(tmp_path / "file" / "new"),
+        atomic_write(tmp_path / "file" / "new"),
     ):
         pass
 

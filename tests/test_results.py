@@ -12,7 +12,7 @@ import pytest
 from gcl_hard.bench import main
 
 ROOT = Path(__file__).parents[1]
-CELLS = "benchmarks/results/cells"
+CONFIGS = "benchmarks/results/cells"
 PAGES = {
     "results": ["--table", "recipe"],
     "results-table-2": ["--table", "2"],
@@ -30,11 +30,11 @@ def numbers(page: str) -> Counter[tuple[str, ...]]:
 def test_the_records_give_the_numbers_of_the_page(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in (CELLS, "configs"):
+    for folder in (CONFIGS, "configs"):
         (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
-    target = ["--output", CELLS, "--report", f"docs/{name}.md", "--json", "results.json"]
+    target = ["--output", CONFIGS, "--report", f"docs/{name}.md", "--json", "results.json"]
     assert main([*PAGES[name], *target, "--report-only"]) == 0
     made, committed = (
         (folder / f"docs/{name}.md").read_text(encoding="utf-8") for folder in (tmp_path, ROOT)
@@ -44,7 +44,7 @@ def test_the_records_give_the_numbers_of_the_page(
     commands = [page.split("```bash\n")[1].split("\n```")[0] for page in (made, committed)]
     assert commands[0] == commands[1]
     made_csv, committed_csv = (
-        list(csv.DictReader((folder / f"docs/{name}.csv").open(encoding="utf-8")))
+        list(csv.DictReader((folder / f"docs/{name}.csv").read_text("utf-8").splitlines()))
         for folder in (tmp_path, ROOT)
     )
     assert made_csv == committed_csv

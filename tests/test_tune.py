@@ -18,14 +18,14 @@ from optuna.storages.journal import JournalFileBackend
 from gcl_hard import tune
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments import ensembles, images
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.graphs import load, tudataset
-from gcl_hard.tuning import graph_part
-from gcl_hard.tuning.graph_part import GraphOuter
-from gcl_hard.tuning.image_part import ImageOuter
-from gcl_hard.tuning.part import Candidate, Local
-from tests.experiments.tiny_images import Tiny
+from gcl_hard.tuning import objective
+from gcl_hard.tuning.objective import GraphOuter, ImageOuter
+from gcl_hard.tuning.space import Candidate
+from tests.tuning.digits import Tiny
+from tests.tuning.scoring import context
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--device=cpu", "--threads=1"]
 DIGITS = [
@@ -42,7 +42,7 @@ class Command:
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.output = folder / "results"
-        self.looks: list[int] = []
+        self.tested: list[int] = []
         self.database = False
         self._capsys = capsys
         self.out = self.err = ""
@@ -92,13 +92,13 @@ def command(
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(tudataset, "SITE", "http://127.0.0.1:9")
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+    objective._CUT.clear()
     found = Command(tmp_path, capsys)
     for kind in (GraphOuter, ImageOuter):
 
-        def noted(outer: Any, candidate: Candidate, seed: int, real: Any = kind.score) -> float:
-            found.looks.append(candidate.number)
-            score: float = real(outer, candidate, seed)
-            return score
+        def noted(outer: Any, candidate: Candidate, *rest: Any, real: Any = kind.score) -> Any:
+            found.tested.append(candidate.number)
+            return real(outer, candidate, *rest)
 
         monkeypatch.setattr(kind, "score", noted)
     yield found
@@ -127,9 +127,14 @@ def test_a_search_prints_three_numbers_and_writes_what_it_found(command: Command
     assert optimism == pytest.approx(inner - outer)
     assert result["trials"] == 4
     (found,) = result["studies"]
-    assert (found["complete"], found["pruned"], found["failures"], found["looks"]) == (4, 0, {}, 1)
+    assert (found["complete"], found["pruned"], found["failures"], found["n_outer"]) == (
+        4,
+        0,
+        {},
+        1,
+    )
     study = command.study("MUTAG_hscl_inductive")
-    assert found["trial"] == study.best_trial.number == command.looks[0]
+    assert found["trial"] == study.best_trial.number == command.tested[0]
     assert found["params"] == study.best_params
     assert (found["inner"], inner) == (study.best_value, study.best_value)
     assert {trial.params["beta"] for trial in study.trials[:3]} == {1.0, 2.0, 10.0}  # the paper's
@@ -145,25 +150,25 @@ def test_what_it_saves_is_a_cell_that_scores_the_same_outside(command: Command) 
     assert command("--trials=2", "--seed=1") == 0
     result = command.result
     stored = result["studies"][0]["config"]
-    cell = GraphCell(**stored)
+    cell = GraphConfig(**stored)
     graphs = load("MUTAG", download=False)
     ids, labels = torch.arange(188).numpy(), graphs.y.numpy()
     fold = inner_holdout(ids, labels, seed=1, fraction=0.3)
-    outer = GraphOuter(graphs, fold, Local(torch.device("cpu"), threads=1))
-    assert outer.score(Candidate(0, cell), 1) == result["outer"]
+    outer = GraphOuter(graphs, fold)
+    assert outer.score(Candidate(0, cell), 1, context(threads=1)) == result["outer"]
 
 
 def test_the_same_command_again_scores_nothing(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert command("--trials=2") == 0
-    first, looks = command.result, list(command.looks)
-    assert len(looks) == 1
-    monkeypatch.setattr(graph_part, "train_encoders", None)  # nothing is trained
+    first, tested = command.result, list(command.tested)
+    assert len(tested) == 1
+    monkeypatch.setattr(ensembles, "train_encoders", None)  # nothing is trained
     for more in ((), ("--report-only",)):
         assert command("--trials=2", *more) == 0
         again = command.result
-        assert command.looks == looks
+        assert command.tested == tested
         assert {**again, "facts": first["facts"]} == first
         assert numbers(command.out)[0] == round(first["inner"], 1)
     assert "2 of 2 trials were done before" in command.out or "--report-only" in more
@@ -179,8 +184,8 @@ def test_more_trials_go_on_with_the_study(command: Command) -> None:
     assert sum(trial.state == optuna.trial.TrialState.COMPLETE for trial in after) == 5
     assert len({tuple(trial.params.items()) for trial in after}) == 5
     best = command.result["studies"][0]
-    assert best["looks"] == len({*command.looks}) == len(command.looks)
-    assert best["trial"] == command.looks[-1]
+    assert best["n_outer"] == len({*command.tested}) == len(command.tested)
+    assert best["trial"] == command.tested[-1]
 
 
 def test_outer_folds_are_studies_of_their_own_and_the_score_is_their_mean(
@@ -198,7 +203,7 @@ def test_outer_folds_are_studies_of_their_own_and_the_score_is_their_mean(
         study = command.study(name, "MUTAG_ucl_inductive.db")
         assert len(study.trials) == 2
         assert study.user_attrs["gcl_hard"]["outer"] == f"part {names.index(name) + 1}, 2 folds"
-    assert len(command.looks) == 2
+    assert len(command.tested) == 2
     assert numbers(command.out) == tuple(
         round(result[number], 1) for number in ("inner", "outer", "optimism")
     )
@@ -230,7 +235,7 @@ def test_the_papers_protocol_is_called_what_it_is(command: Command) -> None:
     result = command.result
     assert (result["outer"], result["optimism"]) == (None, None)
     assert result["facts"]["n_inner_test"] == 188
-    assert command.looks == []
+    assert command.tested == []
 
 
 @pytest.mark.parametrize(
@@ -262,7 +267,7 @@ def test_every_sampler_works_without_a_grid(command: Command, sampler: str) -> N
 
 
 def test_digits_are_searched_too(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_protocol, "resnet", lambda name, stem: Tiny())
+    monkeypatch.setattr(images, "resnet", lambda name, stem: Tiny())
     assert command("--trials=2", tiny=DIGITS) == 0
     result = command.result
     assert numbers(command.out)[1] == round(result["outer"], 1)
@@ -272,7 +277,7 @@ def test_digits_are_searched_too(command: Command, monkeypatch: pytest.MonkeyPat
     assert facts["outer"] == "the official test images"
     done = command.study("digits_hscl_split").get_trials(states=[optuna.trial.TrialState.COMPLETE])
     assert [trial.params["beta"] for trial in done] == [0.1, 0.5]  # the paper's first two of five
-    assert len(command.looks) == 1
+    assert len(command.tested) == 1
 
 
 # What does not
@@ -287,7 +292,7 @@ def test_without_any_score_it_counts_the_reasons(command: Command, tmp_path: Pat
         "narrow the search space, and give the new search another --study-name"
     )
     assert not list(command.output.glob("*.json"))
-    assert command.looks == []
+    assert command.tested == []
     assert command("--trials=3", f"--space={space}", "--epochs=3") == 1  # it is over
     assert len(command.study("MUTAG_hscl_inductive").trials) == 3
 
@@ -295,7 +300,7 @@ def test_without_any_score_it_counts_the_reasons(command: Command, tmp_path: Pat
 def test_several_reasons_are_counted_apart(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = graph_part.train_encoders
+    real = ensembles.train_encoders
     groups = iter(range(100))
 
     def train(*arguments: Any, **settings: Any) -> Iterator[Any]:
@@ -303,7 +308,7 @@ def test_several_reasons_are_counted_apart(
             raise OutOfMemory("train fewer")
         yield from real(*arguments, **settings)
 
-    monkeypatch.setattr(graph_part, "train_encoders", train)
+    monkeypatch.setattr(ensembles, "train_encoders", train)
     space = tmp_path / "space.yaml"
     space.write_text("space: {lr: {type: float, low: 1.0e+29, high: 1.0e+30}}", encoding="utf-8")
     assert command("--trials=3", "--batch=1", f"--space={space}", "--epochs=3") == 1
@@ -318,10 +323,13 @@ def test_several_reasons_are_counted_apart(
         (["--space=gone.yaml"], "no search space in gone.yaml: there is no such file"),
         (["--trails=3"], "unknown flag --trails; did you mean --trials"),
         (["--method=hslc"], "unknown method 'hslc'; did you mean hscl"),
-        (["--method=majority"], "majority has nothing to search: it is a floor"),
+        (["--method=majority"], "majority has nothing to search: it is a baseline"),
         (["--dataset=MUTGA"], "unknown dataset 'MUTGA'; did you mean MUTAG?"),
         (["--pruner=wilcoxon"], "pruner wilcoxon compares inner folds: give --inner-folds"),
-        (["--protocol=paper", "--outer-folds=2"], "protocol paper chooses on the test folds"),
+        (
+            ["--protocol=paper", "--outer-folds=2"],
+            "protocol transductive chooses on the test folds",
+        ),
         (["--storage=mysql+nothing://x/y"], "is no URL of a database"),
         (["--storage=/dev/null/study.db"], "storage sqlite:////dev/null/study.db cannot be used"),
         (["--report-only"], "the command without --report-only"),
@@ -334,7 +342,7 @@ def test_bad_input_is_one_message_and_status_2(
 ) -> None:
     command.output.mkdir()
     assert says in command.refuses(*arguments)
-    assert command.looks == []
+    assert command.tested == []
 
 
 def test_a_storage_of_another_study_says_of_which(command: Command) -> None:
@@ -351,7 +359,7 @@ def test_a_storage_of_another_study_says_of_which(command: Command) -> None:
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = graph_part.train_encoders
+    real = ensembles.train_encoders
     groups = iter(range(100))
 
     def train(*arguments: Any, **settings: Any) -> Iterator[Any]:
@@ -359,34 +367,34 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(
             raise KeyboardInterrupt
         yield from real(*arguments, **settings)
 
-    monkeypatch.setattr(graph_part, "train_encoders", train)
+    monkeypatch.setattr(ensembles, "train_encoders", train)
     command.database = True
     assert command("--trials=6", "--batch=2") == 130
     assert command.err == tune.STOPPED
-    assert command.looks == []
+    assert command.tested == []
     assert command("--trials=6", "--batch=2") == 0
-    assert command.looks == [command.result["studies"][0]["trial"]]
+    assert command.tested == [command.result["studies"][0]["trial"]]
     (found,) = command.result["studies"]
     assert (found["complete"], found["failures"]) == (6, {})
     states = [trial.state.name for trial in command.study("MUTAG_hscl_inductive").trials]
     assert sorted(states) == ["COMPLETE"] * 6 + ["FAIL"] * 2
 
 
-def test_a_report_alone_of_a_search_that_was_stopped_looks_at_nothing(
+def test_a_report_alone_of_a_search_that_was_stopped_scores_nothing_outside(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More trials may come; what is looked at before the end may steer them."""
-    real, groups = graph_part.train_encoders, iter(range(100))
+    """More trials may come; an outer score before the end may steer them."""
+    real, groups = ensembles.train_encoders, iter(range(100))
 
     def train(*arguments: Any, **settings: Any) -> Iterator[Any]:
         if next(groups) == 1:
             raise KeyboardInterrupt
         yield from real(*arguments, **settings)
 
-    monkeypatch.setattr(graph_part, "train_encoders", train)
+    monkeypatch.setattr(ensembles, "train_encoders", train)
     assert command("--trials=4", "--batch=2") == 130
     command("--trials=4", "--report-only")
-    assert command.looks == []
+    assert command.tested == []
 
 
 def test_a_missing_file_of_the_training_is_not_blamed_on_the_storage(
@@ -395,6 +403,6 @@ def test_a_missing_file_of_the_training_is_not_blamed_on_the_storage(
     def train(*_: Any, **__: Any) -> None:
         raise FileNotFoundError("weights.pt")
 
-    monkeypatch.setattr(graph_part, "train_encoders", train)
+    monkeypatch.setattr(ensembles, "train_encoders", train)
     with pytest.raises(FileNotFoundError, match=r"weights.pt"):
         command("--trials=1")

@@ -344,7 +344,7 @@ class GraphConfig(RunConfig):
     train_share: Annotated[float, "of a training fold's graphs that are there at all"] = 1.0
 
     def __post_init__(self) -> None:
-        if self.protocol == "paper":
+        if str(self.protocol) == "paper":
             object.__setattr__(self, "protocol", "transductive")
         super().__post_init__()
 

@@ -314,7 +314,7 @@ Sampler = Callable[[M], Sample | None]
 
 
 @dataclass(eq=False)
-class Diagnostics(Generic[M]):
+class DiagnosticsCallback(Generic[M]):
     """Callback that takes snapshots of one encoder while it trains.
 
     Attributes:

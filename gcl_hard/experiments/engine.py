@@ -232,7 +232,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         import dask
-        from distributed import Client, LocalCluster
+        import distributed
 
         from gcl_hard.experiments.worker import IgnoreInterrupts, worker_facts
 
@@ -241,22 +241,28 @@ class Cluster:
             "distributed.worker.daemon": False,  # loader workers are children of a worker
             "distributed.comm.timeouts.connect": "10s",
         })  # fmt: skip
+        make_cluster: Any = distributed.LocalCluster
+        make_client: Any = distributed.Client
         try:
             if self._scheduler is None:
-                self._cluster = LocalCluster(
+                self._cluster = make_cluster(
                     n_workers=self.workers, threads_per_worker=1, processes=True,
                     memory_limit=0, dashboard_address=None, silence_logs="CRITICAL",
                 )  # fmt: skip
-            self._client = Client(self._cluster or self._scheduler, set_as_default=False)
+            self._client = make_client(self._cluster or self._scheduler, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"the scheduler {self._scheduler} cannot be reached: {error}; give --scheduler "
                 f"tcp://HOST:PORT of a running dask scheduler, or leave it out"
             ) from error
-        if self._scheduler is None:
-            self._client.register_plugin(IgnoreInterrupts())
-        self._check(self._client.run(worker_facts))
-        self._client.subscribe_topic(self._topic, self._reported)
+        try:
+            if self._scheduler is None:
+                self._client.register_plugin(IgnoreInterrupts())
+            self._check(self._client.run(worker_facts))
+            self._client.subscribe_topic(self._topic, self._reported)
+        except BaseException as error:  # the cluster ends with this process, not before
+            self.__exit__(type(error), error, None)
+            raise
         return self
 
     def _check(self, facts: Mapping[str, Mapping[str, Any]]) -> None:

@@ -84,7 +84,7 @@ class RunContext:
 
 
 @dataclass(eq=False)
-class Trained:
+class TrainedRun:
     """A run after training; what scoring it needs, or why it failed.
 
     Attributes:
@@ -149,10 +149,10 @@ class Experiment(Protocol[C_contra, D]):
 
     def train(
         self, runs: Sequence[Run], data: D, context: RunContext, report: Report
-    ) -> Iterator[Trained]:
+    ) -> Iterator[TrainedRun]:
         """Train runs that share ``RunConfig.group_key``, or one run of any kind."""
 
-    def score(self, trained: Trained, data: D, context: RunContext) -> tuple[FoldScore, ...]:
+    def score(self, trained: TrainedRun, data: D, context: RunContext) -> tuple[FoldScore, ...]:
         """Score a run that is trained."""
 
 

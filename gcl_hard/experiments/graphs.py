@@ -23,16 +23,16 @@ from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
-    Diagnostics,
+    DiagnosticsCallback,
     Sample,
     Sampler,
     finite,
     snapshot_epochs,
 )
-from gcl_hard.experiments.experiment import Clock, Report, RunContext, Trained
+from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
+from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun
 from gcl_hard.experiments.protocols import embeddings, folds_of
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.side_by_side import Encoder, Result, train_encoders
 from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, tudataset
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
@@ -88,7 +88,7 @@ class GraphExperiment:
 
     def train(
         self, runs: Sequence[Run], data: GraphSet, context: RunContext, report: Report
-    ) -> Iterator[Trained]:
+    ) -> Iterator[TrainedRun]:
         """Train encoders, of several runs as ensembles; embed the graphs."""
         config = cast("GraphConfig", runs[0].config)
         use_threads(context, data, config)
@@ -98,7 +98,9 @@ class GraphExperiment:
         for run in runs:
             yield _untrained(run, data, context)
 
-    def score(self, trained: Trained, data: GraphSet, context: RunContext) -> tuple[FoldScore, ...]:
+    def score(
+        self, trained: TrainedRun, data: GraphSet, context: RunContext
+    ) -> tuple[FoldScore, ...]:
         """Scores of the outer folds by the nested SVM."""
         run, config = trained.run, cast("GraphConfig", trained.run.config)
         folds = folds_of(config, data.y.cpu().numpy(), run.seed, inner=run.inner)
@@ -164,7 +166,7 @@ def score_embeddings(
     return cross_validate(one, folds, n_jobs=n_jobs).folds
 
 
-def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> Trained:
+def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     """A run of a baseline that trains no encoder."""
     config = cast("GraphConfig", run.config)
     clock = Clock()
@@ -173,12 +175,12 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> Trained:
         clock.train()
         z = embeddings(model, graphs, config, run.seed)
         clock.evaluate()
-        return Trained(run, (), clock.seconds_train, clock.seconds_eval, embeddings=(z,))
+        return TrainedRun(run, (), clock.seconds_train, clock.seconds_eval, embeddings=(z,))
     folds = folds_of(config, graphs.y.cpu().numpy(), run.seed, inner=run.inner)
     n_jobs = context.threads or context.cores
     scores = baselines.score(config, graphs, folds, seed=run.seed, n_jobs=n_jobs)
     clock.evaluate()
-    return Trained(run, (), 0.0, clock.seconds_eval, scores=scores)
+    return TrainedRun(run, (), 0.0, clock.seconds_eval, scores=scores)
 
 
 @dataclass(eq=False)
@@ -197,14 +199,14 @@ class _InTraining:
     error: DivergenceError | None = None
     seconds_train: float = 0.0
     seconds_eval: float = 0.0
-    diagnostics: Diagnostics[GraphModel] | None = None
+    diagnostics: DiagnosticsCallback[GraphModel] | None = None
 
-    def trained(self, run: Run) -> Trained:
+    def trained(self, run: Run) -> TrainedRun:
         """One of the runs, all encoders of which are trained."""
         if self.error is not None:
-            return Trained(run, error=self.error)
+            return TrainedRun(run, error=self.error)
         scores = _in_order(self.scores)
-        found = Trained(
+        found = TrainedRun(
             run, _in_order(self.losses), self.seconds_train, self.seconds_eval,
             embeddings=_in_order(self.embeddings), scores=scores or None,
         )  # fmt: skip
@@ -217,7 +219,7 @@ class _InTraining:
 
 def _train_encoders(
     runs: Sequence[Run], graphs: GraphSet, context: RunContext, report: Report
-) -> Iterator[Trained]:
+) -> Iterator[TrainedRun]:
     """Train the encoders of several runs; yields a run as its last encoder ends."""
     labels = graphs.y.cpu().numpy()
     every = context.options.diagnostics
@@ -241,14 +243,14 @@ def _train_encoders(
         for k, fold in enumerate(folds if own else folds[:1]):
             snapshots = epochs if k == 0 else ()
             encoders.append(
-                Encoder.of_fold(config, graphs, run.seed, k, fold, looks=snapshots)
+                Encoder.of_fold(config, graphs, run.seed, k, fold, snapshots=snapshots)
                 if own
-                else Encoder(config, graphs, run.seed, looks=snapshots)
+                else Encoder(config, graphs, run.seed, snapshots=snapshots)
             )
             owner.append((part, k))
         if measured:
             make = partial(graph_sampler, config, encoders[first].graphs, encoders[first].held_out)
-            part.diagnostics = Diagnostics(config.epochs, every, make)
+            part.diagnostics = DiagnosticsCallback(config.epochs, every, make)
 
     def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
         means: dict[_InTraining, list[float]] = {}

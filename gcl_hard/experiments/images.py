@@ -18,8 +18,15 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import ImageConfig
-from gcl_hard.experiments.diagnostics import SALT, Batch, Diagnostics, Sample, Sampler, finite
-from gcl_hard.experiments.experiment import Clock, Report, RunContext, Trained, seeded_weights
+from gcl_hard.experiments.diagnostics import (
+    SALT,
+    Batch,
+    DiagnosticsCallback,
+    Sample,
+    Sampler,
+    finite,
+)
+from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun, seeded_weights
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
 from gcl_hard.experiments.runs import Run
 from gcl_hard.images import (
@@ -38,8 +45,7 @@ from gcl_hard.methods import method
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.training.checkpoint import Checkpoint
-from gcl_hard.training.loop import train
-from gcl_hard.training.memory import memory_for
+from gcl_hard.training.loop import memory_for, train
 
 Floats = NDArray[np.float32]
 HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -138,13 +144,13 @@ class ImageExperiment:
 
     def train(
         self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
-    ) -> Iterator[Trained]:
+    ) -> Iterator[TrainedRun]:
         """Train one run after the other: a network fills the device by itself."""
         hardware.use_threads(context.threads or context.cores, 0, 0)
         for run in runs:
             yield train_run(run, data, context, report)
 
-    def score(self, trained: Trained, data: ImageData, context: RunContext) -> tuple[FoldScore]:
+    def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> tuple[FoldScore]:
         """The accuracy of a linear probe on the test images."""
         hardware.use_threads(context.threads or context.cores, 0, 0)
         return (score_run(trained, data),)
@@ -238,7 +244,7 @@ def train_run(
     context: RunContext,
     report: Report,
     on_epoch_end: OnEpochEnd | None = None,
-) -> Trained:
+) -> TrainedRun:
     """Train one run and embed its images.
 
     Args:
@@ -261,12 +267,12 @@ def train_run(
     if run.inner:
         data = data.held_out(run.seed)
     if config.method == "majority":
-        return Trained(run, scores=(majority(data),))
+        return TrainedRun(run, scores=(majority(data),))
     if config.method == "pixels":
         clock, views = Clock(), views_of(config, data)
         embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
         clock.evaluate()
-        return Trained(run, (), 0.0, clock.seconds_eval, embeddings=embedded)
+        return TrainedRun(run, (), 0.0, clock.seconds_eval, embeddings=embedded)
     encoding = build(config, data, run.seed)
     clock, notes, losses = Clock(), dict[str, Any](), list[float]()
     if not config.is_baseline:
@@ -276,7 +282,7 @@ def train_run(
     clock.evaluate()
     if context.options.save_encoder and not config.is_baseline:
         save_encoder(run, encoding, context.file(run, ".pt"))
-    found = Trained(
+    found = TrainedRun(
         run, tuple(losses[-1:]), clock.seconds_train, clock.seconds_eval, embeddings=embedded,
         curve=tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", [])),
     )  # fmt: skip
@@ -286,7 +292,7 @@ def train_run(
     return found
 
 
-def score_run(trained: Trained, data: ImageData) -> FoldScore:
+def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
     """Accuracy of the linear probe on the embeddings of a run."""
     run, config = trained.run, cast("ImageConfig", trained.run.config)
     if run.inner:
@@ -346,7 +352,7 @@ def _fit(
     diagnostics = None
     if every:
         make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
-        diagnostics = Diagnostics(config.epochs, every, make)
+        diagnostics = DiagnosticsCallback(config.epochs, every, make)
     progress = _Progress(run, report, checkpoint)
     clock, last_mean = Clock(), math.nan
     n_steps = len(data.pretrain) // config.batch_size

@@ -17,7 +17,7 @@ from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemo
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
-from gcl_hard.experiments.experiment import RunContext, Trained
+from gcl_hard.experiments.experiment import RunContext, TrainedRun
 from gcl_hard.experiments.groups import groups_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult, Store, check_writable
@@ -68,7 +68,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.store = Store(self.context.output)
-        self.data = _data_sets(self.context)
+        self.data = data_sets(self.context)
 
     def run(self, runs: Sequence[Run]) -> tuple[dict[Run, RunResult], list[str]]:
         """Find the results of runs, and make those that are missing.
@@ -344,7 +344,7 @@ def _line(run: Run, result: RunResult) -> str:
 _DATA: dict[tuple[object, ...], DataSets] = {}
 
 
-def _data_sets(context: RunContext) -> DataSets:
+def data_sets(context: RunContext) -> DataSets:
     """The data sets of this process."""
     on_cpu = context.options.loader_workers > 0
     key = context.data_dir, context.device, on_cpu, context.versions["source"]
@@ -353,7 +353,7 @@ def _data_sets(context: RunContext) -> DataSets:
 
 def train_group(
     context: RunContext, runs: tuple[Run, ...], *, report: Callable[..., bool]
-) -> list[Trained]:
+) -> list[TrainedRun]:
     """Task: train the encoders of a group.
 
     Args:
@@ -364,21 +364,21 @@ def train_group(
     Returns:
         The trained runs in their order.
     """
-    data = _data_sets(context)
+    data = data_sets(context)
     config = runs[0].config
     context = replace(context, digest=data.facts(config)["digest"])
 
     def tell(run: Run, share: float, loss: float) -> bool:
         return report(run.key, share, loss)
 
-    found: dict[Run, Trained] = {}
+    found: dict[Run, TrainedRun] = {}
     try:
         for one in experiment_of(config).train(runs, data.load(config), context, tell):
             found[one.run] = one
     except DivergenceError as error:
         if len(runs) > 1:
             raise
-        found[runs[0]] = Trained(runs[0], error=error)
+        found[runs[0]] = TrainedRun(runs[0], error=error)
     device = hardware.device_name(torch.device(context.device))
     for one in found.values():
         one.device = device
@@ -386,7 +386,7 @@ def train_group(
 
 
 def score_run(
-    context: RunContext, group: Sequence[Trained], number: int, *, report: Callable[..., bool]
+    context: RunContext, group: Sequence[TrainedRun], number: int, *, report: Callable[..., bool]
 ) -> Outcome:
     """Task: score one run of a trained group.
 
@@ -400,7 +400,7 @@ def score_run(
         The result, or why there is none.
     """
     trained = group[number]
-    run, data = trained.run, _data_sets(context)
+    run, data = trained.run, data_sets(context)
     if trained.error is not None:
         diverged = isinstance(trained.error, DivergenceError)
         return Outcome(failure=str(trained.error), diverged=diverged)

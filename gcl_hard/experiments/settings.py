@@ -116,6 +116,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "c_grid": _optional(_numbers),
     "probe_lr": _numbers,
     "seeds": as_seeds,
+    "protocol": str,  # an alias is none of its values
     "ensemble_size": _auto,
     "batch": _auto,
 }
@@ -133,17 +134,17 @@ METAVARS = {
 
 def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
     """One flag; values that are not given are absent after parsing."""
-    if kind is bool and default is False:
-        switch = name in _SWITCHES
-        if switch:
-            group.add_argument(f"--{flag(name)}", action="store_true", help=text)
-            return
+    if name in _SWITCHES:
+        group.add_argument(f"--{flag(name)}", action="store_true", help=text)
+        return
     read = LISTED.get(name) if listed else None
     kind = read or READERS.get(name, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
-    last = name.upper().split("_")[-1]
-    metavar = {} if kind is bool else {"metavar": METAVARS.get(name, last)}
-    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **metavar)
+    metavar = METAVARS.get(name, name.upper().split("_")[-1])
+    if name in LISTED and not listed:
+        metavar = metavar.removesuffix("S")
+    named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
+    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)
 
 
 _SWITCHES = ("quick", "force", "report_only", "resume", "save_encoder")
@@ -162,12 +163,12 @@ def _written(default: Any) -> str:
 def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     """Settings of configurations: the domains that have them, type, help and default."""
     found: dict[str, tuple[tuple[Domain, ...], Any, str, Any]] = {}
-    for domain, config in CONFIGS.items():
-        hints = get_type_hints(config, include_extras=True)
+    for config in CONFIGS.values():
+        domain, hints = config.domain, get_type_hints(config, include_extras=True)
         for one in fields(config):
             kind, text = get_args(hints[one.name])
             if one.name not in found:
-                found[one.name] = (domain,), kind, text, one.default
+                found[one.name] = ((domain,), kind, text, one.default)
                 continue
             domains, known, first, default = found[one.name]
             both = {"graphs": default, "images": one.default}
@@ -178,17 +179,28 @@ def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     return found
 
 
-def add_settings(parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any]) -> None:
-    """A flag for every setting, common ones first, those of one domain in a group of theirs."""
-    groups = {
-        ("graphs", "images", "common"): parser.add_argument_group("common settings"),
-        ("graphs", "images"): parser.add_argument_group("losses and training"),
-        ("graphs",): parser.add_argument_group("graphs"),
-        ("images",): parser.add_argument_group("images"),
-    }
+def add_settings(
+    parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any], common: bool | None = None
+) -> None:
+    """A flag for every setting, those of one domain in a group of theirs.
+
+    Args:
+        parser: to add them to.
+        listed: whether settings of :data:`LISTED` take several values.
+        own: defaults to show that are not those of the configurations.
+        common: only the common ones, or only the others; None for all.
+    """
+    titles = {
+        ("graphs", "images"): "losses and training", ("graphs",): "graphs", ("images",): "images",
+    }  # fmt: skip
+    groups: dict[str, Any] = {}
     for name, (domains, kind, text, default) in all_settings().items():
-        key = (*domains, "common") if name in COMMON and len(domains) > 1 else domains
-        add_flag(groups[key], name, kind, text, own.get(name, default), listed=listed)
+        is_common = name in COMMON
+        if common in (None, is_common):
+            title = "common settings" if is_common else titles[domains]
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title)
+            add_flag(groups[title], name, kind, text, own.get(name, default), listed=listed)
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:

@@ -163,16 +163,24 @@ class Store:
         Raises:
             InputError: if a file is damaged; names it.
         """
+        for _, result in self.files():
+            yield result
+
+    def files(self) -> Iterator[tuple[Path, RunResult]]:
+        """All results, as :meth:`rows` gives them, each with the file that it is in."""
         singles = {path.stem: path for path in self.folder.glob("[!.]*_seed*.json")}
         for key in sorted(singles.keys() | self._compact.keys()):
-            yield read_result(singles[key]) if key in singles else self._compact[key]
+            if key in singles:
+                yield singles[key], read_result(singles[key])
+            else:
+                yield self.folder / COMPACT, self._compact[key]
 
     @contextlib.contextmanager
     def lock(self, run: Run) -> Iterator[bool]:
         """Keep other processes from training a run; yields False if one of them does."""
         path = self.path(run)
         lock = path.with_name(f".{path.name}.lock")
-        with _locked(lock) as mine:
+        with locked(lock) as mine:
             if mine:
                 for leftover in path.parent.glob(f".{path.name}.*"):
                     if leftover != lock:  # half-written when a process was killed
@@ -190,7 +198,7 @@ class Store:
                 compacts it.
         """
         check_writable(self.folder)
-        with _locked(self.folder / f".{COMPACT}.lock") as mine:
+        with locked(self.folder / f".{COMPACT}.lock") as mine:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
             self.__dict__.pop("_compact", None)  # another process may have written it since
@@ -214,7 +222,7 @@ class Store:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[bool]:
+def locked(path: Path) -> Iterator[bool]:
     """Hold a lock that ends with the process; yields False if another process holds it.
 
     Where the file system has no locks, a lease takes their place, which ends by itself.

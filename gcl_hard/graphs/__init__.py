@@ -11,21 +11,19 @@ if TYPE_CHECKING:
     from gcl_hard.graphs.data import GraphBatch, GraphSet
     from gcl_hard.graphs.encoders import GIN
     from gcl_hard.graphs.encodings import encoded
+    from gcl_hard.graphs.ensemble import Ensemble
     from gcl_hard.graphs.models import InfoGraph, Supervised, TwoView
     from gcl_hard.graphs.order import epoch_batches
-    from gcl_hard.graphs.population import Population
     from gcl_hard.graphs.tudataset import load
-    from gcl_hard.graphs.view_population import ViewPopulation
 
 __all__ = [
     "GIN",
+    "Ensemble",
     "GraphBatch",
     "GraphSet",
     "InfoGraph",
-    "Population",
     "Supervised",
     "TwoView",
-    "ViewPopulation",
     "encoded",
     "epoch_batches",
     "load",
@@ -34,14 +32,13 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "Ensemble": "ensemble",
         "GIN": "encoders",
         "GraphBatch": "data",
         "GraphSet": "data",
         "InfoGraph": "models",
-        "Population": "population",
         "Supervised": "models",
         "TwoView": "models",
-        "ViewPopulation": "view_population",
         "encoded": "encodings",
         "epoch_batches": "order",
         "load": "tudataset",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.graphs.colours import refined
+from gcl_hard.graphs.compression import refined
 from gcl_hard.graphs.data import GraphSet
 
 STEPS = range(2, 9)

@@ -82,7 +82,7 @@ def epoch_chunks(
     if len(joined) > 1:
         raise InputError(
             f"held-out graphs leave the models different batches in epoch {epoch}: train them in "
-            f"populations of their own"
+            f"ensembles of their own"
         )
     return [torch.cat([chunks[i] for i in group]) for group in joined.pop()]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gcl_hard.graphs.colours import Sums
 from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.layers import Sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,11 @@ class PairedViews:
     y: Tensor
     neighbours: Sums
     readout: Sums
+
+    @property
+    def sizes(self) -> Tensor:
+        """Nodes of each graph, int64 [2B]."""
+        return torch.bincount(self.graphs.batch, minlength=self.graphs.n_graphs)
 
     @classmethod
     def of(cls, first: GraphBatch, second: GraphBatch, *, by_edge: bool) -> PairedViews:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.colours import Integers, refined
+from gcl_hard.graphs.compression import Integers, refined
 from gcl_hard.graphs.data import GraphSet
 
 

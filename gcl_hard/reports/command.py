@@ -99,8 +99,8 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
     parser = figures_parser()
     given, surplus = parser.parse_known_intermixed_args(list(arguments))
     if surplus:
-        flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
-        raise unknown("flag", surplus[0].split("=")[0], flags)
+        known = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
+        raise unknown("flag", surplus[0].split("=")[0], known)
     if given.figure is None:
         raise InputError(f"which figure? one of {', '.join(FIGURES)}; --help shows an example")
     if given.figure not in FIGURES:
@@ -114,9 +114,10 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         raise InputError("where to? give a folder: -o DIR")
     if given.name is not None and (not given.name or Path(given.name).name != given.name):
         raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
-    given.only, given.own = parse_only(given.only), {}
-    for figure, flags in OWN_FLAGS.items():
-        own = {name: value for name in flags if (value := getattr(given, name)) is not None}
+    given.only = parse_only(given.only)
+    given.own = {}
+    for figure, own_flags in OWN_FLAGS.items():
+        own = {n: value for n in own_flags if (value := getattr(given, n)) is not None}
         if own and figure != given.figure:
             raise InputError(f"--{next(iter(own))} is of {figure}, and not of {given.figure}")
         given.own |= own

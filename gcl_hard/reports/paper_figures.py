@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
@@ -13,36 +12,24 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import (
-    FormatStrFormatter,
-    MaxNLocator,
-    ScalarFormatter,
-    SymmetricalLogLocator,
-)
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.significance import corrected_interval
-from gcl_hard.experiments.config import GraphConfig, RunConfig
-from gcl_hard.experiments.diagnostics import OWN, SETTINGS
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3
+from gcl_hard.reports.epoch_figures import epoch_axis, fig4, fig5, geometry
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.runs import (
-    COUNTS,
-    LOSSES,
     RERUN,
     StoredRun,
     by_config,
     labels,
-    over_seeds,
+    require_snapshots,
     same_seeds,
-    snapshots,
     subject,
-    usual_temperature,
     versions,
-    with_snapshots,
 )
 from gcl_hard.reports.text import of_images, test_part
 from gcl_hard.reports.theme import Drawn, themed
@@ -155,7 +142,7 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
             panel.vlines(epochs, low, high, color=style["color"], linewidth=1.2, alpha=0.7)
         elif band:
             panel.fill_between(epochs, low, high, color=style["color"], alpha=0.15, linewidth=0)
-    _epoch_axis(panel)
+    epoch_axis(panel)
     if len(ticks := sorted(data["epoch"].unique())) <= 8:
         panel.set_xticks(ticks)
     panel.set_xlabel("epochs trained" if tested else "epoch")
@@ -194,7 +181,9 @@ def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
 def label_readers(runs: Sequence[StoredRun]) -> list[str]:
     """Methods whose encoders have seen the labels of test samples."""
     readers = {run.config.method for run in runs if run.config.reads_labels}
-    return [name for name in METHODS if name in readers and runs[0].config.protocol == "paper"]
+    return [
+        name for name in METHODS if name in readers and runs[0].config.protocol == "transductive"
+    ]
 
 
 PARTS = {"ucl": "neither", "dcl": "debiased", "hucl": "hard", "hcl": "hard,\ndebiased"}
@@ -340,7 +329,7 @@ def _draw_curves(panel: Axes, curves: pd.DataFrame, styles: dict[str, dict[str, 
     lines = curves[curves["beta"].notna()].groupby("line", sort=False)
     dodge = min(0.09, 0.6 / len(lines))
     rules = curves[curves["beta"].isna()]
-    for index, row in enumerate(rules.itertuples()):
+    for index, row in enumerate(theme.rows(rules)):
         style = styles[row.line]
         style |= {"marker": "", "linestyle": theme.DASHES[1:][index % 4]}
         panel.axhline(row.accuracy_mean, **style)
@@ -361,12 +350,12 @@ def _bar(panel: Axes, x: Any, own: pd.DataFrame, style: Mapping[str, Any]) -> No
 
 
 def _draw_ablation(panel: Axes, dots: pd.DataFrame, *, slanted: bool) -> None:
-    for x, row in enumerate(dots.itertuples()):
+    for x, row in enumerate(theme.rows(dots)):
         hue = theme.colour(row.method)
         panel.plot([x], [row.accuracy_mean], "o", markersize=7, color=hue)
         if not math.isnan(row.interval_low):
             panel.vlines(x, row.interval_low, row.interval_high, color=hue, linewidth=1.8)
-    names = [f"{PARTS[row.method]}\n({row.line})" for row in dots.itertuples()]
+    names = [f"{PARTS[row.method]}\n({row.line})" for row in theme.rows(dots)]
     if slanted:
         names = [name.replace("\n", " ") for name in names]
         panel.set_xticks(range(len(dots)), names, rotation=30, ha="right", rotation_mode="anchor")
@@ -374,384 +363,6 @@ def _draw_ablation(panel: Axes, dots: pd.DataFrame, *, slanted: bool) -> None:
         panel.set_xticks(range(len(dots)), names)
     panel.set_xlim(-0.5, len(dots) - 0.5)
     panel.set_title("added to plain contrast")
-
-
-# Against the epoch
-
-PANELS = {
-    "l=-0.25": (r"$l = -0.25$", r"  ($\tau = e^{-0.5}$)"),
-    "l=-0.05": (r"$l = -0.05$", r"  ($\tau = e^{-0.1}$)"),
-    "beta=1": ("β = 1", ""), "beta=2": ("β = 2", ""),
-}  # fmt: skip
-"""Hardenings of the paper's Fig. 4 and 5: titles, and what they add at γ = 0.5."""
-CLAIMED = 0.95
-"""The paper's "over 95 % of all anchors across all epochs" (section V-B, CIFAR100)."""
-
-
-class Diagnostics(NamedTuple):
-    """Snapshots of runs, for figures against the epoch.
-
-    Attributes:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
-        runs: those in it.
-        methods: the method of each line, by label.
-        facts: of the caption: whether encoders are of the first of several folds, whether there
-            are several seeds, epochs that not all seeds have, or gaps; and the lines left out for
-            having fewer than two snapshots.
-    """
-
-    frame: pd.DataFrame
-    runs: list[StoredRun]
-    methods: dict[str, str]
-    facts: dict[str, Any]
-
-
-def diagnostics(runs: Sequence[StoredRun]) -> Diagnostics:
-    """The snapshots of runs whose configurations make lines; of all, if none does.
-
-    Raises:
-        InputError: if a run has no snapshots, or no epoch is common to the seeds of a
-            configuration.
-    """
-    with_snapshots(runs)
-    frame = snapshots(runs)
-    epochs = frame[frame["shared"]].groupby("line")["epoch"].nunique()
-    if epochs.empty:
-        raise InputError(
-            "seeds have no epoch in common: run them with the same --diagnostics, or choose one, "
-            f"as --only seed={runs[0].seed}"
-        )
-    called = labels(by_config(runs))
-    short = [n for n in called.values() if epochs.get(n, 0) < 2] if epochs.max() > 1 else []
-    kept = [run for run in runs if called[run.config] not in short]
-    frame = frame[~frame["line"].isin(short)]
-    facts = {
-        "first_fold": kept[0].config.encoders > 1, "gaps": not frame["finite"].all(),
-        "several": max(map(len, by_config(kept).values())) > 1, "short": short,
-        "unshared": not frame["shared"].all(),
-    }  # fmt: skip
-    methods = {called[run.config]: run.config.method for run in kept}
-    return Diagnostics(frame, kept, methods, facts)
-
-
-def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
-    """Check that something is defined at an anchor of a snapshot."""
-    if frame[count].any():
-        return
-    if not frame["finite"].any():
-        raise InputError("embeddings were not finite at any snapshot: there is nothing to draw")
-    raise InputError(
-        f"at no snapshot has an anchor {what}: that takes others of its label and of another, and "
-        f"batches are too small or of one class; train with a larger --batch-size, or draw "
-        f"geometry"
-    )
-
-
-def _anchors(frame: pd.DataFrame) -> str:
-    numbers = frame.loc[frame["anchors"] > 0, "anchors"]
-    return f"{theme.between(numbers) if len(numbers) else 0} anchors"
-
-
-def _titles(runs: Sequence[StoredRun]) -> dict[str, str]:
-    return {n: title + tau * usual_temperature(runs) for n, (title, tau) in PANELS.items()}
-
-
-def _epoch_axis(panel: Axes) -> None:
-    panel.xaxis.set_major_locator(
-        MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1)
-    )
-
-
-def _epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any, list[Axes]]:
-    figure, panels = theme.panels(
-        n, across=across, height=height, top=0.7, sharex=True, sharey=sharey
-    )
-    for panel in panels[-across:]:
-        panel.set_xlabel("epoch")
-        _epoch_axis(panel)
-    return figure, panels
-
-
-def _plot(panel: Axes, own: pd.DataFrame, style: dict[str, Any], place: float) -> None:
-    """A line of means and a band; ``place`` in [0, 1) moves the markers of lines that coincide."""
-    epochs = own.index.get_level_values("epoch")
-    every = len(own) // 6 if len(own) > 12 else 1
-    panel.plot(epochs, own["mean"], markevery=(int(place * every), every), **style)
-    panel.fill_between(epochs, own["min"], own["max"], color=style["color"], alpha=0.15, lw=0)
-
-
-def _cut(lines: Sequence[pd.DataFrame]) -> float:
-    """Where an axis ends if a few peaks are far above all else; infinite if none is."""
-    means = pd.concat(lines)["mean"].dropna().sort_values()
-    if means.empty:
-        return math.inf
-    first = [own["mean"].dropna().iloc[0] for own in lines if own["mean"].notna().any()]
-    usual = max(1.0, means.iloc[int(0.95 * (len(means) - 1))], *first)
-    return 2 * usual if means.iloc[-1] > 10 * usual else math.inf
-
-
-def _limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
-    """Both ends of an axis that holds all up to ``top``, with a margin."""
-    values = pd.concat(lines).stack()
-    low, high = values[values <= top].min(), values[values <= top].max()
-    margin = 0.05 * (high - low or 1.0)
-    return low - margin, high + margin
-
-
-def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFrame:
-    """The numbers of :func:`fig4`: the share of anchors that satisfy Assumption 1.
-
-    Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
-        runs: those in it.
-
-    Returns:
-        A row for each seed, epoch and panel; of the training's own hardening, if all runs have it.
-    """
-    own = all(any(OWN in one["settings"] for one in run.snapshots) for run in runs)
-    shown = frame[(frame["panel"] != OWN) | own]
-    panel = shown["panel"].where(shown["setting"] == "", f"{OWN} (" + shown["setting"] + ")")
-    shown = shown.assign(fraction=shown["assumption_1"], panel=panel)
-    return shown[["dataset", "method", "trained_with", "seed", "epoch", "panel", "fraction",
-                  *COUNTS[:4], "anchors", "lemma_1"]].reset_index(drop=True)  # fmt: skip
-
-
-@themed
-def fig4(runs: Sequence[StoredRun]) -> Drawn:
-    """The share of anchors that satisfy Assumption 1 against epoch, a panel a hardening.
-
-    A line is a training method: mean over seeds, with a band from the lowest to the highest seed.
-    Shares are of the anchors at which the assumption says something; a snapshot without any is a
-    gap.
-
-    Args:
-        runs: of one data set, protocol, contrast and objective.
-
-    Returns:
-        The figure; its rows hold every seed, epoch and panel.
-
-    Raises:
-        InputError: if a run has no snapshots, or none of them defines the share at any anchor.
-
-    Source: H-SCL paper, section V-B and Fig. 4.
-    """
-    frame, runs, methods, facts = diagnostics(runs)
-    _defined(frame, "defined", "at which Assumption 1 says something")
-    data, titles = assumption_data(frame, runs), _titles(runs)
-    if data["panel"].str.startswith(OWN).any():
-        own = sorted({*frame["setting"]} - {""})
-        words = f": {own[0]}".replace("=", " = ").replace("beta", "β") if len(own) == 1 else ""
-        titles[OWN] = f"as trained{words}"
-    frame = frame[frame["panel"].isin(titles)]
-    figure, panels = _epoch_panels(len(titles), len(titles), 2.4, "all")
-    styles, low = theme.line_styles(methods), 1.0
-    rule = {"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
-            "label": f"the paper, CIFAR100: above {CLAIMED}"}  # fmt: skip
-    for panel, (name, title) in zip(panels, titles.items(), strict=True):
-        panel.set_title(title)
-        panel.axhline(CLAIMED, **rule)
-        lines = over_seeds(frame[frame["panel"] == name], "assumption_1").groupby(
-            "line", sort=False
-        )
-        for index, (line, one) in enumerate(lines):
-            _plot(panel, one, styles[str(line)], index / len(lines))
-            low = min(low, one["min"].min()) if one["min"].notna().any() else low
-    bottom = next(edge for edge in (0.8, 0.5, 0.0) if edge < low or edge == 0)
-    panels[0].set_ylim(bottom, 1 + 0.02 * (1 - bottom))
-    panels[0].set_ylabel("share of anchors")
-    theme.legend(figure, [*styles.values(), rule], "trained with")
-    theme.heading(figure, f"Assumption 1 while training. {subject(runs)}, {_anchors(frame)}")
-    note = theme.caption(
-        "fig4", facts=facts, last=frame[frame["last"]], shares=data["fraction"].dropna(),
-        claimed=CLAIMED, bottom=bottom, versions=versions(runs),
-    )  # fmt: skip
-    return Drawn(figure, data, note)
-
-
-def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of :func:`fig5`: four losses of every seed, epoch and hardening.
-
-    Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
-
-    Returns:
-        The rows; ``hscl_at_most_hucl`` says whether Lemma 1 holds of the means, None if there
-        are none.
-    """
-    frame = frame[frame["panel"].isin(SETTINGS)]
-    holds = (frame["hscl"] <= frame["hucl"]).astype(object)
-    holds[frame[["hscl", "hucl"]].isna().any(axis=1)] = None
-    columns = ["dataset", "method", "trained_with", "seed", "epoch", "panel", *LOSSES, "common",
-               "anchors", "hscl_at_most_hucl"]  # fmt: skip
-    return frame.assign(hscl_at_most_hucl=holds)[columns].reset_index(drop=True)
-
-
-@themed
-def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
-    """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: a column a hardening.
-
-    A row is the method that the encoder was trained with; lines are means over seeds, with bands
-    from the lowest to the highest.
-
-    Args:
-        runs: of one data set, protocol, contrast and objective.
-        every: whether all methods have a row, and not hscl and hucl alone where they are there.
-
-    Returns:
-        The figure; its rows hold every seed, epoch and hardening.
-
-    Raises:
-        InputError: if a run has no snapshots, or no anchor of any of them has all four losses.
-
-    Source: H-SCL paper, section V-B and Fig. 5.
-    """
-    usual = [run for name in ("hscl", "hucl") for run in runs if run.config.method == name]
-    frame, runs, methods, facts = diagnostics(usual if usual and not every else runs)
-    _defined(frame, "common", "with all four losses")
-    data, titles, cut = losses_data(frame), _titles(runs), list[str]()
-    figure, panels = _epoch_panels(4 * len(methods), 4, 2.0, "row")
-    styles = {
-        name: {"color": theme.colour(name), "label": label, "linestyle": dashes, "marker": marker}
-        for (name, label), dashes, marker in zip(
-            (("ucl", "UCL"), ("hucl", "H-UCL"), ("scl", "SCL"), ("hscl", "H-SCL")),
-            (":", "--", "-.", "-"), theme.MARKERS, strict=False,
-        )
-    }  # fmt: skip
-    for row, line in enumerate(methods):
-        own, drawn = frame[frame["line"] == line], []
-        for panel, (name, title) in zip(panels[4 * row :], titles.items(), strict=False):
-            panel.set_title("" if row else title)
-            for index, loss in enumerate(LOSSES):
-                drawn.append(over_seeds(own[own["panel"] == name], loss))
-                _plot(panel, drawn[-1], styles[loss], index / len(LOSSES))
-        first, top = panels[4 * row], _cut(drawn)
-        means = [one["mean"].dropna().clip(upper=top) for one in drawn if one["mean"].notna().any()]
-        # a linear axis would hide where lines end that begin at many times as much
-        last = min(float(one.iloc[-1]) for one in means)
-        wide = float(max(map(max, means))) > 10 * max(1.0, last)
-        if wide:
-            first.set_yscale("symlog", linthresh=1.0)
-            first.yaxis.set_major_locator(
-                SymmetricalLogLocator(base=10, linthresh=1, subs=[1, 2, 5])
-            )
-            first.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        if math.isfinite(top):
-            first.set_ylim((None, top) if wide else _limits(drawn, top))
-            cut.append(f"{line}, up to {max(one['mean'].max() for one in drawn):.2g}")
-        first.set_ylabel(
-            f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
-        )
-    theme.legend(figure, list(styles.values()))
-    theme.heading(figure, f"Four losses of one encoder. {subject(runs)}, {_anchors(frame)}")
-    note = theme.caption(
-        "fig5", facts=facts, last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
-        nodes=_nodes(runs), held={line: held(frame[frame["line"] == line]) for line in methods},
-        cut=cut, versions=versions(runs),
-    )  # fmt: skip
-    return Drawn(figure, data, note)
-
-
-def held(frame: pd.DataFrame) -> dict[str, str]:
-    """At how many snapshots Lemma 1's means are in order, by hardening: such as ``117 of 120``."""
-    found = losses_data(frame).dropna(subset="hscl_at_most_hucl")
-    counts = found.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
-    counts = counts.reindex(SETTINGS, fill_value=0)
-    return {str(name): f"{one['sum']} of {one['count']}" for name, one in counts.iterrows()}
-
-
-def _nodes(runs: Sequence[StoredRun]) -> bool:
-    """Whether anchors are nodes."""
-    config = runs[0].config
-    return isinstance(config, GraphConfig) and config.contrast == "local-global"
-
-
-MEASURES = {
-    "alignment": "alignment", "uniformity": "uniformity", "overlap": "overlap of histograms",
-    "effective_rank": "effective rank", "nc1": "NC1", "cdnv": "CDNV",
-    "packing": "packing of classes", "least_angle": "least angle, degrees",
-    "collisions": r"mean $\mathbb{E}_{\mathrm{Hcol}}$, β = 1",
-    "negatives": r"mean $\mathbb{E}_{\mathrm{H\text{-}SCL}}$, β = 1",
-    "same_label_weight": "H-UCL on own label, β = 1",
-    "effective_hscl": "negatives in effect, β = 1",
-}  # fmt: skip
-"""Panels of :func:`geometry`: the column of a snapshot, and the title."""
-
-
-def geometry_data(frame: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of :func:`geometry`: every measure of every seed and epoch.
-
-    Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
-
-    Returns:
-        The rows; weights are those of β = 1.
-    """
-    frame = frame[frame["panel"] == "beta=1"]
-    columns = ["dataset", "method", "trained_with", "seed", "epoch", *MEASURES, "others",
-               "other_labels", "widest_angle"]  # fmt: skip
-    return frame[columns].reset_index(drop=True)
-
-
-@themed
-def geometry(runs: Sequence[StoredRun]) -> Drawn:
-    """How embeddings lie: a panel a measure, a line a training method, with a band over seeds.
-
-    Args:
-        runs: of one data set, protocol, contrast and objective.
-
-    Returns:
-        The figure; its rows hold every seed, epoch and measure.
-
-    Raises:
-        InputError: if a run has no snapshots.
-
-    Source: Wang & Isola (2020); Papyan, Han, Donoho (2020); Galanti, György, Hutter (2021);
-        Robinson et al. (2021), Theorem 2; Roy & Vetterli (2007).
-    """
-    frame, runs, methods, facts = diagnostics(runs)
-    data, frame, cut = geometry_data(frame), frame[frame["panel"] == "beta=1"], list[str]()
-    figure, panels = _epoch_panels(len(MEASURES), 4, 1.7, "none")
-    styles, rules = theme.line_styles(methods), list[dict[str, Any]]()
-    for panel, (name, title) in zip(panels, MEASURES.items(), strict=True):
-        panel.set_title(title)
-        lines = over_seeds(frame, name).groupby("line", sort=False)
-        for index, (line, own) in enumerate(lines):
-            _plot(panel, own, styles[str(line)], index / len(lines))
-        drawn = [own for _, own in lines]
-        if math.isfinite(top := _cut(drawn)):
-            panel.set_ylim(*_limits(drawn, top))
-            highest = max(own["mean"].max() for own in drawn)
-            cut.append(f"{name.replace('_', ' ')}, up to {highest:.2g}")
-    if len(widest := data["widest_angle"].dropna().unique()):
-        rules.append({"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
-                      "label": "widest possible"})  # fmt: skip
-        for angle in widest:
-            panels[[*MEASURES].index("least_angle")].axhline(angle, **rules[-1])
-    negatives = frame.loc[frame["finite"], "other_labels"]
-    if len(negatives) and negatives.notna().all():
-        rules.append({"color": theme.GREY, "linestyle": (0, (6, 2)), "linewidth": 1,
-                      "label": "all negatives"})  # fmt: skip
-        panels[-1].axhline(negatives.mean(), **rules[-1])
-    for panel in panels:
-        _plain_ticks(panel)
-    theme.legend(figure, [*styles.values(), *rules], "trained with")
-    theme.heading(figure, f"How embeddings lie. {subject(runs)}, {_anchors(frame)}")
-    note = theme.caption(
-        "geometry", facts=facts, nodes=_nodes(runs), cut=cut, versions=versions(runs),
-        scaled={getattr(run.config, "standardise", False) for run in runs},
-    )  # fmt: skip
-    return Drawn(figure, data, note)
-
-
-def _plain_ticks(panel: Axes) -> None:
-    """Ticks without an offset, on an axis that does not magnify rounding."""
-    formatter = ScalarFormatter(useOffset=False)
-    formatter.set_powerlimits((-3, 5))
-    panel.yaxis.set_major_formatter(formatter)
-    low, high = panel.get_ylim()
-    lacking = 1e-3 * max(abs(low), abs(high)) - (high - low)
-    if lacking > 0:
-        panel.set_ylim(low - lacking / 2, high + lacking / 2)
 
 
 # Histograms
@@ -830,7 +441,7 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
 
     Source: Robinson et al. (2021), Fig. 3 and 4, which show the overlap without a number.
     """
-    with_snapshots(runs)
+    require_snapshots(runs)
     data, called = histogram_data(runs), labels(by_config(runs))
     first = called[min(called, key=lambda config: (config.method != "ucl", config.beta or 0.0))]
     variants = [name for name in called.values() if name != first] or [first]
@@ -853,9 +464,11 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
             own = data[(data["line"] == shown) & (data["pairs"] == kind)]
             edges = np.linspace(-1, 1, len(own) + 1)
             over = shown == line
-            style = {"color": theme.colour(own["method"].iloc[0]), "linewidth": 1.6} if over else {
-                "color": theme.GREY, "alpha": 0.4, "fill": True}  # fmt: skip
-            panel.stairs(own["density"], edges, label="over" if over else "under", **style)
+            hue = theme.colour(own["method"].iloc[0]) if over else theme.GREY
+            panel.stairs(
+                own["density"], edges, color=hue, fill=not over, alpha=1 if over else 0.4, lw=1.6,
+                label="over" if over else "under",
+            )  # fmt: skip
         if not index % n:
             panel.set_ylim(0, 1.05 * data.loc[data["pairs"] == kind, "density"].max())
             panel.set_ylabel(f"density,\n{KINDS[kind]}")

@@ -12,7 +12,9 @@ from gcl_hard.experiments.recipe_table import ABLATED, ABLATIONS, REPORTED, SHAR
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.page import check_target, origin, rendered, write_files
 from gcl_hard.reports.recipe import (
+    FIRST,
     NOTHING,
+    QUESTIONS,
     RecipeTable,
     ablation_lines,
     accuracy_lines,
@@ -74,6 +76,12 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
         figure: relative path of the learning curves, where there are any.
     """
     seeds, inductive = table.results.seeds, "inductive" in table.protocols
+    first = [
+        one
+        for question in [*QUESTIONS][:FIRST]
+        for pair in table.questions.get(question, [])
+        for one in pair.on.values()
+    ]
     kernels = {c.kernel for row in table.rows("ours") for c in row.configs.values()}
     own, of_paper = (
         [row.name for row in table.rows(part) if not is_baseline(row)] for part in ("ours", "paper")
@@ -89,6 +97,9 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
         datasets=table.datasets,
         reported=REPORTED,
         ablated=ABLATED,
+        comparisons=len(first),
+        above=sum(one.significant and one.mean > 0 for one in first),
+        below=sum(one.significant and one.mean < 0 for one in first),
         summary=markdown(text_frame(*summary(table)), texts=2) if inductive else "",
         recipes=markdown(text_frame(*recipe_lines(table)), texts=1),
         paper_methods=(
@@ -125,7 +136,7 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
 
 
 def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
-    """Write the page of a search for a recipe, and NAME-levers.svg beside it.
+    """Write the page of a search for a recipe, and NAME-ablations.svg beside it.
 
     Args:
         chosen: by the search.
@@ -140,7 +151,7 @@ def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
     """
     from gcl_hard.reports.result_figures import forest
 
-    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-levers.svg")
+    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-ablations.svg")
     text = search_page(chosen, command, figure=drawn.name if figure else None)
     return write_files({path: text}, {drawn: figure} if figure else {})
 
@@ -157,9 +168,9 @@ def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> s
     heads = [*search.datasets, "all sets", *search.baselines]
     alone, before = [], ""
     for one in chosen.alternatives:
-        lever = "" if one.ablation == before else one.ablation
+        name = "" if one.ablation == before else one.ablation
         mark = " *helping*" if one in chosen.helping else ""
-        alone.append([lever, f"{said(one.settings)}{mark}", *_gains(one, chosen)])
+        alone.append([name, f"{said(one.settings)}{mark}", *_gains(one, chosen)])
         before = one.ablation
     scores = [
         [method, name, *(f"{found[d, method]:.1f}" for d in search.datasets)]
@@ -173,7 +184,7 @@ def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> s
         chosen=chosen,
         search=search,
         figure=figure,
-        told=in_short(chosen),
+        summary=in_short(chosen),
         above=_listed(one for one in chosen.alternatives if one.gain.low > 0),
         below=_listed(one for one in chosen.alternatives if one.gain.high < 0),
         left_out=_listed(chosen.left_out),

@@ -75,7 +75,7 @@ def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     for panel, name in zip(panels, sets, strict=True):
         panel.set_title(name)
         panel.locator_params(axis="x", nbins=4)
-        for row in data[data["dataset"] == name].itertuples():
+        for row in theme.rows(data[data["dataset"] == name]):
             y, hue, hollow = labels.index(row.label), theme.colour(row.method), row.kind == "best"
             panel.plot([row.low, row.high], [y, y], color=hue, alpha=0.55 if hollow else 1.0,
                        label=f"{row.label} interval")  # fmt: skip
@@ -128,7 +128,7 @@ def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     sets = hard["dataset"].unique()
     figure, panels = theme.panels(len(sets), height=1.9)
     for panel, name in zip(panels, sets, strict=True):
-        for row in rules[rules["dataset"] == name].itertuples():
+        for row in theme.rows(rules[rules["dataset"] == name]):
             panel.axhline(row.mean, **_style(row.method, rule=True))
         for index, own in enumerate(methods):
             points = hard[(hard["dataset"] == name) & (hard["method"] == own)].sort_values("beta")
@@ -363,7 +363,7 @@ def forest(chosen: Chosen) -> Figure | None:
         return None
     figure, (axes,) = theme.panels(1, height=0.19 * len(data), top=1.0, grid="x")
     axes.axvline(0, color=theme.INK, linewidth=0.8)
-    for y, row in enumerate(data.itertuples()):
+    for y, row in enumerate(theme.rows(data)):
         hue = HELPS if row.low > 0 else HARMS if row.high < 0 else NEITHER
         axes.plot([row.low, row.high], [y, y], color=hue, linewidth=1.4)
         axes.plot([row.mean], [y], "o", color=hue, markersize=4.5)
@@ -436,7 +436,9 @@ def learning_curves(table: RecipeTable) -> Figure | None:
         own = data[data["dataset"] == dataset]
         for index, (name, points) in enumerate(own.groupby("method", sort=False)):
             line, marker = marks.get(str(name), ("-", "o"))
-            style = {"color": theme.colour(str(name)), "linestyle": line, "marker": marker}
+            style: dict[str, Any] = {
+                "color": theme.colour(str(name)), "linestyle": line, "marker": marker
+            }  # fmt: skip
             keys.setdefault(str(name), {**style, "label": name})
             panel.errorbar(points["graphs"] * 1.03 ** (index - 2), points["mean"], points["half"],
                            elinewidth=0.7, markersize=3, linewidth=1.3, **style)  # fmt: skip

@@ -81,7 +81,7 @@ class StoredRun:
     finished: str = ""
 
     def __str__(self) -> str:
-        return str(StoredRun(self.config, self.seed))
+        return str(Run(self.config, self.seed))
 
 
 def by_config(runs: Sequence[StoredRun]) -> dict[RunConfig, list[StoredRun]]:
@@ -141,7 +141,7 @@ def _order(run: StoredRun) -> tuple[Any, ...]:
 
 
 def _folder(folder: Path) -> list[StoredRun]:
-    found = [run for result in Store(folder).rows() for run in _of_result(folder, result)]
+    found = [run for path, result in Store(folder).files() for run in _of_result(path, result)]
     if not found and not any(folder.glob("*_seed*.json")):
         raise InputError(f"{folder} has no result of a finished run; {WANTED}")
     return found
@@ -186,6 +186,8 @@ def _of_result(path: Path, result: RunResult) -> Iterator[StoredRun]:
             curve=result.curve, snapshots=result.diagnostics,
             version=result.versions.get("source"), finished=result.finished,
         )  # fmt: skip
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(f"{path} is damaged: a run lacks a field or has a wrong one") from error
 
@@ -211,8 +213,7 @@ def _run(
     if not all(map(_is_whole, snapshots)):
         raise KeyError("diagnostics")
     known = from_dict(config)
-    folder = path if path.is_dir() else path.parent
-    points = folder / f"{Run(known, int(seed)).key}.npz"
+    points = path.parent / f"{Run(known, int(seed)).key}.npz"
     return StoredRun(
         config=known,
         seed=int(seed),
@@ -388,7 +389,7 @@ def subject(runs: Sequence[StoredRun]) -> str:
 
     Example:
         >>> subject([StoredRun(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
-        'MUTAG: nodes against graphs, JSD, protocol paper, 1 seed'
+        'MUTAG: nodes against graphs, JSD, protocol transductive, 1 seed'
     """
     config = runs[0].config
     if isinstance(config, GraphConfig):
@@ -425,14 +426,14 @@ def stem(figure: str, config: RunConfig) -> str:
         two_view, objective = config.contrast == "two-view", config.objective or "jsd"
         parts += ["two-view"] * two_view
         parts += [objective] * (objective != "infonce" or not two_view)
-        parts += [config.protocol] * (config.protocol != "paper")
+        parts += [config.protocol] * (config.protocol != "transductive")
     return "-".join(parts)
 
 
 # Snapshots
 
 
-def with_snapshots(runs: Sequence[StoredRun]) -> None:
+def require_snapshots(runs: Sequence[StoredRun]) -> None:
     """Check that all runs have diagnostics.
 
     Raises:

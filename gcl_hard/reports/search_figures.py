@@ -38,10 +38,10 @@ from gcl_hard.reports.text import (
     settings,
     value,
 )
-from gcl_hard.tuning.study import GRID
+from gcl_hard.tuning.storage import GRID
 
 if TYPE_CHECKING:
-    from gcl_hard.tuning.outcome import Outcome
+    from gcl_hard.tuning.api import SearchResult
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
 MARKS: dict[str, dict[str, Any]] = {
@@ -55,7 +55,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
     "PRUNED": ("pruned", {"color": RED, "linewidth": 1.0, "linestyle": "--", "alpha": 0.7}),
     "RUNNING": ("running", {"color": theme.GREY, "linewidth": 1.0, "linestyle": ":"}),
 }
-WHOLE = {"integer": True, "steps": [1, 2, 5, 10]}
+WHOLE: dict[str, Any] = {"integer": True, "steps": [1, 2, 5, 10]}
 
 
 def trials(study: Study) -> pd.DataFrame:
@@ -205,7 +205,8 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
     """
     with _pyplot(), quiet():
         axes: Any = optuna_matplotlib.plot_contour(study, params=list(pair), target_name=ACCURACY)
-    figure, filled = axes.figure, next(c for c in axes.collections if c.colorbar)
+    figure: Figure = axes.figure
+    filled = next(c for c in axes.collections if c.colorbar)
     filled.colorbar.remove()
     figure.set_layout_engine("constrained")
     figure.set_size_inches(theme.WIDTH, 4.6)
@@ -306,11 +307,11 @@ def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) 
 # The page
 
 
-def html(outcome: Outcome, *, title: str) -> str:
+def html(result: SearchResult, *, title: str) -> str:
     """The page of a search: its numbers and, for every study, tables and interactive figures.
 
     Args:
-        outcome: of the search.
+        result: of the search.
         title: of the page.
 
     Returns:
@@ -319,14 +320,14 @@ def html(outcome: Outcome, *, title: str) -> str:
     from jinja2 import Environment, PackageLoader
 
     studies = []
-    for number, finding in enumerate(outcome.findings, 1):
-        drawn = interactive(readable(finding.study), tables.step_of(outcome))
+    for number, finding in enumerate(result.findings, 1):
+        drawn = interactive(readable(finding.study), tables.step_of(result))
         studies.append(
             {
                 "inner": percent(finding.inner), "outer": percent(finding.outer),
                 "chosen": settings(finding.best.params),
                 "best": _html(tables.best_trials(finding.study, finding.best)),
-                "against_grid": tables.against_grid(outcome, finding),
+                "against_grid": tables.against_grid(result, finding),
                 "duration": duration(finding.seconds),
                 "states": _html(tables.states(finding.study)),
                 "figures": [
@@ -341,8 +342,8 @@ def html(outcome: Outcome, *, title: str) -> str:
         )  # fmt: skip
     environment = Environment(loader=PackageLoader("gcl_hard.reports"), autoescape=True)
     return environment.get_template("search.html.j2").render(
-        title=title, note=tables.chosen_on_test(outcome), numbers=tables.numbers(outcome),
-        space=_html(tables.space([finding.study for finding in outcome.findings])), studies=studies,
+        title=title, note=tables.chosen_on_test(result), numbers=tables.numbers(result),
+        space=_html(tables.space([finding.study for finding in result.findings])), studies=studies,
     )  # fmt: skip
 
 

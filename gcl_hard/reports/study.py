@@ -30,15 +30,13 @@ from gcl_hard.reports.text import (
     settings,
     value,
 )
-from gcl_hard.tuning.lease import FAILURE, GRID
-from gcl_hard.tuning.tally import SURPLUS
+from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, failure_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from gcl_hard.tuning.outcome import Finding, Outcome
+    from gcl_hard.tuning.api import Finding, SearchResult
 
-LOST = "worker ended, tried again"
 BEST = 5
 """Trials in the table of the best."""
 STATES = {
@@ -68,61 +66,61 @@ class Number:
     meaning: str
 
 
-def on_test(outcome: Outcome) -> bool:
-    """Whether trials are scored on the test folds, as under the protocol ``paper``."""
-    return outcome.facts.get("protocol") == "paper"
+def on_test(result: SearchResult) -> bool:
+    """Whether trials are scored on the test folds, as under protocol ``transductive``."""
+    return result.facts.get("protocol") == "transductive"
 
 
-def step_of(outcome: Outcome) -> str:
+def step_of(result: SearchResult) -> str:
     """What intermediate scores are after; Wilcoxon's pruner compares folds."""
-    return "fold" if "wilcoxon" in str(outcome.facts.get("pruner")).casefold() else "epoch"
+    return "fold" if "wilcoxon" in str(result.facts.get("pruner")).casefold() else "epoch"
 
 
-def grid_of(outcome: Outcome) -> str:
+def grid_of(result: SearchResult) -> str:
     """What the settings that were tried first are called: the paper's grid, or the user's own."""
-    return str(outcome.facts.get("grid") or "the grid")
+    return str(result.facts.get("grid") or "the grid")
 
 
-def inner_error(outcome: Outcome, finding: Finding | None = None) -> float | None:
+def inner_error(result: SearchResult, finding: Finding | None = None) -> float | None:
     """Standard error of an inner score, points; None where its number of items is not known.
 
     The mean over studies has at most that: their inner parts may have items in common.
     """
-    n = outcome.facts.get("n_inner_test")
-    return standard_error((finding or outcome).inner, n) if n else None
+    n = result.facts.get("n_inner_test")
+    return standard_error((finding or result).inner, n) if n else None
 
 
-def outer_error(outcome: Outcome) -> float | None:
+def outer_error(result: SearchResult) -> float | None:
     """Standard error of the outer score, points.
 
     Outer parts of several studies have no item in common, so they count as one large one.
     """
-    n = outcome.facts.get("n_outer_test")
-    if outcome.outer is None or not n:
+    n = result.facts.get("n_outer_test")
+    if result.outer is None or not n:
         return None
-    return standard_error(outcome.outer, n * len(outcome.findings))
+    return standard_error(result.outer, n * len(result.findings))
 
 
-def numbers(outcome: Outcome) -> list[Number]:
+def numbers(result: SearchResult) -> list[Number]:
     """The inner score, and where there is an outer one, that and the optimism between them."""
-    inner, outer = inner_error(outcome), outer_error(outcome)
-    name = "Score on the test folds" if on_test(outcome) else "Inner score"
-    found = {"inner": (name, percent(outcome.inner), inner)}
+    inner, outer = inner_error(result), outer_error(result)
+    name = "Score on the test folds" if on_test(result) else "Inner score"
+    found = {"inner": (name, percent(result.inner), inner)}
     ratio = None
-    if outcome.outer is not None and outcome.optimism is not None:
+    if result.outer is not None and result.optimism is not None:
         error = None if inner is None or outer is None else math.hypot(inner, outer)
-        ratio = abs(outcome.optimism) / error if error else None
-        found["outer"] = ("Outer score", percent(outcome.outer), outer)
-        found["optimism"] = ("Optimism", f"{points(outcome.optimism)} points", error)
-    elif outcome.why is not None:
+        ratio = abs(result.optimism) / error if error else None
+        found["outer"] = ("Outer score", percent(result.outer), outer)
+        found["optimism"] = ("Optimism", f"{points(result.optimism)} points", error)
+    elif result.outer_missing is not None:
         found["none"] = ("Outer score", "none yet", None)
     context = {
-        "items": items(outcome),
-        "facts": outcome.facts,
-        "several": len(outcome.findings) > 1,
-        "tried": [len(complete(finding.study)) for finding in outcome.findings],
-        "looks": max(finding.looks for finding in outcome.findings),
-        "why": outcome.why,
+        "items": items(result),
+        "facts": result.facts,
+        "several": len(result.findings) > 1,
+        "tried": [len(complete(finding.study)) for finding in result.findings],
+        "n_outer": max(finding.n_outer for finding in result.findings),
+        "why": result.outer_missing,
         "ratio": ratio,
     }
     return [
@@ -131,20 +129,20 @@ def numbers(outcome: Outcome) -> list[Number]:
     ]
 
 
-def items(outcome: Outcome) -> str:
+def items(result: SearchResult) -> str:
     """What is classified: graphs or images."""
-    return str(outcome.findings[0].config.backend)
+    return str(result.findings[0].config.domain)
 
 
-def chosen_on_test(outcome: Outcome) -> str | None:
-    """The warning for a search under the protocol ``paper``; None for any other."""
-    if not on_test(outcome):
+def chosen_on_test(result: SearchResult) -> str | None:
+    """The warning for a search under protocol ``transductive``; None for any other."""
+    if not on_test(result):
         return None
-    seen = outcome.reads_labels
-    return _line("search_numbers.j2", kind="warning", items=items(outcome), seen=seen)
+    seen = result.reads_labels
+    return _line("search_numbers.j2", kind="warning", items=items(result), seen=seen)
 
 
-def against_grid(outcome: Outcome, finding: Finding) -> str | None:
+def against_grid(result: SearchResult, finding: Finding) -> str | None:
     """The best of the grid against the best of the other trials; None where none is of the grid."""
     trials = finding.study.get_trials(deepcopy=False)
     if not any(trial.user_attrs.get(GRID) for trial in trials):
@@ -152,9 +150,9 @@ def against_grid(outcome: Outcome, finding: Finding) -> str | None:
     scored = [(t.value or 0.0, bool(t.user_attrs.get(GRID))) for t in complete(finding.study)]
     ours, theirs = ([s for s, in_grid in scored if in_grid is own] for own in (False, True))
     gap = max(ours) - max(theirs) if ours and theirs else None
-    error = inner_error(outcome, finding)
+    error = inner_error(result, finding)
     ratio = abs(gap) / error if error and gap is not None else None
-    return _line("search_numbers.j2", kind="grid", grid=grid_of(outcome), ours=ours,
+    return _line("search_numbers.j2", kind="grid", grid=grid_of(result), ours=ours,
                  theirs=theirs, gap=gap, error=error, ratio=ratio)  # fmt: skip
 
 
@@ -224,7 +222,9 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
         The table; None where no trial is of the grid.
     """
     trials = study.get_trials(deepcopy=False)
-    grid = [t for t in trials if t.user_attrs.get(GRID) and _reason(t) not in (LOST, SURPLUS)]
+    grid = [
+        t for t in trials if t.user_attrs.get(GRID) and failure_of(t) not in (INTERRUPTED, SURPLUS)
+    ]
     if not grid or best.value is None:
         return None
     shown = grid if best.number in {trial.number for trial in grid} else [*grid, best]
@@ -246,9 +246,9 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
 
 def states(study: Study) -> DataFrame:
     """How many trials ended in which state, and why they failed."""
-    trials = [t for t in study.get_trials(deepcopy=False) if _reason(t) != SURPLUS]
+    trials = [t for t in study.get_trials(deepcopy=False) if failure_of(t) != SURPLUS]
     counts = Counter(trial.state.name for trial in trials)
-    reasons = Counter(reason for trial in trials if (reason := _reason(trial)))
+    reasons = Counter(reason for trial in trials if (reason := failure_of(trial)))
     why = ", ".join(f"{reason}: {n}" for reason, n in reasons.most_common())
     rows = [
         [word, why if name == "FAIL" else "", str(counts[name])]
@@ -258,7 +258,7 @@ def states(study: Study) -> DataFrame:
     return text_frame(["state", "reasons", "trials"], rows)
 
 
-def studies(outcome: Outcome) -> DataFrame:
+def studies(result: SearchResult) -> DataFrame:
     """One line a study, of several outer parts."""
     rows = [
         [
@@ -266,17 +266,10 @@ def studies(outcome: Outcome) -> DataFrame:
             "–" if finding.optimism is None else points(finding.optimism),
             settings(finding.best.params),
         ]
-        for number, finding in enumerate(outcome.findings, 1)
+        for number, finding in enumerate(result.findings, 1)
     ]  # fmt: skip
     heads = ["outer part", "inner score", "outer score", "optimism, points", "settings"]
     return text_frame(heads, rows)
-
-
-def _reason(trial: FrozenTrial) -> str | None:
-    """Why a trial failed; None if it did not."""
-    if trial.state.name != "FAIL":
-        return None
-    return str(trial.user_attrs.get(FAILURE, LOST))
 
 
 def _names(trials: Sequence[FrozenTrial]) -> list[str]:

@@ -30,13 +30,13 @@ from gcl_hard.reports.study import (
 )
 from gcl_hard.reports.tables import markdown
 from gcl_hard.reports.text import duration, escaped, settings, value
-from gcl_hard.tuning.tally import Tally
+from gcl_hard.tuning.storage import Counts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-    from gcl_hard.tuning.outcome import Finding, Outcome
+    from gcl_hard.tuning.api import Finding, SearchResult
 
 HEAD = "# Search: "
 ALT = {
@@ -65,11 +65,11 @@ def _markdown(table: DataFrame | None, *, texts: int = 1) -> str:
     return markdown(table.map(escaped).rename(columns=escaped), texts=texts)
 
 
-def write(outcome: Outcome, path: Path, *, command: str) -> list[Path]:
+def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
     """Write the page of a search, and the figures, the HTML page and the best settings beside it.
 
     Args:
-        outcome: of the search.
+        result: of the search.
         path: of the page, NAME.md; the rest is NAME.html, NAME-<figure>.png and NAME-best.yaml,
             for several studies NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
         command: that searched.
@@ -81,36 +81,36 @@ def write(outcome: Outcome, path: Path, *, command: str) -> list[Path]:
         InputError: if the place cannot be written to; names it.
     """
     check_target(path)
-    name, stems = title(outcome), _stems(outcome, path)
-    drawn = _figures(outcome, stems, name)
+    name, stems = title(result), _stems(result, path)
+    drawn = _figures(result, stems, name)
     configs = {
         (config := _config(stem)): best_yaml(
-            finding.config, _head(outcome, finding, config, command)
+            finding.config, _head(result, finding, config, command)
         )
-        for finding, stem in zip(outcome.findings, stems, strict=True)
+        for finding, stem in zip(result.findings, stems, strict=True)
     }
     texts = {
-        path: page(outcome, path, command=command, figures=drawn),
-        path.with_suffix(".html"): _html(outcome, name),
+        path: page(result, path, command=command, figures=drawn),
+        path.with_suffix(".html"): _html(result, name),
         **configs,
     }
     return [*write_files(texts, {}), *(figure for of_study in drawn for figure in of_study)]
 
 
-def _figures(outcome: Outcome, stems: Sequence[Path], name: str) -> list[list[Path]]:
+def _figures(result: SearchResult, stems: Sequence[Path], name: str) -> list[list[Path]]:
     from gcl_hard.reports.search_figures import write_figures
 
-    step, grid = step_of(outcome), grid_of(outcome)
+    step, grid = step_of(result), grid_of(result)
     return [
         write_figures(finding.study, stem, title=name, step=step, grid=grid)
-        for finding, stem in zip(outcome.findings, stems, strict=True)
+        for finding, stem in zip(result.findings, stems, strict=True)
     ]
 
 
-def _html(outcome: Outcome, name: str) -> str:
+def _html(result: SearchResult, name: str) -> str:
     from gcl_hard.reports.search_figures import html
 
-    return html(outcome, title=name)
+    return html(result, title=name)
 
 
 def check_target(path: Path) -> None:
@@ -138,57 +138,57 @@ def check_target(path: Path) -> None:
         raise InputError(f"{path} is not a search report: give the report another name")
 
 
-def page(outcome: Outcome, path: Path, *, command: str, figures: Sequence[Sequence[Path]]) -> str:
+def page(
+    result: SearchResult, path: Path, *, command: str, figures: Sequence[Sequence[Path]]
+) -> str:
     """The page of a search, as Markdown for GitHub and MkDocs.
 
     Args:
-        outcome: of the search.
+        result: of the search.
         path: where it will be.
         command: that searched.
         figures: files of every study.
     """
-    tallies = [Tally.of(f.study.get_trials(deepcopy=False)) for f in outcome.findings]
-    done = [tally.finished for tally in tallies]
-    several = len(outcome.findings) > 1
+    counts = [Counts.of(f.study.get_trials(deepcopy=False)) for f in result.findings]
+    done = [one.finished for one in counts]
+    several = len(result.findings) > 1
     parts = [
         {
             "finding": finding,
             "chosen": escaped(settings(finding.best.params)),
             "config": _config(stem),
-            "missing": _not_in_config(outcome, finding),
+            "missing": _not_in_config(result, finding),
             "best": _markdown(best_trials(finding.study, finding.best)),
             "grid": _markdown(
-                grid_table(finding.study, finding.best, inner_error(outcome, finding))
+                grid_table(finding.study, finding.best, inner_error(result, finding))
             ),
-            "against_grid": against_grid(outcome, finding),
+            "against_grid": against_grid(result, finding),
             "states": _markdown(states(finding.study), texts=2),
             "figures": {f.name: ALT[f.stem.removeprefix(f"{stem.name}-")] for f in drawn},
         }
-        for finding, stem, drawn in zip(
-            outcome.findings, _stems(outcome, path), figures, strict=True
-        )
+        for finding, stem, drawn in zip(result.findings, _stems(result, path), figures, strict=True)
     ]
     return rendered(
         "search.md.j2",
         head=HEAD,
-        title=title(outcome),
+        title=title(result),
         command=command,
-        asked=outcome.asked,
+        asked=result.asked,
         done=done,
-        finished=min(done) >= outcome.asked,
-        over=all(tally.over(outcome.asked) for tally in tallies),
-        took=duration(sum(finding.seconds for finding in outcome.findings)),
+        finished=min(done) >= result.asked,
+        over=all(one.over(result.asked) for one in counts),
+        took=duration(sum(finding.seconds for finding in result.findings)),
         several=several,
-        warning=chosen_on_test(outcome),
-        numbers=numbers(outcome),
-        studies=_markdown(studies(outcome)) if several else "",
+        warning=chosen_on_test(result),
+        numbers=numbers(result),
+        studies=_markdown(studies(result)) if several else "",
         html=path.with_suffix(".html").name,
-        space=_markdown(space([finding.study for finding in outcome.findings]), texts=2),
+        space=_markdown(space([finding.study for finding in result.findings]), texts=2),
         parts=parts,
-        grid=grid_of(outcome),
+        grid=grid_of(result),
         facts={
             FACTS.get(name, name.replace("_", " ")): escaped(_fact(fact))
-            for name, fact in outcome.facts.items()
+            for name, fact in result.facts.items()
             if fact not in (None, {}) and name not in ELSEWHERE
         },
     )
@@ -200,39 +200,39 @@ def _fact(fact: object) -> str:
     return value(fact)
 
 
-def title(outcome: Outcome) -> str:
+def title(result: SearchResult) -> str:
     """Method, data set and protocol."""
-    facts = outcome.facts
+    facts = result.facts
     return f"{facts['method']} on {facts['dataset']}, protocol {facts['protocol']}"
 
 
-def _stems(outcome: Outcome, path: Path) -> list[Path]:
+def _stems(result: SearchResult, path: Path) -> list[Path]:
     stem = path.with_suffix("")
-    if len(outcome.findings) == 1:
+    if len(result.findings) == 1:
         return [stem]
-    return [stem.with_name(f"{stem.name}-outer{k + 1}") for k in range(len(outcome.findings))]
+    return [stem.with_name(f"{stem.name}-outer{k + 1}") for k in range(len(result.findings))]
 
 
 def _config(stem: Path) -> Path:
     return stem.with_name(f"{stem.name}-best.yaml")
 
 
-def _head(outcome: Outcome, finding: Finding, config: Path, command: str) -> str:
+def _head(result: SearchResult, finding: Finding, config: Path, command: str) -> str:
     return rendered(
         "best.yaml.j2",
         trials=len(complete(finding.study)),
-        title=title(outcome),
+        title=title(result),
         config=config,
         command=command,
         finding=finding,
-        warning=chosen_on_test(outcome),
-        missing=_not_in_config(outcome, finding),
+        warning=chosen_on_test(result),
+        missing=_not_in_config(result, finding),
     ).rstrip()
 
 
-def _not_in_config(outcome: Outcome, finding: Finding) -> str:
+def _not_in_config(result: SearchResult, finding: Finding) -> str:
     """What the config cannot hold, so that the command does not run it."""
-    facts, missing = outcome.facts, []
+    facts, missing = result.facts, []
     if facts.get("graphs_own"):
         missing.append(f"the graphs of {facts['dataset']}, which are your own")
     if facts.get("encoder_own"):
@@ -262,7 +262,7 @@ def best_yaml(config: RunConfig, head: str) -> str:
         <BLANKLINE>
         dataset: [MUTAG]
         method: [hscl]
-        protocol: [paper]
+        protocol: [transductive]
         beta: [2.5]
     """
     stated: dict[str, Any] = {}
@@ -281,7 +281,7 @@ def best_yaml(config: RunConfig, head: str) -> str:
 # The terminal
 
 
-def terminal(outcome: Outcome) -> RenderableType:
+def terminal(result: SearchResult) -> RenderableType:
     """The best settings and the numbers, each with what it means."""
     from rich.console import Group
     from rich.table import Table as RichTable
@@ -290,20 +290,20 @@ def terminal(outcome: Outcome) -> RenderableType:
     table = RichTable.grid(padding=(0, 2), pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    rows = [(finding.study.study_name, _found(finding)) for finding in outcome.findings]
-    rows += [(f"{number.name} {number.value}", number.meaning) for number in numbers(outcome)]
+    rows = [(finding.study.study_name, _found(finding)) for finding in result.findings]
+    rows += [(f"{number.name} {number.value}", number.meaning) for number in numbers(result)]
     for row in rows:
         table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
-    warning = chosen_on_test(outcome)
+    warning = chosen_on_test(result)
     return Group(table, *([Text(warning, style="bold yellow")] if warning else []))
 
 
 def _found(finding: Finding) -> str:
-    tally = Tally.of(finding.study.get_trials(deepcopy=False))
-    failed = "; ".join(f"{n} x {reason}" for reason, n in tally.failures.most_common())
-    counts = f"{tally.complete} complete, {tally.pruned} pruned"
-    counts += f", {tally.failures.total()} failed ({failed})" if failed else ""
-    where = "on the test folds" if finding.config.protocol == "paper" else "inside"
+    one = Counts.of(finding.study.get_trials(deepcopy=False))
+    failed = "; ".join(f"{n} x {reason}" for reason, n in one.failures.most_common())
+    counts = f"{one.complete} complete, {one.pruned} pruned"
+    counts += f", {one.failures.total()} failed ({failed})" if failed else ""
+    where = "on the test folds" if finding.config.protocol == "transductive" else "inside"
     scores = f"{finding.inner:.1f} % {where}"
     scores += "" if finding.outer is None else f", {finding.outer:.1f} % outside"
     best = settings(finding.best.params)

@@ -157,10 +157,12 @@ def _difference(test: Comparison | None) -> tuple[str, str]:
 def significance_table(rows: Sequence[Row]) -> DataFrame:
     """Counts of comparisons with each control, of trained methods and of baselines."""
     lines = [
-        (row.protocol, "baselines" if row.is_baseline else "trained methods", control,
+        (protocol, "baselines" if row.is_baseline else "trained methods", control,
          1, test.significant and test.mean > 0, test.significant and test.mean < 0)
+        for protocol in names(rows, "protocol")
+        for control in CONTROLS
         for row in rows
-        for control, test in row.tests.items()
+        if row.protocol == protocol and (test := row.tests.get(control)) is not None
     ]  # fmt: skip
     heads = ["protocol", "rows", "compared with", "comparisons",
              "significantly above", "significantly below"]  # fmt: skip
@@ -179,20 +181,20 @@ def baseline_table(rows: Sequence[Row]) -> DataFrame:
         baseline = _highest(row for row in own if row.is_baseline and row.whole)
         if best and best.scores and baseline and baseline.scores:
             means = best.scores.mean, baseline.scores.mean
-            lines.append((*block, best.label, f"{means[0]:.1f}", baseline.label, f"{means[1]:.1f}",
-                          points(means[0] - means[1])))  # fmt: skip
-    heads = ("protocol", "data set", "highest trained method", "%", "highest baseline", "% ",
-             "difference, points")  # fmt: skip
+            lines.append((*block, best.label, baseline.label, f"{means[0]:.1f}",
+                          f"{means[1]:.1f}", points(means[0] - means[1])))  # fmt: skip
+    heads = ("protocol", "data set", "highest trained method", "highest baseline", "trained, %",
+             "baseline, %", "difference, points")  # fmt: skip
     return text_frame(heads, lines)
 
 
 def protocol_table(rows: Sequence[Row]) -> DataFrame:
-    """Protocol ``paper`` less ``inductive`` on the same seeds and settings, mean over methods."""
+    """Protocol ``transductive`` less ``inductive``, same seeds and settings, mean over methods."""
     fixed = {(r.protocol, r.dataset, r.method, r.setting): r for r in rows if r.kind == "fixed"}
     lines = []
     for (protocol, dataset, *key), row in fixed.items():
         other = fixed.get(("inductive", dataset, *key))  # type: ignore[arg-type]
-        if protocol == "paper" and other is not None and row.scores and other.scores:
+        if protocol == "transductive" and other is not None and row.scores and other.scores:
             seeds = [seed for seed in row.scores.seeds if seed in other.scores.seeds]
             aware = "label-aware" if row.reads_labels else "label-free"
             gain = row.scores.of(seeds).mean - other.scores.of(seeds).mean if seeds else None
@@ -247,7 +249,7 @@ def to_csv(rows: Sequence[Row]) -> str:
         The text; what there is not is empty.
 
     Example:
-        >>> text = to_csv([Row("MUTAG", "hscl", "paper", "fixed", "β=2", None, expected=5)])
+        >>> text = to_csv([Row("MUTAG", "hscl", "transductive", "fixed", "β=2", None, expected=5)])
         >>> text.splitlines()[1][:35]
         'MUTAG,paper,hscl,fixed,β=2,0,5,,,,,'
     """
@@ -373,7 +375,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
         "scoring, all seeds.": split,
         "The transductive protocol (paper) trains on all graphs: label-aware encoders have seen "
         "the labels of the graphs they are tested on.": any(
-            row.protocol == "paper" and row.reads_labels for row in trained
+            row.protocol == "transductive" and row.reads_labels for row in trained
         ),
         "The paper's figures for hucl and hscl are the best of β = 1, 2, 10, chosen on the test "
         "folds.": compared and not split,

@@ -80,7 +80,8 @@ def themed(draw: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context({**sns.axes_style("whitegrid"), **STYLE}):
+        style: dict[Any, Any] = {**sns.axes_style("whitegrid"), **STYLE}
+        with mpl.rc_context(style):
             return draw(*args, **kwargs)
 
     return drawn
@@ -114,6 +115,12 @@ def panels(
     for panel in found[:n]:
         panel.grid(visible=False, axis="x" if grid == "y" else "y")
     return figure, found[:n]
+
+
+def rows(frame: pd.DataFrame) -> Iterable[Any]:
+    """The rows of a frame, their columns as attributes."""
+    found: Iterable[Any] = frame.itertuples()
+    return found
 
 
 def line_styles(names: dict[str, str]) -> dict[str, dict[str, Any]]:

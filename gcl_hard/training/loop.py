@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -20,9 +22,10 @@ from gcl_hard.training.checkpoint import (
     random_state,
     restore_random_state,
 )
-from gcl_hard.training.memory import memory_for
 
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
+# PyTorch has a class of error for a GPU's memory, and none for the CPU's or cuBLAS's
+OUT_OF_MEMORY = re.compile("can't allocate memory|not enough memory|out of memory|ALLOC_FAILED")
 
 
 @dataclass(frozen=True)
@@ -138,12 +141,10 @@ class _Run:
             devices=[device.index or 0] if device.type == "cuda" else 1,
             precision=optimisation.precision,
         )
-        self.optimizer = torch.optim.Adam(
-            model.parameters(),
-            lr=optimisation.lr,
-            weight_decay=optimisation.weight_decay,
-            fused=device.type in ("cpu", "cuda"),
-        )
+        self.optimizer = adam([{
+            "params": list(model.parameters()), "lr": optimisation.lr,
+            "weight_decay": optimisation.weight_decay,
+        }])  # fmt: skip
         self.wrapped, self.wrapped_optimizer = self.fabric.setup(model, self.optimizer)
         self.scheduler = None
         if optimisation.lr_schedule == "cosine":
@@ -251,6 +252,16 @@ class _Run:
             restore_random_state(self.random_now)
 
 
+def adam(groups: list[dict[str, Any]]) -> torch.optim.Adam:
+    """PyTorch's Adam, in one call for all tensors of a device where there is such a call.
+
+    Args:
+        groups: ``params``, ``lr`` and ``weight_decay`` of each.
+    """
+    kind = groups[0]["params"][0].device.type
+    return torch.optim.Adam(groups, fused=kind in ("cpu", "cuda"))
+
+
 def _groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
     """Batches in groups; the last may be smaller. One alone is handed on before the next."""
     if size == 1:
@@ -270,6 +281,34 @@ def _size(group: Sequence[Any]) -> str:
         return f" ({len(items)} items)"  # type: ignore[arg-type]
     except TypeError:
         return ""
+
+
+@contextmanager
+def memory_for(what: Callable[[], str]) -> Iterator[None]:
+    """Turn whatever PyTorch raises without memory into one message.
+
+    Args:
+        what: gives the message: where it happened and what to lower.
+
+    Raises:
+        OutOfMemory: if memory runs out inside.
+
+    Example:
+        >>> with memory_for(lambda: "lower batch-size"):
+        ...     raise MemoryError
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.OutOfMemory: lower batch-size
+    """
+    try:
+        yield
+    except OutOfMemory:  # named where it happened
+        raise
+    except (MemoryError, RuntimeError) as error:
+        known = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        if not known and not OUT_OF_MEMORY.search(str(error)):
+            raise
+        raise OutOfMemory(what()) from error
 
 
 def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> float:

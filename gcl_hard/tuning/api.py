@@ -1,21 +1,275 @@
-"""Searches from Python, with the user's own encoder or graphs."""
+"""Searches from Python and from the command line, and what they find."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gcl_hard.errors import unknown
-from gcl_hard.experiments.choose import backend_for
-from gcl_hard.experiments.config import CONFIGS, defaults
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from gcl_hard.cli import domain_of, public_command
+from gcl_hard.errors import GclHardError, unknown
+from gcl_hard.experiments.config import CONFIGS, RunConfig, defaults
+from gcl_hard.experiments.store import check_writable, write_json
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning import files
-from gcl_hard.tuning.options import OWN, TuneOptions, check_given
-from gcl_hard.tuning.outcome import Outcome
-from gcl_hard.tuning.part import Maker
-from gcl_hard.tuning.samplers import PrunerName, SamplerName
-from gcl_hard.tuning.space import Base, Space
+from gcl_hard.tuning.options import DEFAULTS, PrunerName, SamplerName, TuneOptions, check_given
+from gcl_hard.tuning.search import Search
+from gcl_hard.tuning.space import Base, EncoderMaker, Space, default_space, read_space
+from gcl_hard.tuning.storage import OUTER, Counts, best_trial, exclusive, opened, reachable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+UNFINISHED = "the search is not over, or only its report was asked for"
+"""Why there is no outer score."""
+
+
+class AllFailed(GclHardError):  # noqa: N818
+    """No trial has a score; the message counts the reasons."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one study found.
+
+    Attributes:
+        study: maximises inner accuracy, percent.
+        best: its best trial.
+        config: that trial's settings, whole.
+        inner: its inner score, percent.
+        outer: accuracy of its settings on the outer test part, percent, or None.
+        outer_missing: why there is no outer score; None where there is one, and under the
+            protocol ``transductive``, which leaves no outer part.
+        n_outer: how many trials have been scored on the outer test part: more than one if trials
+            were added after the first.
+    """
+
+    study: Study
+    best: FrozenTrial
+    config: RunConfig
+    inner: float
+    outer: float | None
+    outer_missing: str | None
+    n_outer: int
+
+    @classmethod
+    def of(cls, study: Study, base: Base) -> Finding:
+        """The best trial of a study, with its outer score if that has been made.
+
+        Args:
+            study: of accuracies.
+            base: the settings that are not searched.
+
+        Raises:
+            AllFailed: if no trial has a score.
+        """
+        trials = study.get_trials(deepcopy=False)
+        best, counts = best_trial(trials), Counts.of(trials)
+        if best is None or best.value is None:
+            reasons = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
+            raise AllFailed(
+                f"no trial of {study.study_name} has a score ({counts.pruned} pruned, "
+                f"{counts.failures.total()} failed: {reasons or 'none'}); narrow the search space, "
+                f"and give the new search another --study-name"
+            )
+        scores: dict[str, float | str | None] = study.user_attrs.get(OUTER, {})
+        config = base.config_with(best.params)
+        usual = None if config.protocol == "transductive" else UNFINISHED
+        score = scores.get(str(best.number), usual)
+        outer, missing = (None, score) if isinstance(score, str) else (score, None)
+        return cls(study, best, config, best.value, outer, missing, len(scores))
+
+    @property
+    def optimism(self) -> float | None:
+        """Inner less outer score, points."""
+        return None if self.outer is None else self.inner - self.outer
+
+    @property
+    def seconds(self) -> float:
+        """In which some trial was trained that came to its end; nights between are left out."""
+        total, until = 0.0, -math.inf
+        ended = [t for t in self.study.trials if t.state != TrialState.FAIL]
+        spans = [(t.datetime_start, t.datetime_complete) for t in ended]
+        for start, end in sorted((s.timestamp(), e.timestamp()) for s, e in spans if s and e):
+            total += max(0.0, end - max(start, until))
+            until = max(until, end)
+        return total
+
+
+@dataclass(frozen=True, repr=False)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        findings: of each outer part.
+        asked: trials of each study.
+        facts: what was searched, and how: see ``Search.facts``.
+    """
+
+    findings: tuple[Finding, ...]
+    asked: int
+    facts: dict[str, Any]
+
+    def __repr__(self) -> str:
+        outer = "" if self.outer is None else f", outer {self.outer:.1f} %"
+        optimism = "" if self.optimism is None else f", optimism {self.optimism:+.1f} points"
+        facts, n = self.facts, len(self.findings)
+        search = f"{facts['method']} on {facts['dataset']}, {facts['protocol']}"
+        studies = "" if n == 1 else f" of {n} studies"
+        params = {name: getattr(self.best, name, None) for name in facts["dimensions"]}
+        best = ", ".join(f"{name}={value!r}" for name, value in params.items() if value is not None)
+        return (
+            f"SearchResult({search}: inner {self.inner:.1f} %{outer}{optimism}{studies};\n"
+            f"  best: {best})"
+        )
+
+    @property
+    def studies(self) -> list[Study]:
+        """Optuna's studies, one for each outer part."""
+        return [finding.study for finding in self.findings]
+
+    @property
+    def study(self) -> Study:
+        """Optuna's study of the first outer part."""
+        return self.findings[0].study
+
+    @property
+    def inner(self) -> float:
+        """Mean inner score of the best trials, percent."""
+        return statistics.fmean(finding.inner for finding in self.findings)
+
+    @property
+    def outer(self) -> float | None:
+        """Mean outer score, percent; None unless all outer parts have one."""
+        scores = [finding.outer for finding in self.findings if finding.outer is not None]
+        return statistics.fmean(scores) if len(scores) == len(self.findings) else None
+
+    @property
+    def outer_missing(self) -> str | None:
+        """Why there is no outer score: the first reason."""
+        missing = (finding.outer_missing for finding in self.findings)
+        return next((reason for reason in missing if reason), None)
+
+    @property
+    def optimism(self) -> float | None:
+        """Inner less outer score, points."""
+        return None if self.outer is None else self.inner - self.outer
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the training of an encoder does."""
+        return any(finding.config.reads_labels for finding in self.findings)
+
+    @property
+    def best(self) -> RunConfig:
+        """The settings of the study with the highest inner score."""
+        return max(self.findings, key=lambda finding: finding.inner).config
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is saved."""
+        studies = []
+        for finding in self.findings:
+            counts = Counts.of(finding.study.get_trials(deepcopy=False))
+            studies.append({
+                "study": finding.study.study_name,
+                "trial": finding.best.number,
+                "params": finding.best.params,
+                "config": asdict(finding.config),
+                "inner": finding.inner,
+                "outer": finding.outer,
+                "outer_missing": finding.outer_missing,
+                "optimism": finding.optimism,
+                "n_outer": finding.n_outer,
+                "complete": counts.complete,
+                "pruned": counts.pruned,
+                "failures": dict(counts.failures),
+                "seconds": finding.seconds,
+            })  # fmt: skip
+        return {
+            "schema_version": 2,
+            "facts": self.facts,
+            "trials": self.asked,
+            "inner": self.inner,
+            "outer": self.outer,
+            "optimism": self.optimism,
+            "studies": studies,
+        }
+
+
+def search(options: TuneOptions, console: Console) -> tuple[SearchResult, Path]:
+    """Do what is left of a search, score the best settings on the outer parts, save the result.
+
+    Args:
+        options: what is asked for.
+        console: for progress.
+
+    Returns:
+        What was found, and the file it was written to.
+
+    Raises:
+        InputError: for anything wrong with data, space, storage or folders, before training.
+        AllFailed: if no trial has a score.
+    """
+    check_writable(options.output)
+    if options.report is not None:
+        from gcl_hard.reports.study_page import check_target
+
+        check_writable(options.report.absolute().parent)
+        check_target(options.report)
+    prepared = Search.of(options)
+    url = prepared.url
+    if options.report_only:
+        with reachable(url):
+            studies = prepared.studies(opened(url, create=False))
+    else:
+        with exclusive(url), reachable(url):
+            storage = opened(url)
+            studies = prepared.studies(storage)
+            prepared.run(studies, storage, console)
+    with reachable(url):
+        findings = tuple(Finding.of(study, prepared.options.base) for study in studies)
+        result = SearchResult(findings, options.trials, prepared.facts())
+        path = options.output / f"{prepared.stem}_search.json"
+        write_json(result.as_json(), path)
+    return result, path
+
+
+def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
+    """Execute a command.
+
+    Args:
+        options: as parsed.
+        arguments: of the command line, which the page shows.
+
+    Returns:
+        Exit status: 0, or 1 if no trial has a score.
+
+    Raises:
+        InputError: for anything wrong with data, space, storage or folders, before training.
+    """
+    from rich.console import Console
+
+    console = Console()
+    try:
+        result, path = search(options, console)
+    except AllFailed as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    from gcl_hard.reports.study_page import terminal, write
+
+    console.print(terminal(result), highlight=False)
+    written = [path]
+    if options.report is not None:
+        written += write(result, options.report, command=public_command(arguments, "tune"))
+    line = f"results: {', '.join(map(str, written))}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return 0
 
 
 def study(
@@ -23,14 +277,15 @@ def study(
     method: str = "hscl",
     *,
     space: str | Path | Mapping[str, Any] | None = None,
-    encoder: Maker | str | None = None,
+    encoder: EncoderMaker | str | None = None,
     trials: int = 64,
     sampler: SamplerName = "tpe",
     pruner: PrunerName = "none",
     inner_folds: int = 1,
     outer_folds: int = 1,
     batch: int | None = None,
-    workers: int = 1,
+    jobs: int = 1,
+    scheduler: str | None = None,
     seed: int = 0,
     storage: str | None = None,
     study_name: str | None = None,
@@ -41,7 +296,7 @@ def study(
     threads: int | None = None,
     progress: bool = True,
     **settings: Any,
-) -> Outcome:
+) -> SearchResult:
     r"""Search settings of a method; score the best ones once on data that the search never saw.
 
     A trial's inner score is the accuracy of an SVM (graphs) or a linear probe (images) on samples
@@ -66,9 +321,9 @@ def study(
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds).
         inner_folds: ≥ 1 that score a trial; 1 is a stratified hold-out of 20 %.
         outer_folds: ≥ 1 studies; 1 is a stratified hold-out of 30 %.
-        batch: trials trained side by side, None to choose.
-        workers: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script, and
-            an encoder that can be imported.
+        batch: trials trained as one ensemble, None to choose.
+        jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
+        scheduler: address of a Dask scheduler whose workers score the trials, or None.
         seed: of splits, encoders and sampler.
         storage: a file or a database URL; None for a SQLite file in ``output``.
         study_name: None for one made of data set, method and protocol.
@@ -78,11 +333,11 @@ def study(
         data_dir: folder with your copies of data sets.
         threads: of the CPU, None to choose.
         progress: whether it is shown.
-        **settings: of the cell that are not searched: ``epochs``, ``lr``, ``layers``, ….
+        **settings: of the configuration that are not searched: ``epochs``, ``lr``, ``layers``, ….
 
     Returns:
-        What was found: ``outcome.best``, ``outcome.inner``, ``outcome.outer``,
-        ``outcome.findings[0].study`` (Optuna's).
+        What was found: ``result.best``, ``result.inner``, ``result.outer``, ``result.study``
+        (Optuna's).
 
     Raises:
         InputError: for anything that cannot be run; says what would be.
@@ -103,43 +358,36 @@ def study(
     """
     from rich.console import Console
 
-    from gcl_hard.reports.study_page import (
-        write,
-    )
-    from gcl_hard.tuning.run import run
-
     graphs = dataset if isinstance(dataset, GraphSet) else None
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
         settings, encoder = {**settings, "encoder": encoder}, None
-    backend = "graphs" if graphs is not None else backend_for(_named(name, data_dir))
-    kind = CONFIGS[backend]
+    named = {} if graphs is not None else {"dataset": name, "data_dir": data_dir}
+    domain = domain_of(named)
+    config = CONFIGS[domain]
     for key in settings:
-        if key not in defaults(kind):
-            raise unknown("setting", key, defaults(kind))
-    base = Base(kind, {**OWN[backend], **settings, "dataset": name, "method": method})
+        if key not in defaults(config):
+            raise unknown("setting", key, defaults(config))
+    stated = {**DEFAULTS[domain], **settings, "dataset": name, "method": method}
+    base = Base(config, stated, encoder)
     if isinstance(space, Mapping):
-        chosen, called = Space.of(space), "given"
+        chosen, called = Space.of(space), None
     else:
-        called = str(space or files.usual(base.alone))
-        chosen = files.read(called)
-    fitted = chosen.fitted(base, encoder=encoder is not None)
+        called = str(space or default_space(base.config))
+        chosen = read_space(called)
+    fitted = chosen.fitted(base)
     check_given(settings, fitted, base)
     options = TuneOptions(
         base, fitted, called,
         trials=trials, sampler=sampler, pruner=pruner, inner_folds=inner_folds,
-        outer_folds=outer_folds, batch=batch, workers=workers, seed=seed, storage=storage,
-        study_name=study_name, output=Path(output),
+        outer_folds=outer_folds, batch=batch, jobs=jobs, scheduler=scheduler, seed=seed,
+        storage=storage, study_name=study_name, output=Path(output),
         report=None if report is None else Path(report), device=device,
         data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,
-        encoder=encoder,
     )  # fmt: skip
-    outcome, _ = run(options, Console(quiet=not progress))
+    result, _ = search(options, Console(quiet=not progress))
     if options.report is not None:
-        write(outcome, options.report, command="gcl_hard.tuning.study(…)")
-    return outcome
+        from gcl_hard.reports.study_page import write
 
-
-def _named(name: str, data_dir: str | Path | None) -> list[str]:
-    given = [f"--dataset={name}"]
-    return given if data_dir is None else [*given, f"--data-dir={data_dir}"]
+        write(result, options.report, command="gcl_hard.tuning.study(…)")
+    return result

@@ -1,85 +1,95 @@
-"""Command line and YAML of ``python -m gcl_hard.tune``."""
+"""What a search is asked for: its options, its samplers and its pruners."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from jsonargparse import ArgumentParser
+from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
+from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.choose import backend_for
-from gcl_hard.experiments.config import CONFIGS, defaults, flag
-from gcl_hard.experiments.flags import Help, add_flags, add_settings, parse, settings_of
-from gcl_hard.experiments.values import Members
-from gcl_hard.tuning import files
-from gcl_hard.tuning.own_encoder import check_encoder
-from gcl_hard.tuning.part import Inner
-from gcl_hard.tuning.samplers import STEPS, WILCOXON_FOLDS, PrunerName, SamplerName
-from gcl_hard.tuning.space import Base, Space
+from gcl_hard.experiments.config import CONFIGS, Domain, flag
+from gcl_hard.seeds import seed_for
+from gcl_hard.tuning.objective import Inner, Steps, check_encoder
+from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
 
 if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet
-    from gcl_hard.tuning.part import Maker
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial, TrialState
 
-MOST_TRIALS = {"cpu": 16, "cuda": 256}
-"""Trials asked for at once where no number is given."""
+SamplerName = Literal["tpe", "cmaes", "random"]
+PrunerName = Literal["none", "median", "hyperband", "wilcoxon"]
+
+DEFAULTS: dict[Domain, dict[str, Any]] = {"graphs": {"protocol": "inductive"}, "images": {}}
+"""Defaults of settings in a search that are not those of a single run."""
+STEPS: dict[str, Steps] = {
+    "none": "none", "median": "epochs", "hyperband": "epochs", "wilcoxon": "folds",
+}  # fmt: skip
+"""After what each pruner sees an intermediate score."""
+WILCOXON_FOLDS = 5
+"""Of fewer the test could end a trial after the last alone; more are more scores in between than
+a trial stores."""
+STARTUP = 10
+"""Trials that a sampler draws at random, and a pruner lets pass, before it has seen enough."""
+LARGEST_BATCH = {"cpu": 16, "cuda": 256}
+"""Trials asked for at once, on each kind of device, where the command names no number."""
+SPACES = f"YAML file, or one of: {', '.join(sorted(shipped()))}; chosen by the method"
 
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What a search was asked for.
+    """What a search is asked for; fields with a help text are flags of the command line.
 
     Attributes:
-        base: the settings that are not searched.
-        space: as asked for, fitted to the base.
-        space_name: how it was named.
-        trials: that each study shall have, complete or pruned.
-        sampler: tpe, cmaes or random.
-        pruner: none, median, hyperband or wilcoxon.
-        inner_folds: that a trial is scored on; 1 is a hold-out of a fifth.
-        outer_folds: studies, each scored on what it has not seen; 1 is a hold-out of 30 %.
-        batch: trials asked for at once, None to choose.
-        workers: processes on each study.
-        seed: of splits, encoders and samplers.
-        storage: a URL or a path, None for a SQLite file in ``output``.
-        study_name: None for one made of data set, method and protocol.
-        output: folder of the results.
-        report: the page to write, or None.
-        device: ``auto``, ``cpu``, ``cuda``, …
-        data_dir: an offline mirror, or None.
-        threads: of the CPU, for all processes together; None to choose.
-        report_only: whether nothing is run.
-        graphs: a set of the user's own.
-        encoder: makes an encoder of the user's own.
+        base: the settings that are not searched, with an encoder of the user's own.
+        search_space: fitted to the base.
+        graphs: a set of the user's own, or None.
     """
 
     base: Base
-    space: Space
-    space_name: str
-    trials: int = 64
-    sampler: SamplerName = "tpe"
-    pruner: PrunerName = "none"
-    inner_folds: int = 1
-    outer_folds: int = 1
-    batch: int | None = None
-    workers: int = 1
-    seed: int = 0
-    storage: str | None = None
-    study_name: str | None = None
-    output: Path = Path("results")
-    report: Path | None = None
-    device: str = "auto"
-    data_dir: Path | None = None
-    threads: int | None = None
-    report_only: bool = False
-    graphs: GraphSet | None = None
-    encoder: Maker | None = None
+    search_space: Space
+    space: Annotated[str | None, SPACES] = None
+    trials: Annotated[int, "of each study: complete or pruned ones"] = 64
+    sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random"] = "tpe"
+    pruner: Annotated[PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)"] = (
+        "none"
+    )
+    inner_folds: Annotated[
+        int, "that score a trial, inside the outer part; 1 is a hold-out of 20 %"
+    ] = 1
+    outer_folds: Annotated[
+        int, "studies, each scored on graphs it never saw; 1 is a hold-out of 30 %"
+    ] = 1
+    batch: Annotated[int | None, "trials trained as one ensemble, a number or auto (default)"] = (
+        None
+    )
+    jobs: Annotated[int, "processes on this machine that score trials"] = 1
+    scheduler: Annotated[
+        str | None, "tcp://HOST:PORT of a Dask scheduler, whose workers score trials"
+    ] = None
+    seed: Annotated[int, "of splits, encoders and sampler"] = 0
+    storage: Annotated[
+        str | None, "NAME.db, NAME.journal, or the URL of a database that several commands share"
+    ] = None
+    study_name: Annotated[str | None, "made of data set, method and protocol if not given"] = None
+    output: Annotated[Path, "folder of the storage and of the result"] = Path("results")
+    report: Annotated[Path | None, "page.md to write; figures, page.html and YAML go beside it"] = (
+        None
+    )
+    report_only: Annotated[bool, "run nothing: show what was found so far"] = False
+    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
+    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
+    threads: Annotated[int | None, "CPU threads of all processes, one each at least"] = None
+    graphs: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("trials", "inner_folds", "outer_folds", "workers", "threads", "batch", "seed"):
+        for name in ("trials", "inner_folds", "outer_folds", "jobs", "threads", "batch", "seed"):
             value = getattr(self, name)
             if value is None and name in ("threads", "batch"):
                 continue
@@ -92,8 +102,8 @@ class TuneOptions:
         for name, known in (("sampler", get_args(SamplerName)), ("pruner", get_args(PrunerName))):
             if getattr(self, name) not in known:
                 raise unknown(name, str(getattr(self, name)), known)
-        if self.encoder is not None:
-            check_encoder(self)
+        if self.base.make is not None:
+            check_encoder(self.base, self.search_space)
         if self.report is not None and self.report.suffix != ".md":
             raise InputError(f"report is a page of Markdown, NAME.md, got {self.report}")
         self._check_sampler()
@@ -101,15 +111,15 @@ class TuneOptions:
         self._check_protocol()
 
     def _check_sampler(self) -> None:
-        if self.sampler == "cmaes" and not self.space.numeric:
-            words = [d.name for d in self.space.dimensions if not d.numeric]
+        if self.sampler == "cmaes" and not self.search_space.numeric:
+            words = [d.name for d in self.search_space.dimensions if not d.numeric]
             raise InputError(
                 f"cmaes searches numbers only, and {', '.join(words)} is a choice: use "
                 f"--sampler tpe, or make it a range"
             )
 
     def _check_pruner(self) -> None:
-        names = [dimension.name for dimension in self.space.dimensions]
+        names = [dimension.name for dimension in self.search_space.dimensions]
         steps = STEPS[self.pruner]
         if steps == "folds" and self.inner_folds != WILCOXON_FOLDS:
             raise InputError(
@@ -128,14 +138,14 @@ class TuneOptions:
             )
 
     def _check_protocol(self) -> None:
-        cell = self.base.alone
-        if cell.backend == "images" and self.outer_folds > 1:
+        config = self.base.config
+        if config.domain == "images" and self.outer_folds > 1:
             raise InputError("images have an official test split, which is the one outer part: "
                              "leave --outer-folds out")  # fmt: skip
-        if cell.protocol == "paper" and (self.outer_folds > 1 or self.inner_folds > 1):
+        if config.protocol == "transductive" and (self.outer_folds > 1 or self.inner_folds > 1):
             raise InputError(
-                "protocol paper chooses on the test folds and has neither inner nor outer folds: "
-                "leave them out, or use --protocol inductive"
+                "protocol transductive chooses on the test folds and has neither inner nor outer "
+                "folds: leave them out, or use --protocol inductive"
             )
 
     @property
@@ -147,115 +157,41 @@ class TuneOptions:
         """Trials asked for at once.
 
         Args:
-            device: kind of it; where many train side by side at the price of few, more are.
+            device: kind of it; where many train as one ensemble at the price of few, more are.
         """
         if self.batch is not None:
             return self.batch
-        if self.base.alone.group_key is None or self.encoder is not None:
+        if self.base.config.group_key is None or self.base.make is not None:
             return 1  # they train one by one: a crash loses one
         share = 8 if device == "cpu" else 4  # a sampler learns between batches
-        return max(1, min(self.trials // share, MOST_TRIALS.get(device, 1)))
+        return max(1, min(self.trials // share, LARGEST_BATCH.get(device, 1)))
 
 
-SEARCH: list[tuple[str, Any, Any, str]] = [
-    (
-        "space", str | None, None,
-        "YAML file, or one of: " + ", ".join(sorted(files.shipped())) + "; chosen by the method",
-    ),
-    ("trials", int, 64, "of each study: complete or pruned ones, of all workers"),
-    ("sampler", SamplerName, "tpe", "tpe, cmaes (numbers only) or random"),
-    ("pruner", PrunerName, "none", "none, median or hyperband (by epochs), wilcoxon (by folds)"),
-    ("inner-folds", int, 1, "that score a trial, inside the outer part; 1 is a hold-out of 20 %"),
-    ("outer-folds", int, 1, "studies, each scored on graphs it never saw; 1 is a hold-out of 30 %"),
-    ("batch", Members, Members(0), "trials trained side by side, auto or a number"),
-    ("workers", int, 1, "processes on each study; other machines join with the same command"),
-    ("seed", int, 0, "of splits, encoders and sampler"),
-    ("storage", str | None, None, "NAME.db, NAME.journal (shared disks) or a database URL"),
-    ("study-name", str | None, None, "made of data set, method and protocol if not given"),
-    ("output", Path, Path("results"), "folder of the storage and of the result"),
-    ("report", Path | None, None, "page.md to write; figures, page.html and YAML go beside it"),
-    ("device", str, "auto", "auto, cpu, cuda or cuda:N"),
-    ("data-dir", Path | None, None, "folder with your copies of data sets (or set GCL_HARD_DATA)"),
-    ("threads", int | None, None, "CPU threads of all processes, one each at least; else chosen"),
-]  # fmt: skip
-SWITCHES = [("report-only", "run nothing: show what was found so far")]
-OWN = {"graphs": {"protocol": "inductive"}, "images": {}}
-"""Defaults of settings that are not the cell's."""
-
-
-def tune_parser(backend: str = "graphs") -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.tune``, with the settings of a backend."""
-    parser = ArgumentParser(
-        prog="python -m gcl_hard.tune",
-        description="Search settings of a method with Optuna, scored inside training data alone; "
-        "then score the best ones once on data that the search never saw. The same command goes "
-        "on with a search that was stopped, or joins it from another machine.",
-        epilog=EPILOG[backend],
-        usage="python -m gcl_hard.tune [--dataset NAME] [--method NAME] [--trials N] [...]",
-        formatter_class=Help,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument(
-        "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
-    )
-    add_flags(parser, SEARCH, SWITCHES)
-    add_settings(parser, CONFIGS[backend], {}, **OWN[backend])
-    return parser
-
-
-EPILOG = {
-    "graphs": "Example: python -m gcl_hard.tune --dataset PTC --method hscl --trials 64. The "
-    "settings of images: python -m gcl_hard.tune --dataset CIFAR10 --help",
-    "images": "Example: python -m gcl_hard.tune --dataset digits --encoder resnet18 --epochs 3 "
-    "--trials 20. The settings of graphs: python -m gcl_hard.tune --help",
-}
-
-
-def parse_tune(arguments: Sequence[str]) -> TuneOptions:
-    """Read a command line.
+def tune_options(
+    domain: Domain, settings: Mapping[str, Any], stated: Mapping[str, Any]
+) -> TuneOptions:
+    """The options of a command line.
 
     Args:
-        arguments: without the program's name.
+        domain: of the data set.
+        settings: of the configuration, those that are stated.
+        stated: other flags, by the names of the fields.
 
     Returns:
         The options; space and settings are checked.
 
     Raises:
-        InputError: for anything that cannot be run; names the flag and the nearest ones.
+        InputError: for anything that cannot be run; says what would be.
     """
-    backend = backend_for(arguments)
-    kind = CONFIGS[backend]
-    parser = tune_parser(backend)
-    try:
-        values = parse(parser, arguments)
-    except InputError as error:
-        raise _explained(error) from error
-    base = Base(kind, settings_of(values, defaults(kind)))
-    name = values["space"] or files.usual(base.alone)
-    space = files.read(name).fitted(base)
-    check_given(parse(parser, arguments, defaults=False), space, base)
-    own = [n.replace("-", "_") for n, *_ in (*SEARCH, *SWITCHES) if n not in ("space", "batch")]
-    return TuneOptions(
-        base, space, name, batch=int(values["batch"]) or None, **{n: values[n] for n in own}
-    )
-
-
-def _explained(error: InputError) -> InputError:
-    """Files that belong to another flag or door."""
-    said = str(error)
-    if said.startswith("--space"):
-        return InputError("a file with a search space goes to --space FILE, not to --config")
-    if "expected" in said and "got [" in said:
-        return InputError(
-            f"{said}; a search takes one value of each setting (a file of lists is for "
-            f"python -m gcl_hard.bench)"
-        )
-    return error
+    base = Base(CONFIGS[domain], {**DEFAULTS[domain], **settings})
+    name = stated.get("space") or default_space(base.config)
+    space = read_space(name).fitted(base)
+    check_given(settings, space, base)
+    return TuneOptions(base, space, **{**stated, "space": name})
 
 
 def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
-    """What is searched is given only where a grid takes it.
+    """Refuse a setting that is searched and given too, unless a grid takes it.
 
     Args:
         given: settings by name.
@@ -269,3 +205,103 @@ def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
     for name in (dimension.name for dimension in space.dimensions):
         if given.get(name) is not None and name not in left:
             raise InputError(f"{flag(name)} is searched, and given too: leave one of them out")
+
+
+class Numbered(BaseSampler):
+    """A sampler that begins anew for every trial, seeded by its number.
+
+    Numbers are given by the storage, each once: workers on one study, on any machine and after any
+    restart, never draw the same random numbers twice, and one worker alone draws the same in
+    every run.
+
+    Args:
+        make: makes the sampler with a seed; what it must remember it keeps in the storage.
+        seed: of the study.
+
+    Example:
+        >>> sampler = Numbered(lambda seed: RandomSampler(seed), seed=0)
+    """
+
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
+        self._make, self._seed = make, seed
+        self._inner = make(seed)
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """A trial begins."""
+        self._inner = self._make(seed_for(self._seed, trial.number) % 2**32)
+        self._inner.before_trial(study, trial)
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """What is drawn together."""
+        return self._inner.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Draw that."""
+        return self._inner.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Draw one more."""
+        return self._inner.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        """A trial has ended."""
+        self._inner.after_trial(study, trial, state, values)
+
+
+def sampler(name: SamplerName, seed: int) -> Numbered:
+    """A sampler by name: tpe, cmaes or random.
+
+    Args:
+        name: which.
+        seed: of the study.
+    """
+    return Numbered(_MAKERS[name], seed)
+
+
+def _tpe(seed: int) -> BaseSampler:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # the liar's, before Optuna 5
+        return TPESampler(seed=seed, n_startup_trials=STARTUP, constant_liar=True)
+
+
+def _cmaes(seed: int) -> BaseSampler:
+    return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+
+
+_MAKERS: dict[str, Callable[[int], BaseSampler]] = {
+    "tpe": _tpe, "cmaes": _cmaes, "random": RandomSampler,
+}  # fmt: skip
+
+
+def pruner(name: PrunerName, inner: Inner, epochs: int) -> BasePruner:
+    """A pruner by name.
+
+    Args:
+        name: none, median, hyperband or wilcoxon.
+        inner: after what trials have intermediate scores.
+        epochs: of a trial.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        if name == "median":
+            return MedianPruner(n_startup_trials=STARTUP)
+        if name == "hyperband":
+            first, *_ = (*inner.report_epochs(epochs), epochs)
+            return HyperbandPruner(min_resource=first, max_resource=epochs, reduction_factor=2)
+        return WilcoxonPruner() if name == "wilcoxon" else NopPruner()

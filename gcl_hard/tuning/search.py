@@ -1,203 +1,531 @@
-"""One worker on one study: ask for trials, train them side by side, tell their scores."""
+"""The driver of a search: it asks for trials, has them scored, and stores their scores."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from optuna import Study
+from optuna.distributions import distribution_to_json
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
-from gcl_hard.tuning.lease import (
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.domains import experiment_of
+from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
+from gcl_hard.experiments.experiment import RunContext, RunOptions
+from gcl_hard.experiments.runner import columns, data_sets, share_of
+from gcl_hard.tuning.objective import (
+    GraphOuter,
+    Objective,
+    Outer,
+    check_output,
+    own_graphs,
+    score_outside,
+    score_trials,
+)
+from gcl_hard.tuning.options import TuneOptions, pruner, sampler
+from gcl_hard.tuning.space import Candidate
+from gcl_hard.tuning.storage import (
     DEATHS,
     FAILURE,
     FIXED,
-    Lease,
-    Watchman,
+    OUTER,
+    SURPLUS,
+    Counts,
+    Heartbeats,
+    Identity,
+    Place,
+    best_trial,
+    ended_elsewhere,
     enqueue_again,
-    take_over,
-    told_by_another,
+    put_back,
+    put_back_orphans,
+    url_of,
 )
-from gcl_hard.tuning.part import Inner, Part, Score
-from gcl_hard.tuning.space import Base, Space
-from gcl_hard.tuning.tally import SURPLUS, Tally
 
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.storages import BaseStorage
+    from rich.console import Console
+    from rich.progress import Progress
+
+POLL = 0.5
+"""Seconds between two looks at a study whose last trials other drivers have scored."""
 COUNTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
-MOST_LETTERS = 500  # of a reason
-PAUSE = 0.5  # seconds between two looks at what other workers do
-
-
-OnMove = Callable[[Tally, float], None]
-"""Called as trials go on: with the count and how many trials' worth of work is under way."""
-
-
-def _nothing(tally: Tally, under_way: float) -> None:
-    """Nobody looks on."""
-
-
-@dataclass
-class Search:
-    """A worker.
-
-    Attributes:
-        study: with sampler and pruner.
-        space: fitted to the base.
-        base: the settings that are not searched.
-        part: what it may see of the data.
-        inner: how trials are scored.
-        trials: that the study shall have, complete or pruned, of all workers.
-        batch: asked for at once.
-        peers: workers of this command; they share what is left in the end.
-        on_move: progress.
-    """
-
-    study: Study
-    space: Space
-    base: Base
-    part: Part
-    inner: Inner
-    trials: int
-    batch: int
-    peers: int = 1
-    on_move: OnMove = _nothing
-    _shares: dict[int, float] = field(default_factory=dict)
-    _tally: Tally = field(default_factory=lambda: Tally.of([]))
-    _watchman: Watchman = field(default_factory=Watchman)
-
-    def run(self) -> Tally:
-        """Work until the study has its trials, whoever ends them.
-
-        Returns:
-            The last count.
-        """
-        with Lease() as lease:
-            while True:
-                take_over(self.study, self._all(), self._watchman)
-                trials = self._all()
-                self._tally = Tally.of(trials, self._watchman.dead(trials))
-                self.on_move(self._tally, sum(self._shares.values()))
-                if self._tally.over(self.trials):
-                    return self._tally
-                left = self.trials - self._tally.finished - self._tally.running
-                n = min(self.batch, math.ceil(left / self.peers))
-                if n <= 0:
-                    time.sleep(PAUSE)  # others are at the rest; should they die, it is ours
-                    continue
-                try:
-                    self._work(self._ask(n, lease), lease)
-                except BaseException:
-                    self._give_back(lease.trials, lease)
-                    raise
-
-    def _all(self) -> list[FrozenTrial]:
-        return self.study.get_trials(deepcopy=False)
-
-    def _ask(self, n: int, lease: Lease) -> list[Trial]:
-        """Trials with their settings; none that would be more than the study shall have."""
-        asked: list[Trial] = []
-        for _ in range(n):
-            trial = self.study.ask()
-            try:
-                lease.take(trial)
-                self.space.draw(trial, self.base)
-            except UpdateFinishedTrialError:  # this process slept, and it is another's by now
-                lease.drop(trial)
-                continue
-            alone = DEATHS in trial.user_attrs  # its settings have cost a worker
-            if alone and asked:
-                self._give_back([trial], lease)
-                break
-            asked.append(trial)
-            if alone:
-                break
-        listed = self._all()
-        dead = self._watchman.dead(listed)
-        counted = [t.number for t in listed if t.state in COUNTED and t.number not in dead]
-        kept = []
-        for trial in asked:
-            if sum(number < trial.number for number in counted) < self.trials:
-                kept.append(trial)
-                continue
-            self._fail(trial, SURPLUS, lease)
-            stored = listed[trial.number]
-            if FIXED in stored.system_attrs:  # for when more trials are asked for
-                enqueue_again(self.study, stored)
-        return kept
-
-    def _work(self, asked: list[Trial], lease: Lease) -> None:
-        trials = {trial.number: trial for trial in asked}
-        candidates = []
-        for number, trial in trials.items():
-            try:
-                candidates.append(self.base.candidate(number, trial.params))
-            except InputError as error:
-                self._fail(trial, f"no cell: {error}", lease)
-        self._shares = {candidate.number: 0.0 for candidate in candidates}
-        for score in self.part.scores(candidates, self.inner, _Reporting(self, trials)):
-            self._tell(trials[score.number], score, lease)
-            self._shares.pop(score.number)
-        self._shares = {}
-
-    def _tell(self, trial: Trial, score: Score, lease: Lease) -> None:
-        if score.error is not None:
-            self._fail(trial, _reason(score.error), lease)
-            return
-        state = TrialState.PRUNED if score.accuracy is None else TrialState.COMPLETE
-        with told_by_another():
-            self.study.tell(trial, score.accuracy, state=state)
-        lease.drop(trial)
-
-    def _fail(self, trial: Trial, reason: str, lease: Lease) -> None:
-        with told_by_another():
-            trial.set_user_attr(FAILURE, reason)
-            self.study.tell(trial, state=TrialState.FAIL)
-        lease.drop(trial)
-
-    def _give_back(self, trials: Sequence[Trial], lease: Lease) -> None:
-        """Into the queue again: who goes on with them does not wait for the leases to end."""
-        numbers = {trial.number for trial in trials}
-        for trial in trials:
-            lease.drop(trial)
-        for stored in self._all():
-            if stored.number in numbers and stored.state == TrialState.RUNNING:
-                with told_by_another():
-                    self.study.tell(stored.number, state=TrialState.FAIL)
-                    enqueue_again(self.study, stored)
-
-    def moved(self, number: int, share: float) -> None:
-        """A part of a trial's work is done."""
-        self._shares[number] = share
-        self.on_move(self._tally, sum(self._shares.values()))
 
 
 @dataclass(frozen=True)
-class _Reporting:
-    """Tells Optuna what a trial scores on its way."""
+class Search:
+    """A search that is ready to begin: its data are there and can be cut.
+
+    Attributes:
+        options: with the data set spelt canonically.
+        context: where and how trials are scored.
+        objective: what they are scored on.
+        outers: the outer parts, a study each.
+    """
+
+    options: TuneOptions
+    context: RunContext
+    objective: Objective
+    outers: tuple[Outer, ...]
+
+    @classmethod
+    def of(cls, options: TuneOptions) -> Search:
+        """Load and cut the data.
+
+        Args:
+            options: of the search.
+
+        Raises:
+            InputError: if the data cannot be had or cut, or an encoder of the user's own fails.
+        """
+        device = hardware.choose_device(options.device)
+        context = RunContext(
+            options.output, options.data_dir, str(device), options.threads,
+            hardware.available_cores(), hardware.versions(),
+            # A trial that is stopped begins again: it needs no checkpoint.
+            RunOptions(monitor_every=0, checkpoint_minutes=math.inf,
+                       ensemble_size=1 if options.batch == 1 else None),
+        )  # fmt: skip
+        config, graphs = options.base.config, options.graphs
+        experiment = experiment_of(config)
+        name = experiment.canonical_name(config.dataset) if graphs is None else graphs.name
+        base = replace(options.base, settings={**options.base.settings, "dataset": name})
+        options, config = replace(options, base=base), base.config
+        if graphs is None:
+            digest = data_sets(context).facts(config)["digest"]
+        else:
+            digest = experiment.facts(graphs)["digest"]
+        objective = Objective(config, options.inner, options.outer_folds, digest)
+        outers = objective.load(context, graphs)
+        if base.make is not None:
+            assert isinstance(outers[0], GraphOuter)
+            check_output(base, options.search_space, outers[0].part.graphs.to("cpu"))
+        for outer in outers:
+            outer.part.n_scored(options.inner)  # refuses a class that is too small
+        return cls(options, context, objective, outers)
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings that are not searched."""
+        return self.objective.config
+
+    @cached_property
+    def methods(self) -> str:
+        """The method, or those that are searched."""
+        return "+".join(self.options.search_space.methods(self.options.base))
+
+    @property
+    def stem(self) -> str:
+        """Of the names of studies and files."""
+        config = self.config
+        stem = self.options.study_name or f"{config.dataset}_{self.methods}_{config.protocol}"
+        return stem.replace("/", "-").replace("\\", "-")
+
+    @property
+    def names(self) -> list[str]:
+        """Of the studies."""
+        n = len(self.outers)
+        return [self.stem] if n == 1 else [f"{self.stem}_outer{k + 1}of{n}" for k in range(n)]
+
+    @property
+    def url(self) -> str:
+        """Of the storage."""
+        return url_of(self.options.storage, self.options.output, self.stem)
+
+    def studies(self, storage: BaseStorage) -> list[Study]:
+        """Make the studies, or go on with them.
+
+        Args:
+            storage: of the search's URL.
+
+        Raises:
+            InputError: if the storage cannot be used, or a study is of something else.
+        """
+        options, found = self.options, []
+        for k, name in enumerate(self.names):
+            place, identity = Place(self.url, name, storage), self.identity(k)
+            if options.report_only:
+                found.append(place.existing(identity))
+                continue
+            found.append(place.join(
+                identity, options.search_space.grid_of(options.base),
+                sampler=sampler(options.sampler, options.seed + k),
+                pruner=pruner(options.pruner, options.inner, self.config.epochs),
+            ))  # fmt: skip
+        return found
+
+    def identity(self, k: int) -> Identity:
+        """What the k-th study is of."""
+        options, config = self.options, self.config
+        searched = {dimension.name for dimension in options.search_space.dimensions}
+        named = {"dataset", "method", "protocol"}
+        settings = {n: v for n, v in config.changed().items() if n not in searched | named}
+        make = options.base.make
+        return Identity(
+            dataset=config.dataset, method=self.methods, protocol=config.protocol,
+            settings=settings, space=self._space(), digest=self.objective.digest,
+            inner=self._inner(), outer=f"part {k + 1}, {self._outer()}", sampler=options.sampler,
+            pruner=options.pruner, seed=options.seed,
+            encoder=None if make is None else getattr(make, "__name__", type(make).__name__),
+        )  # fmt: skip
+
+    def facts(self) -> dict[str, Any]:
+        """What describes the search, for pages and files."""
+        options, outer = self.options, self.outers[0]
+        return asdict(self.identity(0)) | {
+            "outer": self._outer(),
+            "space": options.space or "given",
+            "dimensions": self._space(),
+            "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
+            "encoder_own": options.base.make is not None,
+            "graphs_own": options.graphs is not None,
+            "device": hardware.device_name(hardware.choose_device(self.context.device)),
+            "n_inner_test": outer.part.n_scored(options.inner),
+            "n_outer_test": outer.n_test or None,
+            "study": self.stem,
+            "versions": self.context.versions,
+        }
+
+    def _space(self) -> dict[str, Any]:
+        """The dimensions as Optuna writes them, and the grid."""
+        space = self.options.search_space
+        found: dict[str, Any] = {
+            dimension.name: distribution_to_json(dimension.distribution)
+            for dimension in space.dimensions
+        }
+        return found | {"grid": space.grid_of(self.options.base)}
+
+    def _inner(self) -> str:
+        """How trials are scored, in words."""
+        n = self.options.inner_folds
+        if self.config.protocol == "transductive":
+            return "the test folds"
+        if n == 1:
+            return "a hold-out of 20 %"
+        return f"{n} hold-outs of 20 %" if self.config.domain == "images" else f"{n} folds"
+
+    def _outer(self) -> str:
+        """What the best trial is scored on, in words."""
+        if self.config.protocol == "transductive":
+            return "nothing"
+        if self.config.domain == "images":
+            return "the official test images"
+        n = self.options.outer_folds
+        return "a hold-out of 30 %" if n == 1 else f"{n} folds"
+
+    def run(self, studies: Sequence[Study], storage: BaseStorage, console: Console) -> None:
+        """Score trials until every study has as many as asked for, then each best one outside.
+
+        Args:
+            studies: of the outer parts.
+            storage: of the studies.
+            console: for progress.
+
+        Raises:
+            InputError: for a scheduler that cannot be used.
+            KeyboardInterrupt: after Ctrl-C; trials that had not ended are enqueued again.
+        """
+        options = self.options
+        with ExitStack() as stack:
+            bars = Bars(stack.enter_context(columns(console, speed_estimate_period=300)), console,
+                        studies, options.trials, self._where())  # fmt: skip
+            beats = stack.enter_context(Heartbeats(storage, self.url))
+            if not beats.needed:
+                for study in studies:
+                    put_back_orphans(study)
+            driver = _Driver(self, studies, beats, bars)
+            workers = engine(options.jobs, options.scheduler, driver.on_report)
+            driver.run(stack.enter_context(workers))
+
+    def _where(self) -> str:
+        """Where trials are scored, in words."""
+        return "on the test folds" if self.config.protocol == "transductive" else "inside"
+
+
+@dataclass(eq=False)
+class _Driver:
+    """Trials on their way through the engine."""
 
     search: Search
-    trials: dict[int, Trial]
+    studies: Sequence[Study]
+    beats: Heartbeats
+    bars: Bars
+    _trials: dict[tuple[int, int], Trial] = field(default_factory=dict)
+    _groups: dict[Task, tuple[int, list[Candidate]]] = field(default_factory=dict)
 
-    def progress(self, number: int, share: float) -> None:
-        self.search.moved(number, share)
-
-    def report(self, number: int, step: int, score: float) -> bool:
-        trial = self.trials[number]
+    def run(self, workers: Engine) -> None:
+        """Search, then score the best trials outside."""
+        self._workers, search = workers, self.search
+        processes = search.options.jobs
+        if search.options.scheduler is not None:  # a core for each of its workers
+            processes = search.context.cores
+        self._context = share_of(search.context, processes)
+        graphs = search.options.graphs
+        self._graphs = None if graphs is None else workers.submit(own_graphs, graphs, remote=True)
         try:
-            trial.report(score, step)
+            self._search()
+            self._score_outside()
+        except BaseException:
+            self._put_back()
+            raise
+
+    def _search(self) -> None:
+        asked = self.search.options.trials
+        self._fill()
+        while True:
+            for task in self._workers.completed():
+                self._ended(task)
+                self._fill()
+            if all(_counts(study).over(asked) for study in self.studies):
+                return
+            time.sleep(POLL)  # other drivers score the last trials; should they die, we do
+            self._fill()
+
+    def _fill(self) -> None:
+        """Ask for as many groups as there are workers; of the first study that lacks trials."""
+        while len(self._groups) < self._workers.workers:
+            for k in range(len(self.studies)):
+                if candidates := self._ask(k):
+                    self._submit(k, candidates)
+                    break
+            else:
+                return
+
+    def _submit(self, k: int, candidates: list[Candidate]) -> None:
+        task = self._workers.submit(
+            score_trials, self._context, self.search.objective, k, self._graphs, candidates
+        )
+        self._groups[task] = k, candidates
+
+    def _ask(self, k: int) -> list[Candidate]:
+        """The next group of a study; none where its trials are done or under way."""
+        study, options = self.studies[k], self.search.options
+        batch = options.batch_on(self.search.context.device.partition(":")[0])
+        while True:
+            self.beats.check(study)
+            counts = _counts(study)
+            self.bars.show(k, counts)
+            left = options.trials - counts.finished - counts.running
+            n = min(batch, math.ceil(left / self._workers.workers))
+            if n <= 0 or counts.over(options.trials):
+                return []
+            candidates = []
+            for trial in self._draw(k, n):
+                try:
+                    candidates.append(options.base.candidate(trial.number, trial.params))
+                except InputError as error:
+                    self._end(k, trial, None, f"no configuration: {error}")
+            if candidates:
+                return candidates
+
+    def _draw(self, k: int, n: int) -> list[Trial]:
+        """Trials with their settings; none that would be more than the study shall have."""
+        study, options = self.studies[k], self.search.options
+        drawn: list[Trial] = []
+        for _ in range(n):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Heartbeat of storage")  # it has ours
+                trial = study.ask()
+            self._trials[k, trial.number] = trial
+            self.beats.begin(trial)
+            options.search_space.draw(trial, options.base)
+            alone = DEATHS in trial.user_attrs  # these settings may have ended a driver
+            if alone and drawn:
+                self._put_back({(k, trial.number)})
+                break
+            drawn.append(trial)
+            if alone:
+                break
+        listed = study.get_trials(deepcopy=False)
+        kept = []
+        for trial in drawn:
+            earlier = sum(t.number < trial.number and t.state in COUNTED for t in listed)
+            if earlier < options.trials:
+                kept.append(trial)
+                continue
+            stored = listed[trial.number]  # another driver asked at the same time
+            if FIXED in stored.system_attrs:  # for when more trials are asked for
+                enqueue_again(study, stored)
+            self._end(k, trial, None, SURPLUS)
+        return kept
+
+    def on_report(self, kind: str, k: int, number: int, *values: Any) -> bool:
+        """Take a report of :class:`Scoring`; returns whether the trial goes on."""
+        trial = self._trials.get((k, number))
+        if kind in ("progress", "outside"):
+            self.bars.progress(k, number, values[0])
+            return True
+        if trial is None:  # of a repeated task, whose worker died: the trial has its score
+            return False
+        if kind == "intermediate":
+            return self._goes_on(trial, *values)
+        if kind == "scored":
+            self._end(k, trial, *values)
+        return True
+
+    @staticmethod
+    def _goes_on(trial: Trial, step: int, accuracy: float) -> bool:
+        try:
+            with warnings.catch_warnings():
+                # A group is begun again if its worker process dies.
+                warnings.filterwarnings("ignore", message=".*already reported.*")
+                trial.report(accuracy, step)
             return not trial.should_prune()
-        except UpdateFinishedTrialError:  # it is another worker's by now
+        except UpdateFinishedTrialError:  # stale: another driver has enqueued it again
             return False
 
+    def _end(self, k: int, trial: Trial, accuracy: float | None, failure: str | None) -> None:
+        """Store the score of a trial, that it was pruned, or why it failed."""
+        study = self.studies[k]
+        state = TrialState.PRUNED if accuracy is None else TrialState.COMPLETE
+        with ended_elsewhere():
+            if failure is not None:
+                trial.set_user_attr(FAILURE, failure)
+                state = TrialState.FAIL
+            study.tell(trial, accuracy, state=state)
+        self._forget(k, trial)
+        self.bars.show(k, _counts(study))
 
-def _reason(error: Exception) -> str:
-    """In few words, so that reasons can be counted."""
-    if isinstance(error, DivergenceError):
-        return "diverged"
-    if isinstance(error, OutOfMemory):
-        return "out of memory"
-    kind = "" if isinstance(error, GclHardError) else f"{type(error).__name__}: "
-    return f"{kind}{' '.join(str(error).split())}"[:MOST_LETTERS]
+    def _forget(self, k: int, trial: Trial) -> None:
+        self.beats.end(trial)
+        self._trials.pop((k, trial.number))
+        self.bars.ended(k, trial.number)
+
+    def _ended(self, task: Task) -> None:
+        """A task is over; trials without a score are sent again, or have failed."""
+        if task is self._graphs:
+            task.result()
+            return
+        k, candidates = self._groups.pop(task)
+        left = [one for one in candidates if (k, one.number) in self._trials]
+        try:
+            task.result()
+        except Exception as error:
+            if type(error).__name__ != "KilledWorker":
+                raise
+            if len(candidates) > 1:  # one by one, so that the one that kills workers is found
+                for one in left:
+                    self._submit(k, [one])
+                return
+            for one in left:
+                reason = f"its worker process was killed, {TRIES} times"
+                self._end(k, self._trials[k, one.number], None, reason)
+        else:
+            if left:  # the worker was retired
+                self._submit(k, left)
+
+    def _score_outside(self) -> None:
+        """Score the best trial of each study on its outer test part, if that has not been done."""
+        sent: dict[Task, tuple[Study, FrozenTrial]] = {}
+        for k, study in enumerate(self.studies):
+            best = best_trial(study.get_trials(deepcopy=False))
+            done = study.user_attrs.get(OUTER, {})
+            if best is None or str(best.number) in done or not self.search.outers[k].n_test:
+                continue
+            candidate = self.search.options.base.candidate(best.number, best.params)
+            task = self._workers.submit(
+                score_outside, self._context, self.search.objective, k, self._graphs, candidate
+            )
+            sent[task] = study, best
+        for task in self._workers.completed():
+            if task is self._graphs:
+                continue
+            study, best = sent[task]
+            try:
+                score = task.result()
+            except Exception as error:
+                if type(error).__name__ != "KilledWorker":
+                    raise
+                raise GclHardError(
+                    f"the worker processes that scored trial {best.number} of {study.study_name} "
+                    f"outside were killed; if memory ran out, use fewer --jobs"
+                ) from error
+            study.set_user_attr(OUTER, {**study.user_attrs.get(OUTER, {}), str(best.number): score})
+
+    def _put_back(self, which: set[tuple[int, int]] | None = None) -> None:
+        """Enqueue settings again whose trials had not ended."""
+        for k, number in [*self._trials] if which is None else which:
+            study, trial = self.studies[k], self._trials[k, number]
+            stored = study.get_trials(deepcopy=False)[number]
+            if stored.state == TrialState.RUNNING:
+                put_back(study, stored, died=False)
+            self._forget(k, trial)
+
+
+def _counts(study: Study) -> Counts:
+    return Counts.of(study.get_trials(deepcopy=False))
+
+
+class Bars:
+    """A progress bar for each study, and a line whenever a better trial is found.
+
+    Args:
+        bars: to draw on.
+        console: to print on.
+        studies: in their order.
+        asked: trials of each.
+        where: trials are scored: "inside" the outer parts, or "on the test folds".
+    """
+
+    def __init__(
+        self, bars: Progress, console: Console, studies: Sequence[Study], asked: int, where: str
+    ) -> None:
+        self._bars, self._console, self._studies = bars, console, studies
+        self._asked, self._where = asked, where
+        self._counts = [_counts(study) for study in studies]
+        self._shares: dict[tuple[int, int], float] = {}
+        self._tasks = []
+        for k, (study, counts) in enumerate(zip(studies, self._counts, strict=True)):
+            self._tasks.append(bars.add_task(self._text(k), total=asked, completed=counts.finished))
+            if counts.finished:
+                line = f"{study.study_name}: {counts.finished} of {asked} trials were done before"
+                console.print(line, style="dim", highlight=False)
+
+    def show(self, k: int, counts: Counts) -> None:
+        """Show how far the k-th study is."""
+        study, known = self._studies[k], self._counts[k].best
+        self._counts[k] = counts
+        if counts.best is not None and (known is None or counts.best > known):
+            best = best_trial(study.get_trials(deepcopy=False))
+            assert best is not None
+            found = f"{study.study_name} trial {best.number}: {counts.best:.2f} % {self._where}"
+            line = f"{found}, the best of {counts.finished} ({_settings(best.params)})"
+            self._console.print(line, highlight=False, markup=False)
+        self._draw(k)
+
+    def progress(self, k: int, number: int, share: float) -> None:
+        """Show the share of a trial's work that is done."""
+        self._shares[k, number] = share
+        self._draw(k)
+
+    def ended(self, k: int, number: int) -> None:
+        """A trial is over, one way or another."""
+        self._shares.pop((k, number), None)
+
+    def _draw(self, k: int) -> None:
+        under_way = sum(share for (of, _), share in self._shares.items() if of == k)
+        done = min(self._counts[k].finished + under_way, self._asked)
+        self._bars.update(self._tasks[k], completed=done, description=self._text(k))
+
+    def _text(self, k: int) -> str:
+        counts, name = self._counts[k], self._studies[k].study_name
+        best = "" if counts.best is None else f", best {counts.best:.1f} % {self._where}"
+        failed = f", {counts.failures.total()} failed" if counts.failures else ""
+        return f"{name}: {counts.finished} of {self._asked} trials done{best}{failed}"
+
+
+def _settings(params: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in params.items()
+    )

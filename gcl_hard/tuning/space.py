@@ -1,39 +1,243 @@
-"""What is searched: dimensions, and settings that are tried first."""
+"""Search spaces: the settings that are searched, where their values come from, and YAML files."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from optuna.distributions import CategoricalDistribution, IntDistribution
+import yaml
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from torch import nn
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.config import RunConfig, flag
 from gcl_hard.methods import METHODS
-from gcl_hard.tuning.dimension import Dimension, as_number
-from gcl_hard.tuning.part import Candidate
 
 if TYPE_CHECKING:
     from optuna import Trial
 
+Distribution = FloatDistribution | IntDistribution | CategoricalDistribution
+EncoderMaker = Callable[..., nn.Module]
+"""Makes an encoder of the user's own: called with the number of node features, and by name with
+those of its settings that are searched."""
+
+TYPES = ("float", "int", "categorical")
+RANGE = ("type", "low", "high", "log", "step", "when")
+CHOICE = ("type", "choices", "when")
+EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+TOLERANCE = 1e-8
+"""Of a step, for rounding."""
+KEYS = ("space", "grid")
 ENCODER = "encoder."
 """Before the name of a setting that goes to the user's own encoder."""
 FIXED = (
     "dataset", "protocol", "features", "folds", "subset", "pretrain_split", "probe_split", "size",
 )  # fmt: skip
 """Settings that decide data and scores: with another value scores could not be compared."""
-KEYS = ("space", "grid")
-
 PAPER: dict[str, dict[str, tuple[float, ...]]] = {
     "graphs": {"beta": (1.0, 2.0, 10.0)},
     "images": {"beta": (0.1, 0.5, 1.0, 2.0, 5.0)},
 }
 THRESHOLDS = {"threshold_start": (-0.5, -0.3, -0.1), "threshold_end": (-0.1, 0.0, 0.1)}
 """The H-SCL paper's grids, sections V-B and V-C; it has thresholds for images only."""
+FOLDERS = (Path(__file__).parent / "spaces", Path(__file__).parents[2] / "configs" / "search")
+"""Of an installed package, and of a checkout."""
+RECIPE = "recipe"
+"""A file beside the spaces that is for ``python -m gcl_hard.bench --search``."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A setting with where its values come from.
+
+    Attributes:
+        name: of a setting of the configuration, or ``encoder.NAME`` of your own encoder's.
+        distribution: Optuna's.
+        methods: that have the setting; empty for all.
+    """
+
+    name: str
+    distribution: Distribution
+    methods: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, given: Any) -> Dimension:
+        """A dimension as a file or a dictionary states it.
+
+        Args:
+            name: of the setting.
+            given: ``type`` (float, int or categorical), with ``low``, ``high`` and perhaps
+                ``log`` and ``step``, or with ``choices``; perhaps ``when: {method: […]}``.
+
+        Returns:
+            The dimension.
+
+        Raises:
+            InputError: for an unknown or missing key, reversed bounds, a log scale from 0 or
+                below, or no choices.
+
+        Example:
+            >>> Dimension.of("beta", {"type": "float", "low": 0.1, "high": 10, "log": True})
+            ... # doctest: +ELLIPSIS
+            Dimension(name='beta', distribution=FloatDistribution(high=10.0, log=True, ...
+        """
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"{name}: expected a mapping such as {{type: float, low: 0.1, high: 10}}, "
+                f"got {given!r}"
+            )
+        kind = given.get("type")
+        if kind not in TYPES:
+            raise unknown(f"type of {name}", str(kind), TYPES)
+        known = CHOICE if kind == "categorical" else RANGE
+        for key in given:
+            if key not in known:
+                raise unknown(f"key of {name}", str(key), known)
+        methods = _methods(name, given.get("when"))
+        if kind == "categorical":
+            return cls(name, _choices(name, given.get("choices")), methods)
+        return cls(name, _range(name, given, whole=kind == "int"), methods)
+
+    def checked(self, value: Any, *, given: bool = True) -> Any:
+        """A value of a grid, as it would be drawn from the distribution.
+
+        Args:
+            value: any.
+            given: whether the grid states it; otherwise the command does.
+
+        Raises:
+            InputError: if the distribution does not have it.
+        """
+        of = self.distribution
+        if isinstance(of, CategoricalDistribution):
+            equal = [one for one in of.choices if one == value and _kind(one) == _kind(value)]
+            inside, value = bool(equal), equal[0] if equal else value
+        else:
+            inside = isinstance(value, int | float) and not isinstance(value, bool)
+            inside = inside and of.low <= value <= of.high
+            if inside and of.step is not None:
+                steps = (value - of.low) / of.step
+                inside = abs(steps - round(steps)) < TOLERANCE
+            if inside:
+                value = type(of.low)(value)
+        if not inside:
+            whose = "of the grid" if given else "of the command, which the grid keeps,"
+            space = (" to " if self.numeric else ", ").join(map(str, self.ends))
+            raise InputError(
+                f"{self.name} {value} {whose} is not in the search space, which has {space}: "
+                f"widen it, or leave the grid out"
+            )
+        return value
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its values are numbers of a range."""
+        return not isinstance(self.distribution, CategoricalDistribution)
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """Both ends, or all choices: the values to check against a configuration."""
+        if isinstance(self.distribution, CategoricalDistribution):
+            return self.distribution.choices
+        return self.distribution.low, self.distribution.high
+
+
+def _kind(value: Any) -> type:
+    """2 and 2.0 are one number; true and 1 are not."""
+    return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
+
+
+def _methods(name: str, when: Any) -> tuple[str, ...]:
+    if when is None:
+        return ()
+    if not isinstance(when, Mapping) or set(when) != {"method"}:
+        raise InputError(f"{name}: when is {{method: [names]}}, got {when!r}")
+    given = when["method"]
+    listed = given if isinstance(given, list | tuple) else [given]
+    if not listed:
+        raise InputError(f"{name}: when names no method; leave it out where all have {name}")
+    return tuple(str(one) for one in listed)
+
+
+def _choices(name: str, choices: Any) -> CategoricalDistribution:
+    if not isinstance(choices, list | tuple) or not choices:
+        raise InputError(f"{name}: choices must be a list of at least one value, got {choices!r}")
+    if not all(one is None or isinstance(one, bool | int | float | str) for one in choices):
+        raise InputError(f"{name}: choices are numbers, words, true, false or null, got {choices}")
+    return CategoricalDistribution(tuple(map(as_number, choices)))
+
+
+def as_number(value: Any) -> Any:
+    """A value; what YAML 1.1 takes for a word though it is a number (1e-4) as a number.
+
+    Example:
+        >>> as_number("1e-4"), as_number("sum"), as_number(3)
+        (0.0001, 'sum', 3)
+    """
+    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
+
+
+def _range(
+    name: str, given: Mapping[str, Any], *, whole: bool
+) -> FloatDistribution | IntDistribution:
+    low, high = (_number(name, key, given.get(key), whole=whole) for key in ("low", "high"))
+    log = given.get("log", False)
+    if not isinstance(log, bool):
+        raise InputError(f"{name}: log is true or false, got {log!r}")
+    if low > high:
+        raise InputError(f"{name}: low {low:g} is above high {high:g}; exchange them")
+    if log and low <= 0:
+        raise InputError(
+            f"{name}: a log scale begins above 0, got low {low:g}; give a small low, or log: false"
+        )
+    step = given.get("step")
+    if step is not None:
+        step = _number(name, "step", step, whole=whole)
+        if log or step <= 0:
+            raise InputError(f"{name}: step is above 0 and not on a log scale, got {step:g}")
+        steps = (high - low) / step
+        if abs(steps - round(steps)) > TOLERANCE:
+            raise InputError(
+                f"{name}: step {step:g} does not lead from low {low:g} to high {high:g}; the last "
+                f"one would be at {low + math.floor(steps) * step:g}"
+            )
+    if whole:
+        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
+    return FloatDistribution(float(low), float(high), log=log, step=step)
+
+
+def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
+    """A number, also where YAML 1.1 takes it for a word (1e-4)."""
+    kind = "a whole number" if whole else "a finite number"
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or (whole and number != int(number)):
+        raise InputError(f"{name}: {key} must be {kind}, got {value!r}")
+    return number
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The settings of a trial.
+
+    Attributes:
+        number: of the trial.
+        config: the configuration to train.
+        make: makes the encoder, for one of the user's own.
+    """
+
+    number: int
+    config: RunConfig
+    make: Callable[[int], nn.Module] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,29 +245,31 @@ class Base:
     """The settings that are not searched.
 
     Attributes:
-        kind: of cells.
-        settings: by name, as they were given; those left out are their defaults.
+        kind: class of the configurations.
+        settings: by name, as they were given; those left out have their defaults.
+        make: makes an encoder of the user's own.
 
     Example:
         >>> from gcl_hard.experiments.config import GraphConfig
-        >>> Base(GraphConfig, {"method": "hscl"}).cell({"beta": 2}).beta
+        >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
         2.0
     """
 
     kind: type[RunConfig]
     settings: Mapping[str, Any]
+    make: EncoderMaker | None = None
 
     @cached_property
-    def alone(self) -> RunConfig:
-        """The cell of these settings.
+    def config(self) -> RunConfig:
+        """The configuration of these settings, searched ones at their defaults.
 
         Raises:
-            InputError: if it is none, or a floor.
+            InputError: if the settings make none, or a baseline.
         """
-        cell = self.kind(**self.settings)
-        if cell.is_baseline:
-            raise InputError(f"{cell.method} has nothing to search: it is a floor")
-        return cell
+        config = self.kind(**self.settings)
+        if config.is_baseline:
+            raise InputError(f"{config.method} has nothing to search: it is a baseline")
+        return config
 
     @property
     def names(self) -> list[str]:
@@ -71,18 +277,19 @@ class Base:
         return [f.name for f in fields(self.kind)]
 
     def candidate(self, number: int, values: Mapping[str, Any]) -> Candidate:
-        """A trial's settings; errors as of :meth:`cell`."""
+        """The candidate of a trial; errors as of :meth:`config_with`."""
         own = {k.removeprefix(ENCODER): v for k, v in values.items() if k.startswith(ENCODER)}
-        return Candidate(number, self.cell(values), own)
+        make = None if self.make is None else partial(self.make, **own)
+        return Candidate(number, self.config_with(values), make)
 
-    def cell(self, values: Mapping[str, Any]) -> RunConfig:
-        """The cell with some settings as drawn; those of an own encoder are not its.
+    def config_with(self, values: Mapping[str, Any]) -> RunConfig:
+        """The configuration with some settings as drawn, without those of an own encoder.
 
         Raises:
-            InputError: if it is no cell.
+            InputError: if the settings make no configuration.
         """
-        own = {name: value for name, value in values.items() if not name.startswith(ENCODER)}
-        return self.kind(**{**self.settings, **own})
+        drawn = {name: value for name, value in values.items() if not name.startswith(ENCODER)}
+        return self.kind(**{**self.settings, **drawn})
 
 
 @dataclass(frozen=True)
@@ -133,23 +340,22 @@ class Space:
         found.sort(key=lambda dimension: dimension.name != "method")
         return cls(tuple(found), _grid(given.get("grid"), [d.name for d in found]))
 
-    def fitted(self, base: Base, *, encoder: bool = False) -> Space:
+    def fitted(self, base: Base) -> Space:
         """The part that a method has, checked against what is not searched.
 
         Args:
             base: the settings that are not searched.
-            encoder: whether there is an encoder of the user's own, with settings of its own.
 
         Returns:
             The space without dimensions of other methods.
 
         Raises:
             InputError: for a setting that is not one, with the nearest; one that cannot be
-                searched; one that the method does not have; a value that no cell may have; or
-                if nothing is left.
+                searched; one that the method does not have; a value that no configuration may
+                have; or if nothing is left.
         """
         for dimension in self.dimensions:
-            _check_name(dimension, base, encoder=encoder)
+            _check_name(dimension, base)
         methods = self.methods(base)
         left = tuple(d for d in self.dimensions if not d.methods or {*d.methods} & {*methods})
         if not left:
@@ -170,7 +376,7 @@ class Space:
         for dimension in self.dimensions:
             if dimension.name == "method":
                 return tuple(str(one) for one in dimension.ends)
-        return (base.alone.method,)
+        return (base.config.method,)
 
     def of_method(self, method: str) -> list[Dimension]:
         """What is drawn for a method."""
@@ -180,7 +386,7 @@ class Space:
         """Values for one trial, of the settings that its method has."""
         values: dict[str, Any] = {}
         for dimension in self.dimensions:
-            method = values.get("method", base.alone.method)
+            method = values.get("method", base.config.method)
             if not dimension.methods or method in dimension.methods:
                 values[dimension.name] = _suggest(trial, dimension)
         return values
@@ -195,18 +401,16 @@ class Space:
             return []
         found = []
         for method in self.methods(base):
-            cell = base.cell({"method": method})
+            config = base.config_with({"method": method})
             here = [d for d in self.of_method(method) if not d.name.startswith(ENCODER)]
-            stated = self._stated(cell)
+            stated = self._stated(config)
             if method not in stated.get("method", [method]):
                 continue
             grid = {d.name: stated[d.name] for d in here if d.name in stated}
             for combination in itertools.product(*grid.values()) if grid else ():
                 values = dict(zip(grid, combination, strict=True)) | {"method": method}
-                found.append({
-                    d.name: d.held(values.get(d.name, getattr(cell, d.name)), given=d.name in grid)
-                    for d in here
-                })  # fmt: skip
+                found.append({d.name: d.checked(values.get(d.name, getattr(config, d.name)),
+                                                given=d.name in grid) for d in here})  # fmt: skip
         return found
 
     @property
@@ -217,13 +421,14 @@ class Space:
 
     def left_to(self, base: Base) -> set[str]:
         """Settings that are searched and that a grid leaves to the base."""
-        cells = [base.cell({"method": method}) for method in self.methods(base)]
-        grids = [self._stated(cell) for cell in cells]
+        grids = [
+            self._stated(base.config_with({"method": method})) for method in self.methods(base)
+        ]
         named = {name for grid in grids for name in grid}
         return {d.name for d in self.dimensions} - named - {"method"} if named else set()
 
-    def _stated(self, cell: RunConfig) -> Mapping[str, tuple[Any, ...]]:
-        return paper_grid(cell) if isinstance(self.grid, str) else self.grid or {}
+    def _stated(self, config: RunConfig) -> Mapping[str, tuple[Any, ...]]:
+        return paper_grid(config) if isinstance(self.grid, str) else self.grid or {}
 
     @property
     def numeric(self) -> bool:
@@ -231,17 +436,17 @@ class Space:
         return all(dimension.numeric for dimension in self.dimensions)
 
 
-def paper_grid(cell: RunConfig) -> dict[str, tuple[float, ...]]:
-    """The H-SCL paper's values for a cell's data and method.
+def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
+    """The H-SCL paper's values for the domain and the method of a configuration.
 
     Example:
         >>> from gcl_hard.experiments.config import GraphConfig
         >>> paper_grid(GraphConfig(method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """
-    hardening = METHODS[cell.method].hardening
+    hardening = METHODS[config.method].hardening
     if hardening == "exponential":
-        return dict(PAPER[cell.backend])
+        return dict(PAPER[config.domain])
     return dict(THRESHOLDS) if hardening == "threshold" else {}
 
 
@@ -258,10 +463,10 @@ def _grid(given: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str |
     return {str(name): tuple(map(as_number, values)) for name, values in given.items()}
 
 
-def _check_name(dimension: Dimension, base: Base, *, encoder: bool) -> None:
+def _check_name(dimension: Dimension, base: Base) -> None:
     name = dimension.name
     if name.startswith(ENCODER):
-        if not encoder:
+        if base.make is None:
             raise InputError(
                 f"{name} is a setting of your own encoder, and none is given; from Python: "
                 f"gcl_hard.tuning.study(…, encoder=MyEncoder)"
@@ -308,14 +513,14 @@ def _check_kind(dimension: Dimension, hint: Any) -> None:
 
 
 def _check_ends(dimension: Dimension, base: Base, method: str) -> None:
-    """Both ends make a cell, and the cell has the setting."""
+    """Both ends make a configuration, and the configuration has the setting."""
     name = dimension.name
     if name.startswith(ENCODER) or name == "method":
         return
     for value in dimension.ends:
         if not _has(base, method, name, value):
             if value is None:
-                usual = getattr(base.cell({"method": method}), name)
+                usual = getattr(base.config_with({"method": method}), name)
                 raise InputError(f"{name}: null stands for what is usual, {usual} here: name that")
             have = [m for m in METHODS if _has(base, m, name, value, strict=False)]
             only = f"; write when: {{method: [{', '.join(have)}]}}" if have else ""
@@ -323,9 +528,9 @@ def _check_ends(dimension: Dimension, base: Base, method: str) -> None:
 
 
 def _has(base: Base, method: str, name: str, value: Any, *, strict: bool = True) -> bool:
-    """Whether a cell of the method keeps the value."""
+    """Whether a configuration of the method keeps the value."""
     try:
-        return bool(getattr(base.cell({"method": method, name: value}), name) == value)
+        return bool(getattr(base.config_with({"method": method, name: value}), name) == value)
     except InputError:
         if strict:
             raise
@@ -339,3 +544,55 @@ def _suggest(trial: Trial, dimension: Dimension) -> Any:
     if isinstance(of, IntDistribution):
         return trial.suggest_int(name, of.low, of.high, step=of.step, log=of.log)
     return trial.suggest_float(name, of.low, of.high, step=of.step, log=of.log)
+
+
+def shipped() -> dict[str, Path]:
+    """The files that come with the package, by name.
+
+    Example:
+        >>> sorted(shipped())
+        ['beta', 'full', 'images', 'tau-schedule']
+    """
+    return {name: path for name, path in _files().items() if name != RECIPE}
+
+
+def default_space(config: RunConfig) -> str:
+    """Name of the space for a command that names none."""
+    return "tau-schedule" if METHODS[config.method].hardening == "threshold" else "beta"
+
+
+def read_space(given: str) -> Space:
+    """The space of a file.
+
+    Args:
+        given: a path, or a name of :func:`shipped`.
+
+    Raises:
+        InputError: if there is no such file, or it is no search space.
+
+    Example:
+        >>> [dimension.name for dimension in read_space("beta").dimensions]
+        ['beta', 'lr']
+    """
+    path = _files().get(given, Path(given))
+    if not path.is_file():
+        if path.suffix:
+            raise InputError(f"no search space in {given}: there is no such file")
+        raise unknown("search space", given, sorted(shipped()))
+    try:
+        stated = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    if isinstance(stated, dict) and {"levers", "ablations"} & {*stated}:
+        raise InputError(
+            f"{path} is a search for a recipe, not a search space: give it to "
+            f"python -m gcl_hard.bench --search"
+        )
+    try:
+        return Space.of(stated if stated is not None else {})
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _files() -> dict[str, Path]:
+    return {path.stem: path for folder in reversed(FOLDERS) for path in folder.glob("*.yaml")}

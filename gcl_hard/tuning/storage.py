@@ -1,28 +1,62 @@
-"""Where studies are kept: SQLite, any database that Optuna takes, or a journal on a shared disk."""
+"""Where studies are kept, what a study is of, and what becomes of trials that a driver left."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import optuna
-from optuna.exceptions import StorageInternalError
+from optuna.exceptions import (
+    DuplicatedStudyError,
+    ExperimentalWarning,
+    StorageInternalError,
+    UpdateFinishedTrialError,
+)
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from gcl_hard.cli import without_password as shown
 from gcl_hard.errors import InputError, MissingExtraError
+from gcl_hard.errors import without_password as shown
+from gcl_hard.experiments.store import locked
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
 
 MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")
-TRIES, PAUSE = 5, 0.3
-"""How often, and after how many seconds, tables are made again that another process has begun."""
+ATTEMPTS, PAUSE = 5, 0.3
+"""How often, and after how many seconds, tables are made again that another driver is making."""
 LOCK_SECONDS = 60
-"""How long SQLite waits for another process."""
+"""How long SQLite waits for another program."""
+HEARTBEAT, GRACE = 15, 60
+"""Seconds between two heartbeats of a trial in a server database, and after which one that has
+none is stale."""
+
+IDENTITY, READY, OUTER = "gcl_hard", "gcl_hard_ready", "outer"
+"""Attributes of a study: what it is of, whether its grid has been enqueued, and its outer scores
+by the number of the trial."""
+READY_SECONDS = 10.0
+"""How long another driver may take to enqueue the grid of a study that it made."""
+GRID, AGAIN, DEATHS, FAILURE = "grid", "again", "deaths", "failure"
+"""Attributes of a trial: whether it is of the grid; the trial whose settings it has once more; how
+many drivers have ended while these settings were trained; why it failed."""
+FIXED = "fixed_params"
+"""Optuna's attribute of an enqueued trial: its settings."""
+SURPLUS, INTERRUPTED = "surplus", "interrupted, enqueued once more"
+"""Reasons that do not count as failures of the settings."""
+TRIES = 2
+"""Drivers that may end while some settings are trained, before the settings count as failed."""
 
 
 def url_of(given: str | None, folder: Path, name: str) -> str:
@@ -100,6 +134,51 @@ def _reason(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def is_server(url: str) -> bool:
+    """Whether several drivers may work on a study at once: on a server's, not on a file's.
+
+    Example:
+        >>> is_server("postgresql+psycopg://me@host/db"), is_server("sqlite:///a.db")
+        (True, False)
+    """
+    return not url.startswith(("sqlite", "journal:"))
+
+
+def _file(url: str) -> Path:
+    """The file of a SQLite database or a journal."""
+    if url.startswith("journal:"):
+        return Path(url.removeprefix("journal:"))
+    return Path(url.partition("///")[2].partition("?")[0])
+
+
+@contextlib.contextmanager
+def exclusive(url: str) -> Iterator[None]:
+    """Hold a file for one driver, until the block or the process ends; servers need no lock.
+
+    Args:
+        url: as of :func:`url_of`.
+
+    Raises:
+        InputError: if another driver holds it, or the folder cannot be used.
+    """
+    if is_server(url):
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        path = _file(url).absolute()
+        try:
+            mine = stack.enter_context(locked(path.with_name(f".{path.name}.lock")))
+        except OSError as error:
+            raise _unusable(url, _reason(error)) from error
+        if not mine:
+            raise InputError(
+                f"storage {shown(url)} is in use by another search: wait until it has ended, or "
+                f"give another --storage; commands on several machines can share a study in a "
+                f"PostgreSQL database"
+            )
+        yield
+
+
 def opened(url: str, *, create: bool = True) -> BaseStorage:
     """The storage of a URL.
 
@@ -111,9 +190,10 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
         InputError: see :func:`reachable`.
         MissingExtraError: likewise.
     """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the board says what it would
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the progress bars say it
     with reachable(url), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", ExperimentalWarning)
         try:
             return _journal(url, create) if url.startswith("journal:") else _database(url, create)
         except ImportError as error:
@@ -131,7 +211,7 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
 def _journal(url: str, create: bool) -> BaseStorage:
     from optuna.storages.journal import JournalFileBackend
 
-    path = Path(url.removeprefix("journal:"))
+    path = _file(url)
     _prepare(path, create=create)
     if path.exists():
         with path.open("rb") as file:
@@ -149,52 +229,33 @@ def _database(url: str, create: bool) -> BaseStorage:
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
     options: dict[str, Any] = {}
-    if url.startswith("sqlite"):
-        _prepare(Path(url.partition("///")[2].partition("?")[0]), create=create)
-        options = {"connect_args": {"timeout": LOCK_SECONDS}}
+    if is_server(url):
+        options = {"heartbeat_interval": HEARTBEAT, "grace_period": GRACE,
+                   "heartbeat_stale_trial_callback": _retry_stale}  # fmt: skip
+    else:
+        _prepare(_file(url), create=create)
+        options = {"engine_kwargs": {"connect_args": {"timeout": LOCK_SECONDS}}}
     try:
-        storage = _made(url, options)
+        return optuna.storages.get_storage(_made(url, options))
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError(
             f"storage {shown(url)} is no URL of a database; examples: results/a.db, "
             f"shared/a.journal, postgresql://user@host/name"
         ) from error
-    if url.startswith("sqlite"):
-        _one_at_a_time(storage)
-    return optuna.storages.get_storage(storage)
 
 
 def _made(url: str, options: dict[str, Any]) -> RDBStorage:
-    """The storage, its tables made if there are none; others may be making them."""
+    """The storage, its tables made if there are none; other drivers may be making them."""
     from sqlalchemy.exc import DBAPIError
 
-    for _ in range(TRIES - 1):
+    for _ in range(ATTEMPTS - 1):
         try:
-            return RDBStorage(url, engine_kwargs=options)
+            return RDBStorage(url, **options)
         except DBAPIError as error:
             if not any(words in str(error) for words in ("UNIQUE", "unique", "already exists")):
                 raise
             time.sleep(PAUSE)
-    return RDBStorage(url, engine_kwargs=options)
-
-
-def _one_at_a_time(storage: RDBStorage) -> None:
-    """Lock SQLite when a transaction begins, not when it writes.
-
-    It has no rows to lock (SELECT … FOR UPDATE), by which Optuna keeps two workers from taking the
-    same trial out of the queue.
-    """
-    from sqlalchemy import event
-
-    @event.listens_for(storage.engine, "connect")
-    def _(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # or Python begins transactions of its own
-
-    @event.listens_for(storage.engine, "begin")
-    def _(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    storage.engine.dispose()  # connections from before
+    return RDBStorage(url, **options)
 
 
 def _prepare(path: Path, *, create: bool) -> None:
@@ -202,3 +263,353 @@ def _prepare(path: Path, *, create: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.exists():
         raise InputError(f"there is no storage {path}: the command without --report-only makes it")
+
+
+# What a study is of
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a study is of; a search of something else must not go on with it.
+
+    Attributes:
+        dataset: name.
+        method: name, or several that are searched.
+        protocol: name.
+        settings: of the configuration, those that are not searched.
+        space: the dimensions and the grid, as words.
+        digest: of the data.
+        inner: how trials are scored.
+        outer: which outer part, of how many.
+        sampler: name.
+        pruner: name.
+        seed: of everything.
+        encoder: name of the user's own, or None.
+    """
+
+    dataset: str
+    method: str
+    protocol: str
+    settings: dict[str, Any]
+    space: dict[str, Any]
+    digest: str
+    inner: str
+    outer: str
+    sampler: str
+    pruner: str
+    seed: int
+    encoder: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is stored."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study is kept.
+
+    Attributes:
+        url: of the storage.
+        name: of the study.
+        storage: opened.
+    """
+
+    url: str
+    name: str
+    storage: BaseStorage
+
+    def join(
+        self,
+        identity: Identity,
+        grid: list[dict[str, Any]],
+        *,
+        sampler: BaseSampler,
+        pruner: BasePruner,
+    ) -> Study:
+        """Make the study, or go on with it.
+
+        Args:
+            identity: what it is of.
+            grid: settings tried before all else; enqueued by the driver that makes the study.
+            sampler: of this driver.
+            pruner: of this driver.
+
+        Returns:
+            The study.
+
+        Raises:
+            InputError: if the study is of something else; says of what.
+        """
+        with reachable(self.url):
+            try:
+                study = optuna.create_study(
+                    storage=self.storage, study_name=self.name, direction="maximize",
+                    sampler=sampler, pruner=pruner,
+                )  # fmt: skip
+            except DuplicatedStudyError:
+                study = optuna.load_study(
+                    study_name=self.name, storage=self.storage, sampler=sampler, pruner=pruner
+                )
+                self._check(study, identity)
+                if self._ready(study):
+                    return study
+            study.set_user_attr(IDENTITY, identity.as_json())
+            for params in grid:
+                study.enqueue_trial(params, user_attrs={GRID: True}, skip_if_exists=True)
+            study.set_user_attr(READY, True)
+        return study
+
+    def existing(self, identity: Identity) -> Study:
+        """The study as it is, to be read.
+
+        Raises:
+            InputError: if there is none, or it is of something else.
+        """
+        with reachable(self.url):
+            try:
+                study = optuna.load_study(study_name=self.name, storage=self.storage)
+            except KeyError:
+                raise InputError(
+                    f"there is no study {self.name!r} in {shown(self.url)}: the command without "
+                    f"--report-only begins it"
+                ) from None
+            self._check(study, identity)
+        return study
+
+    def _ready(self, study: Study) -> bool:
+        """Wait until another driver has enqueued the grid; False if it has died."""
+        end = time.monotonic() + (READY_SECONDS if is_server(self.url) else 0.0)
+        while not study.user_attrs.get(READY):
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def _check(self, study: Study, identity: Identity) -> None:
+        stored = study.user_attrs.get(IDENTITY)
+        if stored is None and is_server(self.url):
+            time.sleep(1.0)  # another driver may be making it
+            stored = study.user_attrs.get(IDENTITY)
+        foreign = study.directions != [StudyDirection.MAXIMIZE] or (
+            stored is None and study.get_trials(deepcopy=False)
+        )
+        if foreign:
+            raise InputError(
+                f"study {self.name!r} in {shown(self.url)} is not of gcl_hard: give another "
+                f"--study-name or --storage"
+            )
+        if stored is None:  # its maker died
+            return
+        mine = identity.as_json()
+        differ = [key for key in mine if stored.get(key) != mine[key]]
+        if differ:
+            named = [key for key in differ if key in ("dataset", "method", "protocol")]
+            differ = named or differ  # the rest follows from these
+            what = "; ".join(_difference(key, stored.get(key), mine[key]) for key in differ)
+            raise InputError(
+                f"study {self.name!r} in {shown(self.url)} is of {stored.get('dataset')} "
+                f"{stored.get('method')}, {stored.get('protocol')}, and this command differs: "
+                f"{what}. Give another --study-name or --storage"
+            )
+
+
+def _difference(key: str, stored: Any, mine: Any) -> str:
+    if isinstance(stored, dict) and isinstance(mine, dict):
+        keys = [k for k in {**stored, **mine} if stored.get(k) != mine.get(k)]
+        if key == "space":
+            return f"another search space ({', '.join(keys)})"
+        return ", ".join(_difference(k, stored.get(k), mine.get(k)) for k in keys)
+    return f"{key} {_short(stored)} there, {_short(mine)} here"
+
+
+def _short(value: Any) -> str:
+    return "as usual" if value is None else str(value)
+
+
+# Trials
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How far a study is.
+
+    Attributes:
+        complete: trials with a score.
+        pruned: trials that a pruner ended.
+        running: trials that are being scored.
+        failures: reasons of those that failed, counted.
+        best: highest score, percent; None without one.
+    """
+
+    complete: int
+    pruned: int
+    running: int
+    failures: Counter[str]
+    best: float | None
+
+    @classmethod
+    def of(cls, trials: Iterable[FrozenTrial]) -> Counts:
+        """Count trials; those that were interrupted or surplus are no failures.
+
+        Example:
+            >>> Counts.of([]).finished
+            0
+        """
+        listed = list(trials)
+        states = Counter(trial.state for trial in listed)
+        reasons = Counter(reason for trial in listed if (reason := failure_of(trial)))
+        failures = Counter({k: n for k, n in reasons.items() if k not in (SURPLUS, INTERRUPTED)})
+        best = best_trial(listed)
+        return cls(
+            states[TrialState.COMPLETE], states[TrialState.PRUNED], states[TrialState.RUNNING],
+            failures, None if best is None else best.value,
+        )  # fmt: skip
+
+    @property
+    def finished(self) -> int:
+        """Trials that count as done."""
+        return self.complete + self.pruned
+
+    def over(self, asked: int) -> bool:
+        """Whether a study that was asked for so many trials is at its end."""
+        return self.finished >= asked or self.failures.total() >= asked
+
+
+def best_trial(trials: Iterable[FrozenTrial]) -> FrozenTrial | None:
+    """The trial with the highest score, of several the oldest; None without a score.
+
+    Not ``study.best_trial``: of equal ones a database returns any.
+    """
+    scored = [t for t in trials if t.state == TrialState.COMPLETE and t.value is not None]
+    return max(scored, key=lambda trial: (trial.value, -trial.number), default=None)
+
+
+def failure_of(trial: FrozenTrial) -> str | None:
+    """Why a trial failed; None if it did not."""
+    if trial.state != TrialState.FAIL:
+        return None
+    stale = _GIVEN_UP if DEATHS in trial.user_attrs else INTERRUPTED  # Optuna stores no reason
+    return str(trial.user_attrs.get(FAILURE, stale))
+
+
+_GIVEN_UP = f"its search ended, {TRIES} times"
+
+
+def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
+    """Fail a running trial, and enqueue its settings once more.
+
+    Settings during which a second driver ended are not tried again: what fills a machine's memory
+    would end one driver after the other.
+
+    Args:
+        study: of the trial.
+        trial: as it is stored.
+        died: whether its driver ended without a word.
+    """
+    deaths = trial.user_attrs.get(DEATHS, 0) + died
+    again = deaths < TRIES
+    if again:  # before it is failed: a driver that dies in between loses nothing
+        enqueue_again(study, trial, deaths)
+    with ended_elsewhere():
+        reason = INTERRUPTED if again else _GIVEN_UP
+        study._storage.set_trial_user_attr(trial._trial_id, FAILURE, reason)
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+def put_back_orphans(study: Study) -> None:
+    """Put back trials whose driver has died: in a locked file, all that are running."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        put_back(study, trial, died=True)
+
+
+def put_back_stale(study: Study) -> None:
+    """Put back trials of a server's study that have had no heartbeat for long."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)
+
+
+def _retry_stale(study: Study, trial: FrozenTrial) -> None:
+    """Called by Optuna with a stale trial that it has failed."""
+    deaths = trial.user_attrs.get(DEATHS, 0) + 1
+    if deaths < TRIES:
+        enqueue_again(study, trial, deaths)
+
+
+def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -> None:
+    """Enqueue the settings of a trial, unless they have been, or it had drawn none yet.
+
+    Args:
+        study: of the trial.
+        trial: as it is stored.
+        deaths: drivers that have ended during these settings; as many as before if None.
+    """
+    deaths = trial.user_attrs.get(DEATHS, 0) if deaths is None else deaths
+    params = {**trial.system_attrs.get(FIXED, {}), **trial.params}
+    known = {one.user_attrs.get(AGAIN) for one in study.get_trials(deepcopy=False)}
+    if params and trial.number not in known:
+        kept: dict[str, Any] = {GRID: True} if GRID in trial.user_attrs else {}
+        kept |= {DEATHS: deaths} if deaths else {}
+        study.enqueue_trial(params, user_attrs={AGAIN: trial.number, **kept})
+
+
+def ended_elsewhere() -> contextlib.suppress:
+    """Passes over a trial that another driver has ended, as one without heartbeats."""
+    return contextlib.suppress(ValueError, UpdateFinishedTrialError)
+
+
+class Heartbeats:
+    """Heartbeats of running trials in a server's database, by which dead drivers are found.
+
+    Args:
+        storage: of the studies.
+        url: of the storage; trials in files need no heartbeats.
+    """
+
+    def __init__(self, storage: BaseStorage, url: str) -> None:
+        self.needed = is_server(url)
+        self._storage: Any = storage
+        self._mine: set[int] = set()
+        self._others: set[int] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self.needed:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self.needed:
+            self._thread.join()
+
+    def begin(self, trial: Trial) -> None:
+        """Record a heartbeat now, and from now on."""
+        if self.needed:
+            self._mine.add(trial._trial_id)
+            self._storage.record_heartbeat(trial._trial_id)
+
+    def end(self, trial: Trial) -> None:
+        """Record no more."""
+        self._mine.discard(trial._trial_id)
+
+    def check(self, study: Study) -> None:
+        """Put back trials of other drivers whose heartbeats have stopped."""
+        if not self.needed:
+            return
+        put_back_stale(study)
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            # Without any heartbeat a trial is never stale: its driver may have died before.
+            if trial._trial_id not in self._mine | self._others:
+                self._others.add(trial._trial_id)
+                self._storage.record_heartbeat(trial._trial_id)
+
+    def _beat(self) -> None:
+        while not self._over.wait(HEARTBEAT):
+            for number in tuple(self._mine):
+                # Ended meanwhile; or a server that is out of reach for a moment.
+                with contextlib.suppress(Exception):
+                    self._storage.record_heartbeat(number)

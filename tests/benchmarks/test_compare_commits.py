@@ -218,6 +218,16 @@ def test_command_lines_are_translated_there_and_back(plan: ModuleType) -> None:
     assert words.arguments("figures", only) == ["fig4", "x", "--only", "protocol=paper"]
 
 
+def test_options_are_translated_by_their_whole_path(plan: ModuleType) -> None:
+    options = {"run.ensemble_size": "run.members", "jobs": "workers", "search": None}
+    words = plan.Words((plan.Rename("x", keys={"run": "running"}, options=options),))
+    read = words.read({"running": {"members": 4, "workers": 0}, "workers": 2})
+    assert read == {"run": {"members": 4, "workers": 0}, "workers": 2}
+    assert words.path("run.members") == "run.ensemble_size"
+    assert (words.path("workers"), words.path("run.workers")) == ("jobs", "run.workers")
+    assert words.incomparable == {"search"}
+
+
 def test_a_rename_counts_for_trees_without_its_mark(tmp_path: Path, plan: ModuleType) -> None:
     (tmp_path / "cli.py").write_text("members = 1", encoding="utf-8")
     newest, old = plan.Rename("cli.py:ensemble"), plan.Rename("cli.py")
@@ -235,7 +245,7 @@ def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) 
     assert {"README.md", "docs/theory.md"} <= pages
     assert {p.relative_to(ROOT).as_posix() for p in ROOT.glob("configs/**/*.yaml")} <= pages
     typed = [(one.entry, one.arguments) for one in commands]
-    parsed = shown.configurations(ROOT, [*typed, ("bench", ["--protocl", "paper"])])
+    parsed = shown.configurations(ROOT, [*typed, ("bench", ["--protocl", "inductive"])])
     refused = {
         " ".join(one.arguments): found["error"]
         for one, found in zip(commands, parsed, strict=False)

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from gcl_hard.experiments.graph_cell import GraphCell
 
 from gcl_hard import tune
-from gcl_hard.experiments.graph_cell import GraphCell
 from gcl_hard.tuning.options import TuneOptions, parse_tune
 from gcl_hard.tuning.part import Candidate, Inner
 

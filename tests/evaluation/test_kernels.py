@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gcl_hard.experiments.scoring import Scoring, score
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -24,7 +25,6 @@ from gcl_hard.evaluation import (
 )
 from gcl_hard.evaluation.kernels import embedding_kernel, given_kernel, sum_kernel
 from gcl_hard.evaluation.nested import FoldScore
-from gcl_hard.experiments.scoring import Scoring, score
 
 SCALES = pytest.mark.parametrize("standardise", [False, True], ids=["raw", "standardised"])
 KERNELS = pytest.mark.parametrize("kernel", ["rbf", "linear"])

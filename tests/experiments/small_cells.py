@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.side_by_side import Result, Trained
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.ensembles import Result, Trained
 from gcl_hard.graphs import GraphSet, load
 
 PROBES: tuple[dict[str, Any], ...] = (
@@ -23,18 +23,18 @@ def mutag() -> GraphSet:
     return load("MUTAG", download=False)
 
 
-def small(method: str = "hscl", **settings: Any) -> GraphCell:
-    return GraphCell(
+def small(method: str = "hscl", **settings: Any) -> GraphConfig:
+    return GraphConfig(
         **{"method": method, "epochs": 2, "batch_size": 64, "layers": 2, "dim": 4, "folds": 3,
            **settings}
     )  # fmt: skip
 
 
-def two_view(method: str = "hscl", **settings: Any) -> GraphCell:
+def two_view(method: str = "hscl", **settings: Any) -> GraphConfig:
     return small(method, contrast="two-view", **settings)
 
 
-def scored(method: str, **settings: Any) -> list[GraphCell]:
+def scored(method: str, **settings: Any) -> list[GraphConfig]:
     return [two_view(method, **settings, **probe) for probe in PROBES]
 
 

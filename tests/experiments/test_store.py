@@ -388,8 +388,8 @@ def test_damaged_single_files_are_not_compacted_and_nothing_is_lost(tmp_path: Pa
 
 
 HOLD = (
-    "import sys; from pathlib import Path; from gcl_hard.experiments.store import _locked\n"
-    "with _locked(Path(sys.argv[1])) as mine: print(mine, flush=True); sys.stdin.read()"
+    "import sys; from pathlib import Path; from gcl_hard.experiments.store import locked\n"
+    "with locked(Path(sys.argv[1])) as mine: print(mine, flush=True); sys.stdin.read()"
 )
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Population, TwoView, load
+from gcl_hard.graphs import GIN, Ensemble, GraphBatch, GraphSet, InfoGraph, TwoView, load
+from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import encode
-from gcl_hard.graphs.population import refusal
 from gcl_hard.training.loop import Optimisation, train
 
 IDS = [0, 1, 3, 2, 8]
@@ -269,10 +269,10 @@ def test_local_global_models_with_options_train_one_by_one(options: dict[str, An
     model = InfoGraph(GIN(7, dim=4, layers=2, **options))
     why = refusal(model)
     assert why is not None
-    assert "have no colours" in why
-    assert Population([model], mutag).alone == why
+    assert "cannot be compressed" in why
+    assert Ensemble([model], mutag).alone == why
     assert refusal(InfoGraph(GIN(7, dim=4))) is None
-    assert refusal(TwoView(GIN(7, dim=4))) == "TwoView has no member dimension"
+    assert refusal(TwoView(GIN(7, dim=4, **options))) is None
 
 
 # What sets say of edges

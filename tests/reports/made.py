@@ -30,7 +30,7 @@ def row(
     kind: Kind = "fixed",
     *,
     dataset: str = "PTC_MR",
-    protocol: str = "paper",
+    protocol: str = "transductive",
     setting: str = "",
     scores: Scores | None = SCORES,
     expected: int = 2,
@@ -61,12 +61,12 @@ BEST = row(kind="best", setting="β=2", optimism=1.5, expected=5)
 ROWS = [FULL, OPEN, BEST, row("majority", "baseline", protocol="inductive")]
 
 
-def cell(method: str = "hscl", **settings: object) -> GraphConfig:
+def config(method: str = "hscl", **settings: object) -> GraphConfig:
     return GraphConfig(**{"method": method, "folds": 3, **settings})  # type: ignore[arg-type]
 
 
 def results(
-    *cells: GraphConfig,
+    *configs: GraphConfig,
     n_seeds: int = 3,
     select: bool = False,
     shift: Mapping[GraphConfig, float] | None = None,
@@ -75,15 +75,15 @@ def results(
     records = {
         Run(c, seed, inner): record(c, seed, [a + (shift or {}).get(c, 0.0) for a in folds],
                                     inner=inner)
-        for c in cells
+        for c in configs
         for seed, folds in zip(SEEDS[:n_seeds], ACCURACIES, strict=False)
         for inner in ((False, True) if select else (False,))
     }  # fmt: skip
-    return Results(cells, SEEDS, records, select=select)
+    return Results(configs, SEEDS, records, select=select)
 
 
-def shown(*cells: GraphConfig, n_seeds: int = 3, select: bool = False) -> list[Row]:
-    return rows(results(*cells, n_seeds=n_seeds, select=select))
+def shown(*configs: GraphConfig, n_seeds: int = 3, select: bool = False) -> list[Row]:
+    return rows(results(*configs, n_seeds=n_seeds, select=select))
 
 
 def cells_of(table: str) -> list[list[str]]:

@@ -1,8 +1,7 @@
-"""Made-up runs: looks, records on the disk, points."""
+"""Made-up runs: snapshots, results on the disk, points."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +12,8 @@ from matplotlib.figure import Figure
 
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.store import RunResult
-from gcl_hard.reports.runs import Run
+from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult, Store
+from gcl_hard.reports.runs import StoredRun
 from gcl_hard.reports.theme import Drawn
 
 
@@ -48,7 +47,7 @@ def snapshot(
     epoch: int, *, seed: int = 0, own: str | None = None, histograms: bool = False,
     anchors: int = 64,
 ) -> dict[str, Any]:  # fmt: skip
-    """One epoch's look, different for every epoch and seed; H-SCL below H-UCL by 0.2."""
+    """One epoch's snapshot, different for every epoch and seed; H-SCL below H-UCL by 0.2."""
     rng = np.random.default_rng([seed, epoch])
     settings = {name: _setting(rng, anchors) for name in SETTINGS}
     if own is not None:
@@ -86,44 +85,47 @@ def _bell(middle: float) -> Any:
 def snapshots(
     epochs: Sequence[int], *, seed: int = 0, own: str | None = None
 ) -> list[dict[str, Any]]:
-    """Looks of a run; the last has the histograms."""
+    """Snapshots of a run; the last has the histograms."""
     return [snapshot(e, seed=seed, own=own, histograms=e == epochs[-1]) for e in epochs]
 
 
 def run(
-    cell: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
+    config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (),
+    accuracies: Sequence[float] = (80.0,),
     curve: Sequence[tuple[int, float]] = (), own: str | None = None, points: Path | None = None,
     version: str | None = None,
-) -> Run:  # fmt: skip
+) -> StoredRun:  # fmt: skip
     """A run without a file."""
-    return Run(
-        cell, seed, tuple(accuracies), tuple(curve), tuple(snapshots(epochs, seed=seed, own=own)),
-        points, Path(Run(cell, seed).file_name), version,
+    return StoredRun(
+        config, seed, tuple(accuracies), tuple(curve), tuple(snapshots(epochs, seed=seed, own=own)),
+        points, Path(f"{Run(config, seed).key}.json"), version,
     )  # fmt: skip
 
 
 def stored(
-    cell: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (), accuracies: Sequence[float] = (80.0,),
+    config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (),
+    accuracies: Sequence[float] = (80.0,),
     curve: Sequence[Sequence[float]] = (), own: str | None = None, inner: bool = False,
     version: str = "0a", finished: str = "2026-01-01T00:00:00+00:00",
 ) -> dict[str, Any]:  # fmt: skip
-    """A record as its file holds it."""
-    record = RunResult(
-        config=asdict(cell), seed=seed, fold_accuracies=list(accuracies), fold_c=[],
+    """A run's result as its file holds it."""
+    found = RunResult(
+        config=asdict(config), seed=seed, fold_accuracies=list(accuracies), fold_c=[],
         final_losses=[1.0], seconds_train=1.0, seconds_eval=1.0, data={}, device="a CPU",
         versions={"source": version}, finished=finished, inner=inner,
         curve=[list(point) for point in curve],
+        diagnostics=snapshots(epochs, seed=seed, own=own),
     )  # fmt: skip
-    found = {"schema_version": 1, **asdict(record)}
-    return found | {"diagnostics": snapshots(epochs, seed=seed, own=own)}
+    return {"schema_version": SCHEMA_VERSION, **asdict(found)}
 
 
-def save(folder: Path, cell: RunConfig, seed: int = 0, **given: Any) -> Path:
-    """Write a record where the bench would, made by :func:`stored`; gives its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / Run(cell, seed, given.get("inner", False)).file_name
-    path.write_text(json.dumps(stored(cell, seed, **given)), encoding="utf-8")
-    return path
+def save(folder: Path, config: RunConfig, seed: int = 0, **given: Any) -> Path:
+    """Store a result made by :func:`stored`; gives its file."""
+    content = stored(config, seed, **given)
+    del content["schema_version"]
+    store, one = Store(folder), Run(config, seed, given.get("inner", False))
+    store.put(one, RunResult(**content))
+    return store.path(one)
 
 
 def save_points(

@@ -11,11 +11,10 @@ import pytest
 from matplotlib.colors import to_hex
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3, load_points, sets
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(fig3)
@@ -24,10 +23,10 @@ SETS = ("in_scl", "in_hucl", "in_hscl", "in_hcol")
 OBJECTIVES = ("infonce", "jsd")
 
 
-def run(tmp_path: Path, seed: int = 0, **given: Any) -> Run:
+def run(tmp_path: Path, seed: int = 0, **given: Any) -> StoredRun:
     path = made.save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
-    cell = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
-    return made.run(cell, seed, epochs=(7,), points=path)
+    config = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
+    return made.run(config, seed, epochs=(7,), points=path)
 
 
 def heading(drawn: made.Shown) -> str:
@@ -159,7 +158,7 @@ def test_the_anchor_is_near_the_median_sizes(
     assert f"anchor {best}," in heading(draw([one], setting=threshold))
 
 
-def saved(path: Path, cosines: list[float], labels: list[int]) -> Run:
+def saved(path: Path, cosines: list[float], labels: list[int]) -> StoredRun:
     """One anchor on the plane, of label 0, and candidates at given cosines."""
     z = np.array([[1.0, 0.0], [1.0, 0.0], *((c, math.sqrt(1 - c * c)) for c in cosines)])
     labels = [0, 0, *labels]
@@ -204,7 +203,7 @@ def test_the_seed_is_chosen(tmp_path: Path) -> None:
     assert draw(runs, seed=3).rows == draw(runs[:1]).rows != draw(runs).rows
 
 
-def refused(runs: list[Run], said: str, **own: Any) -> None:
+def refused(runs: list[StoredRun], said: str, **own: Any) -> None:
     with pytest.raises(InputError, match=said):
         draw(runs, **own)
 
@@ -279,7 +278,7 @@ def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Pa
     assert [row["in_hucl"] for row in candidates(drawn)][-4:] == [False, False, False, True]
 
 
-def far_graph(path: Path) -> Run:
+def far_graph(path: Path) -> StoredRun:
     """Nodes against graphs of which the last lies far from all."""
     made.save_points(path, n=200, objective="jsd")
     with np.load(path) as file:

@@ -1,4 +1,4 @@
-"""Accuracies of cells, and of settings chosen inside training folds, against NumPy and loops."""
+"""Accuracies of configs, and of settings chosen inside training folds, against NumPy and loops."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gcl_hard.experiments.config import SELECTABLE
-from gcl_hard.experiments.config import from_dict
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import SELECTABLE, GraphConfig, from_dict
+from gcl_hard.experiments.presets import published_accuracy
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.experiments.store import SCHEMA_VERSION
 from gcl_hard.reports.frame import (
@@ -35,44 +34,44 @@ TABLE = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0], [92.0, 88.0, 84.0]]
 SCORES = Scores((5, 0, 7), tuple(map(tuple, TABLE)))
 
 
-def cell(method: str = "hscl", protocol: str = "inductive", **settings: Any) -> GraphConfig:
+def config(method: str = "hscl", protocol: str = "inductive", **settings: Any) -> GraphConfig:
     return GraphConfig(**{"method": method, "protocol": protocol, "folds": FOLDS, **settings})
 
 
-def noise(job: Run) -> list[float]:
-    """Accuracies that depend on the job alone, never tied; they rise by 3 points with β."""
-    name = f"{job.cell} {job.cell.lr} {job.cell.epochs}"
-    level = 60 + zlib.crc32(name.encode()) % 5 + 3 * (job.cell.beta or 0.0)
-    rng = np.random.default_rng(zlib.crc32(f"{name} {job}".encode()))
-    return [float(a) for a in level + rng.standard_normal(job.cell.folds)]
+def noise(run: Run) -> list[float]:
+    """Accuracies that depend on the run alone, never tied; they rise by 3 points with β."""
+    name = f"{run.config} {run.config.lr} {run.config.epochs}"
+    level = 60 + zlib.crc32(name.encode()) % 5 + 3 * (run.config.beta or 0.0)
+    rng = np.random.default_rng(zlib.crc32(f"{name} {run}".encode()))
+    return [float(a) for a in level + rng.standard_normal(run.config.folds)]
 
 
 def filled(
-    cells: Sequence[GraphConfig],
+    configs: Sequence[GraphConfig],
     seeds: Sequence[int] = (0, 1, 2),
     *,
     select: bool = False,
     missing: Collection[Run] = (),
 ) -> Results:
-    """Everything finished but what is missing; hold-outs of every cell where ``select``.
+    """Everything finished but what is missing; hold-outs of every config where ``select``.
 
-    A job takes 20 + 3 seconds, on hold-outs 7 + 3.
+    A run takes 20 + 3 seconds, on hold-outs 7 + 3.
     """
-    jobs = [
+    runs = [
         Run(c, s, inner)
-        for c in cells
+        for c in configs
         for s in seeds
         for inner in ((False, True) if select and c.encoders == c.folds else (False,))
     ]
     records = {
-        j: record(j.cell, j.seed, noise(j), inner=j.inner, seconds_train=7.0 if j.inner else 20.0)
-        for j in jobs
+        j: record(j.config, j.seed, noise(j), inner=j.inner, seconds_train=7.0 if j.inner else 20.0)
+        for j in runs
         if j not in missing
     }
-    return Results(cells, tuple(seeds), records, select)
+    return Results(configs, tuple(seeds), records, select)
 
 
-BETAS = [cell(beta=beta) for beta in (1.0, 2.0, 10.0)]
+BETAS = [config(beta=beta) for beta in (1.0, 2.0, 10.0)]
 
 
 # Scores
@@ -102,7 +101,7 @@ def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -
     wide, narrow = (
         [Scores.of_records(filled([c], seeds).of(c), c) for c in pair]
         for pair in (
-            [cell(m, beta=1.0, train_share=s) for m in ("ucl", "hucl")] for s in (0.1, 1.0)
+            [config(m, beta=1.0, train_share=s) for m in ("ucl", "hucl")] for s in (0.1, 1.0)
         )
     )
     for ours, theirs, to_train in (
@@ -120,9 +119,9 @@ def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
     n_graphs = 600
     n_test = n_graphs // FOLDS
     n_train = share * (n_graphs - n_test)
-    cells = [cell("hscl", beta=beta, train_share=share) for beta in (1.0, 2.0)]
-    (selection,) = filled(cells, select=True).selections
-    for scores in (selection.scores, *(result.scores for result in selection.outer)):
+    configs = [config("hscl", beta=beta, train_share=share) for beta in (1.0, 2.0)]
+    (selection,) = filled(configs, select=True).selections
+    for scores in (selection.scores, *selection.outer):
         assert scores.test_share == pytest.approx(n_test / n_train)
         assert scores.of([2]).test_share == scores.test_share
 
@@ -145,7 +144,7 @@ def test_some_seeds_keep_their_own_folds_in_the_order_asked_for() -> None:
 
 def selection_of(outer: Any, inner: Any, seeds: Sequence[int] = (0,)) -> Selection:
     """From accuracies [candidate][seed][fold]."""
-    candidates = [cell(beta=1.0 + c, folds=len(rows[0])) for c, rows in enumerate(outer)]
+    candidates = [config(beta=1.0 + c, folds=len(rows[0])) for c, rows in enumerate(outer)]
     parts = [
         tuple(Scores(tuple(seeds), tuple(map(tuple, rows))) for rows in table)
         for table in (outer, inner)
@@ -184,10 +183,10 @@ def test_of_equal_means_the_first_is_the_best() -> None:
 
 
 def test_over_epochs_there_is_a_choice_but_no_best() -> None:
-    cells = [cell(epochs=epochs) for epochs in (20, 100)]
-    results = filled(cells, select=True)
+    configs = [config(epochs=epochs) for epochs in (20, 100)]
+    results = filled(configs, select=True)
     (selection,) = results.selections
-    hold_outs = np.array([[noise(Run(c, s, inner=True)) for s in range(3)] for c in cells])
+    hold_outs = np.array([[noise(Run(c, s, inner=True)) for s in range(3)] for c in configs])
     np.testing.assert_array_equal(selection.chosen, hold_outs.argmax(axis=0))
     assert (selection.best, selection.optimism) == (None, None)
     (content,) = result_json(results)["selections"]
@@ -200,35 +199,35 @@ def commands(draw: st.DrawFn) -> tuple[Results, list[GraphConfig]]:
     """Candidates with accuracies that are often tied, some of them still open."""
     n_folds = draw(st.integers(2, 4))
     seeds = draw(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True))
-    cells = [cell(beta=float(c), folds=n_folds) for c in range(draw(st.integers(2, 4)))]
+    configs = [config(beta=float(c), folds=n_folds) for c in range(draw(st.integers(2, 4)))]
     folds = st.lists(st.integers(0, 3).map(float), min_size=n_folds, max_size=n_folds)
-    jobs = [Run(c, s, inner) for c in cells for s in seeds for inner in (False, True)]
-    left_open = draw(st.lists(st.sampled_from(jobs), max_size=3))
+    runs = [Run(c, s, inner) for c in configs for s in seeds for inner in (False, True)]
+    left_open = draw(st.lists(st.sampled_from(runs), max_size=3))
     records = {
-        job: record(job.cell, job.seed, draw(folds), inner=job.inner)
-        for job in draw(st.permutations(jobs))
-        if job not in left_open
+        run: record(run.config, run.seed, draw(folds), inner=run.inner)
+        for run in draw(st.permutations(runs))
+        if run not in left_open
     }
-    return Results(cells, tuple(seeds), records, select=True), cells
+    return Results(configs, tuple(seeds), records, select=True), configs
 
 
 @given(commands())
 def test_a_selection_is_a_loop_over_seeds_and_folds(
     command: tuple[Results, list[GraphConfig]],
 ) -> None:
-    results, cells = command
+    results, configs = command
     seeds, chosen, accuracies = [], [], []
-    means: list[list[float]] = [[] for _ in cells]
+    means: list[list[float]] = [[] for _ in configs]
     for seed in results.seeds:
-        jobs = [(Run(c, seed, inner=True), Run(c, seed)) for c in cells]
-        if any(job not in results.records for pair in jobs for job in pair):
+        runs = [(Run(c, seed, inner=True), Run(c, seed)) for c in configs]
+        if any(run not in results.records for pair in runs for run in pair):
             continue
-        inner = [results.records[job].fold_accuracies for job, _ in jobs]
-        outer = [results.records[job].fold_accuracies for _, job in jobs]
+        inner = [results.records[run].fold_accuracies for run, _ in runs]
+        outer = [results.records[run].fold_accuracies for _, run in runs]
         row = []
-        for k in range(cells[0].folds):
+        for k in range(configs[0].folds):
             winner = 0
-            for c in range(len(cells)):
+            for c in range(len(configs)):
                 if inner[c][k] > inner[winner][k]:
                     winner = c
             row.append(winner)
@@ -256,8 +255,8 @@ def test_a_seed_that_one_candidate_lacks_counts_nowhere(candidate: int, inner: b
     """The seed is the best by far for all that have it: it would show."""
     whole = filled(BETAS, select=True)
     records = {
-        job: record(job.cell, 1, [99.0] * FOLDS, inner=job.inner) if job.seed == 1 else found
-        for job, found in whole.records.items()
+        run: record(run.config, 1, [99.0] * FOLDS, inner=run.inner) if run.seed == 1 else found
+        for run, found in whole.records.items()
     }
     del records[Run(BETAS[candidate], 1, inner)]
     whole, without = (Results(BETAS, s, records, select=True) for s in ((0, 1, 2), (0, 2)))
@@ -268,13 +267,13 @@ def test_a_seed_that_one_candidate_lacks_counts_nowhere(candidate: int, inner: b
 
 
 def test_each_group_of_candidates_has_its_selection() -> None:
-    others = [cell("hucl", beta=2.0), cell("hucl", beta=1.0)]
-    paper = [cell(protocol="paper", beta=beta) for beta in (1.0, 2.0)]
-    cells = [*BETAS, *paper, cell("ucl"), *others, cell("majority")]
-    results = filled(cells, select=True)
+    others = [config("hucl", beta=2.0), config("hucl", beta=1.0)]
+    paper = [config(protocol="transductive", beta=beta) for beta in (1.0, 2.0)]
+    configs = [*BETAS, *paper, config("ucl"), *others, config("majority")]
+    results = filled(configs, select=True)
     found = [[*selection.candidates] for selection in results.selections]
     assert found == [BETAS, others]
-    not_asked_for = Results(cells, results.seeds, results.records)
+    not_asked_for = Results(configs, results.seeds, results.records)
     assert not_asked_for.selections == []
 
 
@@ -288,45 +287,45 @@ def test_a_selection_without_a_seed_that_all_have_is_open() -> None:
 # What is finished and what is open
 
 
-def test_every_job_of_a_command_is_open_or_has_a_record() -> None:
-    cells = [*BETAS, cell("ucl"), cell("majority"), cell("hscl", "paper")]
-    jobs = plan(cells, (2, 0, 1), select=True)
-    missing = jobs[::3]
-    results = filled(cells, (2, 0, 1), select=True, missing=missing)
+def test_every_run_of_a_command_is_open_or_has_a_record() -> None:
+    configs = [*BETAS, config("ucl"), config("majority"), config("hscl", "transductive")]
+    runs = plan(configs, (2, 0, 1), select=True)
+    missing = runs[::3]
+    results = filled(configs, (2, 0, 1), select=True, missing=missing)
     assert results.open == missing
-    assert filled(cells, select=True).open == []
-    assert Results(cells, (2, 0, 1), {}, select=True).open == jobs
-    assert not any(job.inner for job in Results(cells, (0,), {}).open)
+    assert filled(configs, select=True).open == []
+    assert Results(configs, (2, 0, 1), {}, select=True).open == runs
+    assert not any(run.inner for run in Results(configs, (0,), {}).open)
 
 
-def test_finished_cells_keep_their_order_and_the_order_of_the_seeds() -> None:
-    cells = [cell("ucl"), cell("majority"), cell("dcl")]
-    missing = [Run(cells[0], 4), *(Run(cells[1], seed) for seed in (4, 0, 2))]
-    results = filled(cells, (4, 0, 2), missing=missing)
-    found = {one: scores for one in cells if (scores := results.scores(one)) is not None}
+def test_finished_configs_keep_their_order_and_the_order_of_the_seeds() -> None:
+    configs = [config("ucl"), config("majority"), config("dcl")]
+    missing = [Run(configs[0], 4), *(Run(configs[1], seed) for seed in (4, 0, 2))]
+    results = filled(configs, (4, 0, 2), missing=missing)
+    found = {one: scores for one in configs if (scores := results.scores(one)) is not None}
     assert [(one.method, scores.seeds) for one, scores in found.items()] == [
         ("ucl", (0, 2)), ("dcl", (4, 0, 2)),
     ]  # fmt: skip
     for one, scores in found.items():
         expected = [noise(Run(one, seed)) for seed in scores.seeds]
         assert [list(folds) for folds in scores.folds] == expected
-    assert [one["method"] for one in result_json(results)["cells"]] == ["ucl", "dcl"]
+    assert [one["method"] for one in result_json(results)["configs"]] == ["ucl", "dcl"]
 
 
 def test_hold_outs_are_no_results() -> None:
     only_inner = filled(BETAS[:1], select=True, missing=[Run(BETAS[0], s) for s in range(3)])
     assert only_inner.scores(BETAS[0]) is None
-    assert result_json(only_inner)["cells"] == []
+    assert result_json(only_inner)["configs"] == []
     found = only_inner.of(BETAS[0], inner=True)
     assert [r.fold_accuracies for r in found] == [
         noise(Run(BETAS[0], s, inner=True)) for s in range(3)
     ]
 
 
-def test_records_of_seeds_and_cells_that_were_not_asked_for_do_not_count() -> None:
+def test_records_of_seeds_and_configs_that_were_not_asked_for_do_not_count() -> None:
     more = filled(BETAS, (0, 1, 2, 3))
     results = Results(BETAS[:1], (3, 1), more.records)
-    assert [one["beta"] for one in result_json(results)["cells"]] == [BETAS[0].beta]
+    assert [one["beta"] for one in result_json(results)["configs"]] == [BETAS[0].beta]
     scores = results.scores(BETAS[0])
     assert scores is not None
     assert scores.seeds == (3, 1)
@@ -340,7 +339,7 @@ def test_shared_seeds_are_those_of_every_part() -> None:
     assert results.shared_seeds([(one, False)]) == [9, 0, 7]
     assert results.shared_seeds((c, False) for c in (one, two)) == [9, 7]
     assert results.shared_seeds((c, i) for c in (one, two) for i in (False, True)) == [9]
-    assert results.shared_seeds([(cell("ucl"), False)]) == []
+    assert results.shared_seeds([(config("ucl"), False)]) == []
 
 
 def test_seconds_are_those_of_all_seeds() -> None:
@@ -355,30 +354,30 @@ def test_the_standard_error_is_that_of_a_mean_of_hits() -> None:
 
 
 def test_the_frame_of_runs_has_a_line_for_every_accuracy() -> None:
-    cells = [*BETAS, cell("majority")]
-    results = filled(cells, (3, 1), select=True, missing=[Run(cells[0], 3)])
+    configs = [*BETAS, config("majority")]
+    results = filled(configs, (3, 1), select=True, missing=[Run(configs[0], 3)])
     frame = runs_frame(results)
     assert len(frame) == FOLDS * len(results.records)
     means = frame[~frame["inner"]].groupby(["config", "seed"])["accuracy"].mean()
     for (key, seed), mean in means.items():
-        (one,) = (c for c in cells if c.key() == key)
+        (one,) = (c for c in configs if c.key() == key)
         assert mean == pytest.approx(np.mean(noise(Run(one, seed))))
-    assert len(means) == len(cells) * 2 - 1
+    assert len(means) == len(configs) * 2 - 1
 
 
 # The result file
 
 
 def test_the_result_file_survives_json_and_gives_everything_back() -> None:
-    cells = [*BETAS, cell("ucl", "paper"), cell("majority")]
-    results = filled(cells, (3, 1), select=True, missing=[Run(cells[3], 3)])
+    configs = [*BETAS, config("ucl", "transductive"), config("majority")]
+    results = filled(configs, (3, 1), select=True, missing=[Run(configs[3], 3)])
     content = result_json(results)
     read = json.loads(json.dumps(content, allow_nan=False))
     assert read == content
     assert (read["schema_version"], read["quick"]) == (SCHEMA_VERSION, False)
     assert result_json(results, quick=True) == {**content, "quick": True}
-    assert [from_dict(one["config"]) for one in read["cells"]] == cells
-    for one, asked in zip(read["cells"], cells, strict=True):
+    assert [from_dict(one["config"]) for one in read["configs"]] == configs
+    for one, asked in zip(read["configs"], configs, strict=True):
         expected = {s: noise(Run(asked, s)) for s in (3, 1) if Run(asked, s) in results.records}
         assert dict(zip(one["seeds"], one["fold_accuracies"], strict=True)) == expected
         means = [np.mean(folds) for folds in expected.values()]
@@ -392,12 +391,12 @@ def test_the_result_file_survives_json_and_gives_everything_back() -> None:
             assert one[name] == one["config"][name]
 
 
-def test_a_cell_in_the_result_file_has_the_keys_of_its_schema() -> None:
-    one = cell("hscl", "paper")
+def test_a_config_in_the_result_file_has_the_keys_of_its_schema() -> None:
+    one = config("hscl", "transductive")
     data = {"n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels", "digest": "ab"}
     (content,) = result_json(
         Results([one], (0, 1), {Run(one, s): record(one, s, TABLE[s], data=data) for s in (0, 1)})
-    )["cells"]
+    )["configs"]
     assert list(content) == [
         "dataset", "method", "protocol", "beta", "seeds", "accuracies", "fold_accuracies",
         "accuracy_mean", "accuracy_std", "paper_accuracy", "n_graphs", "n_classes", "n_features",
@@ -418,7 +417,7 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
     assert [c["beta"] for c in selection["candidates"]] == [1.0, 2.0, 10.0]
     assert all(set(c) == set(SELECTABLE) for c in selection["candidates"])
     assert selection["seeds"] == [0, 2]
-    tables = [dict(zip(c["seeds"], c["fold_accuracies"], strict=True)) for c in content["cells"]]
+    tables = [dict(zip(c["seeds"], c["fold_accuracies"], strict=True)) for c in content["configs"]]
     for seed, row, folds in zip(
         selection["seeds"], selection["chosen"], selection["fold_accuracies"], strict=True
     ):
@@ -431,14 +430,14 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
 @pytest.mark.parametrize(
     ("settings", "figure"),
     [
-        ({"method": "hscl", "protocol": "paper"}, 87.2),
-        ({"method": "hscl", "protocol": "paper", "contrast": "two-view"}, None),
+        ({"method": "hscl", "protocol": "transductive"}, 87.2),
+        ({"method": "hscl", "protocol": "transductive", "contrast": "two-view"}, None),
         ({"method": "hscl"}, None),
-        ({"method": "dcl", "protocol": "paper"}, None),
+        ({"method": "dcl", "protocol": "transductive"}, None),
         ({"method": "majority"}, None),
     ],
 )
-def test_the_papers_figure_stands_beside_its_own_cells_only(
+def test_the_papers_figure_stands_beside_its_own_configs_only(
     settings: dict[str, Any], figure: float | None
 ) -> None:
-    assert cell(**settings).paper == figure
+    assert published_accuracy(config(**settings)) == figure

@@ -36,26 +36,26 @@ COMMAND = "python -m gcl_hard.bench --table 2"
 FOLDS = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0]]  # seeds' means 85 and 73: 79.0 ± 8.5
 
 
-def cell(method: str = "hscl", **settings: object) -> GraphConfig:
+def config(method: str = "hscl", **settings: object) -> GraphConfig:
     return GraphConfig(method=method, folds=3, **settings)  # type: ignore[arg-type]
 
 
 def results(
-    cells: Sequence[GraphConfig],
+    configs: Sequence[GraphConfig],
     *,
     seeds: Sequence[int] = (0, 1),
     shift: Mapping[GraphConfig, float] | None = None,
     select: bool = False,
     **changed: object,
 ) -> Results:
-    """Every cell with the accuracies above, shifted by some points; two seeds asked for."""
+    """Every config with the accuracies above, shifted by some points; two seeds asked for."""
     records = {
         Run(c, s, inner): record(
             c, s, [a + (shift or {}).get(c, 0.0) for a in FOLDS[s]], inner=inner, **changed
         )
-        for c in cells for s in seeds for inner in (False, True)
+        for c in configs for s in seeds for inner in (False, True)
     }  # fmt: skip
-    return Results(cells, (0, 1), {j: r for j, r in records.items() if select or not j.inner},
+    return Results(configs, (0, 1), {j: r for j, r in records.items() if select or not j.inner},
                    select=select)  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def text(found: Results, *figures: str, quick: bool = False) -> str:
 
 
 def test_a_smoke_run_is_marked_first_and_only_it() -> None:
-    found = results([cell("ucl", epochs=3)])
+    found = results([config("ucl", epochs=3)])
     first, second = text(found, quick=True).split("\n\n")[:2]
     assert first == "# Results"
     assert second.startswith(f"> {QUICK} 2 seeds, 3 epochs")
@@ -75,16 +75,16 @@ def test_a_smoke_run_is_marked_first_and_only_it() -> None:
 
 
 def test_the_page_counts_what_is_open_and_names_the_command() -> None:
-    cells = [cell("ucl"), cell("scl")]
-    whole = text(results(cells))
+    configs = [config("ucl"), config("scl")]
+    whole = text(results(configs))
     assert "All 4 runs" in whole
     assert f"```bash\n{COMMAND}\n```" in whole
-    some = results([*cells, cell("hscl")], seeds=(0,))
+    some = results([*configs, config("hscl")], seeds=(0,))
     assert "**3 of 6 runs**" in text(some)
 
 
 def test_a_page_of_nothing_says_so() -> None:
-    found = text(results([cell("ucl")], seeds=()))
+    found = text(results([config("ucl")], seeds=()))
     assert ["ucl", "open"] in cells_of(found.split("## Protocol")[1])
     assert "There are none yet." in found
     assert "What the comparison shows" not in found
@@ -93,25 +93,27 @@ def test_a_page_of_nothing_says_so() -> None:
 @pytest.mark.parametrize(
     ("method", "protocol", "mark"),
     [
-        ("hscl", "paper", "have seen the labels of the graphs they are tested on"),
+        ("hscl", "transductive", "have seen the labels of the graphs they are tested on"),
         ("hscl", "inductive", "have seen the labels of that cross-validation"),
-        ("hucl", "paper", None),
+        ("hucl", "transductive", None),
         ("hucl", "inductive", None),
     ],
 )
 def test_the_page_says_what_label_aware_encoders_have_seen(
     method: str, protocol: str, mark: str | None
 ) -> None:
-    found = text(results([cell(method, protocol=protocol)]))
+    found = text(results([config(method, protocol=protocol)]))
     assert f"## Protocol `{protocol}`" in found
     assert found.count("have seen the labels") == (mark is not None)
     assert mark is None or f"({method}) {mark}" in found.replace("**", "")
 
 
 def test_every_table_is_whole_and_stands_alone() -> None:
-    cells = [cell(m, beta=b, protocol="inductive") for m in ("ucl", "hscl") for b in (1.0, 10.0)]
-    cells += [cell(m, dataset=d) for m in ("majority", "wl") for d in ("MUTAG", "PTC_MR")]
-    found = text(results(list(dict.fromkeys(cells)), select=True))
+    configs = [
+        config(m, beta=b, protocol="inductive") for m in ("ucl", "hscl") for b in (1.0, 10.0)
+    ]
+    configs += [config(m, dataset=d) for m in ("majority", "wl") for d in ("MUTAG", "PTC_MR")]
+    found = text(results(list(dict.fromkeys(configs)), select=True))
     tables = [block for block in found.split("\n\n") if block.startswith("|")]
     assert len(tables) == 6  # counts, baselines, optimism; accuracies, tests, choices
     assert all(len(cells_of(table)) > 1 for table in tables)
@@ -122,18 +124,18 @@ def test_every_table_is_whole_and_stands_alone() -> None:
 
 
 def test_only_figures_that_are_there_are_shown() -> None:
-    found = text(results([cell("ucl")]), "r-paper-accuracy.svg", "r-inductive-beta.svg")
+    found = text(results([config("ucl")]), "r-transductive-accuracy.svg", "r-inductive-beta.svg")
     ((alt, name),) = re.findall(r"!\[(.*?)\]\((.*?)\)", found)
-    assert name == "r-paper-accuracy.svg"
+    assert name == "r-transductive-accuracy.svg"
     assert "accuracies" in alt
-    assert "paper" in alt
+    assert "transductive" in alt
 
 
 def test_the_origin_is_that_of_the_records() -> None:
-    found = results([cell("ucl"), cell("hscl")])
+    found = results([config("ucl"), config("hscl")])
     one, *_ = found.records
     records = dict(found.records) | {
-        one: record(one.cell, one.seed, [80.0] * 3, device="H200", finished="2026-03-04T00:00",
+        one: record(one.config, one.seed, [80.0] * 3, device="H200", finished="2026-03-04T00:00",
                     versions={"torch": "2.9", "source": "abc"})
     }  # fmt: skip
     origin = text(Results(found.configs, found.seeds, records)).split("come from\n\n")[1]
@@ -145,13 +147,13 @@ def test_the_origin_is_that_of_the_records() -> None:
 
 
 def test_what_the_comparison_shows_is_counted_from_the_rows() -> None:
-    ucl, far = cell("ucl"), cell("hucl")
-    found = text(results([ucl, far, cell("majority")], shift={far: -40.0}))
+    ucl, far = config("ucl"), config("hucl")
+    found = text(results([ucl, far, config("majority")], shift={far: -40.0}))
     counts, highest = (cells_of(block)[1:] for block in found.split("\n\n")
                        if block.startswith("| protocol"))  # fmt: skip
-    assert counts == [["paper", "trained methods", "ucl", "1", "0", "1"],
-                      ["paper", "baselines", "ucl", "1", "0", "0"]]  # fmt: skip
-    assert highest == [["paper", "MUTAG", "ucl", "79.0", "majority", "79.0", "+0.0"]]
+    assert counts == [["transductive", "trained methods", "ucl", "1", "0", "1"],
+                      ["transductive", "baselines", "ucl", "1", "0", "0"]]  # fmt: skip
+    assert highest == [["transductive", "MUTAG", "ucl", "majority", "79.0", "79.0", "+0.0"]]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_seeds_that_wilcoxon_s_test_needs(n: int, comparisons: int, enough: int 
 def test_deviations_over_folds_are_averaged_over_fixed_rows_of_a_set() -> None:
     one, other = Scores((0,), ((80.0, 90.0),)), Scores((0,), ((70.0, 72.0),))
     own = [row("ucl", scores=one), row("scl", scores=other), row(kind="best", scores=one)]
-    context = protocol_context(Results([], (0,), {}), own, "paper")
+    context = protocol_context(Results([], (0,), {}), own, "transductive")
     assert context["fold_stds"] == {"PTC_MR": pytest.approx((50**0.5 + 2**0.5) / 2)}
 
 
@@ -184,7 +186,7 @@ MARKS = {
 @pytest.mark.parametrize("mark", MARKS)
 def test_a_mark_is_explained_where_it_is(mark: str) -> None:
     def told(*own: Row) -> str:
-        found = Results([cell("ucl")], (0, 1), {})
+        found = Results([config("ucl")], (0, 1), {})
         return page(found, own, command=COMMAND, quick=False, figures=[])
 
     assert told(MARKS[mark]).count(mark) == 1
@@ -212,13 +214,16 @@ def test_the_caption_says_what_must_be_known_exactly_where_it_applies(mark: str)
 
 
 def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
-    cells = [cell(m, beta=b) for m in ("ucl", "hucl", "scl") for b in (1.0, 2.0)]
-    cells = [*dict.fromkeys(cells), *(cell(m, dataset="PTC_MR") for m in ("ucl", "hucl", "scl"))]
-    found, path = results(cells), tmp_path / "docs" / "out.md"
+    configs = [config(m, beta=b) for m in ("ucl", "hucl", "scl") for b in (1.0, 2.0)]
+    configs = [
+        *dict.fromkeys(configs),
+        *(config(m, dataset="PTC_MR") for m in ("ucl", "hucl", "scl")),
+    ]
+    found, path = results(configs), tmp_path / "docs" / "out.md"
     written = write(found, path, command=COMMAND, quick=False)
     assert [p.name for p in written] == [
         "out.md", "out.csv", "out.tex",
-        "out-paper-accuracy.svg", "out-paper-ranks.svg", "out-paper-beta.svg",
+        "out-transductive-accuracy.svg", "out-transductive-ranks.svg", "out-transductive-beta.svg",
     ]  # fmt: skip
     assert sorted(p.name for p in path.parent.iterdir()) == sorted(p.name for p in written)
     shown = path.read_text(encoding="utf-8")
@@ -235,7 +240,7 @@ def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
 def test_a_smoke_run_is_marked_in_latex_too(tmp_path: Path) -> None:
     for quick in (True, False):
         _, _, tex, *_ = write(
-            results([cell("ucl")]), tmp_path / "q.md", command=COMMAND, quick=quick
+            results([config("ucl")]), tmp_path / "q.md", command=COMMAND, quick=quick
         )
         assert tex.read_text(encoding="utf-8").startswith("% A smoke run") is quick
 
@@ -243,4 +248,4 @@ def test_a_smoke_run_is_marked_in_latex_too(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match=r"cannot write .*file"):
-        write(results([cell("ucl")]), tmp_path / "file" / "r.md", command=COMMAND, quick=False)
+        write(results([config("ucl")]), tmp_path / "file" / "r.md", command=COMMAND, quick=False)

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.recipe import files
 from gcl_hard.experiments.recipe_table import REPORTED, Entry
+from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Comparison, corrected
 from gcl_hard.reports.recipe import FIRST, QUESTIONS, RecipeTable, summary
 from gcl_hard.reports.text import (
     NBSP,
 )
-from tests.experiments.recipe.made_up_table import (
-    METHODS,
-    PROTOCOLS,
-    RECIPE,
-    SEEDS,
-    SETS,
-    compared,
-    of,
-    put,
-)
+from tests.experiments.made_recipes import recipes
+from tests.reports.made_recipe import METHODS, PROTOCOLS, SEEDS, SETS, compared, of, step_down
+
+__all__ = ["recipes"]
+
+pytestmark = pytest.mark.usefixtures("recipes")
 
 FOLDS = 10
 CONTRAST, HARD, LABELS = [*QUESTIONS][:FIRST]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "FOLDERS", (tmp_path,))
-    put(tmp_path, "all", RECIPE)
 
 
 def row(found: RecipeTable, part: Any, name: str, protocol: str = "inductive") -> Entry:
@@ -46,7 +34,7 @@ def row(found: RecipeTable, part: Any, name: str, protocol: str = "inductive") -
 
 
 def accuracies(found: RecipeTable, one: Entry, dataset: str, seed: int) -> list[float]:
-    return found.results.records[Run(one.cells[dataset], seed)].fold_accuracies
+    return found.results.records[Run(one.configs[dataset], seed)].fold_accuracies
 
 
 def by_hand(
@@ -62,16 +50,6 @@ def by_hand(
     half = student.ppf(0.975, d.size - 1) * error
     p = 2 * student.sf(abs(d.mean()) / error, d.size - 1)
     return d.mean(), d.mean() - half, d.mean() + half, p
-
-
-def step_down(p: list[float]) -> list[float]:
-    """Holm: the k-th smallest of m is multiplied by m - k + 1, and none is below one before."""
-    corrected: dict[int, float] = {}
-    least = 0.0
-    for k, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
-        least = min(1.0, max(least, p[index] * (len(p) - k)))
-        corrected[index] = least
-    return [corrected[index] for index in range(len(p))]
 
 
 def close(one: Comparison, expected: tuple[float, float, float, float]) -> bool:
@@ -136,13 +114,13 @@ def test_significant_is_below_five_percent() -> None:
 def test_questions_are_asked_of_the_papers_methods_under_our_recipe() -> None:
     asked = [{*pairs} for pairs in QUESTIONS.values()]
     ours = [{(a[1], b) for a, b in pairs if a[0] == "ours"} for pairs in asked]
-    untrained = ("floors", "untrained")  # of the paper's recipe
+    untrained = ("baselines", "untrained")  # of the paper's recipe
     assert [one for one in ours if one] == [
         {(m, ("ours", "untrained")) for m in REPORTED},
         {("hucl", ("ours", "ucl")), ("hscl", ("ours", "scl"))},
         {("scl", ("ours", "ucl")), ("hscl", ("ours", "hucl"))},
         {(m, ("paper", m)) for m in REPORTED},
-        {("hucl", ("floors", "wl-oa")), ("hscl", ("floors", "wl-oa"))},
+        {("hucl", ("baselines", "wl-oa")), ("hscl", ("baselines", "wl-oa"))},
         {("hscl", ("ours", "supervised"))},
     ]
     assert {(("paper", m), untrained) for m in REPORTED} in asked
@@ -205,31 +183,31 @@ def test_a_row_is_found_by_its_part_name_and_protocol() -> None:
     for one in found.entries:
         if one.part != "fewer":
             assert found.row(one.part, one.name, one.protocol) is one
-    assert row(found, "ours", "hscl", "paper").protocol == "paper"
+    assert row(found, "ours", "hscl", "transductive").protocol == "transductive"
     assert found.row("ours", "wl-oa") is None
-    assert found.row("floors", "untrained", "paper") is None
+    assert found.row("baselines", "untrained", "transductive") is None
     assert {one.part for one in found.rows("off", "fewer")} == {"off", "fewer"}
 
 
-def test_all_cells_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
+def test_all_configs_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
     for asked in (
-        {}, {"protocols": ("paper",)}, {"methods": ("hscl",)}, {"methods": ("wl-oa", "untrained")},
+        {}, {"protocols": ("transductive",)}, {"methods": ("hscl",)}, {"methods": ("wl-oa", "untrained")},
         {"methods": ("hscl", "untrained"), "datasets": ("PTC_MR",)}, {"quick": True},
-        {"protocols": ("paper",), "methods": ("wl-oa", "untrained")}, {"protocols": ("paper",
+        {"protocols": ("transductive",), "methods": ("wl-oa", "untrained")}, {"protocols": ("transductive",
         "inductive"), "methods": ("scl", "hucl", "majority")},
     ):  # fmt: skip
         found = compared(**asked)
-        cells = [cell for one in found.entries for cell in one.cells.values()]
-        assert cells == [*found.results.configs]
+        configs = [config for one in found.entries for config in one.configs.values()]
+        assert configs == [*found.results.configs]
 
 
-def test_a_result_is_that_of_the_cell_and_none_while_it_is_open() -> None:
+def test_a_result_is_that_of_the_config_and_none_while_it_is_open() -> None:
     found = compared(finished=lambda r, d, s: r.method == "hscl" and d == "MUTAG")
     hscl = row(found, "ours", "hscl")
     scores = found.scores(hscl, "MUTAG")
     assert scores is not None
     assert scores.seeds == SEEDS
-    assert [r.job.cell for r in found.records(hscl, "MUTAG")] == [hscl.cells["MUTAG"]] * 2
+    assert [r.run.config for r in found.records(hscl, "MUTAG")] == [hscl.configs["MUTAG"]] * 2
     assert found.scores(hscl, "PTC_MR") is None
     assert found.scores(hscl, "ENZYMES") is None
     assert found.scores(row(found, "ours", "ucl"), "MUTAG") is None
@@ -250,7 +228,7 @@ def counts(found: dict[tuple[str, str], list[str]], question: str) -> list[list[
 
 def test_nothing_finished_is_no_answer() -> None:
     for asked in (
-        {"finished": lambda r, d, s: False}, {"protocols": ("paper",)}, {"methods": ("majority",)},
+        {"finished": lambda r, d, s: False}, {"protocols": ("transductive",)}, {"methods": ("majority",)},
         {"finished": lambda r, d, s: r.part == "paper"},
     ):  # fmt: skip
         assert told(**asked) == {}

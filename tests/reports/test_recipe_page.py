@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
+import numpy as np
 import pytest
 from rich.console import Console
+from scipy.stats import t as student
 
-from gcl_hard.experiments.recipe_table import REPORTED
-from gcl_hard.reports.frame import Results
-from gcl_hard.reports.recipe import (
-    WWL,
-    RecipeTable,
-    terminal,
-)
-from tests.experiments.recipe.made_up_table import METHODS, RECIPE, SEEDS, SETS, compared, put
-from tests.reports.recipe_pages import (
+from gcl_hard import bench
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.recipe_table import ABLATIONS, REPORTED, Entry
+from gcl_hard.experiments.store import Store
+from gcl_hard.reports.frame import Comparison, Results
+from gcl_hard.reports.page import QUICK
+from gcl_hard.reports.recipe import QUESTIONS, Pair, RecipeTable, summary, terminal
+from gcl_hard.reports.recipe_page import page, write
+from gcl_hard.reports.text import NBSP
+from tests.experiments.made_recipes import RECIPE, put, recipes
+from tests.reports.made_recipe import (
+    BASELINES,
     COMMAND,
-    FLOORS,
-    folder,
+    METHODS,
+    SEEDS,
+    SETS,
+    compared,
+    filled,
+    folds,
     get,
+    made_up,
     part,
     section,
     shift,
     shown,
+    step_down,
     table,
     text,
     whole,
 )
 
-__all__ = ["folder", "part", "whole"]
+__all__ = ["part", "recipes", "whole"]
+
+pytestmark = pytest.mark.usefixtures("recipes")
 
 
 def printed(found: RecipeTable, width: int = 200) -> str:
@@ -45,7 +59,7 @@ def printed(found: RecipeTable, width: int = 200) -> str:
 # Accuracies
 
 
-@pytest.mark.parametrize("protocol", ["inductive", "paper"])
+@pytest.mark.parametrize("protocol", ["inductive", "transductive"])
 @pytest.mark.parametrize("given", ["whole", "part"])
 def test_every_accuracy_is_that_of_the_records(
     given: str, protocol: str, request: pytest.FixtureRequest
@@ -53,25 +67,25 @@ def test_every_accuracy_is_that_of_the_records(
     found = request.getfixturevalue(given)
     heads, *body = table(found, f"Protocol `{protocol}`")
     assert heads == ["", "recipe", *SETS]
-    rows = {(name, whose): cells for name, whose, *cells in body}
+    rows = {(name, whose): configs for name, whose, *configs in body}
     expected = {}
     for method in METHODS[:5]:
         expected[method, "ours"] = get(found, "ours", method, protocol)
         if method in REPORTED:
             expected[method, "paper's"] = get(found, "paper", method, protocol)
-    for floor in FLOORS:
-        whose = "paper's" if floor in ("untrained", "supervised") else ""
-        expected[floor, whose] = get(found, "floors", floor)
+    for baseline in BASELINES:
+        whose = "paper's" if baseline in ("untrained", "supervised") else ""
+        expected[baseline, whose] = get(found, "baselines", baseline)
         if whose:
-            expected[floor, "ours"] = get(found, "ours", floor)
+            expected[baseline, "ours"] = get(found, "ours", baseline)
     assert rows == {key: [shown(found, row, d) for d in SETS] for key, row in expected.items()}
 
 
-def test_ours_stands_above_the_papers_and_floors_below() -> None:
-    _, *body = table(compared(), "Protocol `paper`")
-    whose = [(name in FLOORS, row[0]) for name, *row in body]
+def test_ours_stands_above_the_papers_and_baselines_below() -> None:
+    _, *body = table(compared(), "Protocol `transductive`")
+    whose = [(name in BASELINES, row[0]) for name, *row in body]
     assert whose[:9] == [(False, "ours")] * 5 + [(False, "paper's")] * 4
-    assert all(floor for floor, _ in whose[9:])
+    assert all(baseline for baseline, _ in whose[9:])
 
 
 def test_marks_are_explained_where_they_are(whole: RecipeTable, part: RecipeTable) -> None:
@@ -86,7 +100,7 @@ def test_marks_are_explained_where_they_are(whole: RecipeTable, part: RecipeTabl
 
 def test_who_has_seen_labels_is_named(whole: RecipeTable) -> None:
     assert "The label-aware encoders (hscl, scl) have seen the labels of the graphs they are" in (
-        section(whole, "Protocol `paper`")
+        section(whole, "Protocol `transductive`")
     )
     free = compared(methods=("ucl", "hucl"))
     assert "label-aware encoders" not in text(free)
@@ -124,9 +138,9 @@ def test_seeds_are_named_and_so_is_what_they_chose() -> None:
 def test_nothing_finished_is_a_page_too() -> None:
     found = compared(finished=lambda r, d, s: False)
     assert "There are none yet." in text(found)
-    assert {cell for _, _, *row in table(found, "Protocol `inductive`")[1:] for cell in row} == {
-        "open"
-    }
+    assert {
+        config for _, _, *row in table(found, "Protocol `inductive`")[1:] for config in row
+    } == {"open"}
     for name in ("Paired", "Ablations"):
         assert f"## {name}" not in text(found)
     assert "#paired-differences" not in text(found)
@@ -164,8 +178,8 @@ def test_methods_of_the_papers_recipe_are_named_where_there_are_others(
     assert "Table II" not in section(compared(methods=("ucl", "hscl")), "The two recipes")
 
 
-def test_a_set_s_own_recipe_has_a_column(folder: Path) -> None:
-    put(folder, "ptc_mr", {**RECIPE, "dim": 48, "readout": "sum"})
+def test_a_set_s_own_recipe_has_a_column(recipes: Path) -> None:
+    put(recipes, "ptc_mr", {**RECIPE, "dim": 48, "readout": "sum"})
     heads, *body = table(compared(methods=("hscl",)), "The two recipes")
     assert heads == ["setting", "paper's", "ours: MUTAG", "ours: PTC_MR"]
     found = {name: row for name, *row in body}
@@ -174,8 +188,8 @@ def test_a_set_s_own_recipe_has_a_column(folder: Path) -> None:
     assert found["layers"] == ["3", "2", "2"]
 
 
-def test_a_setting_that_is_the_same_in_both_is_not_listed(folder: Path) -> None:
-    put(folder, "all", {"lr": 0.5, "dim": 32})
+def test_a_setting_that_is_the_same_in_both_is_not_listed(recipes: Path) -> None:
+    put(recipes, "all", {"lr": 0.5, "dim": 32})
     _, *body = table(compared(methods=("hscl",)), "The two recipes")
     assert body == [["lr", "0.01", "0.5"]]
 
@@ -187,14 +201,14 @@ def test_seconds_are_means_over_seeds_and_trained_methods(part: RecipeTable) -> 
     heads, *body = table(part, "Cost")
     assert heads == ["", "recipe", "protocol", *SETS]
     rows = {tuple(row[:3]): row[3:] for row in body}
-    assert len(rows) == len(body) == 4 + 2 + len(FLOORS)
+    assert len(rows) == len(body) == 4 + 2 + len(BASELINES)
     spent = {100: 10.25, 101: 17.25}
     all_seeds = f"{fmean(spent.values()):.0f}"
     # on MUTAG scl has one seed and dcl none
     some = f"{fmean([fmean(spent.values())] * 3 + [spent[100]]):.0f}"
     assert some != all_seeds
     for whose in ("ours", "paper's"):
-        for protocol in ("inductive", "paper"):
+        for protocol in ("inductive", "transductive"):
             assert rows["trained", whose, protocol] == [some, all_seeds]
         assert rows["untrained", whose, ""] == [all_seeds, all_seeds]
     assert rows["majority", "", ""] == [all_seeds, all_seeds]
@@ -202,43 +216,277 @@ def test_seconds_are_means_over_seeds_and_trained_methods(part: RecipeTable) -> 
 
 def test_less_than_a_second_is_no_zero(whole: RecipeTable) -> None:
     short = {
-        job: replace(record, seconds_train=0.0) for job, record in whole.results.records.items()
+        run: replace(record, seconds_train=0.0) for run, record in whole.results.records.items()
     }
     found = RecipeTable(Results(whole.results.configs, SEEDS, short), quick=False)
-    assert {cell for row in table(found, "Cost")[1:] for cell in row[3:]} == {"< 1"}
+    assert {config for row in table(found, "Cost")[1:] for config in row[3:]} == {"< 1"}
 
 
 # Parts of the table
 
 
-def test_one_set_and_two_methods(folder: Path) -> None:
+def test_one_set_and_two_methods(recipes: Path) -> None:
     found = compared(shift, datasets=("PTC_MR",), methods=("hscl", "untrained"))
-    assert table(found, "Protocol `paper`")[0] == ["", "recipe", "PTC_MR"]
+    assert table(found, "Protocol `transductive`")[0] == ["", "recipe", "PTC_MR"]
     assert [row[1] for row in table(found, "Paired differences")[1:]] == [
         "hscl − untrained", "hscl, paper's − untrained, paper's",
         "hscl, paper's with two views − untrained, paper's", "hscl − hscl, paper's",
     ]  # fmt: skip
     assert "on PTC_MR," in text(found)
+    assert "Of 1 comparison of two rows on a set, 1 shows a significant gain and none" in text(
+        found
+    )
 
 
 def test_what_stands_under_inductive_is_left_out_where_it_is_not_asked_for() -> None:
-    found = compared(protocols=("paper",))
+    found = compared(protocols=("transductive",))
     assert re.findall(r"^## (.*)$", text(found), flags=re.M) == [
-        "The two recipes", "Protocol `paper`", "Cost", "How the tests work",
+        "The two recipes", "Protocol `transductive`", "Cost", "How the tests work",
         "Where the numbers come from",
     ]  # fmt: skip
 
 
 def test_sections_do_not_hang_below_a_protocol(whole: RecipeTable) -> None:
     assert re.findall(r"^#+ .*$", text(whole, figure="c.svg"), flags=re.M) == [
-        "# Results", "## The two recipes", "## Protocol `inductive`", "## Protocol `paper`",
-        "## Paired differences", "## Each lever off, each lever on", "## Fewer graphs",
+        "# Results", "## The two recipes", "## Protocol `inductive`", "## Protocol `transductive`",
+        "## Paired differences", "## Ablations: each part of the recipe off, and on", "## Fewer graphs",
         "## Cost", "## How the tests work",
         "## Where the numbers come from",
     ]  # fmt: skip
 
 
-def test_floors_alone() -> None:
-    found = compared(methods=("wl-oa", "majority"), protocols=("paper",))
+def test_baselines_alone() -> None:
+    found = compared(methods=("wl-oa", "majority"), protocols=("transductive",))
     assert [row[0] for row in table(found, "Protocol `inductive`")[1:]] == ["wl-oa", "majority"]
     assert "nothing is compared" in text(found)
+
+
+# Differences
+
+
+def difference(one: Comparison | None, n: int) -> str:
+    if one is None:
+        return "open"
+    said = f"{one.mean:+z.1f} [{one.low:+z.1f},{NBSP}{one.high:+z.1f}]"
+    said += "" if one.seeds == n else f" ({one.seeds} of {n} seeds)"
+    return f"**{said}**" if one.p < 0.05 else said
+
+
+def called(row: Entry) -> str:
+    if row.part == "on":
+        return "hscl, paper's with two views"
+    of_paper = row.part == "paper" or (row.part, row.name) == ("baselines", "untrained")
+    return f"{row.name}, paper's" if of_paper else row.name
+
+
+def over_sets(pair: Pair) -> str:
+    """Mean of the sets and root of their squared halves, 0 where a row has no config."""
+    each = list(pair.on.values())
+    if any(one.seeds < 2 for one in each) or len(each) < len(pair.ours.configs):
+        return "open"
+    mean = sum(one.mean for one in each) / len(SETS)
+    half = sum(((one.high - one.low) / 2) ** 2 for one in each) ** 0.5 / len(SETS)
+    return f"{mean:+z.1f} [{mean - half:+z.1f},{NBSP}{mean + half:+z.1f}]"
+
+
+@pytest.mark.parametrize("given", ["whole", "part"])
+def test_every_difference_is_there_and_bold_only_if_significant(
+    given: str, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(given)
+    heads, *body = table(found, "Paired differences")
+    assert heads == ["question", "rows", *SETS, "over sets"]
+    rows = filled(body)
+    expected = []
+    for question in QUESTIONS:
+        for pair in found.questions[question]:
+            name = f"{called(pair.ours)} − {called(pair.theirs)}"
+            expected.append([name, *(difference(pair.on.get(d), 2) for d in SETS), over_sets(pair)])
+    assert [row[1:] for row in rows] == expected
+    assert len(dict.fromkeys(row[0] for row in rows)) == len(QUESTIONS)
+    bold = ["**" in config for row in rows for config in row[2:]]
+    assert True in bold
+    assert False in bold
+    assert any("(1 of 2 seeds)" in config for row in rows for config in row) == (given == "part")
+
+
+@pytest.mark.parametrize("given", ["whole", "part"])
+def test_every_ablation_is_compared_with_its_own_recipe(
+    given: str, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(given)
+    heads, *body = table(found, "Ablations")
+    assert heads == ["part of the recipe", "", *SETS, "over sets"]
+    beside = {"off": get(found, "ours", "hscl"), "on": get(found, "paper", "hscl")}
+    pairs = found.ablations
+    assert [(pair.ours, pair.theirs) for pair in pairs] == [
+        (get(found, how, ablation), row) for ablation in ABLATIONS for how, row in beside.items()
+    ]
+    raw = [found.pair(pair.ours, pair.theirs) for pair in pairs]
+    p = [one.p for pair in raw if pair is not None for one in pair.on.values()]
+    assert [one.p for pair in pairs for one in pair.on.values()] == pytest.approx(step_down(p))
+    assert filled(body) == [
+        [
+            pair.ours.name,
+            pair.ours.part,
+            *(difference(pair.on.get(d), 2) for d in SETS),
+            over_sets(pair),
+        ]
+        for pair in pairs
+    ]
+    configs = {(name, how): row[0] for name, how, *row in filled(body)}
+    assert configs["optimiser", "on"].startswith("**+3.")
+    assert configs["encoder", "off"].startswith("**-3.")  # as shift has it
+    assert "–: the part changes nothing" not in text(found)
+
+
+def test_a_ablation_without_a_config_is_no_open_one(recipes: Path) -> None:
+    put(recipes, "all", {"lr": 0.002})
+    put(recipes, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
+    found = compared(methods=("hscl",))
+    _, *body = table(found, "Ablations")
+    nothing = {
+        (name, how): [config == "–" for config in row] for name, how, *row, _ in filled(body)
+    }
+    assert nothing == {
+        ("optimiser", "off"): [False, False], ("optimiser", "on"): [False, False],
+        ("SVM", "off"): [True, False], ("SVM", "on"): [True, False],
+    }  # fmt: skip
+    assert "–: the part changes nothing there, which counts as 0." in section(found, "Ablations")
+    last = {(name, how): row[-1] for name, how, *row in filled(body)}
+    off, ours = get(found, "off", "SVM"), get(found, "ours", "hscl")
+    pair = found.pair(off, ours)
+    assert pair is not None
+    assert [*pair.on] == ["PTC_MR"]
+    assert last["SVM", "off"] == over_sets(pair) != difference(pair.on["PTC_MR"], 2)
+
+
+def test_ablations_are_explained_by_their_settings(whole: RecipeTable) -> None:
+    said = section(whole, "Ablations")
+    for ablation, names in ABLATIONS.items():
+        assert f"*{ablation}*: {', '.join(names).replace('_', ' ')}" in said
+
+
+def test_ablations_without_a_row_are_not_explained(recipes: Path) -> None:
+    put(recipes, "all", {"lr": 0.002})
+    said = section(compared(methods=("hscl",)), "Ablations")
+    assert "*optimiser*: lr," in said
+    assert "*SVM*" not in said
+
+
+# Files
+
+
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [*csv.DictReader(file)]
+
+
+def test_the_csv_has_a_line_a_row_and_set(part: RecipeTable, tmp_path: Path) -> None:
+    _, path, *_ = write(part.results, tmp_path / "made.md", command=COMMAND, quick=False)
+    found = {
+        (row["part"], row["row"], row["protocol"], row["dataset"]): row for row in csv_rows(path)
+    }
+    n = 0
+    for row in part.entries:
+        name = f"{row.method} {row.name}" if row.part in ("fewer", "off", "on") else row.name
+        for dataset in row.configs:
+            line = found[row.part, name, row.protocol, dataset]
+            by_seed = folds(part, row, dataset)
+            n += 1
+            assert line["seeds"] == str(len(by_seed))
+            if not by_seed:
+                assert set([*line.values()][5:]) == {""}
+                continue
+            x = np.array([*by_seed.values()]).ravel()
+            share = 1 / 9 / row.configs[dataset].train_share  # test graphs to training graphs
+            half = student.ppf(0.975, x.size - 1) * np.sqrt((1 / x.size + share) * x.var(ddof=1))
+            means = [fmean(one) for one in by_seed.values()]
+            numbers = [float(line[name]) for name in ("mean", "low", "high")]
+            assert numbers == pytest.approx([x.mean(), x.mean() - half, x.mean() + half], abs=1e-4)
+            if len(means) > 1:
+                assert float(line["std_seeds"]) == pytest.approx(stdev(means), abs=1e-4)
+            else:
+                assert line["std_seeds"] == ""
+            assert float(line["seconds_train"]) == sum(7.0 * seed - 690 for seed in by_seed)
+            assert float(line["seconds_eval"]) == 0.25 * len(by_seed)
+    assert len(found) == n == len(csv_rows(path))
+
+
+def test_a_figure_is_there_only_with_curves(whole: RecipeTable, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    written = write(whole.results, path, command=COMMAND, quick=False)
+    assert written == [path, tmp_path / "page.csv", tmp_path / "page-curves.svg"]
+    assert all(one.stat().st_size for one in written)
+    assert "](page-curves.svg)" in path.read_text(encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text(whole, figure="page-curves.svg")
+    less = made_up(finished=lambda r, d, s: r.part != "fewer")
+    other = tmp_path / "less" / "page.md"
+    assert write(less, other, command=COMMAND, quick=False) == [other, other.with_suffix(".csv")]
+    assert sorted(one.name for one in other.parent.iterdir()) == ["page.csv", "page.md"]
+    assert "Fewer graphs" not in other.read_text(encoding="utf-8")
+
+
+# A smoke run
+
+
+def test_a_smoke_run_says_so_first() -> None:
+    found = compared(quick=True, methods=("hscl", "supervised"))
+    first, second, *_ = text(found).split("\n\n")
+    assert first == "# Results"
+    assert second.startswith(f"> {QUICK} 2 seeds, 3 epochs")
+    assert QUICK not in text(compared(methods=("hscl",)))
+    settings = [row[0] for row in table(found, "The two recipes")[1:]]
+    assert "lr" in settings
+    assert "epochs" not in settings
+
+
+def test_a_smoke_run_never_replaces_results(tmp_path: Path) -> None:
+    path, methods = tmp_path / "page.md", ("hscl",)
+    quick = made_up(quick=True, methods=methods)
+    write(quick, path, command=COMMAND, quick=True)
+    write(quick, path, command=COMMAND, quick=True)  # one smoke run after the other
+    write(made_up(methods=methods), path, command=COMMAND, quick=False)
+    before = path.read_text(encoding="utf-8")
+    with pytest.raises(InputError, match=r"page\.md holds results: .* another --report"):
+        write(quick, path, command=COMMAND, quick=True)
+    assert path.read_text(encoding="utf-8") == before
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match=r"cannot write .*file"):
+        write(made_up(methods=("hscl",)), tmp_path / "file" / "page.md", command="", quick=False)
+
+
+# The command
+
+
+def test_report_only_writes_the_page_of_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {"datasets": ("MUTAG",), "methods": ("hscl", "untrained"), "seeds": (100, 101)}
+    found = compared(shift, **asked, finished=lambda r, d, s: s == 100 or r.part == "ours")
+    output = tmp_path / "results"
+    for run, record in found.results.records.items():
+        Store(output).put(run, record)
+    before = sorted(output.iterdir())
+    arguments = ["--table", "recipe", "--dataset", "mutag", "--method", "hscl,untrained",
+                 "--seeds", "100,101", "--output", str(output), "--json", str(tmp_path / "r.json"),
+                 "--report", str(tmp_path / "page.md"), "--report-only"]  # fmt: skip
+    assert bench.main(arguments) == 0
+    assert sorted(output.iterdir()) == before
+    written = (tmp_path / "page.md").read_text(encoding="utf-8")
+    shown = written.split("```bash\n")[1].split("\n```")[0]
+    assert shown.startswith("python -m gcl_hard.bench --table recipe --dataset mutag --method hscl")
+    assert "--report-only" not in shown
+    assert written == page(found, shown, figure="page-curves.svg")
+    said = capsys.readouterr().out
+    assert all(
+        part.replace(NBSP, " ") in said.replace(NBSP, " ")
+        for _, *line in summary(found)[1]
+        for part in line
+    )
+    assert "open" in said
+    for name in ("r.json", "page.md", "page.csv", "page-curves.svg"):
+        assert str(tmp_path / name) in said

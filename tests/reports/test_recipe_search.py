@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.ablations import Chosen, said
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.ablations import said
-from gcl_hard.experiments.ablations import Chosen
 from gcl_hard.reports.recipe_page import (
     in_short,
     search_page,
@@ -24,7 +23,7 @@ from gcl_hard.reports.text import (
 from tests.experiments.made_search import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"
-LEVERS = {
+ABLATIONS = {
     "rate": [{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}],
     "width": [{"dim": 8}],
     "length": [{"epochs": 60}],
@@ -37,20 +36,20 @@ GAINED = {
 """Points on both sets, and spread."""
 
 
-def effect(cell: GraphConfig) -> tuple[float, float]:
+def effect(config: GraphConfig) -> tuple[float, float]:
     """Width and rate do not add up; dim is noisy; lr 0.1 does more on MUTAG."""
-    if cell.is_baseline:
-        return (7.0 if cell.dim == 8 else 0.0), 0.0
-    found = [v for (name, value), v in GAINED.items() if getattr(cell, name) == value]
-    both = cell.dim == 8 and cell.lr == 0.1
-    extra = 6.0 * (cell.dataset == "MUTAG" and cell.lr == 0.1 and not both)
-    extra -= 6.0 * (cell.dataset == "ENZYMES" and cell.lr == 0.1 and not both)
+    if config.is_baseline:
+        return (7.0 if config.dim == 8 else 0.0), 0.0
+    found = [v for (name, value), v in GAINED.items() if getattr(config, name) == value]
+    both = config.dim == 8 and config.lr == 0.1
+    extra = 6.0 * (config.dataset == "MUTAG" and config.lr == 0.1 and not both)
+    extra -= 6.0 * (config.dataset == "ENZYMES" and config.lr == 0.1 and not both)
     return sum(p for p, _ in found) - 3.0 * both + extra, sum(s for _, s in found)
 
 
 @pytest.fixture(scope="module")
 def searched() -> tuple[Chosen, Bench]:
-    return chosen(LEVERS, effect)
+    return chosen(ABLATIONS, effect)
 
 
 def text(found: Chosen) -> str:
@@ -65,9 +64,9 @@ def section(found: Chosen, name: str) -> str:
 def rows(part: str) -> list[list[str]]:
     """Cells of the table, without its rule."""
     lines = [line for line in part.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert len({len(row) for row in cells}) == 1
-    return cells[:1] + cells[2:]
+    configs = [[config.strip() for config in line.strip("|").split("|")] for line in lines]
+    assert len({len(row) for row in configs}) == 1
+    return configs[:1] + configs[2:]
 
 
 def listed(found: Chosen, begins: str) -> list[str]:
@@ -77,7 +76,7 @@ def listed(found: Chosen, begins: str) -> list[str]:
     return [] if names == "none" else [name.rpartition(" (")[0] for name in names.split("; ")]
 
 
-def test_every_lever_has_its_row_and_numbers(searched: tuple[Chosen, Bench]) -> None:
+def test_every_ablation_has_its_row_and_numbers(searched: tuple[Chosen, Bench]) -> None:
     found, _ = searched
     heads, *body = rows(section(found, "Every"))
     assert heads == ["part of the recipe", "setting", "MUTAG", "ENZYMES", "all sets", "untrained"]
@@ -98,17 +97,17 @@ def test_what_helps_is_marked_and_nothing_else(searched: tuple[Chosen, Bench]) -
     for one in found.alternatives:
         half = np.hypot(*((g.high - g.low) / 2 for g in one.gains.values())) / 2
         mean = np.mean([g.mean for g in one.gains.values()])
-        best[one.lever] = max(best.get(one.lever, (-9.0, 0.0, "")),
+        best[one.ablation] = max(best.get(one.ablation, (-9.0, 0.0, "")),
                               (mean, half / 1.96, said(one.settings)))  # fmt: skip
     assert marked == {name for mean, error, name in best.values() if mean > error}
     assert marked == {"lr 0.1", "dim 8", "epochs 60"}
     assert said(found.left_out[0].settings) in marked  # though the recipe has it not
 
 
-def test_a_setting_that_comes_with_another_lever_is_not_marked() -> None:
+def test_a_setting_that_comes_with_another_ablation_is_not_marked() -> None:
     linear = {"kernel": "linear", "c_grid": (0.1, 1.0)}
-    levers = {"kernel": [linear], "grid": [{"c_grid": (0.1, 1.0)}]}
-    found, _ = chosen(levers, lambda cell: (2.0 * (cell.kernel == "linear"), 0.0))
+    ablations = {"kernel": [linear], "grid": [{"c_grid": (0.1, 1.0)}]}
+    found, _ = chosen(ablations, lambda config: (2.0 * (config.kernel == "linear"), 0.0))
     assert found.best == linear
     marks = [row[1].endswith("*helping*") for row in rows(section(found, "Every"))[1:]]
     assert marks == [True, False]
@@ -143,7 +142,7 @@ def test_the_recipe_and_what_was_left_out_are_named(searched: tuple[Chosen, Benc
         assert row[3] == interval(one.gain)
 
 
-def test_what_a_floor_gains_by_the_recipe_is_said(searched: tuple[Chosen, Bench]) -> None:
+def test_what_a_baseline_gains_by_the_recipe_is_said(searched: tuple[Chosen, Bench]) -> None:
     found, _ = searched
     gained = found.joined[-1].by_method["untrained"]
     assert gained.mean == pytest.approx(7.0)  # dim 8 is in it
@@ -152,11 +151,13 @@ def test_what_a_floor_gains_by_the_recipe_is_said(searched: tuple[Chosen, Bench]
 
 
 def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() -> None:
-    def own(cell: GraphConfig) -> tuple[float, float]:
-        sign = 1 if cell.dataset == "MUTAG" else -1
-        return 4.0 * (cell.epochs == 60) + sign * 2.0 * (cell.dim == 8), 0.25 * (cell.dim == 8)
+    def own(config: GraphConfig) -> tuple[float, float]:
+        sign = 1 if config.dataset == "MUTAG" else -1
+        return 4.0 * (config.epochs == 60) + sign * 2.0 * (config.dim == 8), 0.25 * (
+            config.dim == 8
+        )
 
-    found, bench = chosen(LEVERS, own)
+    found, bench = chosen(ABLATIONS, own)
     gained = interval(found.own["MUTAG"].gains["MUTAG"])
     assert gained.startswith("+2.0 [+1.6")
     line = f"ecipe for MUTAG: the start with epochs 60, dim 8 ({gained} points over the recipe for"
@@ -171,13 +172,13 @@ def test_a_recipe_of_its_own_is_named_with_its_gain_over_the_recipe_for_all() ->
         for dataset, given, percent in zip(
             ("MUTAG", "ENZYMES"), settings[name], shown, strict=True
         ):
-            cell = found.search.cell(dataset, method, given)
-            made_up = [bench.accuracies(Run(cell, seed, inner=True)) for seed in SEEDS]
+            config = found.search.config(dataset, method, given)
+            made_up = [bench.accuracies(Run(config, seed, inner=True)) for seed in SEEDS]
             assert float(percent) == pytest.approx(np.mean(made_up), abs=0.0501)
 
 
 def test_where_nothing_helped_the_page_says_so() -> None:
-    found, _ = chosen(LEVERS, lambda _: (0.0, 0.0))
+    found, _ = chosen(ABLATIONS, lambda _: (0.0, 0.0))
     assert in_short(found) == ["recipe for all sets: the start", "no set has a recipe of its own"]
     assert section(found, "Joined") == "Joined\n\nNothing helped, so nothing was joined.\n\n"
     assert listed(found, "Better") == listed(found, "Worse") == []
@@ -190,15 +191,15 @@ def test_the_page_says_how_it_was_made(searched: tuple[Chosen, Bench]) -> None:
     assert "(3 folds a seed, protocol `inductive`)" in first
     assert "for seeds 4, 9." in first
     assert f"```bash\n{COMMAND}\n```" in text(found)
-    levers = section(found, "Every")
-    assert "The start is contrast two-view, lr 0.001, epochs 30." in levers
-    assert "mean of hucl, hscl," in levers
-    assert "Last come the gains of untrained over all sets, which decide nothing." in levers
-    assert "has an interval without 0: here, of 6, 0.3." in levers
+    ablations = section(found, "Every")
+    assert "The start is contrast two-view, lr 0.001, epochs 30." in ablations
+    assert "mean of hucl, hscl," in ablations
+    assert "Last come the gains of untrained over all sets, which decide nothing." in ablations
+    assert "has an interval without 0: here, of 6, 0.3." in ablations
 
 
-def test_without_a_floor_none_is_spoken_of() -> None:
-    found, _ = chosen(LEVERS, effect, methods=("hscl",))
+def test_without_a_baseline_none_is_spoken_of() -> None:
+    found, _ = chosen(ABLATIONS, effect, methods=("hscl",))
     assert rows(section(found, "Every"))[0][-1] == "all sets"
     assert "Last come" not in text(found)
     assert "untrained" not in text(found)
@@ -206,7 +207,7 @@ def test_without_a_floor_none_is_spoken_of() -> None:
 
 def test_a_page_is_written_where_it_can_be(searched: tuple[Chosen, Bench], tmp_path: Path) -> None:
     path = tmp_path / "recipe.md"
-    picture = path.with_name("recipe-levers.svg")
+    picture = path.with_name("recipe-ablations.svg")
     assert write_search(searched[0], path, command=COMMAND) == [path, picture]
     assert path.read_bytes().decode() == search_page(searched[0], COMMAND, figure=picture.name)
     with pytest.raises(InputError, match=r"cannot write .*: Is a directory"):

@@ -11,20 +11,37 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.stats import friedmanchisquare, rankdata
+from scipy.stats import t as student
 
-from gcl_hard.experiments.lines import Kind, Line
-from gcl_hard.experiments.results import Scores
+from gcl_hard.experiments.ablations import Chosen, said
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.recipe_table import SHARES
 from gcl_hard.methods import METHODS
+from gcl_hard.reports.frame import Scores
+from gcl_hard.reports.recipe import RecipeTable
+from gcl_hard.reports.recipe_page import search_page, write_search
 from gcl_hard.reports.result_figures import (
     FIGURES,
+    HARMS,
+    HELPS,
+    NEITHER,
     accuracy_figure,
     beta_figure,
+    forest,
     frame,
+    learning_curves,
     rank_figure,
     ranks,
 )
+from gcl_hard.reports.rows import Kind, Row
 from gcl_hard.reports.theme import COLOURS, GREY, save
+from tests.experiments.made_recipes import recipes
+from tests.experiments.made_search import chosen
+from tests.reports.made_recipe import compared, folds, get, part
+
+__all__ = ["part", "recipes"]
 
 SETS = ("MUTAG", "PTC_MR", "ENZYMES")
 
@@ -36,12 +53,21 @@ def scores(mean: float, seeds: int = 2) -> Scores:
 def line(
     method: str, mean: float | None, kind: Kind = "fixed", *, dataset: str = "MUTAG",
     setting: str = "", beta: float | None = None, paper: float | None = None, n: int = 2,
-) -> Line:  # fmt: skip
+) -> Row:  # fmt: skip
     found = None if mean is None else scores(mean, n)
     setting = setting if beta is None else f"β={beta:g}"
     curve = () if mean is None else ((1, mean - 5.0), (2, mean))
-    return Line(
-        dataset, method, "paper", kind, setting, found, 2, paper=paper, beta=beta, curve=curve
+    return Row(
+        dataset,
+        method,
+        "transductive",
+        kind,
+        setting,
+        found,
+        2,
+        paper=paper,
+        beta=beta,
+        curve=curve,
     )
 
 
@@ -63,9 +89,9 @@ MEANS = {"ucl": (80.0, 60.0, 50.0), "scl": (82.0, 61.0, 49.0), "hucl": (79.0, 59
          "wl": (85.0, 64.0, 30.0)}  # fmt: skip
 
 
-def ranked(changed: Sequence[Line] = (), **means: Sequence[float | None]) -> list[Line]:
+def ranked(changed: Sequence[Row] = (), **means: Sequence[float | None]) -> list[Row]:
     found = [
-        line(method, mean, "floor" if method == "wl" else "fixed", dataset=dataset)
+        line(method, mean, "baseline" if method == "wl" else "fixed", dataset=dataset)
         for method, row in {**MEANS, **means}.items()
         for dataset, mean in zip(SETS, row, strict=True)
     ]
@@ -77,7 +103,7 @@ def ranked(changed: Sequence[Line] = (), **means: Sequence[float | None]) -> lis
 
 def test_a_frame_has_the_finished_lines_of_a_protocol() -> None:
     shown = [line("ucl", 85.0, paper=86.8), line("hucl", 84.0, "best", beta=2), line("scl", None)]
-    data = frame(shown, "paper")
+    data = frame(shown, "transductive")
     assert data["label"].tolist() == ["ucl", "hucl best on test"]
     assert data["mean"].tolist() == [85.0, 84.0]
     for (_, row), one in zip(data.iterrows(), shown, strict=False):
@@ -92,10 +118,10 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
         line("ucl", 85.0, paper=86.8),
         line("hucl", 84.0, beta=1),
         line("hucl", 87.0, "best", beta=2, paper=87.2),
-        line("majority", 66.0, "floor"),
+        line("majority", 66.0, "baseline"),
         line("ucl", 60.0, dataset="PTC_MR"),
     ]
-    figure = made(accuracy_figure(shown, "paper"))
+    figure = made(accuracy_figure(shown, "transductive"))
     first, second = figure.axes
     assert [axes.get_title() for axes in figure.axes] == ["MUTAG", "PTC_MR"]
     labels = [tick.get_text() for tick in first.get_yticklabels()]
@@ -112,9 +138,9 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
     assert set(drawn(second)) == {"ucl", "ucl interval"}
 
 
-def test_what_was_best_on_test_is_hollow_and_floors_are_grey() -> None:
-    shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "floor")]
-    (axes,) = made(accuracy_figure(shown, "paper")).axes
+def test_what_was_best_on_test_is_hollow_and_baselines_are_grey() -> None:
+    shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "baseline")]
+    (axes,) = made(accuracy_figure(shown, "transductive")).axes
     faces = {str(a.get_label()): to_hex(a.get_markerfacecolor()) for a in axes.get_lines()}
     assert faces["hucl chosen inside"] == COLOURS["hucl"].lower()
     assert faces["hucl best on test"] == "#ffffff"
@@ -122,14 +148,16 @@ def test_what_was_best_on_test_is_hollow_and_floors_are_grey() -> None:
 
 
 def test_open_lines_and_other_protocols_are_absent() -> None:
-    assert accuracy_figure([line("ucl", None)], "paper") is None
+    assert accuracy_figure([line("ucl", None)], "transductive") is None
     assert accuracy_figure([line("ucl", 80.0)], "inductive") is None
-    (axes,) = made(accuracy_figure([line("ucl", 80.0), line("scl", None)], "paper")).axes
+    (axes,) = made(accuracy_figure([line("ucl", 80.0), line("scl", None)], "transductive")).axes
     assert set(drawn(axes)) == {"ucl", "ucl interval"}
 
 
 def test_six_data_sets_stand_in_two_rows() -> None:
-    figure = made(accuracy_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)], "paper"))
+    figure = made(
+        accuracy_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)], "transductive")
+    )
     shown = [axes for axes in figure.axes if axes.axison]
     assert [axes.get_title() for axes in shown] == [f"S{n}" for n in range(6)]
     assert len({axes.get_subplotspec().rowspan.start for axes in shown}) == 2  # type: ignore[union-attr]
@@ -144,7 +172,7 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
         line("hucl", 83.0, beta=10), line("hucl", 82.0, beta=1),
         line("hucl", 99.0, "best", beta=10), line("hucl", 70.0, "inside"),
     ]  # fmt: skip
-    (axes,) = made(beta_figure(shown, "paper")).axes
+    (axes,) = made(beta_figure(shown, "transductive")).axes
     found = drawn(axes)
     assert found["hucl"] == ([0, 1], [82.0, 83.0])
     assert found["ucl"][1] == [80.0, 80.0]
@@ -158,7 +186,7 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
 def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
     shown = [line("hucl", m, beta=b) for b, m in ((1, 80.0), (2, 81.0), (10, 82.0))]
     shown += [line("hscl", m, beta=b) for b, m in ((1, 70.0), (2, None), (10, 72.0))]
-    (axes,) = made(beta_figure(shown, "paper")).axes
+    (axes,) = made(beta_figure(shown, "transductive")).axes
     x, y = drawn(axes)["hscl"]
     assert y == [70.0, 72.0]
     assert np.round(x).tolist() == [0, 2]
@@ -174,8 +202,8 @@ def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
         [line("hucl", 80.0, setting=f"β={beta} lr=0.01") for beta in (1, 2)],
     ],
 )
-def test_fewer_than_two_betas_are_no_curve(shown: list[Line]) -> None:
-    assert beta_figure(shown, "paper") is None
+def test_fewer_than_two_betas_are_no_curve(shown: list[Row]) -> None:
+    assert beta_figure(shown, "transductive") is None
 
 
 # Average ranks
@@ -187,7 +215,7 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_ranks_are_those_of_scipy() -> None:
-    found = ranks(ranked(), "paper")
+    found = ranks(ranked(), "transductive")
     assert found is not None
     matrix = np.array(list(MEANS.values())).T
     expected = rankdata(-matrix, axis=1).mean(axis=0)
@@ -196,7 +224,7 @@ def test_ranks_are_those_of_scipy() -> None:
     assert found.p == pytest.approx(friedmanchisquare(*matrix.T).pvalue)
     # Demšar's Table 5: q = 2.569 for four methods at 5 %
     assert found.critical == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 3)), abs=2e-3)
-    (axes,) = made(rank_figure(ranked(), "paper")).axes
+    (axes,) = made(rank_figure(ranked(), "transductive")).axes
     shown = drawn(axes)
     for method, rank in zip(MEANS, expected, strict=True):
         assert shown[method][0][0] == pytest.approx(rank)
@@ -209,7 +237,7 @@ def test_a_clique_joins_exactly_what_is_not_told_apart() -> None:
     sets = [f"S{n}" for n in range(20)]
     order = {"ucl": 90.0, "scl": 89.0, "hucl": 50.0, "hscl": 49.0}
     shown = [line(m, mean, dataset=d) for m, mean in order.items() for d in sets]
-    (axes,) = made(rank_figure(shown, "paper")).axes
+    (axes,) = made(rank_figure(shown, "transductive")).axes
     bars = [list(a.get_xdata()) for a in axes.get_lines() if a.get_label() == "clique"]  # type: ignore[arg-type]
     # Ranks 1, 2, 3, 4 and CD 2.569 √(20 / 120) = 1.05: neighbours alone are joined.
     assert np.allclose(bars, [[0.97, 2.03], [1.97, 3.03], [2.97, 4.03]])
@@ -221,19 +249,19 @@ def test_one_line_a_method_is_ranked() -> None:
     best = [line("hucl", 99.0, "best", dataset=d) for d in SETS]
     inside = [line("hucl", 20.0, "inside", dataset=d) for d in SETS]
     without = [x for x in ranked() if x.method != "hucl"]
-    assert "hucl β=1  4.00" in texts(made(rank_figure([*without, *several, *best], "paper")))
-    found = texts(made(rank_figure([*without, *several, *inside, *best], "paper")))
+    assert "hucl β=1  4.00" in texts(made(rank_figure([*without, *several, *best], "transductive")))
+    found = texts(made(rank_figure([*without, *several, *inside, *best], "transductive")))
     assert "hucl chosen inside  4.00" in found
     assert sum(text.startswith("hucl") for text in found) == 1
 
 
 def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
-    found = ranks(ranked(scl=(82.0, None, 49.0)), "paper")
+    found = ranks(ranked(scl=(82.0, None, 49.0)), "transductive")
     assert found is not None
     assert found.datasets == ["MUTAG", "ENZYMES"]
-    assert ranks(ranked(scl=(82.0, None, None)), "paper") is None
-    partly = [*ranked()[:-1], line("wl", 30.0, "floor", dataset="ENZYMES", n=1)]
-    found = ranks(partly, "paper")  # the baseline is left out, not the data set
+    assert ranks(ranked(scl=(82.0, None, None)), "transductive") is None
+    partly = [*ranked()[:-1], line("wl", 30.0, "baseline", dataset="ENZYMES", n=1)]
+    found = ranks(partly, "transductive")  # the baseline is left out, not the data set
     assert found is not None
     assert found.datasets == list(SETS)
     assert [x.method for x in found.lines] == ["ucl", "scl", "hucl"]
@@ -241,9 +269,9 @@ def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
 
 def test_two_methods_or_one_data_set_have_no_ranks() -> None:
     two = [x for x in ranked() if x.method in ("ucl", "scl")]
-    assert rank_figure(two, "paper") is None
-    assert rank_figure([x for x in ranked() if x.dataset == "MUTAG"], "paper") is None
-    assert rank_figure([], "paper") is None
+    assert rank_figure(two, "transductive") is None
+    assert rank_figure([x for x in ranked() if x.dataset == "MUTAG"], "transductive") is None
+    assert rank_figure([], "transductive") is None
 
 
 # Files
@@ -261,11 +289,140 @@ def test_the_same_lines_give_the_same_bytes(tmp_path: Path) -> None:
     ]
     for name, draw in FIGURES.items():
         first, second = tmp_path / f"{name}1.svg", tmp_path / f"{name}2.svg"
-        save(made(draw(shown, "paper")), first)
-        save(made(draw(shown, "paper")), second)
+        save(made(draw(shown, "transductive")), first)
+        save(made(draw(shown, "transductive")), second)
         assert first.read_bytes() == second.read_bytes()
         root = Xml.parse(first).getroot()
         assert root.tag.endswith("svg")
         assert float(root.attrib["width"].removesuffix("pt")) == 648  # 864 px
         assert b"<text" not in first.read_bytes()
         assert b"dc:date" not in first.read_bytes()
+
+
+# Learning curves
+
+
+def test_curves_are_of_the_rows_with_fewer_graphs(part: RecipeTable) -> None:
+    figure = learning_curves(part)
+    assert figure is not None
+    assert [panel.get_title() for panel in figure.axes] == part.datasets
+    names = [one.get_text() for one in figure.legends[0].get_texts()]
+    assert names == ["wl-oa", "supervised", "untrained", "hucl", "hscl"]
+    for panel, n_graphs in zip(figure.axes, (200, 400), strict=True):
+        dataset = panel.get_title()
+        sizes = [0.9 * n_graphs * share for share in (*SHARES, 1)]
+        assert [*panel.get_xticks()] == pytest.approx(sizes)
+        assert len(panel.containers) == len(names)
+        for (line, _, (bars,)), method in zip(panel.containers, names, strict=True):
+            rows = [r for r in part.rows("fewer") if r.method == method]
+            rows.append(get(part, "baselines" if method == "wl-oa" else "ours", method))
+            x = [np.array([*folds(part, row, dataset).values()]).ravel() for row in rows]
+            assert [*line.get_ydata()] == pytest.approx([one.mean() for one in x])
+            assert [*line.get_xdata()] == pytest.approx(sizes, rel=0.07)
+            ends = [segment[:, 1] for segment in bars.get_segments()]
+            for row, one, (low, high) in zip(rows, x, ends, strict=True):
+                to_train = 1 / 9 / row.configs[dataset].train_share
+                error = np.sqrt((1 / one.size + to_train) * one.var(ddof=1))
+                half = student.ppf(0.975, one.size - 1) * error
+                assert (low, high) == pytest.approx((one.mean() - half, one.mean() + half))
+
+
+@pytest.mark.usefixtures("recipes")
+def test_a_curve_has_two_points_at_least() -> None:
+    one = compared(finished=lambda r, d, s: (r.part, r.name) == ("fewer", "0.1"))
+    assert learning_curves(one) is None
+    two = compared(finished=lambda r, d, s: d == "MUTAG" and r.method == "hscl" and r.part in (
+        "fewer", "ours"))  # fmt: skip
+    figure = learning_curves(two)
+    assert figure is not None
+    assert [panel.get_title() for panel in figure.axes] == ["MUTAG"]
+    assert len(figure.axes[0].containers) == 1
+
+
+# The search for a recipe
+
+ABLATIONS = {
+    "rate": [{"lr": 0.1}, {"lr": 0.2}],
+    "width": [{"dim": 8}],
+    "length": [{"epochs": 60}],
+}
+GAINED = {("lr", 0.1): (-3.0, 0.5), ("lr", 0.2): (0.4, 4.0), ("dim", 8): (2.0, 0.5),
+          ("epochs", 60): (1.0, 0.5)}  # fmt: skip
+"""Points on both sets, and spread."""
+
+
+def effect(config: GraphConfig) -> tuple[float, float]:
+    if config.is_baseline:
+        return (7.0 if config.dim == 8 else 0.0), 0.0
+    found = [v for (name, value), v in GAINED.items() if getattr(config, name) == value]
+    return sum(p for p, _ in found), sum(s for _, s in found)
+
+
+@pytest.fixture(scope="module")
+def searched() -> Chosen:
+    return chosen(ABLATIONS, effect)[0]
+
+
+def forest_of(found: Chosen) -> Axes:
+    figure = forest(found)
+    assert figure is not None
+    (axes,) = figure.axes
+    return axes
+
+
+def lines(axes: Axes, marker: str) -> list[Line2D]:
+    """Those with a marker; "None" for intervals."""
+    long = [line for line in axes.get_lines() if line.get_marker() == marker]
+    return [line for line in long if line.get_transform() == axes.transData]
+
+
+def test_every_setting_has_its_gain_and_interval_best_first(searched: Chosen) -> None:
+    axes = forest_of(searched)
+    joined = searched.joined[-1]
+    order = [joined, *sorted(searched.alternatives, key=lambda one: one.gain.mean, reverse=True)]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [f"{said(joined.settings)} (joined)", *(said(o.settings) for o in order[1:])]
+    assert [said(one.settings) for one in order[1:]] == ["dim 8", "epochs 60", "lr 0.2", "lr 0.1"]
+    dots, intervals, diamonds = (lines(axes, marker) for marker in ("o", "None", "D"))
+    assert (len(dots), len(intervals), len(diamonds)) == (5, 5, 1)
+    for y, one in enumerate(order):
+        assert list(dots[y].get_xydata()[0]) == [one.gain.mean, y]
+        assert [*intervals[y].get_xdata()] == [one.gain.low, one.gain.high]
+        assert set(intervals[y].get_ydata()) == {y}
+        assert list(diamonds[0].get_xydata()[y]) == [one.by_method["untrained"].mean, y]
+    bottom, top = axes.get_ylim()
+    assert top < 0 < bottom  # the best stands on top
+
+
+def test_colours_tell_on_which_side_of_0_an_interval_is(searched: Chosen) -> None:
+    axes = forest_of(searched)
+    expected = [HELPS, HELPS, HELPS, NEITHER, HARMS]
+    assert [line.get_color() for line in lines(axes, "o")] == expected
+    assert [line.get_color() for line in lines(axes, "None")] == expected
+    (legend,) = axes.figure.legends
+    words = {text.get_text() for text in legend.get_texts()}
+    sides = {f"hucl, hscl: interval {side} 0" for side in ("above", "below", "around")}
+    assert words == {*sides, "untrained"}  # fmt: skip
+
+
+def test_what_is_chosen_alone_stands_once() -> None:
+    found, _ = chosen({"width": [{"dim": 8}]}, effect, methods=("hscl",))
+    axes = forest_of(found)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["dim 8"]
+    assert not lines(axes, "D")
+
+
+def test_without_ablations_there_is_no_picture(tmp_path: Path) -> None:
+    found, _ = chosen({}, effect)
+    assert forest(found) is None
+    assert write_search(found, tmp_path / "a.md", command="c") == [tmp_path / "a.md"]
+    assert "![" not in search_page(found, "c")
+
+
+def test_a_page_shows_its_picture(searched: Chosen, tmp_path: Path) -> None:
+    path, picture = tmp_path / "recipe.md", tmp_path / "recipe-ablations.svg"
+    assert write_search(searched, path, command="c") == [path, picture]
+    assert f"({picture.name})" in path.read_text(encoding="utf-8")
+    first = picture.read_bytes()
+    write_search(searched, path, command="c")
+    assert picture.read_bytes() == first

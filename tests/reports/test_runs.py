@@ -1,4 +1,4 @@
-"""Runs read from records, result files and folders."""
+"""Runs read from results, chosen for a figure, named, and as a table."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from typing import Any
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult
+from gcl_hard.reports.command import parse_only
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.runs import (
-    Run,
+    StoredRun,
+    labels,
     over_seeds,
     read,
+    require_snapshots,
     same_seeds,
+    select,
+    settings,
     snapshots,
+    stem,
+    subject,
     versions,
-    with_snapshots,
 )
 from tests.reports import made_runs as made
 
@@ -39,17 +44,19 @@ def result_file(path: Path, *records: dict[str, Any]) -> Path:
     """What the bench writes of some records, by its own code."""
     kept = [RunResult(**{k: v for k, v in r.items() if k != "schema_version"}) for r in records]
     seeds = tuple(dict.fromkeys(record.seed for record in kept))
-    cells = tuple(dict.fromkeys(record.job.cell for record in kept))
-    results = Results(cells, seeds, {record.job: record for record in kept})
+    configs = tuple(dict.fromkeys(record.run.config for record in kept))
+    results = Results(configs, seeds, {record.run: record for record in kept})
     path.write_text(json.dumps(result_json(results)), encoding="utf-8")
     return path
 
 
 def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
-    cell = ImageConfig(method="scl", epochs=4)
-    path = made.save(tmp_path, cell, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]])
+    config = ImageConfig(method="scl", epochs=4)
+    path = made.save(
+        tmp_path, config, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]]
+    )
     (run,) = read([path])
-    assert (run.cell, run.seed, run.accuracies) == (cell, 3, (71.5,))
+    assert (run.config, run.seed, run.accuracies) == (config, 3, (71.5,))
     assert run.curve == ((2, 50.0), (4, 60.0))
     assert list(run.snapshots) == made.snapshots((2, 4), seed=3)
     assert (run.points, run.source) == (None, path)
@@ -72,14 +79,14 @@ def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("{", encoding="utf-8")
     (tmp_path / "list.json").write_text("[1]", encoding="utf-8")
     result_file(tmp_path / "results.json", made.stored(HSCL, 9, accuracies=[80, 90]))
-    assert [(run.cell, run.seed) for run in read([tmp_path])] == [(UCL, 0), (UCL, 1), (HSCL, 0)]
+    assert [(run.config, run.seed) for run in read([tmp_path])] == [(UCL, 0), (UCL, 1), (HSCL, 0)]
 
 
 def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
     given: list[dict[str, Any]] = [
-        {"cell": cell, "seed": seed, "epochs": (5, 10), "accuracies": [80.0 + seed, 90.0],
+        {"config": config, "seed": seed, "epochs": (5, 10), "accuracies": [80.0 + seed, 90.0],
          "curve": [[5, 40.0 + seed]]}
-        for cell in (UCL, HSCL) for seed in (0, 2)
+        for config in (UCL, HSCL) for seed in (0, 2)
     ]  # fmt: skip
     single = read([made.save(tmp_path / "records", **each) for each in given])
     whole = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
@@ -88,7 +95,7 @@ def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
     assert whole == [replace(run, source=tmp_path / "all.json", finished="") for run in single]
 
 
-def test_a_result_file_without_looks_is_read(tmp_path: Path) -> None:
+def test_a_result_file_without_snapshots_is_read(tmp_path: Path) -> None:
     (run,) = read([result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))])
     assert (run.seed, run.accuracies, run.snapshots, run.curve) == (1, (80, 90), (), ())
 
@@ -96,15 +103,15 @@ def test_a_result_file_without_looks_is_read(tmp_path: Path) -> None:
 def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     path = made.save(tmp_path, HSCL)
     stored = json.loads(path.read_text(encoding="utf-8"))
-    for name in ("diagnostics", "curve", "inner", "seconds_diagnostics", "versions"):
+    for name in ("diagnostics", "curve", "inner", "seconds_diagnostics"):
         del stored[name]
     del stored["config"]["contrast"]
     path.write_text(json.dumps(stored), encoding="utf-8")
-    assert [(run.cell, run.version) for run in read([path])] == [(HSCL, None)]
+    assert [(run.config, run.version) for run in read([path])] == [(HSCL, "0a")]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_seed_that_is_there_twice_counts_once_with_its_looks(
+def test_a_seed_that_is_there_twice_counts_once_with_its_snapshots(
     order: tuple[int, int], tmp_path: Path
 ) -> None:
     places = [made.save(tmp_path / "a", HSCL), made.save(tmp_path / "b", HSCL, epochs=(1, 2))]
@@ -114,7 +121,7 @@ def test_a_seed_that_is_there_twice_counts_once_with_its_looks(
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_of_two_without_looks_the_later_counts(order: tuple[int, int], tmp_path: Path) -> None:
+def test_of_two_without_snapshots_the_later_counts(order: tuple[int, int], tmp_path: Path) -> None:
     days = [(90.0, "2026-01-02T00:00:00+00:00"), (80.0, "2026-01-03T00:00:00+00:00")]
     places = [
         made.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
@@ -128,11 +135,11 @@ def test_of_two_without_looks_the_later_counts(order: tuple[int, int], tmp_path:
 
 
 def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
-    cells = [GraphConfig(method=m) for m in ("hscl", "ucl", "scl")] + [GraphConfig(beta=0.5)]
-    paths = [made.save(tmp_path, cell, seed) for cell in cells for seed in (10, 2)]
+    configs = [GraphConfig(method=m) for m in ("hscl", "ucl", "scl")] + [GraphConfig(beta=0.5)]
+    paths = [made.save(tmp_path, config, seed) for config in configs for seed in (10, 2)]
     found = read(paths)
     assert found == read(reversed(paths))
-    assert [(r.cell.method, r.cell.beta, r.seed) for r in found] == [
+    assert [(r.config.method, r.config.beta, r.seed) for r in found] == [
         ("ucl", None, 2), ("ucl", None, 10), ("scl", None, 2), ("scl", None, 10),
         ("hscl", 0.5, 2), ("hscl", 0.5, 10), ("hscl", 1.0, 2), ("hscl", 1.0, 10),
     ]  # fmt: skip
@@ -140,10 +147,12 @@ def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nowhere").startswith(f"{tmp_path / 'nowhere'} does not exist")
-    assert "has no record of a finished seed" in refusal(tmp_path)
+    assert "has no result of a finished run" in refusal(tmp_path)
     (tmp_path / "other.json").write_text('{"trials": []}', encoding="utf-8")
-    assert "other.json is neither a record nor a result file" in refusal(tmp_path / "other.json")
-    assert "has no record of a finished seed" in refusal(tmp_path)
+    assert "other.json is neither a run's result nor a result file" in refusal(
+        tmp_path / "other.json"
+    )
+    assert "has no result of a finished run" in refusal(tmp_path)
     made.save(tmp_path, GraphConfig(protocol="inductive"), inner=True)
     assert refusal(tmp_path).startswith("these results are of inner hold-outs alone")
 
@@ -151,13 +160,13 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
     path.write_text(json.dumps(result_json(Results((), (), {}))), encoding="utf-8")
-    assert refusal(path) == f"{path} has no finished seed"
+    assert refusal(path) == f"{path} has no finished run"
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schema_version": 99}, "is of schema 99, and this version reads 1: upgrade gcl_hard"),
+        ({"schema_version": 99}, "is of schema 99, and this version writes 2: upgrade gcl_hard"),
         ({"schema_version": 0}, "is of the older schema 0"),
         ({"seed": "x"}, "is damaged"),
         ({"fold_accuracies": None}, "is damaged"),
@@ -191,31 +200,32 @@ def test_a_record_that_cannot_be_used_is_refused(
 
 def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> None:
     made.save(tmp_path, HSCL)
-    broken = tmp_path / Run(HSCL, 1).file_name
+    broken = tmp_path / f"{Run(HSCL, 1).key}.json"
     broken.write_text('{"config": {', encoding="utf-8")
     for place in (broken, tmp_path):
-        assert refusal(place) == f"{broken} is half-written or damaged"
+        assert refusal(place).startswith(str(broken))
+        assert "damaged" in refusal(place)
 
 
 def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
     path = result_file(tmp_path / "a.json", made.stored(HSCL, accuracies=[80, 90], epochs=(1,)))
     stored = json.loads(path.read_text(encoding="utf-8"))
-    stored["cells"][0]["diagnostics"] = []  # of one seed too few
+    stored["configs"][0]["diagnostics"] = []  # of one seed too few
     path.write_text(json.dumps(stored), encoding="utf-8")
     assert refusal(path).startswith(f"{path} is damaged")
 
 
-def test_runs_without_looks_are_named() -> None:
-    with_looks, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
-    with_snapshots([with_looks])
+def test_runs_without_snapshots_are_named() -> None:
+    with_one, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
+    require_snapshots([with_one])
     with pytest.raises(InputError, match=r"^no result has diagnostics: run .* --diagnostics 1$"):
-        with_snapshots(without)
+        require_snapshots(without)
     with pytest.raises(
-        InputError, match=r"^MUTAG ucl paper, seed 4 has no diagnostics, see .*json"
+        InputError, match=r"^MUTAG ucl transductive, seed 4 has no diagnostics, see .*json"
     ):
-        with_snapshots([with_looks, without[0]])
+        require_snapshots([with_one, without[0]])
     with pytest.raises(InputError, match=r"seed 4 has no diagnostics \(nor have 1 other seeds\)"):
-        with_snapshots([with_looks, *without])
+        require_snapshots([with_one, *without])
 
 
 def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
@@ -251,7 +261,7 @@ def test_numbers_against_epoch_are_over_the_seeds_that_define_them() -> None:
     }
 
 
-def test_looks_that_do_not_count_others_are_read(tmp_path: Path) -> None:
+def test_snapshots_that_do_not_count_others_are_read(tmp_path: Path) -> None:
     path = made.save(tmp_path, HSCL, epochs=(1,))
     stored = json.loads(path.read_text(encoding="utf-8"))
     for setting in stored["diagnostics"][0]["settings"].values():
@@ -269,17 +279,159 @@ def test_versions_are_said_if_they_differ() -> None:
 
 
 def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
-    def points(*seeds: tuple[int, ...]) -> list[Run]:
-        cells = [GraphConfig(epochs=10), GraphConfig(epochs=20), GraphConfig(method="ucl", epochs=20)]
-        return [made.run(c, seed) for c, own in zip(cells, seeds, strict=False) for seed in own]
+    def points(*seeds: tuple[int, ...]) -> list[StoredRun]:
+        configs = [
+            GraphConfig(epochs=10),
+            GraphConfig(epochs=20),
+            GraphConfig(method="ucl", epochs=20),
+        ]
+        return [made.run(c, seed) for c, own in zip(configs, seeds, strict=False) for seed in own]
 
-    def kept(runs: list[Run]) -> list[tuple[int, int]]:
-        found, words = same_seeds(runs, {run.cell: run.cell.method for run in runs})
+    def kept(runs: list[StoredRun]) -> list[tuple[int, int]]:
+        found, words = same_seeds(runs, {run.config: run.config.method for run in runs})
         assert words
-        return [(run.cell.epochs, run.seed) for run in found]
+        return [(run.config.epochs, run.seed) for run in found]
 
     assert kept(points((0, 1, 2), (1, 2), (1, 2, 3))) == [
         (10, 1), (10, 2), (20, 1), (20, 2), (20, 1), (20, 2)
     ]  # fmt: skip
     assert kept(points((0, 1), (1, 2), (5,))) == [(10, 1), (20, 1), (20, 5)]
     assert kept(points((0,), (1,))) == [(10, 0), (20, 1)]
+
+
+# Selection and names
+
+
+CONFIGS = (
+    GraphConfig(method="ucl"),
+    GraphConfig(method="hucl", beta=2),
+    GraphConfig(beta=1, epochs=50),
+    GraphConfig(beta=2, epochs=50),
+    GraphConfig(dataset="PTC_MR", method="ucl"),
+    GraphConfig(method="wl"),
+)
+RUNS = [made.run(config, seed) for config in CONFIGS for seed in (0, 1)]
+
+
+def chosen(*only: str) -> list[tuple[RunConfig, int]]:
+    return [(run.config, run.seed) for run in select(RUNS, parse_only(only))]
+
+
+def refusal_of(*only: str) -> str:
+    with pytest.raises(InputError) as caught:
+        chosen(*only)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("only", "kept"),
+    [
+        (["dataset=MUTAG"], CONFIGS[:4]),
+        (["dataset=mutag", "method=ucl,hucl"], CONFIGS[:2]),
+        (["dataset=ptc"], CONFIGS[4:5]),
+        (["beta=2"], (CONFIGS[1], CONFIGS[3])),
+        (["beta=2.0", "method=hscl"], CONFIGS[3:4]),
+        (["dataset=MUTAG", "beta=none"], CONFIGS[:1]),
+        (["dataset=MUTAG", "method=ucl", "method=hscl", "epochs=50"], CONFIGS[2:4]),
+        (["method=HSCL", "detach-weights=False"], CONFIGS[2:4]),
+    ],
+)
+def test_settings_select(only: list[str], kept: tuple[RunConfig, ...]) -> None:
+    assert chosen(*only) == [(config, seed) for config in kept for seed in (0, 1)]
+
+
+def test_a_seed_chooses() -> None:
+    assert chosen("seed=1", "method=hscl") == [(CONFIGS[2], 1), (CONFIGS[3], 1)]
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [
+        ([], "several data sets (MUTAG, PTC_MR), and a figure is of one: choose it, as --only "
+             "dataset=MUTAG"),
+        (["methd=ucl"], "unknown setting in --only 'methd'; did you mean method"),
+        (["method=hslc"], "unknown method in these results 'hslc'; did you mean hscl"),
+        (["batch_size=7"], "unknown batch-size in these results '7'; known: 128"),
+        (["dataset=PTC_MR", "method=hscl"], "no result has dataset=PTC_MR and method=hscl"),
+        (["method=wl"], "wl is a baseline; figures are of trained methods"),
+        (["method"], "--only takes KEY=VALUE or KEY=VALUE,VALUE, got 'method'"),
+        (["=ucl"], "got '=ucl'"),
+        (["method=,"], "got 'method=,'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_choose_is_refused(only: list[str], said: str) -> None:
+    assert said in refusal_of(*only)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (
+            GraphConfig(),
+            GraphConfig(protocol="inductive"),
+            "several protocols (transductive, inductive)",
+        ),
+        (GraphConfig(), GraphConfig(contrast="two-view", objective="jsd"), "several contrasts"),
+        (GraphConfig(), GraphConfig(objective="infonce"), "several objectives (jsd, infonce)"),
+        (GraphConfig(), ImageConfig(), "several data sets (MUTAG, digits)"),
+    ],
+)
+def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        select([made.run(one), made.run(other)])
+    assert said in str(caught.value)
+    name = str(caught.value).rpartition("--only ")[2]
+    assert [r.config for r in select([made.run(one), made.run(other)], parse_only([name]))] == [one]
+
+
+def test_baselines_are_passed_over_whatever_their_protocol() -> None:
+    runs = [made.run(GraphConfig()), made.run(GraphConfig(method="untrained"))]
+    assert [run.config for run in select(runs)] == [GraphConfig()]
+    with pytest.raises(InputError, match=r"of baselines alone \(untrained\)"):
+        select(runs[1:])
+
+
+def test_configs_are_told_apart_by_what_differs() -> None:
+    configs: list[RunConfig] = [
+        GraphConfig(method="ucl", lr=0.1), GraphConfig(method="hucl"), GraphConfig(method="hcl"),
+        GraphConfig(method="hcl", beta_changes=4),
+    ]  # fmt: skip
+    assert list(labels(configs).values()) == [
+        "ucl lr=0.1", "hucl β=1 lr=0.01", "hcl β=1 lr=0.01", "hcl β=1 lr=0.01 annealed in 4",
+    ]  # fmt: skip
+    assert list(settings(configs[2:]).values()) == ["β=1", "β=1 annealed in 4"]
+
+
+def test_positives_that_are_the_methods_own_are_not_said() -> None:
+    configs = [ImageConfig(method="ucl"), ImageConfig(method="scl")]
+    assert list(labels(configs).values()) == ["ucl", "scl"]
+    configs += [ImageConfig(method="hucl", positives="class"), ImageConfig(positives="view")]
+    said = list(labels(configs).values())
+    assert said[2:] == ["hucl β=1 positives=class", "hscl β=1 positives=view"]
+
+
+def test_a_picture_says_what_it_is_of() -> None:
+    runs = [
+        made.run(ImageConfig(), 0),
+        made.run(ImageConfig(), 1),
+        made.run(ImageConfig(method="ucl")),
+    ]
+    assert subject(runs[:2]) == "digits: two views of an image, InfoNCE, 2 seeds"
+    part = replace(runs[0], config=replace(runs[0].config, subset=4000))
+    assert subject([part]).startswith("digits: a part of 4,000 images, two views")
+    assert subject(runs) == "digits: two views of an image, InfoNCE, 1 to 2 seeds"
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (GraphConfig(), "fig4-MUTAG-jsd"),
+        (GraphConfig(objective="infonce"), "fig4-MUTAG-infonce"),
+        (GraphConfig(dataset="PTC_MR", contrast="two-view"), "fig4-PTC_MR-two-view"),
+        (GraphConfig(contrast="two-view", objective="jsd"), "fig4-MUTAG-two-view-jsd"),
+        (GraphConfig(protocol="inductive"), "fig4-MUTAG-jsd-inductive"),
+        (ImageConfig(), "fig4-digits"),
+    ],
+)
+def test_a_file_is_called_by_what_is_not_usual(config: RunConfig, name: str) -> None:
+    assert stem("fig4", config) == name

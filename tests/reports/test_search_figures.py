@@ -1,12 +1,17 @@
-"""Figures as PNG: which are drawn, what is on them, and that nothing is left behind."""
+"""Figures of a search: which are drawn, what is on them, and the HTML page of all of them."""
 
 from __future__ import annotations
 
+import json
+import logging
+import math
+import re
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import optuna
 import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
@@ -14,13 +19,21 @@ from optuna.study import Study
 from PIL import Image
 
 from gcl_hard.errors import InputError
-from gcl_hard.reports.search_figures import figures, trials, write_figures
-from gcl_hard.tuning.reporting.spoken import spoken
-from tests.tuning.reporting.made import searched, study, trial
+from gcl_hard.reports.search_figures import (
+    figures,
+    html,
+    importances,
+    plane,
+    quiet,
+    readable,
+    trials,
+    write_figures,
+)
+from tests.reports.made_study import finding, result_of, searched, study, trial
 
 
 def drawn(name: str, made: Study, **how: str) -> Figure:
-    return figures(spoken(made), **{"step": "epoch", "grid": "the grid", **how})[name][1]
+    return figures(readable(made), **{"step": "epoch", "grid": "the grid", **how})[name][1]
 
 
 def places(figure: Figure, label: str, panel: int = 0) -> list[list[float]]:
@@ -174,7 +187,7 @@ def test_trials_are_those_with_a_score_and_words_of_categories() -> None:
         trial(None, {"beta": 3.0}),
         trial(70.0, {"beta": 4.0, "encoder.hidden": 16}),
     )
-    data = trials(spoken(made))
+    data = trials(readable(made))
     assert data["number"].tolist() == [0, 3]
     assert data["value"].tolist() == [60.0, 70.0]
     assert data["grid"].tolist() == [True, False]
@@ -183,4 +196,154 @@ def test_trials_are_those_with_a_score_and_words_of_categories() -> None:
     assert data["readout"][0] == "sum"
     assert data["encoder hidden"][1] == "16"
     assert data["readout"].isna().tolist() == [False, True]
-    assert trials(spoken(study())).empty
+    assert trials(readable(study())).empty
+
+
+# Readable names
+
+
+def test_the_copy_has_everything_but_names_and_workers() -> None:
+    original, copy = searched(), readable(searched())
+    for old, new in zip(original.trials, copy.trials, strict=True):
+        assert (old.number, old.state, old.value) == (new.number, new.state, new.value)
+        assert old.intermediate_values == new.intermediate_values
+        assert (old.datetime_start, old.datetime_complete) == (
+            new.datetime_start, new.datetime_complete,
+        )  # fmt: skip
+        assert list(new.params) == ["β", "learning rate", "temperature γ"]
+        assert list(new.params.values()) == list(old.params.values())
+        assert list(new.distributions.values()) == list(old.distributions.values())
+    assert [t.user_attrs for t in copy.trials] == [{"grid": True}] * 2 + [{}] * 7
+    assert copy.best_trial.number == 3
+    assert "beta" in original.trials[0].params
+
+
+def test_a_value_outside_its_range_is_copied_too() -> None:
+    assert readable(study(trial(50.0, {"beta": 99.0}))).trials[0].params == {"β": 99.0}
+
+
+def test_importances_find_the_setting_that_decides() -> None:
+    rows = [(b / 2, 0.0001 * 1.6**k) for k, b in enumerate([1, 9, 3, 12, 5, 2, 8, 4, 11, 7, 6, 10])]
+    made = study(*(trial(70 - abs(b - 2.5), {"beta": b, "lr": lr}) for b, lr in rows))
+    found = importances(made)
+    assert next(iter(found)) == "beta"
+    assert math.isclose(sum(found.values()), 1)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        study(),
+        study(trial(50.0, {"beta": 1.0, "lr": 0.01})),
+        study(*(trial(50.0, {"beta": b, "lr": 0.01}) for b in (1.0, 2.0, 3.0))),
+        study(*(trial(50 + b, {"beta": b}) for b in (1.0, 2.0, 3.0))),
+        study(trial(None, {"beta": 1.0}), trial("diverged", {"lr": 0.01})),
+    ],
+    ids=["no trial", "one trial", "equal scores", "one setting", "no score"],
+)
+def test_importances_are_empty_where_nothing_is_told_apart(made: optuna.Study) -> None:
+    assert importances(made) == {}
+
+
+def test_a_contour_is_of_beta_and_temperature_if_it_can() -> None:
+    assert plane(readable(searched())) == ("temperature γ", "β")
+
+
+def test_a_contour_needs_two_numbers_that_vary_together() -> None:
+    beta = study(*(trial(50 + b, {"beta": b, "readout": "sum"}) for b in (1.0, 2.0, 3.0)))
+    assert plane(beta) is None
+    apart = study(
+        trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0}), trial(52.0, {"lr": 0.01}),
+        trial(53.0, {"lr": 0.02}),
+    )  # fmt: skip
+    assert plane(apart) is None
+    fixed = study(*(trial(50 + b, {"beta": b, "lr": 0.01}) for b in (1.0, 2.0, 3.0)))
+    assert plane(fixed) is None
+    equal = study(*(trial(50.0, {"beta": b, "lr": b / 100}) for b in (1.0, 2.0, 3.0)))
+    assert plane(equal) is None
+
+
+def test_a_contour_passes_over_settings_that_never_meet() -> None:
+    """β and the temperature vary, but the trials with both have one β."""
+    made = readable(study(
+        *(trial(50 + t, {"beta": 1.0, "temperature": t, "layers": int(2 * t)}) for t in (0.5, 1.5)),
+        *(trial(50 + b, {"beta": b}) for b in (2.0, 3.0)),
+    ))  # fmt: skip
+    assert {*(plane(made) or ())} == {"temperature γ", "layers"}
+
+
+def test_quiet_gives_the_log_back(caplog: pytest.LogCaptureFixture) -> None:
+    before = optuna.logging.get_verbosity()
+    with pytest.raises(ZeroDivisionError), quiet():
+        1 / (optuna.logging.get_verbosity() - logging.ERROR)
+    assert optuna.logging.get_verbosity() == before
+    readable(searched())
+    assert caplog.text == ""
+
+
+# The HTML page
+
+
+SCRIPT = "plotly.js v"
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_all_figures_of_every_study_are_there_and_the_script_once() -> None:
+    page = html(result_of(finding(searched()), finding(searched())), title="t")
+    assert page.count(SCRIPT) == 1
+    kinds = ["history", "slice", "parallel", "importances", "contour", "intermediate", "timeline"]
+    ids = re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', page)
+    assert ids == [f"{kind}-{k}" for k in (1, 2) for kind in kinds]
+    assert page.index(SCRIPT) < page.index("Plotly.newPlot(")
+
+
+def test_nothing_is_loaded_and_nothing_can_be_sent() -> None:
+    page = html(result_of(), title="t")
+    assert re.findall(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)\s*=", page) == []
+    assert not re.search(r"@import|url\(", without_scripts(page))
+    assert "http" not in without_scripts(page)
+    configs = re.findall(r'\{[^{}]*"displaylogo"[^{}]*\}', page)
+    assert len(configs) == 7
+    assert all(json.loads(one)["showSendToCloud"] is False for one in configs)
+
+
+def test_the_numbers_stand_on_top_and_the_reasons_of_failure_below() -> None:
+    page = without_scripts(html(result_of(), title="hscl on PTC_MR"))
+    said = ["<h1>hscl on PTC_MR", "70.0 %", "61.0 %", "+9.0 points", "the best of the 4 others"]
+    where = [page.index(one) for one in [*said, "diverged: 2", "The trials in their order"]]
+    assert where == sorted(where)
+
+
+def test_words_of_users_are_escaped() -> None:
+    bad = "<script>alert('x')</script>&"
+    made = study(trial(50.0, {"beta": 1.0}), trial(bad, {"beta": 2.0}))
+    page = html(result_of(finding(made), inner=bad), title=bad)
+    assert "<script>alert" not in page
+    assert without_scripts(page).count("&lt;script&gt;alert(") == 4
+    # title, heading, the sentence on the inner score, the reason
+
+
+def test_the_paper_s_protocol_is_labelled() -> None:
+    page = html(result_of(finding(searched(), outer=None), protocol="transductive"), title="t")
+    assert 'class="note">Settings were chosen on the test folds, as the paper does' in page
+    assert "Score on the test folds" in page
+    assert "Outer score" not in page
+    assert 'class="note"' not in html(result_of(), title="t")
+
+
+def test_figures_speak_people_s_words() -> None:
+    page = html(result_of(), title="t")
+    data = page[page.index('id="history-1"') :]
+    for word in ("learning rate", "temperature", "inner accuracy, %", "best so far"):
+        assert word in data
+    assert '"beta"' not in data
+    assert "Hyperparameter" not in data
+
+
+def test_a_search_of_one_trial_has_a_page() -> None:
+    page = html(result_of(finding(study(trial(50.0, {"beta": 1.0})))), title="t")
+    ids = re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', page)
+    assert ids == ["history-1", "slice-1", "parallel-1", "timeline-1"]

@@ -1,194 +1,315 @@
-"""The page of a search and what is written beside it."""
+"""Sentences and tables about a study, against numbers worked out beside them."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import math
 
+import numpy as np
 import pytest
-import yaml
 
-from gcl_hard.errors import InputError
-from gcl_hard.experiments.options import parse_bench
-from gcl_hard.reports.study_page import (
-    check_target,
-    page,
-    write,
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.reports.frame import standard_error
+from gcl_hard.reports.study import (
+    against_grid,
+    best_trials,
+    chosen_on_test,
+    complete,
+    grid_table,
+    inner_error,
+    numbers,
+    outer_error,
+    space,
+    states,
+    step_of,
 )
-from gcl_hard.tuning.outcome import Outcome
-from tests.tuning.reporting.made import finding, outcome, searched, study, trial
-
-COMMAND = "python -m gcl_hard.tune --dataset PTC --method hscl --trials 7"
-
-
-def text(made: Outcome, path: Path = Path("search.md")) -> str:
-    """The page, tables without padding."""
-    found = page(made, path, command=COMMAND, figures=[[] for _ in made.findings])
-    return re.sub(r"(?<=\|) +| +(?=\|)", " ", found)
-
-
-def test_everything_is_written_and_every_link_leads_somewhere(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "my.search.md"
-    written = write(outcome(), path, command=COMMAND)
-    assert written[0] == path
-    assert sorted(path.parent.iterdir()) == sorted(written)
-    kinds = ["history", "importances", "slices", "contour", "intermediate"]
-    names = [f"my.search{end}" for end in (".md", ".html", "-best.yaml")]
-    assert [p.name for p in written] == names + [f"my.search-{kind}.png" for kind in kinds]
-    links = re.findall(r"(!?)\[([^\]]+)\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
-    assert {name for _, _, name in links} == {p.name for p in written[1:]} - {"my.search.html"}
-    assert "`my.search.html`" in path.read_text(encoding="utf-8")  # large, and often not kept
-    assert all(len(alt) > 20 for image, alt, _ in links if image)
-    assert len([1 for image, _, _ in links if image]) == len(kinds)
-
-
-def test_several_studies_have_files_of_their_own(tmp_path: Path) -> None:
-    first = study(trial(70.0, {"beta": 5.0, "lr": 0.02, "temperature": 0.4}))
-    made = outcome(finding(first, outer=60.0), finding(study(trial(50.0, {"beta": 3.0}))))
-    written = {p.name for p in write(made, tmp_path / "s.md", command=COMMAND)}
-    assert {"s.md", "s.html", "s-outer1-best.yaml", "s-outer2-best.yaml"} < written
-    assert {"s-outer1-history.png", "s-outer2-history.png"} < written
-    assert not any(name.startswith("s-best") for name in written)
-    said = re.sub(" +", " ", (tmp_path / "s.md").read_text(encoding="utf-8"))
-    assert "| 1 | 70.0 % | 60.0 % | +10.0 | β 5, learning rate 0.02, temperature γ 0.4 |" in said
-    assert "| 2 | 50.0 % | 61.0 % | -11.0 | β 3 |" in said
-    assert (
-        said.index("## Outer part 1") < said.index("s-outer1-best") < said.index("## Outer part 2")
-    )
-
-
-def test_the_config_beside_the_page_is_the_best_cell(tmp_path: Path) -> None:
-    made = outcome(finding(study(trial(70.0, {"beta": 5.0, "lr": 0.02}))))
-    write(made, tmp_path / "s.md", command=COMMAND)
-    config = tmp_path / "s-best.yaml"
-    assert parse_bench(["--config", str(config)]).cells == (made.findings[0].cell,)
-    head = config.read_text(encoding="utf-8").split("\n\n")[0]
-    assert f"#   python -m gcl_hard.bench --config {config.as_posix()}" in head
-    assert f"#   {COMMAND}" in head
-    assert "β 5, learning rate 0.02" in head
-
-
-def test_a_page_is_written_again_but_over_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "s.md"
-    made = finding(study(trial(50.0, {"beta": 1.0})))
-    write(outcome(made), path, command=COMMAND)
-    write(outcome(made, asked=99), path, command=COMMAND)
-    assert "1 of 99 trials" in path.read_text(encoding="utf-8")
-    path.write_text("# Results\n", encoding="utf-8")
-    with pytest.raises(InputError, match="not a search report"):
-        write(outcome(made), path, command=COMMAND)
-    assert path.read_text(encoding="utf-8") == "# Results\n"
-
-
-@pytest.mark.parametrize("name", ["s", "s.html", ".md", "folder.md", "file.txt/s.md"])
-def test_a_place_that_is_no_page_is_refused(name: str, tmp_path: Path) -> None:
-    (tmp_path / "folder.md").mkdir()
-    (tmp_path / "file.txt").touch()
-    with pytest.raises(InputError, match=re.escape(name)):
-        check_target(tmp_path / name)
-
-
-def test_an_empty_or_missing_file_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "empty.md").touch()
-    check_target(tmp_path / "empty.md")
-    check_target(tmp_path / "a" / "b" / "s.md")
-    check_target(Path("s.md"))
-    assert not (tmp_path / "a").exists()
-
-
-def test_the_page_begins_with_the_numbers_and_the_command() -> None:
-    said = text(outcome())
-    assert said.startswith("# Search: hscl on PTC_MR, protocol inductive\n\n7 trials, complete or ")
-    order = [f"```bash\n{COMMAND}\n```", "**Inner score: 70.0 %", "**Outer score: 61.0 %",
-             "**Optimism: +9.0 points", "## What was searched", "## The best settings",
-             "## The paper's grid", "## Trials", "## How it was searched"]  # fmt: skip
-    where = [said.index(one) for one in order]
-    assert where == sorted(where)
-    assert "| β | logarithmic | 0.1 | 20 |" in said
-    assert "| failed | diverged: 2 | 2 |" in said
-    assert "- held-out items of an inner score: 48" in said
-    assert "pruner" not in said  # there was none
-
-
-def test_facts_are_told_in_words() -> None:
-    said = text(outcome(settings={"batch_size": 64, "lr": 1e-4}, dimensions={"beta": "{"}, none={}))
-    assert said.endswith("- settings: batch size 64, lr 0.0001\n")
-
-
-def test_a_search_that_is_not_at_its_end_says_so() -> None:
-    assert "7 of 64 trials are complete or pruned." in text(outcome(asked=64))
-    several = outcome(finding(searched()), finding(study(trial(50.0, {"beta": 1.0}))), asked=7)
-    assert "7, 1 of 7 trials in each of 2 studies are complete or pruned." in text(several)
-
-
-def test_the_paper_s_protocol_is_labelled_before_its_number() -> None:
-    said = text(outcome(finding(searched(), outer=None), protocol="paper"))
-    label = "> **No estimate.** Settings were chosen on the test folds, as the paper does"
-    assert said.index(label) < said.index("**Score on the test folds: 70.0 %")
-    assert "Outer score" not in said
-    assert "Inner score" not in said
-    assert "No estimate" not in text(outcome())
-
-
-def test_without_a_grid_there_is_no_word_of_it() -> None:
-    said = text(outcome(finding(study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0})))))
-    assert "grid" not in said
-
-
-OWN = {"encoder_own": True, "encoder": "Mine"}
-GRAPHS = {"graphs_own": True, "dataset": "mine"}
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (OWN, "your own encoder Mine(hidden=16)"),
-        (GRAPHS, "the graphs of mine, which are your own"),
-        (OWN | GRAPHS, "the graphs of mine, which are your own and your own encoder Mine(hid"),
-    ],
+from gcl_hard.reports.text import (
+    settings,
 )
-def test_what_no_config_has_is_told_and_not_run(
-    facts: dict[str, object], told: str, tmp_path: Path
-) -> None:
-    made = outcome(finding(study(trial(50.0, {"beta": 1.0, "encoder.hidden": 16}))), **facts)
-    said = text(made)
-    assert f"Not in it, as no config has them: {told}" in said
-    assert "gcl_hard.bench" not in said
-    write(made, tmp_path / "s.md", command=COMMAND)
-    config = (tmp_path / "s-best.yaml").read_text(encoding="utf-8")
-    assert f"# Not in it, as no config has them: {told}" in config
-    assert "hidden" not in yaml.safe_load(config)
+from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, Counts
+from tests.reports.made import lines_of
+from tests.reports.made_study import finding, result_of, searched, study, trial
 
 
-def test_what_a_config_has_is_run() -> None:
-    said = text(outcome())
-    assert "Not in it" not in said
-    assert "```bash\npython -m gcl_hard.bench --config search-best.yaml\n```" in said
+def test_three_numbers_with_their_errors() -> None:
+    inner, outer, optimism = numbers(result_of())
+    # 100 √(0.7 · 0.3 / 48) = 6.61, 100 √(0.61 · 0.39 / 103) = 4.81, together 8.18
+    assert (inner.value, inner.error) == ("70.0 %", pytest.approx(6.614, abs=1e-3))
+    assert "The best of 6 trials with a score, each scored on the same 48 graphs" in inner.meaning
+    assert "(a hold-out of 20 %)" in inner.meaning
+    assert "optimistic" in inner.meaning
+    assert (outer.value, outer.error) == ("61.0 %", pytest.approx(4.806, abs=1e-3))
+    assert "scored once on 103 graphs that no trial has seen (a hold-out of 30 %)." in outer.meaning
+    assert optimism.value == "+9.0 points"
+    assert optimism.error == pytest.approx(math.hypot(6.614, 4.806), abs=2e-3)
+    assert "1.1 standard errors" in optimism.meaning
+    assert "chance alone" in optimism.meaning
 
 
-def test_a_grid_of_one_s_own_is_not_the_paper_s() -> None:
-    said = text(outcome(grid="the grid"))
-    assert "## The grid\n\nThe best of the 2 trials of the grid has 65.0 %" in said
-    assert "paper" not in said
+def test_a_large_optimism_is_not_called_chance() -> None:
+    *_, optimism = numbers(result_of(n_inner_test=4800, n_outer_test=10300))
+    assert "11.0 standard errors" in optimism.meaning
+    assert "chance alone" not in optimism.meaning
 
 
-def test_how_things_are_stored_is_no_fact_for_people() -> None:
-    said = text(outcome())
-    for fact in ("encoder_own", "encoder own", "graphs own", "grid: ", "dimensions"):
-        assert fact not in said
+def test_without_sizes_there_are_no_errors() -> None:
+    found = numbers(result_of(n_inner_test=None, n_outer_test=None))
+    assert [number.value for number in found] == ["70.0 %", "61.0 %", "+9.0 points"]
+    assert [number.error for number in found] == [None] * 3
+
+
+def test_one_trial_is_no_best_of_several() -> None:
+    (inner, *_) = numbers(result_of(finding(study(trial(50.0, {"beta": 1.0})))))
+    assert "The best of 1 trial with a score" in inner.meaning
+    assert "optimistic" not in inner.meaning
+
+
+def test_several_studies_are_averaged_and_their_outer_parts_joined() -> None:
+    made = result_of(finding(searched(), outer=60.0), finding(searched(), outer=64.0))
+    inner, outer, optimism = numbers(made)
+    assert inner.meaning.startswith("The mean over 2 studies of the best of 6 trials")
+    assert outer.value.startswith("62.0 %")
+    assert optimism.value == "+8.0 points"
+    error = outer_error(made)
+    assert error is not None
+    assert math.isclose(error, standard_error(62.0, 206))
+
+
+def test_a_mean_over_studies_is_said_to_have_at_most_the_error_of_one() -> None:
+    """Their hold-outs may share graphs: only where none is shared would it be smaller."""
+    better = study(trial(90.0, {"beta": 1.0}))
+    made = result_of(finding(searched()), finding(better), n_inner_test=50)
+    error = inner_error(made)
+    assert error is not None
+    assert math.isclose(error, standard_error(80.0, 50))
+    apart = 100 * np.concatenate([np.arange(50) < 35, np.arange(50) < 45])
+    assert error > apart.std() / math.sqrt(100)
+    of_one = inner_error(made, made.findings[1])
+    assert of_one is not None
+    assert math.isclose(of_one, standard_error(90.0, 50))
 
 
 def test_an_outer_score_that_is_missing_says_why() -> None:
-    one = finding(searched(), outer=None, why="the search is not over")
-    said = text(outcome(one, asked=64))
-    assert "- **Outer score: none yet.** There is none: the search is not over." in said
-    assert "Optimism" not in said
-    both = text(outcome(finding(searched()), one, asked=64))
-    assert "| 1 | 70.0 % | 61.0 % | +9.0 | β 5" in both
-    assert "| 2 | 70.0 % | – | – | β 5" in both
-    assert "- **Outer score: none yet.**" in both
+    why = "the search is not over"
+    made = result_of(finding(searched(), outer=None, why=why))
+    inner, outer = numbers(made)
+    assert (inner.name, outer.name, outer.value) == ("Inner score", "Outer score", "none yet")
+    assert outer.meaning == "There is none: the search is not over."
 
 
-def test_words_of_users_break_no_table() -> None:
-    made = study(trial(50.0, {"beta": 1.0}), trial("a|b <i>", {"beta": 1.0}))
-    assert "| failed | a\\|b &lt;i&gt;: 1 | 1 |" in text(outcome(finding(made)))
+def test_a_mean_of_some_outer_parts_is_none() -> None:
+    failed = "on the whole part its settings failed: diverged"
+    made = result_of(finding(searched()), finding(searched(), outer=None, why=failed))
+    assert made.outer is made.optimism is outer_error(made) is None
+    assert made.outer_missing == failed
+    assert [number.value for number in numbers(made)][1:] == ["none yet"]
+    assert failed in numbers(made)[1].meaning
+    assert result_of(finding(searched()), finding(searched())).outer_missing is None
+
+
+def test_a_second_look_at_the_outer_part_is_told() -> None:
+    assert "scored there" not in numbers(result_of())[1].meaning
+    again = numbers(result_of(finding(searched(), looks=3)))[1].meaning
+    assert "3 trials have been scored there" in again
+
+
+def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
+    made = result_of(finding(searched(), outer=None), protocol="transductive")
+    (score,) = numbers(made)
+    assert score.name == "Score on the test folds"
+    assert (score.value, score.error) == ("70.0 %", pytest.approx(6.614, abs=1e-3))
+    said = chosen_on_test(made) or ""
+    assert "no estimate for new graphs" in said
+    assert "seen the labels" in said
+    assert chosen_on_test(result_of()) is None
+
+
+def test_images_are_called_images() -> None:
+    config = ImageConfig(method="hucl")
+    made = result_of(finding(searched(), config=config), protocol="split")
+    assert "the same 48 images" in numbers(made)[0].meaning
+
+
+def grid_and(*others: float, grid: float = 65.0) -> str | None:
+    made = study(
+        trial(grid, {"beta": 1.0}, grid=True),
+        *(trial(value, {"beta": 2.0 + k}) for k, value in enumerate(others)),
+    )
+    one = finding(made)
+    return against_grid(result_of(one), one)
+
+
+def test_a_difference_from_the_grid_of_less_than_two_errors_is_called_none() -> None:
+    said = grid_and(68.0, 70.0) or ""
+    assert "grid has 65.0 %, the best of the 2 others 70.0 %: +5.0 points" in said
+    assert "0.8 standard errors of one inner score (6.6 points)" in said
+    assert "less than two: the search has shown no difference" in said
+
+
+def test_a_large_difference_from_the_grid_is_not() -> None:
+    said = grid_and(90.0) or ""  # error 100 √(0.9 · 0.1 / 48) = 4.33
+    assert "+25.0 points, or 5.8 standard errors" in said
+    assert "no difference" not in said
+    assert "by chance alone" in said
+    assert "by chance alone" not in (grid_and(20.0) or "")
+
+
+def test_a_grid_that_is_missing_failed_or_alone_is_told() -> None:
+    plain = finding(study(trial(50.0, {"beta": 1.0})))
+    assert against_grid(result_of(plain), plain) is None
+    failed = finding(study(trial("diverged", {"beta": 1.0}, grid=True), trial(50.0, {"beta": 2.0})))
+    assert against_grid(result_of(failed), failed) == "No trial of the paper's grid has a score."
+    assert grid_and() == "Only the paper's grid has scores; its best is 65.0 %."
+
+
+def test_a_grid_of_one_s_own_is_not_the_paper_s() -> None:
+    one = finding(searched())
+    said = against_grid(result_of(one, grid="the grid"), one) or ""
+    assert "The best of the 2 trials of the grid has 65.0 %" in said
+    assert "paper" not in said
+    alone = finding(study(trial(50.0, {"beta": 1.0}, grid=True)))
+    said = "Only the grid has scores; its best is 50.0 %."
+    assert against_grid(result_of(alone, grid="the grid"), alone) == said
+
+
+# The time that a search took
+
+
+def took(*spans: tuple[float, float]) -> float:
+    made = study(*(trial(50.0, {"beta": 1.0}, begun=b, seconds=s) for b, s in spans))
+    return finding(made).seconds
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(0, 10)], [(0, 10), (10, 5)], [(0, 10), (2, 3)], [(0, 10), (5, 10), (30, 1)],
+        [(90, 8), (0, 40), (20, 30), (45, 5), (45, 5)], [(0, 10), (86400, 10)], [(3, 0)],
+    ],
+)  # fmt: skip
+def test_time_counts_while_some_trial_is_at_work(spans: list[tuple[float, float]]) -> None:
+    seconds = {int(s) for begun, long in spans for s in np.arange(begun, begun + long)}
+    assert took(*spans) == len(seconds)
+
+
+def test_the_night_after_a_worker_died_is_left_out() -> None:
+    night = trial("lost", {"beta": 1.0}, begun=30, seconds=43200)
+    del night.user_attrs["failure"]  # told FAIL in the morning
+    again = trial(60.0, {"beta": 1.0}, begun=43230, seconds=30)
+    assert finding(study(trial(50.0, {"beta": 2.0}), night, again)).seconds <= 60
+
+
+def test_only_wilcoxon_s_steps_are_folds() -> None:
+    assert step_of(result_of(pruner="Wilcoxon")) == "fold"
+    assert step_of(result_of(pruner="Hyperband")) == step_of(result_of()) == "epoch"
+
+
+# Tables
+
+
+def test_the_space_names_every_setting_with_its_range() -> None:
+    made = study(trial(50.0, {"lr": 0.01, "layers": 2, "readout": "sum", "encoder.hidden": 16}))
+    table = space([made])
+    assert lines_of(table) == [
+        ["learning rate", "logarithmic", "0.0001", "0.1"],
+        ["layers", "whole numbers, linear", "1", "5"],
+        ["readout", "one of sum, mean", "–", "–"],
+        ["encoder hidden", "one of 16, 32", "–", "–"],
+    ]
+
+
+def test_settings_that_not_every_trial_has_are_counted() -> None:
+    made = study(trial(50.0, {"beta": 1.0}), trial(50.0, {"beta": 1.0, "class_prior": 0.1}))
+    table = space([made, made])
+    assert [*table.columns][-1] == "trials with it"
+    assert [row[-1] for row in lines_of(table)] == ["4 of 4", "2 of 4"]
+
+
+def test_the_best_five_trials_are_in_order() -> None:
+    table = best_trials(searched(), searched().best_trial)
+    assert [row[0] for row in lines_of(table)] == ["3", "1 (grid)", "6", "0 (grid)", "8"]
+    assert [row[-1] for row in lines_of(table)] == ["70.0", "65.0", "62.0", "60.0", "58.0"]
+    assert [*table.columns] == ["trial", "β", "learning rate", "temperature γ", "inner accuracy, %"]
+
+
+def test_of_equal_trials_the_one_that_was_taken_comes_first() -> None:
+    made = study(*(trial(50.0, {"beta": b}) for b in (1.0, 2.0, 3.0)))
+    assert [row[0] for row in lines_of(best_trials(made, made.trials[1]))] == ["1", "0", "2"]
+
+
+def test_the_grid_has_the_best_beside_it() -> None:
+    table = grid_table(searched(), searched().best_trial, 4.0)
+    assert table is not None
+    assert [[row[0], *row[-3:]] for row in lines_of(table)] == [
+        ["0", "60.0", "+10.0", "2.5"],
+        ["1", "65.0", "+5.0", "1.2"],
+        ["3, the best of all", "70.0", "–", "–"],
+    ]
+
+
+def test_a_best_trial_of_the_grid_is_shown_once_and_a_failed_one_by_its_state() -> None:
+    made = study(
+        trial(60.0, {"beta": 1.0}, grid=True), trial("diverged", {"beta": 10.0}, grid=True),
+        trial(50.0, {"beta": 3.0}),
+    )  # fmt: skip
+    table = grid_table(made, made.best_trial, None)
+    assert table is not None
+    assert lines_of(table) == [
+        ["0, the best of all", "1", "60.0", "–", "–"],
+        ["1", "10", "failed", "–", "–"],
+    ]
+    assert grid_table(study(made.trials[2]), made.best_trial, None) is None
+
+
+def test_states_are_counted_with_the_reasons_of_failure() -> None:
+    made = study(*searched().trials, trial("out of memory", {"beta": 1.0}))
+    assert lines_of(states(made)) == [
+        ["complete", "", "6"],
+        ["pruned", "", "1"],
+        ["failed", "diverged: 2, out of memory: 1", "3"],
+    ]
+
+
+def test_a_trial_whose_worker_ended_is_counted_but_its_repetition_shown() -> None:
+    lost = trial("", {"beta": 1.0}, grid=True)
+    del lost.user_attrs["failure"]
+    made = study(lost, trial(60.0, {"beta": 1.0}, grid=True))
+    assert ["failed", f"{INTERRUPTED}: 1", "1"] in lines_of(states(made))
+    table = grid_table(made, made.best_trial, None)
+    assert table is not None
+    assert [row[0] for row in lines_of(table)] == ["1, the best of all"]
+
+
+def test_a_trial_that_was_too_many_is_no_failure() -> None:
+    """Two workers asked at once; the one too many is a trial of the grid, and waits again."""
+    made = study(
+        trial(60.0, {"beta": 2.0}), trial(SURPLUS, {"beta": 1.0}, grid=True),
+        trial(61.0, {"beta": 1.0}, grid=True, again=1),
+    )  # fmt: skip
+    assert Counts.of(made.trials).failures == {}
+    assert lines_of(states(made)) == [["complete", "", "2"]]
+    table = grid_table(made, made.best_trial, None)
+    assert table is not None
+    assert [row[0] for row in lines_of(table)] == ["2, the best of all"]
+
+
+def test_settings_that_cost_two_workers_are_shown_once_with_the_reason() -> None:
+    lost = trial("", {"beta": 1.0}, grid=True)
+    del lost.user_attrs["failure"]
+    given_up = trial("its worker died, 2 times", {"beta": 1.0}, grid=True, again=0, deaths=1)
+    made = study(lost, given_up, trial(60.0, {"beta": 2.0}))
+    reasons = f"{INTERRUPTED}: 1, its worker died, 2 times: 1"
+    assert lines_of(states(made)) == [["complete", "", "1"], ["failed", reasons, "2"]]
+    table = grid_table(made, made.best_trial, None)
+    assert table is not None
+    assert [[row[0], row[-3]] for row in lines_of(table)] == [
+        ["1", "failed"], ["2, the best of all", "60.0"],
+    ]  # fmt: skip
+
+
+def test_complete_leaves_out_pruned_and_failed() -> None:
+    assert [t.number for t in complete(searched())] == [0, 1, 2, 3, 6, 8]
+
+
+def test_the_settings_of_a_trial_in_a_line() -> None:
+    made = trial(50.0, {"beta": 1.2345, "layers": 3, "readout": "sum"})
+    assert settings(made.params) == "β 1.23, layers 3, readout sum"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.ablations import Gain
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.reports.frame import (
     Results,
     Scores,
@@ -56,8 +56,8 @@ from tests.reports.made import (
     ROWS,
     SEEDS,
     at,
-    cell,
     cells_of,
+    config,
     differs,
     lines_of,
     results,
@@ -82,10 +82,10 @@ def test_points_are_signed_and_have_no_minus_zero(gain: Gain, words: str) -> Non
 
 
 def test_values_of_a_setting() -> None:
-    cells = [GraphConfig(beta=b, contrast="two-view") for b in (10.0, 1.0, 10.0)]
-    assert values(cells, "beta") == "10, 1"
-    assert values(cells, "augmentations") == "mask-attributes+perturb-edges"
-    assert values(cells, "standardise") == "true"
+    configs = [GraphConfig(beta=b, contrast="two-view") for b in (10.0, 1.0, 10.0)]
+    assert values(configs, "beta") == "10, 1"
+    assert values(configs, "augmentations") == "mask-attributes+perturb-edges"
+    assert values(configs, "standardise") == "true"
     assert values([GraphConfig(method="ucl")], "beta") == ""
 
 
@@ -141,11 +141,11 @@ def test_a_table_is_at_most_five_data_sets_wide() -> None:
 
 
 def test_choices_count_the_folds_of_each_candidate() -> None:
-    cells = [GraphConfig(protocol="inductive", beta=beta, folds=3) for beta in (1.0, 10.0)]
+    configs = [GraphConfig(protocol="inductive", beta=beta, folds=3) for beta in (1.0, 10.0)]
     inner = ([[50.0, 60.0, 70.0], [80.0] * 3], [[55.0, 59.0, 69.0], [80.0, 80.0, 90.0]])
     # The second is better in fold 0 of seed 0 and in fold 2 of seed 1; a tie is the first's.
     scores = tuple(Scores((0, 1), tuple(map(tuple, one))) for one in inner)
-    table = choice_table([Selection(tuple(cells), scores, scores, 0.0)])
+    table = choice_table([Selection(tuple(configs), scores, scores, 0.0)])
     assert [*table.columns][-1] == "folds"
     assert lines_of(table) == [["MUTAG", "hscl", "β=1", "4"], ["MUTAG", "hscl", "β=10", "2"]]
 
@@ -158,8 +158,8 @@ def test_comparisons_are_counted_by_protocol_control_and_kind() -> None:
         row("dcl", protocol="inductive", tests=differs(0.5)),
     ]  # fmt: skip
     assert lines_of(significance_table(there)) == [
-        ["paper", "trained methods", "ucl", "3", "1", "1"],
-        ["paper", "baselines", "ucl", "1", "1", "0"],
+        ["transductive", "trained methods", "ucl", "3", "1", "1"],
+        ["transductive", "baselines", "ucl", "1", "1", "0"],
         ["inductive", "trained methods", "ucl", "1", "0", "0"],
     ]
     assert significance_table([row("ucl")]).empty
@@ -171,9 +171,9 @@ def test_the_highest_trained_method_stands_beside_the_highest_baseline() -> None
     partly = [row("hscl", scores=at(99.0, 1)), row("wl", "baseline", scores=at(98.0, 1))]
     below = [row("wl-oa", "baseline", scores=at(81.9)), row("majority", "baseline", scores=at(1))]
     (line,) = lines_of(baseline_table([*trained, *partly, *below]))
-    assert line == ["paper", "PTC_MR", "scl", "82.0", "wl-oa", "81.9", "+0.1"]
+    assert line == ["transductive", "PTC_MR", "scl", "wl-oa", "82.0", "81.9", "+0.1"]
     (line,) = lines_of(baseline_table([*trained, row("wl", "baseline", scores=at(84.0))]))
-    assert line[-3:] == ["wl", "84.0", "-2.0"]
+    assert line[-4:] == ["wl", "82.0", "84.0", "-2.0"]
     for lacking in (trained, below, partly):
         assert baseline_table(lacking).empty
 
@@ -202,20 +202,22 @@ def test_optimism_stands_by_method_and_set() -> None:
     ]
     scl = row("scl", "best", dataset="PTC_MR", optimism=0.0)
     assert lines_of(optimism_table([*best, scl, row("ucl")])) == [
-        ["paper", "hucl", "+1.3", "-0.5"], ["paper", "scl", "–", "+0.0"],
+        ["transductive", "hucl", "+1.3", "-0.5"], ["transductive", "scl", "–", "+0.0"],
     ]  # fmt: skip
     assert optimism_table([row("ucl")]).empty
 
 
 def test_differences_are_shown_and_what_is_not_significant() -> None:
-    ucl, scl, far = cell(method="ucl"), cell(method="scl"), cell(method="hucl")
+    ucl, scl, far = config(method="ucl"), config(method="scl"), config(method="hucl")
     table = difference_table(rows(results(ucl, scl, far, shift={far: -40.0, scl: 0.5})))
     assert table[["method", "− ucl", "− scl"]].to_numpy().tolist() == [
         ["ucl", "–", "-0.5"], ["scl", "+0.5", "–"], ["hucl β=1", "-40.0", "-40.5"],
     ]  # fmt: skip
-    noisy = results(ucl, cell(method="dcl"))
+    noisy = results(ucl, config(method="dcl"))
     other = {
-        run: record(run.cell, run.seed, [80.0, 85.0, 84.0]) if run.cell.method == "dcl" else found
+        run: record(run.config, run.seed, [80.0, 85.0, 84.0])
+        if run.config.method == "dcl"
+        else found
         for run, found in noisy.records.items()
     }
     ((*_, difference, p, _, _),) = lines_of(
@@ -237,8 +239,8 @@ def test_csv_has_a_line_a_row_and_unix_ends() -> None:
     assert "\r" not in text
     assert text.splitlines()[0] == ",".join(rows_frame(ROWS).columns)
     assert [(r["method"], r["protocol"], r["kind"], r["choice"]) for r in csv_lines()] == [
-        ("scl", "paper", "fixed", ""), ("hscl", "paper", "fixed", "β=10"),
-        ("hscl", "paper", "best", "best on test (β=2)"), ("majority", "inductive", "baseline", ""),
+        ("scl", "transductive", "fixed", ""), ("hscl", "transductive", "fixed", "β=10"),
+        ("hscl", "transductive", "best", "best on test (β=2)"), ("majority", "inductive", "baseline", ""),
     ]  # fmt: skip
 
 
@@ -348,30 +350,42 @@ def text_of(found: list[Row], width: int) -> str:
 def test_a_line_of_the_terminal_shows_what_the_records_hold() -> None:
     # Seeds' means 85, 73, 88: mean 82, deviation √63 = 7.94; the paper's MUTAG hscl is 87.2.
     # Deviations over folds 5, √19 = 4.36, 4: mean 4.45. Three seeds of 20 + 3 s.
-    line = next(x for x in text_of(shown(cell()), 400).splitlines() if "MUTAG" in x)
-    expected = ["MUTAG", "hscl", "β=1", "paper", "82.0", "±", "7.9", "4.5", "87.2", "-5.2", "3"]
+    line = next(x for x in text_of(shown(config()), 400).splitlines() if "MUTAG" in x)
+    expected = [
+        "MUTAG",
+        "hscl",
+        "β=1",
+        "transductive",
+        "82.0",
+        "±",
+        "7.9",
+        "4.5",
+        "87.2",
+        "-5.2",
+        "3",
+    ]
     assert line.split() == [*expected, "69"]
 
 
 def test_a_line_of_the_terminal_has_a_dash_for_what_there_is_not() -> None:
-    found = text_of(shown(cell(method="dcl", protocol="inductive"), n_seeds=1), 400)
+    found = text_of(shown(config(method="dcl", protocol="inductive"), n_seeds=1), 400)
     line = next(x for x in found.splitlines() if "MUTAG" in x).split()
     assert line == ["MUTAG", "dcl", "inductive", "85.0", "5.0", "–", "–", "1/3", "23"]
-    found = text_of(shown(cell(), n_seeds=0), 400)
+    found = text_of(shown(config(), n_seeds=0), 400)
     line = next(x for x in found.splitlines() if "MUTAG" in x).split()
-    assert line == ["MUTAG", "hscl", "β=1", "paper", "open", "–", "87.2", "–", "0/3", "–"]
+    assert line == ["MUTAG", "hscl", "β=1", "transductive", "open", "–", "87.2", "–", "0/3", "–"]
 
 
 def test_lines_keep_the_order_of_the_rows_and_name_how_a_setting_came_to_be() -> None:
-    cells = [cell(beta=beta, protocol="inductive") for beta in (10.0, 0.5)]
-    found = [x for x in text_of(shown(*cells, select=True), 400).splitlines() if "MUTAG" in x]
+    configs = [config(beta=beta, protocol="inductive") for beta in (10.0, 0.5)]
+    found = [x for x in text_of(shown(*configs, select=True), 400).splitlines() if "MUTAG" in x]
     assert [x.partition("inductive")[0].split("MUTAG")[1].strip() for x in found[:4]] == [
         "hscl β=10", "hscl β=0.5", "hscl inside", "hscl best β=10",
     ]  # fmt: skip
 
 
 def test_the_terminal_shows_every_head_difference_and_note() -> None:
-    found = shown(cell(), cell(method="ucl"), cell(method="ucl", protocol="inductive"))
+    found = shown(config(), config(method="ucl"), config(method="ucl", protocol="inductive"))
     text = text_of(found, 400)
     table = difference_table(found, protocol=True)
     for line in (*lines_of(table), HEADS, DIFFERENCES):
@@ -381,9 +395,9 @@ def test_the_terminal_shows_every_head_difference_and_note() -> None:
 
 def test_both_tables_are_whole_in_a_terminal_of_80_columns() -> None:
     shared = {"dataset": "IMDB-BINARY", "protocol": "inductive"}
-    cells = [cell(method=m, **shared) for m in ("ucl", "scl", "label-histogram")]
-    cells += [cell(method="hucl", beta=b, **shared) for b in (1.0, 10.0)]
-    assert "…" not in text_of(shown(*cells, select=True), 80)
+    configs = [config(method=m, **shared) for m in ("ucl", "scl", "label-histogram")]
+    configs += [config(method="hucl", beta=b, **shared) for b in (1.0, 10.0)]
+    assert "…" not in text_of(shown(*configs, select=True), 80)
 
 
 SEEN, PICKED = "have seen the labels", "best of β = 1, 2, 10"
@@ -393,7 +407,7 @@ MARKS = (SEEN, PICKED, ON_TEST, BASELINES, INSIDE, TESTED)
 
 
 @pytest.mark.parametrize(
-    ("cells", "expected"),
+    ("configs", "expected"),
     [
         ([{"method": "ucl", "protocol": "inductive"}], set()),
         ([{"method": "hscl", "protocol": "inductive"}], set()),
@@ -420,19 +434,19 @@ MARKS = (SEEN, PICKED, ON_TEST, BASELINES, INSIDE, TESTED)
     ],
 )  # fmt: skip
 def test_a_note_stands_exactly_where_it_applies(
-    cells: list[dict[str, object]], expected: set[str]
+    configs: list[dict[str, object]], expected: set[str]
 ) -> None:
-    found = notes(shown(*(cell(**settings) for settings in cells), select=True))  # type: ignore[arg-type]
+    found = notes(shown(*(config(**settings) for settings in configs), select=True))  # type: ignore[arg-type]
     text = " ".join(found)
     assert {mark for mark in MARKS if mark in text} == expected
     assert len(found) == 1 + len(expected) + ("Optimism" in text)
 
 
 def test_optimism_is_best_less_inside() -> None:
-    one, other = (cell(beta=beta, protocol="inductive") for beta in (1.0, 2.0))
+    one, other = (config(beta=beta, protocol="inductive") for beta in (1.0, 2.0))
     made = results(one, other, select=True, shift={other: 2.0})
     records = {  # hold-outs prefer the worse candidate
-        run: record(run.cell, run.seed, [100.0 - a for a in r.fold_accuracies], inner=True)
+        run: record(run.config, run.seed, [100.0 - a for a in r.fold_accuracies], inner=True)
         if run.inner
         else r
         for run, r in made.records.items()

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import optuna
 import pytest
 import torch
-from optuna.storages import BaseStorage, InMemoryStorage
 
 from gcl_hard.graphs import GraphSet, load
-from gcl_hard.tuning import search
+from gcl_hard.tuning import objective
 from tests.tuning import postgres
 
 postgres_url = postgres.postgres_url  # here pytest finds the fixture
 
 
 @pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """As many as before: scoring a trial sets their number."""
-    before = torch.get_num_threads()
+def _as_before() -> Iterator[None]:
+    """Threads and Optuna's log as before, and nothing left of other searches."""
+    threads, verbosity = torch.get_num_threads(), optuna.logging.get_verbosity()
+    objective._CUT.clear()
     yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Workers that wait do not wait long, and Optuna says nothing."""
-    monkeypatch.setattr(search, "PAUSE", 0.01)
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    yield
-    optuna.logging.set_verbosity(before)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A database, not made yet."""
-    return f"sqlite:///{tmp_path / 'study.db'}"
-
-
-@pytest.fixture
-def memory() -> BaseStorage:
-    """A storage for several studies in this process: SQLite takes milliseconds to write a word."""
-    return InMemoryStorage()
+    torch.set_num_threads(threads)
+    optuna.logging.set_verbosity(verbosity)
 
 
 @pytest.fixture(scope="module")

@@ -11,19 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments import ensembles, images
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.graphs import GIN, GraphSet, load
-from gcl_hard.tuning import Finding, Outcome, Space, graph_part, study
-from gcl_hard.tuning.outcome import AllFailed
-from tests.experiments.tiny_images import Tiny
+from gcl_hard.tuning import Finding, SearchResult, Space, study
+from gcl_hard.tuning.api import AllFailed
+from tests.tuning.digits import Tiny
 
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
 TINY: dict[str, Any] = {"epochs": 1, "layers": 1, "dim": 4}
 
 
-def searched(folder: Path, *given: Any, **options: Any) -> Outcome:
+def searched(folder: Path, *given: Any, **options: Any) -> SearchResult:
     """A small search, its studies in a file that is quickly made unless another is given."""
     settings: dict[str, Any] = {
         "space": LR, "trials": 2, "sampler": "random", "threads": 1, "progress": False,
@@ -64,7 +63,7 @@ ENCODER = {
 }
 
 
-def test_settings_of_ones_own_encoder_are_searched_with_those_of_the_cell(
+def test_settings_of_ones_own_encoder_are_searched_with_those_of_the_configuration(
     tmp_path: Path, made: list[dict[str, Any]]
 ) -> None:
     found = searched(tmp_path, "MUTAG", "hscl", space=LR | ENCODER, trials=4, encoder=MyEncoder)
@@ -80,7 +79,7 @@ def test_settings_of_ones_own_encoder_are_searched_with_those_of_the_cell(
     assert tried["n_features"] == 7
     once = [one for n, one in enumerate(rest) if n == 0 or one != rest[n - 1]]
     assert once == [one for n, one in enumerate(asked) if n == 0 or one != asked[n - 1]]
-    assert finding.cell == GraphCell(
+    assert finding.config == GraphConfig(
         protocol="inductive", method="hscl", lr=finding.best.params["lr"], epochs=1
     )
     assert len({tuple(trial.params.items()) for trial in trials}) == 4
@@ -115,7 +114,7 @@ def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
     mine = GraphSet("mine", **{k: v for k, v in vars(few).items() if k not in ("name", "_sizes")})
     found = searched(tmp_path, mine, "ucl", storage=None)
     assert found.facts["dataset"] == found.best.dataset == "mine"
-    assert found.findings[0].study.study_name == "mine_ucl_inductive"
+    assert found.study.study_name == "mine_ucl_inductive"
     assert (found.facts["n_inner_test"], found.facts["n_outer_test"]) == (13, 29)  # of 94
     assert (tmp_path / "mine_ucl_inductive.db").is_file()
     with pytest.raises(InputError, match="digest"):  # others under the same name
@@ -154,17 +153,17 @@ def test_what_is_found_hangs_together(tmp_path: Path) -> None:
         assert isinstance(finding.study, optuna.Study)
         assert finding.best.number == finding.study.best_trial.number
         assert finding.inner == finding.study.best_value
-        assert finding.cell.lr == finding.best.params["lr"]
+        assert finding.config.lr == finding.best.params["lr"]
         assert finding.outer is not None
         assert finding.optimism == finding.inner - finding.outer
-        assert finding.looks == 1
+        assert finding.n_outer == 1
         assert finding.seconds > 0
     inner = [finding.inner for finding in found.findings]
     outer = [finding.outer or 0.0 for finding in found.findings]
     assert found.inner == pytest.approx(sum(inner) / 2)
     assert found.outer == pytest.approx(sum(outer) / 2)
     assert found.optimism == pytest.approx(sum(inner) / 2 - sum(outer) / 2)
-    assert found.best == found.findings[inner.index(max(inner))].cell
+    assert found.best == found.findings[inner.index(max(inner))].config
     assert found.reads_labels  # hscl does
     assert found.facts["seed"] == 7
 
@@ -189,8 +188,8 @@ def test_a_storage_may_be_any_file(tmp_path: Path, storage: str) -> None:
             tmp_path / "results", "MUTAG", "ucl", trials=trials,
             storage=str(tmp_path / storage), study_name="mine",
         )  # fmt: skip
-        assert found.findings[0].study.study_name == "mine"
-        assert len(found.findings[0].study.trials) == trials
+        assert found.study.study_name == "mine"
+        assert len(found.study.trials) == trials
     assert (tmp_path / storage).is_file()
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["mine_search.json"]
 
@@ -203,7 +202,7 @@ def test_a_storage_may_be_any_file(tmp_path: Path, storage: str) -> None:
         ({"space": {}}, "the search space is empty"),
         ({"space": {"lrr": LR["lr"]}}, "'lrr'; did you mean lr"),
         ({"space": "bet"}, "unknown search space 'bet'; did you mean beta"),
-        ({"method": "majority"}, "majority has nothing to search: it is a floor"),
+        ({"method": "majority"}, "majority has nothing to search: it is a baseline"),
         ({"dataset": "digits", "epochs": 1, "layers": 2}, "unknown setting 'layers'"),
         ({"report": "page.html"}, "report is a page of Markdown"),
     ],
@@ -233,7 +232,7 @@ def test_a_class_too_small_for_the_svm_is_refused_before_training(
     def trained(*_: Any, **__: Any) -> None:
         raise AssertionError("a trial was trained")
 
-    monkeypatch.setattr(graph_part, "train_encoders", trained)
+    monkeypatch.setattr(ensembles, "train_encoders", trained)
     with pytest.raises(InputError, match="inner folds"):
         searched(tmp_path, graphs, "ucl")
 
@@ -243,7 +242,7 @@ class Named:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: set[str] = set()
-        monkeypatch.setattr(image_protocol, "resnet", self._resnet)
+        monkeypatch.setattr(images, "resnet", self._resnet)
 
     def _resnet(self, name: str, stem: str) -> nn.Module:
         self.names.add(name)
@@ -259,7 +258,7 @@ DIGITS: dict[str, Any] = {
 def test_images_are_told_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = Named(monkeypatch)
     found = study("digits", "ucl", output=tmp_path, **DIGITS)
-    assert isinstance(found.best, ImageCell)
+    assert isinstance(found.best, ImageConfig)
     assert found.facts["protocol"] == "split"
     assert named.names == {"resnet50"}
 
@@ -269,7 +268,7 @@ def test_the_network_of_images_may_be_chosen(
 ) -> None:
     named = Named(monkeypatch)
     found = study("digits", "ucl", output=tmp_path, encoder="resnet18", **DIGITS)
-    assert isinstance(found.best, ImageCell)
+    assert isinstance(found.best, ImageConfig)
     assert found.best.encoder == "resnet18"
     assert named.names == {"resnet18"}
 

@@ -23,19 +23,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.evaluation import Fold
-from gcl_hard.experiments import image_protocol
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments import images
+from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning import graph_part, study
-from gcl_hard.tuning.graph_part import GraphOuter, GraphPart, cut
-from gcl_hard.tuning.image_part import ImageOuter
-from gcl_hard.tuning.outcome import Outcome
-from gcl_hard.tuning.part import Candidate, Inner, Local, Steps
-from gcl_hard.tuning.samplers import PrunerName
-from tests.experiments import tiny_images
-from tests.experiments.tiny_images import few_digits, garbage
+from gcl_hard.tuning import SearchResult, objective, study
+from gcl_hard.tuning.objective import (
+    GraphOuter,
+    GraphPart,
+    ImageOuter,
+    Inner,
+    Steps,
+    cut_graphs,
+)
+from gcl_hard.tuning.options import PrunerName
+from gcl_hard.tuning.space import Candidate
+from tests.tuning import digits
+from tests.tuning.digits import few_digits, garbage
+from tests.tuning.scoring import context, scores_of
 
-CPU = torch.device("cpu")
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
 OTHER = (type, ModuleType, BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType)
 
@@ -43,8 +48,8 @@ OTHER = (type, ModuleType, BuiltinFunctionType, GetSetDescriptorType, MemberDesc
 SMALL: dict[str, Any] = {"protocol": "inductive", "epochs": 3, "layers": 2, "dim": 4}
 
 
-def small(**settings: Any) -> GraphCell:
-    return GraphCell(**SMALL | settings)
+def small(**settings: Any) -> GraphConfig:
+    return GraphConfig(**SMALL | settings)
 
 
 # What can be reached
@@ -96,20 +101,11 @@ def sizes_of(graphs: GraphSet) -> set[int]:
     }  # fmt: skip
 
 
-class Quiet:
-    """Nobody."""
-
-    def progress(self, number: int, share: float) -> None: ...
-
-    def report(self, number: int, step: int, score: float) -> bool:
-        return True
-
-
-def run(part: Any, *cells: Any, folds: int = 1, steps: Steps = "epochs") -> list[float | None]:
-    candidates = [Candidate(n, cell) for n, cell in enumerate(cells)]
-    found = {s.number: s for s in part.scores(candidates, Inner(folds, steps), Quiet())}
+def run(part: Any, *configs: Any, folds: int = 1, steps: Steps = "epochs") -> list[float | None]:
+    tried = [Candidate(n, config) for n, config in enumerate(configs)]
+    found = scores_of(part, tried, Inner(folds, steps))
     assert all(score.error is None for score in found.values())
-    return [found[n].accuracy for n in range(len(cells))]
+    return [found[n].accuracy for n in range(len(configs))]
 
 
 @pytest.mark.parametrize("worked", [False, True])
@@ -117,8 +113,8 @@ def run(part: Any, *cells: Any, folds: int = 1, steps: Steps = "epochs") -> list
 def test_from_a_part_there_is_no_way_to_the_whole_set(
     mutag: GraphSet, n_folds: int, *, worked: bool
 ) -> None:
-    for fold in cut(mutag, n_folds, seed=0):
-        outer = GraphOuter(mutag, fold, Local(CPU))
+    for fold in cut_graphs(mutag, n_folds, seed=0):
+        outer = GraphOuter(mutag, fold)
         if worked:  # what it remembers too
             run(outer.part, small(), small(beta=10.0))
         there = reachable(outer.part)
@@ -136,12 +132,12 @@ def test_the_walk_sees_through_closures_views_and_attributes(mutag: GraphSet) ->
     def caught() -> int:
         return mutag.n_graphs
 
-    (fold,) = cut(mutag, 1, seed=0)
-    part = GraphOuter(mutag, fold, Local(CPU)).part
+    (fold,) = cut_graphs(mutag, 1, seed=0)
+    part = GraphOuter(mutag, fold).part
     view = mutag.y[: len(fold.train)]
     ways: list[Any] = [caught, [{"a": (mutag,)}], view, view.numpy(), mutag.all, mutag.all()]
     for way in ways:
-        leaky = GraphPart(part.graphs, Local(CPU))
+        leaky = GraphPart(part.graphs)
         leaky.kept = way  # type: ignore[attr-defined]
         assert sizes(leaky) & sizes_of(mutag), way
     assert not sizes(part) & sizes_of(mutag)
@@ -149,7 +145,7 @@ def test_the_walk_sees_through_closures_views_and_attributes(mutag: GraphSet) ->
 
 def test_from_a_part_of_images_there_is_no_way_to_test_images() -> None:
     data = few_digits()
-    outer = ImageOuter(data, Local(CPU), Inner(folds=2))
+    outer = ImageOuter(data, Inner(folds=2))
     there = reachable(outer.part)
     assert not any(thing is data or thing is data.test for thing in there)
     assert not {len(data.test), len(data.probe)} & sizes(outer.part)
@@ -186,10 +182,10 @@ def test_garbage_outside_changes_no_bit_of_an_inner_score(
     mutag: GraphSet, n_folds: int, folds: int, steps: Steps
 ) -> None:
     cells = [small(), small(beta=10.0, lr=0.1), small(layers=1, method="scl")]
-    fold = cut(mutag, n_folds, seed=0)[-1]
+    fold = cut_graphs(mutag, n_folds, seed=0)[-1]
     dirty = with_garbage(mutag, fold)
     assert not torch.equal(dirty.y, mutag.y)
-    parts = [GraphOuter(graphs, fold, Local(CPU)).part for graphs in (mutag, dirty)]
+    parts = [GraphOuter(graphs, fold).part for graphs in (mutag, dirty)]
     clean, other = (run(part, *cells, folds=folds, steps=steps) for part in parts)
     assert clean == other
     assert len(set(clean)) > 1
@@ -200,23 +196,23 @@ def test_degrees_outside_change_no_bit_of_what_is_scored(
 ) -> None:
     embedded: list[NDArray[np.float64]] = []
 
-    def accuracy_of(z: NDArray[np.float64], cell: GraphCell, **_: Any) -> float:
+    def accuracy_of(z: NDArray[np.float64], *_: Any) -> float:
         embedded.append(z)
         return 50.0
 
-    monkeypatch.setattr(graph_part, "accuracy_of", accuracy_of)
-    (fold,) = cut(mutag, 1, seed=0)
+    monkeypatch.setattr(objective, "accuracy_of", accuracy_of)
+    (fold,) = cut_graphs(mutag, 1, seed=0)
     everyone = torch.arange(mutag.n_graphs)
     for graphs in (mutag, with_garbage(mutag, fold)):
         scalar = replace(graphs, features="degree-scalar").standardised_on(everyone)
-        run(GraphOuter(scalar, fold, Local(CPU)).part, small(), steps="none")
+        run(GraphOuter(scalar, fold).part, small(), steps="none")
     np.testing.assert_array_equal(embedded[0], embedded[1])
     assert len(embedded) == 2
 
 
 @pytest.fixture
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_protocol, "resnet", lambda name, stem: tiny_images.Tiny())
+    monkeypatch.setattr(images, "resnet", lambda name, stem: digits.Tiny())
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -224,13 +220,13 @@ def test_other_test_images_and_labels_change_no_bit_of_an_inner_score() -> None:
     data = few_digits()
     dirty = replace(data, test=garbage(data.test))
     few: dict[str, Any] = {"probe_epochs": 5}
-    cells = [tiny_images.small(**few), tiny_images.small(**few, beta=10.0, lr=0.01)]
-    outers = [ImageOuter(which, Local(CPU), Inner(folds=2)) for which in (data, dirty)]
+    cells = [digits.small(**few), digits.small(**few, beta=10.0, lr=0.01)]
+    outers = [ImageOuter(which, Inner(folds=2)) for which in (data, dirty)]
     clean, other = (run(outer.part, *cells, folds=2) for outer in outers)
     assert clean == other
     assert len({*clean}) > 1
-    looked = [outer.score(Candidate(0, cells[0]), 0) for outer in outers]
-    assert looked[0] != looked[1]
+    tested = [outer.score(Candidate(0, cells[0]), 0, context(threads=1)) for outer in outers]
+    assert tested[0] != tested[1]
 
 
 # What raises
@@ -263,7 +259,7 @@ class Guarded(Tensor):
 @pytest.fixture
 def guarded(fewer: GraphSet, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphSet]:
     """A set whose outer test labels raise from the cut on, except while it is scored on."""
-    real_cut, real_score = graph_part.cut, GraphOuter.score
+    real_cut, real_score = cut_graphs, GraphOuter.score
 
     def cutting(*arguments: Any) -> list[Fold]:
         Guarded.hidden = None
@@ -271,27 +267,27 @@ def guarded(fewer: GraphSet, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphS
         Guarded.hidden = frozenset(fold.test.tolist())
         return [fold]
 
-    def scoring(outer: GraphOuter, candidate: Candidate, seed: int) -> float:
+    def scoring(outer: GraphOuter, candidate: Candidate, *rest: Any) -> float | None:
         hidden, Guarded.hidden = Guarded.hidden, None
-        looks.append(candidate.number)
+        tested.append(candidate.number)
         try:
-            return real_score(outer, candidate, seed)
+            return real_score(outer, candidate, *rest)
         finally:
             Guarded.hidden = hidden
 
-    looks.clear()
-    monkeypatch.setattr(graph_part, "cut", cutting)
+    tested.clear()
+    monkeypatch.setattr(objective, "cut_graphs", cutting)
     monkeypatch.setattr(GraphOuter, "score", scoring)
     yield replace(fewer, y=fewer.y.clone().as_subclass(Guarded))
     Guarded.hidden = None
 
 
-looks: list[int] = []
+tested: list[int] = []
 """Trials that were scored on the outer test part."""
 
 
 def test_labels_that_raise_do_raise(guarded: GraphSet) -> None:
-    (fold,) = graph_part.cut(guarded, 1, 0)
+    (fold,) = objective.cut_graphs(guarded, 1, 0)
     taken = guarded.take(torch.from_numpy(fold.train))
     assert taken.n_graphs == len(fold.train)
     reads = [
@@ -307,11 +303,12 @@ def test_labels_that_raise_do_raise(guarded: GraphSet) -> None:
 
 
 @pytest.mark.parametrize("pruner", ["median", "wilcoxon"])
-def test_a_whole_study_runs_on_labels_that_raise_and_looks_outside_once(
+def test_a_whole_study_runs_on_labels_that_raise_and_is_tested_outside_once(
     guarded: GraphSet, fewer: GraphSet, tmp_path: Path, pruner: PrunerName
 ) -> None:
-    def run(graphs: GraphSet, trials: int) -> Outcome:
+    def run(graphs: GraphSet, trials: int) -> SearchResult:
         Guarded.hidden = None
+        objective._CUT.clear()
         return study(
             graphs, "hscl", space=LR, trials=trials, pruner=pruner, batch=2, sampler="random",
             inner_folds=5 if pruner == "wilcoxon" else 1, output=tmp_path / type(graphs.y).__name__,
@@ -321,29 +318,29 @@ def test_a_whole_study_runs_on_labels_that_raise_and_looks_outside_once(
 
     found = run(guarded, 2)
     best = found.findings[0].best.number
-    assert looks == [best]
+    assert tested == [best]
     plain = run(fewer, 2)
     assert (found.inner, found.outer) == (plain.inner, plain.outer)
-    assert looks == [best] * 2
+    assert tested == [best] * 2
     again = run(guarded, 2)
-    assert looks == [best] * 2
-    assert (again.outer, again.findings[0].looks) == (found.outer, 1)
+    assert tested == [best] * 2
+    assert (again.outer, again.findings[0].n_outer) == (found.outer, 1)
     more = run(guarded, 3).findings[0]
     later = [more.best.number] if more.best.number != best else []
-    assert looks == [best] * 2 + later
-    assert more.looks == 1 + len(later)
+    assert tested == [best] * 2 + later
+    assert more.n_outer == 1 + len(later)
 
 
 @pytest.mark.usefixtures("_tiny")
-def test_test_images_are_looked_at_once_per_best_trial(
+def test_test_images_are_scored_once_per_best_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked: list[int] = []
+    scored: list[int] = []
     real = ImageOuter.score
 
-    def scoring(outer: ImageOuter, candidate: Candidate, seed: int) -> float:
-        looked.append(candidate.number)
-        return real(outer, candidate, seed)
+    def scoring(outer: ImageOuter, candidate: Candidate, *rest: Any) -> float:
+        scored.append(candidate.number)
+        return real(outer, candidate, *rest)
 
     monkeypatch.setattr(ImageOuter, "score", scoring)
     options: dict[str, Any] = {
@@ -353,5 +350,5 @@ def test_test_images_are_looked_at_once_per_best_trial(
     }  # fmt: skip
     first = study("digits", "ucl", trials=2, **options, space=LR)
     second = study("digits", "ucl", trials=2, **options, space=LR)
-    assert looked == [first.findings[0].best.number]
+    assert scored == [first.findings[0].best.number]
     assert first.outer == second.outer

@@ -1,28 +1,46 @@
-"""What a search may be asked for, and what is said about the rest."""
+"""What a search may be asked for, and the messages for the rest."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from torch import nn
 
+from gcl_hard.cli import parse_tune, public_command, tune_parser
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.command import shown
-from gcl_hard.experiments.graph_cell import FLOORS, GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.tuning.options import TuneOptions, parse_tune, tune_parser
-from gcl_hard.tuning.part import Inner
+from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig, ImageConfig
+from gcl_hard.tuning.objective import Inner
+from gcl_hard.tuning.options import TuneOptions, check_given
 from gcl_hard.tuning.space import Base, Space
-from tests.tuning import options as written
-from tests.tuning.options import LR, refusal
 
-space_of = written.space_of  # here pytest finds the fixture
+LR = "lr: {type: float, low: 0.0001, high: 0.1, log: true}"
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(InputError) as caught:
+        parse_tune(arguments)
+    return str(caught.value)
+
+
+@pytest.fixture
+def space_of(tmp_path: Path) -> Any:
+    """Writes a search space and gives its path."""
+
+    def write(*lines: str, grid: str = "") -> str:
+        path = tmp_path / "space.yaml"
+        path.write_text("space:\n" + "".join(f"  {line}\n" for line in lines) + grid, "utf-8")
+        return str(path)
+
+    return write
+
+
 FLAGS = [
     "--dataset", "--method", "--protocol", "--beta", "--lr", "--epochs", "--layers", "--space",
-    "--trials", "--sampler", "--pruner", "--inner-folds", "--outer-folds", "--batch", "--workers",
+    "--trials", "--sampler", "--pruner", "--inner-folds", "--outer-folds", "--batch", "--jobs",
     "--seed", "--storage", "--study-name", "--output", "--report", "--report-only", "--device",
     "--data-dir", "--threads", "--config", "--help",
 ]  # fmt: skip
@@ -41,33 +59,31 @@ class Mine(nn.Module):
 
 def test_no_arguments_search_beta_and_lr_of_hscl() -> None:
     options = parse_tune([])
-    assert options.base.alone == GraphCell(method="hscl", protocol="inductive")
-    assert [d.name for d in options.space.dimensions] == ["beta", "lr"]
-    assert (options.space_name, options.trials, options.seed) == ("beta", 64, 0)
+    assert options.base.config == GraphConfig(method="hscl", protocol="inductive")
+    assert [d.name for d in options.search_space.dimensions] == ["beta", "lr"]
+    assert (options.space, options.trials, options.seed) == ("beta", 64, 0)
     assert (options.sampler, options.pruner) == ("tpe", "none")
-    assert (options.inner_folds, options.outer_folds, options.workers) == (1, 1, 1)
+    assert (options.inner_folds, options.outer_folds, options.jobs) == (1, 1, 1)
     assert (options.batch, options.threads, options.storage, options.report) == (None,) * 4
     assert (options.output, options.device, options.report_only) == (Path("results"), "auto", False)
 
 
 def test_every_promised_flag_is_there() -> None:
-    for backend in ("graphs", "images"):
-        actions = tune_parser(backend)._actions
-        known = {option for action in actions for option in action.option_strings}
-        assert {*FLAGS} - known == ({"--layers"} if backend == "images" else set())
+    known = {option for action in tune_parser()._actions for option in action.option_strings}
+    assert {*FLAGS} <= known
 
 
 def test_graphs_are_searched_inductively_unless_the_paper_is_asked_for() -> None:
-    assert parse_tune(["--dataset=PTC"]).base.alone.protocol == "inductive"
-    assert parse_tune(["--protocol=paper"]).base.alone.protocol == "paper"
+    assert parse_tune(["--dataset=PTC"]).base.config.protocol == "inductive"
+    assert parse_tune(["--protocol=paper"]).base.config.protocol == "transductive"
     images = parse_tune(["--dataset=digits"])
-    assert images.base.alone == ImageCell(method="hscl", dataset="digits")
+    assert images.base.config == ImageConfig(method="hscl", dataset="digits")
 
 
 def test_hscl_tau_searches_its_thresholds() -> None:
     options = parse_tune(["--method=hscl-tau"])
-    names = [d.name for d in options.space.dimensions]
-    assert (options.space_name, names) == (
+    names = [d.name for d in options.search_space.dimensions]
+    assert (options.space, names) == (
         "tau-schedule", ["threshold_start", "threshold_end", "lr"],
     )  # fmt: skip
 
@@ -75,18 +91,18 @@ def test_hscl_tau_searches_its_thresholds() -> None:
 def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
     given = (
         "--dataset=PTC --method=HUCL --trials=7 --sampler=random --pruner=wilcoxon --inner-folds=5 "
-        "--outer-folds=3 --batch=5 --workers=2 --seed=9 --storage=a.db --study-name=mine "
+        "--outer-folds=3 --batch=5 --jobs=2 --seed=9 --storage=a.db --study-name=mine "
         "--output=out --report=page.md --report-only --device=cpu --threads=3 --epochs=11"
     )
     options = parse_tune([*given.split(), f"--data-dir={tmp_path}"])
     assert (options.trials, options.sampler, options.pruner) == (7, "random", "wilcoxon")
     assert (options.inner_folds, options.outer_folds, options.batch) == (5, 3, 5)
-    assert (options.workers, options.seed, options.storage) == (2, 9, "a.db")
+    assert (options.jobs, options.seed, options.storage) == (2, 9, "a.db")
     assert (options.study_name, options.output) == ("mine", Path("out"))
     assert (options.report, options.report_only) == (Path("page.md"), True)
     assert (options.device, options.data_dir, options.threads) == ("cpu", tmp_path, 3)
-    cell = GraphCell(dataset="PTC", method="hucl", protocol="inductive", epochs=11)
-    assert options.base.alone == cell
+    cell = GraphConfig(dataset="PTC", method="hucl", protocol="inductive", epochs=11)
+    assert options.base.config == cell
     assert options.inner == Inner(folds=5, steps="folds", seed=9)
 
 
@@ -95,7 +111,7 @@ def test_a_file_of_settings_yields_to_flags(tmp_path: Path) -> None:
     path.write_text("dataset: PTC\nmethod: hucl\ntrials: 5\nbatch: auto\n", encoding="utf-8")
     options = parse_tune(["--trials=6", f"--config={path}"])
     assert (options.trials, options.batch) == (6, None)
-    assert (options.base.alone.dataset, options.base.alone.method) == ("PTC", "hucl")
+    assert (options.base.config.dataset, options.base.config.method) == ("PTC", "hucl")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +133,7 @@ def test_a_pruner_decides_what_a_step_is(pruner: str, folds: int, steps: str) ->
         ([], 8, 16),  # 64 trials: the sampler learns 8 times on a CPU, 4 times on a GPU
         (["--trials=512"], 16, 128),  # as many as train side by side on a CPU
         (["--trials=4000"], 16, 256),  # … and on a GPU
-        (["--workers=2"], 8, 16),
+        (["--jobs=2"], 8, 16),
         (["--trials=3"], 1, 1),
         (["--batch=5"], 5, 5),
         (["--batch=5", "--dataset=digits"], 5, 5),
@@ -132,19 +148,19 @@ def test_how_many_are_asked_for_at_once(arguments: list[str], on_cpu: int, on_cu
 
 
 def test_encoders_of_one_s_own_are_asked_for_one_by_one() -> None:
-    base = Base(GraphCell, {"method": "hscl", "protocol": "inductive"})
+    base = Base(GraphConfig, {"method": "hscl", "protocol": "inductive"})
     lr = {"lr": {"type": "float", "low": 0.001, "high": 0.1}}
     space = Space.of(lr).fitted(base)
-    assert TuneOptions(base, space, "given", encoder=Mine).batch_on("cpu") == 1
-    assert TuneOptions(base, space, "given", encoder=Mine, batch=5).batch_on("cpu") == 5
-    assert TuneOptions(base, space, "given").batch_on("cpu") == 8
+    assert TuneOptions(replace(base, make=Mine), space).batch_on("cpu") == 1
+    assert TuneOptions(replace(base, make=Mine), space, batch=5).batch_on("cpu") == 5
+    assert TuneOptions(base, space).batch_on("cpu") == 8
 
 
 # Numbers and words
 
 
 @pytest.mark.parametrize(
-    "flag", ["--trials", "--workers", "--inner-folds", "--outer-folds", "--threads"]
+    "flag", ["--trials", "--jobs", "--inner-folds", "--outer-folds", "--threads"]
 )
 @pytest.mark.parametrize("value", [0, -3])
 def test_nothing_is_done_zero_times(flag: str, value: int) -> None:
@@ -155,9 +171,9 @@ def test_a_batch_is_auto_or_counted() -> None:
     for value in ("0", "-1", "many"):
         said = refusal("--batch", value)
         assert said == f"--batch: expected auto or a whole number of at least 1, got {value}"
-    base = Base(GraphCell, {"method": "hscl"})
+    base = Base(GraphConfig, {"method": "hscl"})
     with pytest.raises(InputError, match="batch must be at least 1, got 0"):
-        TuneOptions(base, Space(()), "given", batch=0)
+        TuneOptions(base, Space(()), batch=0)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
@@ -226,33 +242,35 @@ def test_images_have_one_outer_part() -> None:
 @pytest.mark.parametrize("folds", ["--outer-folds=3", "--inner-folds=3"])
 def test_the_paper_has_no_folds_to_search_in(folds: str) -> None:
     said = refusal("--protocol=paper", folds)
-    assert "protocol paper chooses on the test folds" in said
+    assert "protocol transductive chooses on the test folds" in said
     assert "--protocol inductive" in said
 
 
 def test_the_paper_has_nothing_for_wilcoxon() -> None:
-    assert "protocol paper" in refusal("--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5")
+    assert "protocol transductive" in refusal(
+        "--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5"
+    )
     assert parse_tune(["--protocol=paper", "--pruner=median"]).pruner == "median"
 
 
-@pytest.mark.parametrize("floor", [*FLOORS, "pixels"])
+@pytest.mark.parametrize("floor", [*GRAPH_BASELINES, "pixels"])
 def test_a_command_for_a_floor_is_refused(floor: str) -> None:
-    dataset = "MUTAG" if floor in FLOORS else "digits"
+    dataset = "MUTAG" if floor in GRAPH_BASELINES else "digits"
     said = refusal(f"--dataset={dataset}", f"--method={floor}")
-    assert f"{floor} has nothing to search: it is a floor" in said
+    assert f"{floor} has nothing to search: it is a baseline" in said
 
 
 # From Python, where no parser has looked
 
 
 def options(**given: Any) -> TuneOptions:
-    base = Base(GraphCell, {"method": "hscl", "protocol": "inductive"})
+    base = Base(GraphConfig, {"method": "hscl", "protocol": "inductive"})
     lr = {"lr": {"type": "float", "low": 0.001, "high": 0.1}}
-    return TuneOptions(base, Space.of(lr).fitted(base), "given", **given)
+    return TuneOptions(base, Space.of(lr).fitted(base), **given)
 
 
 @pytest.mark.parametrize(
-    "name", ["trials", "inner_folds", "outer_folds", "workers", "threads", "batch", "seed"]
+    "name", ["trials", "inner_folds", "outer_folds", "jobs", "threads", "batch", "seed"]
 )
 @pytest.mark.parametrize("value", [2.0, True, "3", float("nan")])
 def test_numbers_are_whole(name: str, value: Any) -> None:
@@ -261,7 +279,7 @@ def test_numbers_are_whole(name: str, value: Any) -> None:
     assert str(caught.value) == f"{name.replace('_', '-')} must be a whole number, got {value!r}"
 
 
-@pytest.mark.parametrize("name", ["trials", "workers"])
+@pytest.mark.parametrize("name", ["trials", "jobs"])
 def test_numbers_are_given(name: str) -> None:
     with pytest.raises(InputError, match=f"{name} must be a whole number, got None"):
         options(**{name: None})
@@ -296,9 +314,9 @@ def test_names_are_known(given: dict[str, Any], said: str) -> None:
         ("sqlite:////folder/a.db", "sqlite:////folder/a.db"),
     ],
 )
-def test_no_password_is_shown(form: str, url: str, seen: str) -> None:
+def test_no_password_is_public_command(form: str, url: str, seen: str) -> None:
     given = ["--dataset=PTC", *form.format(url).split()]
-    command = shlex.split(shown(given, door="tune"))
+    command = shlex.split(public_command(given, "tune"))
     assert command == [
         "python", "-m", "gcl_hard.tune", "--dataset=PTC", *form.format(seen).split(),
     ]  # fmt: skip
@@ -307,5 +325,86 @@ def test_no_password_is_shown(form: str, url: str, seen: str) -> None:
 @pytest.mark.parametrize(
     "url", ["postgresql://me:not/secret@host/db", "postgresql://me@host/db?password=secret"]
 )
-def test_no_password_of_another_form_is_shown(url: str) -> None:
-    assert "secret" not in shown([f"--storage={url}"], door="tune")
+def test_no_password_of_another_form_is_public_command(url: str) -> None:
+    assert "secret" not in public_command([f"--storage={url}"], "tune")
+
+
+# What is given, and searched too
+
+
+def test_what_is_searched_is_not_given_too(space_of: Any) -> None:
+    space = f"--space={space_of(LR, 'weight_decay: {type: float, low: 0, high: 0.1}')}"
+    assert refusal(space, "--lr=0.02") == "lr is searched, and given too: leave one of them out"
+    assert "weight-decay is searched" in refusal(space, "--weight-decay=0.01")
+    assert parse_tune([space, "--epochs=3"]).base.config.epochs == 3
+
+
+def test_a_file_gives_too(space_of: Any, tmp_path: Path) -> None:
+    config = tmp_path / "given.yaml"
+    config.write_text("lr: 0.02\n", encoding="utf-8")
+    assert "lr is searched, and given too" in refusal(f"--config={config}", "--space", space_of(LR))
+
+
+def test_a_method_that_is_searched_is_not_given_too(space_of: Any) -> None:
+    space = f"--space={space_of('method: {type: categorical, choices: [ucl, hscl]}', LR)}"
+    assert "method is searched, and given too" in refusal(space, "--method=hscl")
+    assert parse_tune([space]).search_space.methods(parse_tune([space]).base) == ("ucl", "hscl")
+
+
+def test_a_grid_tries_what_is_given() -> None:
+    options = parse_tune(["--space=beta", "--lr=0.02"])
+    found = options.search_space.grid_of(options.base)
+    assert found == [{"beta": beta, "lr": 0.02} for beta in (1, 2, 10)]
+
+
+def test_a_grid_of_other_methods_tries_nothing() -> None:
+    assert "lr is searched, and given too" in refusal("--space=beta", "--method=ucl", "--lr=0.02")
+
+
+def test_a_grid_with_values_of_its_own_does_not_try_what_is_given(space_of: Any) -> None:
+    space = space_of(LR, grid="grid: {lr: [0.001, 0.01]}\n")
+    assert "lr is searched, and given too" in refusal(f"--space={space}", "--lr=0.02")
+
+
+def test_what_a_grid_names_is_not_given_and_the_rest_is_tried(space_of: Any) -> None:
+    beta = "beta: {type: float, low: 0.1, high: 20}"
+    space = f"--space={space_of(LR, beta, grid='grid: {beta: [1, 4]}')}"
+    assert "beta is searched, and given too" in refusal(space, "--beta=2")
+    options = parse_tune([space, "--lr=0.02"])
+    assert options.search_space.grid_of(options.base) == [{"lr": 0.02, "beta": b} for b in (1, 4)]
+
+
+def test_a_method_that_is_searched_is_not_given_where_a_grid_is_either(space_of: Any) -> None:
+    methods = "method: {type: categorical, choices: [hucl, hscl]}"
+    space = space_of(methods, "beta: {type: float, low: 0.1, high: 20}", grid="grid: paper")
+    assert "method is searched, and given too" in refusal(f"--space={space}", "--method=hucl")
+
+
+def test_a_given_value_outside_the_space_is_refused() -> None:
+    said = refusal("--space=beta", "--lr=0.5")
+    assert "lr 0.5 of the command, which the grid keeps, is not in the search space" in said
+
+
+def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
+    """The API hands on what a command line would have left out."""
+    base = Base(GraphConfig, {"method": "hscl"})
+    space = Space.of({"lr": {"type": "float", "low": 0.001, "high": 0.1}}).fitted(base)
+    check_given({"lr": None, "epochs": 3}, space, base)
+    with pytest.raises(InputError, match="lr is searched, and given too"):
+        check_given({"lr": 0.01}, space, base)
+
+
+# Files that belong elsewhere
+
+
+def test_a_search_space_is_no_config(space_of: Any) -> None:
+    said = refusal(f"--config={space_of(LR)}")
+    assert said == "a file with a search space goes to --space FILE, not to --config"
+
+
+def test_a_config_of_bench_is_told_what_a_search_takes(tmp_path: Path) -> None:
+    config = tmp_path / "bench.yaml"
+    config.write_text("dataset: [MUTAG, PTC]\n", encoding="utf-8")
+    said = refusal(f"--config={config}")
+    assert "dataset" in said
+    assert said.endswith("a file of lists is for python -m gcl_hard.bench)")

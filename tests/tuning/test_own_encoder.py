@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
+from gcl_hard.graphs import GraphSet
+from gcl_hard.tuning.objective import OF_GIN, check_output
 from gcl_hard.tuning.options import TuneOptions
-from gcl_hard.tuning.own_encoder import OURS, check_output
 from gcl_hard.tuning.space import Base, Space
 
 LR = {"type": "float", "low": 0.001, "high": 0.1}
@@ -48,9 +47,9 @@ def function(n_features: int, width: int = 4) -> nn.Module:
 
 
 def options(encoder: Any, searched: dict[str, Any] | None = None, **given: Any) -> TuneOptions:
-    base = Base(GraphCell, {"method": "hscl", "protocol": "inductive"})
-    space = Space.of({"lr": LR, **(searched or {})}).fitted(base, encoder=True)
-    return TuneOptions(base, space, "given", encoder=encoder, **given)
+    base = Base(GraphConfig, {"method": "hscl", "protocol": "inductive"}, encoder)
+    space = Space.of({"lr": LR, **(searched or {})}).fitted(base)
+    return TuneOptions(base, space, **given)
 
 
 def refusal(encoder: Any, searched: dict[str, Any] | None = None, **given: Any) -> str:
@@ -68,7 +67,7 @@ def refusal(encoder: Any, searched: dict[str, Any] | None = None, **given: Any) 
     ids=["class", "function", "partial", "any settings", "lambda"],
 )
 def test_a_class_or_a_function_is_taken(encoder: Any) -> None:
-    assert options(encoder, {"encoder.width": WIDTH}).encoder is encoder
+    assert options(encoder, {"encoder.width": WIDTH}).base.make is encoder
 
 
 @pytest.mark.parametrize("encoder", [Mine(7), "gin", 3], ids=["module", "word", "number"])
@@ -82,14 +81,14 @@ def test_what_makes_no_encoders_is_refused(encoder: Any) -> None:
 def test_a_setting_that_it_does_not_take_gets_the_nearest() -> None:
     said = refusal(Mine, {"encoder.widht": WIDTH})
     assert said.startswith("unknown setting of the encoder 'widht'; did you mean width?")
-    assert options(Anything, {"encoder.widht": WIDTH}).encoder is Anything
+    assert options(Anything, {"encoder.widht": WIDTH}).base.make is Anything
 
 
 def test_an_argument_that_nothing_gives_is_named() -> None:
     said = refusal(nn.Linear)
     assert "missing a required argument: 'out_features'" in said
     assert said.endswith("give its other arguments defaults, or search them as encoder.NAME")
-    assert options(nn.Linear, {"encoder.out_features": WIDTH}).encoder is nn.Linear
+    assert options(nn.Linear, {"encoder.out_features": WIDTH}).base.make is nn.Linear
 
 
 def test_the_number_of_features_is_not_searched() -> None:
@@ -111,7 +110,7 @@ def test_what_says_nothing_of_its_arguments_is_taken() -> None:
         def __call__(self, *given: Any) -> nn.Module:
             return Mine(7)
 
-    assert options(Mute(), {"encoder.width": WIDTH}).encoder is not None
+    assert options(Mute(), {"encoder.width": WIDTH}).base.make is not None
 
 
 # What is searched beside it
@@ -120,40 +119,20 @@ def test_what_says_nothing_of_its_arguments_is_taken() -> None:
 @pytest.mark.parametrize("name", ["layers", "dim", "readout"])
 def test_settings_of_the_gin_are_not_searched_beside_it(name: str) -> None:
     said = refusal(Mine, {name: WORD if name == "readout" else WIDTH})
-    assert said.startswith(f"{name} is a setting of the GIN, which your encoder takes the place of")
+    assert said.startswith(f"{name} is a setting of the GIN, which your encoder replaces")
     assert said.endswith("search it as encoder.NAME")
-    assert options(Anything, {f"encoder.{name}": WIDTH}).encoder is Anything
-    assert name in OURS
+    assert options(Anything, {f"encoder.{name}": WIDTH}).base.make is Anything
+    assert name in OF_GIN
 
 
 def test_images_have_no_encoder_of_one_s_own() -> None:
-    base = Base(ImageCell, {"method": "hscl"})
+    base = Base(ImageConfig, {"method": "hscl"}, Mine)
     space = Space.of({"lr": LR}).fitted(base)
     with pytest.raises(InputError, match="can be searched on graphs only: leave it out"):
-        TuneOptions(base, space, "given", encoder=Mine)
-
-
-# Several processes
-
-
-def test_workers_need_an_encoder_that_can_be_imported() -> None:
-    class Local(Mine):
-        """Of this function."""
-
-    for encoder in (lambda n_features: Mine(n_features, width=5), Local):
-        said = refusal(encoder, workers=2)
-        assert said.startswith("several workers need an encoder that can be imported (no lambda")
-        assert options(encoder, workers=1).workers == 1
-    for known in (Mine, function, functools.partial(Mine, width=5)):
-        assert options(known, workers=2).workers == 2
+        TuneOptions(base, space)
 
 
 # What it returns
-
-
-@pytest.fixture(scope="module")
-def mutag() -> GraphSet:
-    return load("MUTAG")
 
 
 def test_it_is_tried_on_two_graphs_with_the_first_values(mutag: GraphSet) -> None:
@@ -165,7 +144,7 @@ def test_it_is_tried_on_two_graphs_with_the_first_values(mutag: GraphSet) -> Non
 
     found = options(make, {"encoder.width": WIDTH, "encoder.pooling": WORD})
     before = torch.get_rng_state()
-    check_output(found, mutag)
+    check_output(found.base, found.search_space, mutag)
     assert seen == [{"n_features": 7, "width": 3, "pooling": "sum"}]
     assert torch.equal(torch.get_rng_state(), before)  # searches with and without it are the same
 
@@ -204,5 +183,6 @@ class Swapped(Mine):
 def test_other_outputs_are_refused_with_what_is_expected(
     mutag: GraphSet, encoder: type[nn.Module], said: str
 ) -> None:
+    found = options(encoder)
     with pytest.raises(InputError, match=said):
-        check_output(options(encoder), mutag)
+        check_output(found.base, found.search_space, mutag)

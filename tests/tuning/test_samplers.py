@@ -11,8 +11,8 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import InMemoryStorage
 from optuna.trial import Trial, TrialState
 
-from gcl_hard.tuning.part import REPORTS, Inner
-from gcl_hard.tuning.samplers import (
+from gcl_hard.tuning.objective import REPORTS, Inner
+from gcl_hard.tuning.options import (
     STARTUP,
     STEPS,
     WILCOXON_FOLDS,
@@ -47,7 +47,7 @@ def study(by: BaseSampler, storage: Any = None, name: str = "study") -> optuna.S
 
 
 def go_on(with_study: optuna.Study, n: int, at_once: int = 1) -> None:
-    """Ask and tell, as a worker does."""
+    """Ask and tell, as a driver does."""
     for _ in range(0, n, at_once):
         asked = [with_study.ask() for _ in range(at_once)]
         for trial, values in [(trial, draw(trial)) for trial in asked]:
@@ -85,21 +85,21 @@ def test_a_study_that_is_gone_on_with_is_the_undisturbed_one(
     assert len({*drawn(after)}) == 25
 
 
-def two_workers(make: Callable[[], BaseSampler]) -> list[tuple[float, float]]:
+def two_drivers(make: Callable[[], BaseSampler]) -> list[tuple[float, float]]:
     """What two processes draw that share a study: each has a sampler of its own, one seed."""
     storage = InMemoryStorage()
-    workers = [study(make(), storage) for _ in range(2)]
+    drivers = [study(make(), storage) for _ in range(2)]
     for _ in range(15):
-        asked = [(worker, worker.ask()) for worker in workers]
-        for worker, trial in asked:
-            worker.tell(trial, score(draw(trial)))
-    return drawn(workers[0])
+        asked = [(driver, driver.ask()) for driver in drivers]
+        for driver, trial in asked:
+            driver.tell(trial, score(draw(trial)))
+    return drawn(drivers[0])
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_workers_of_one_study_never_draw_the_same(name: SamplerName) -> None:
-    assert len({*two_workers(lambda: sampler(name, 0))}) == 30
-    assert len({*two_workers(lambda: RandomSampler(0))}) == 15  # what would happen otherwise
+def test_drivers_of_one_study_never_draw_the_same(name: SamplerName) -> None:
+    assert len({*two_drivers(lambda: sampler(name, 0))}) == 30
+    assert len({*two_drivers(lambda: RandomSampler(0))}) == 15  # what would happen otherwise
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -144,7 +144,7 @@ def run(by: PrunerName, inner: Inner, scores: Callable[[int], list[float]], n: i
         direction="maximize", study_name="pruned", pruner=pruner(by, inner, EPOCHS),
         sampler=RandomSampler(0),
     )  # fmt: skip
-    steps = range(inner.folds) if inner.steps == "folds" else (*inner.looks(EPOCHS), EPOCHS)
+    steps = range(inner.folds) if inner.steps == "folds" else (*inner.report_epochs(EPOCHS), EPOCHS)
     for _ in range(n):
         trial = found.ask()
         reported = list(zip(steps, scores(trial.number), strict=True))
@@ -169,8 +169,10 @@ def looked(by: PrunerName, folds: int = 1) -> Inner:
 
 def test_every_pruner_has_its_step() -> None:
     assert set(STEPS) == {*get_args(PrunerName)}
-    assert looked("median").looks(EPOCHS) == looked("hyperband").looks(EPOCHS) == (10, 20, 30, 40)
-    assert looked("none").looks(EPOCHS) == looked("wilcoxon", 5).looks(EPOCHS) == ()
+    assert looked("median").report_epochs(EPOCHS) == (10, 20, 30, 40)
+    assert looked("hyperband").report_epochs(EPOCHS) == (10, 20, 30, 40)
+    assert looked("none").report_epochs(EPOCHS) == ()
+    assert looked("wilcoxon", 5).report_epochs(EPOCHS) == ()
 
 
 def test_none_lets_everything_pass() -> None:
@@ -211,7 +213,7 @@ def test_short_and_long_trials_can_be_looked_at(by: PrunerName, epochs: int) -> 
     found = optuna.create_study(direction="maximize", pruner=pruner(by, inner, epochs))
     for _ in range(3):
         trial = found.ask()
-        for look in inner.looks(epochs):
+        for look in inner.report_epochs(epochs):
             trial.report(50.0, look)
             trial.should_prune()
         found.tell(trial, 50.0)

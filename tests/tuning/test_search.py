@@ -1,324 +1,352 @@
-"""Workers on a study: how many trials come of it, and whoever else works on it."""
+"""The driver of a search: how many trials come of it, what fails, and what is stopped."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
-from optuna import Study
-from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.samplers import RandomSampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
 
-from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.tuning import search
-from gcl_hard.tuning.lease import FAILURE, GRID, LEASE, Lease, Watchman
-from gcl_hard.tuning.part import Candidate, Score, Watch
-from gcl_hard.tuning.space import Space
-from gcl_hard.tuning.tally import SURPLUS, Tally
-from tests.tuning.studies import (
-    BASE,
-    COMPLETE,
-    FAIL,
-    PRUNED,
-    SPACE,
-    Event,
-    Fake,
-    as_of,
-    asked_by_another,
-    formula,
-    rates,
-    searching,
-    states,
-    study_at,
-)
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.tuning import SearchResult, search, study
+from gcl_hard.tuning.api import AllFailed
+from gcl_hard.tuning.space import Candidate
+from gcl_hard.tuning.storage import AGAIN, DEATHS, FAILURE, GRID, SURPLUS, Counts
 
-pytestmark = pytest.mark.usefixtures("_at_once")
+COMPLETE, PRUNED, FAIL = TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL
+RUNNING, WAITING = TrialState.RUNNING, TrialState.WAITING
+LR = {"type": "float", "low": 0.001, "high": 0.1, "log": True}
+Report = Callable[..., bool]
+Event = Callable[[Candidate, Report], bool | None]
 
 
-# Alone
+def formula(candidate: Candidate) -> float:
+    """A score that knows its settings."""
+    return 90 - 100 * abs(candidate.config.lr - 0.01)
+
+
+class Scorer:
+    """The place of the tasks: scores by a formula, unless an event returns False."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.event: Event = lambda candidate, report: None
+        self.groups: list[list[Candidate]] = []
+        monkeypatch.setattr(search, "score_trials", self._score)
+        monkeypatch.setattr(search, "score_outside", lambda *given, report: 50.0)
+
+    @property
+    def seen(self) -> list[Candidate]:
+        return [candidate for group in self.groups for candidate in group]
+
+    def _score(
+        self, context: Any, objective: Any, k: int, graphs: Any, tried: Sequence[Candidate],
+        *, report: Report,
+    ) -> None:  # fmt: skip
+        self.groups.append(list(tried))
+        for one in tried:
+            if report("begin", k, one.number, wait=True):
+                report("progress", k, one.number, 0.5)
+                if self.event(one, report) is not False:
+                    report("scored", k, one.number, formula(one), None, wait=True)
+
+
+def fails(one: Candidate, report: Report, reason: str) -> bool:
+    report("scored", 0, one.number, None, reason, wait=True)
+    return False
+
+
+@pytest.fixture
+def scorer(monkeypatch: pytest.MonkeyPatch) -> Scorer:
+    return Scorer(monkeypatch)
+
+
+@pytest.fixture
+def searched(tmp_path: Path) -> Callable[..., SearchResult]:
+    """Searches MUTAG in a journal, which is quickly written."""
+
+    def run(trials: int, batch: int = 1, **options: Any) -> SearchResult:
+        usual: dict[str, Any] = {
+            "space": {"lr": LR}, "sampler": "random", "progress": False, "study_name": "study",
+            "storage": str(tmp_path / "a.journal"), "output": tmp_path,
+        }  # fmt: skip
+        return study("MUTAG", "hscl", trials=trials, batch=batch, **usual | options)
+
+    return run
+
+
+def stored(folder: Path, name: str = "study") -> optuna.Study:
+    """The study as another program opens it."""
+    journal = JournalStorage(JournalFileBackend(str(folder / "a.journal")))
+    return optuna.load_study(study_name=name, storage=journal, sampler=RandomSampler(9))
+
+
+def states(folder: Path) -> Counter[TrialState]:
+    return Counter(trial.state for trial in stored(folder).trials)
+
+
+def rates(of: optuna.Study, *which: TrialState) -> list[float]:
+    return [trial.params["lr"] for trial in of.trials if trial.state in (which or (COMPLETE,))]
+
+
+# Undisturbed
 
 
 @pytest.mark.parametrize("batch", [1, 3, 8, 30])
-def test_a_study_gets_the_asked_number_of_trials_in_batches(batch: int) -> None:
-    study, part = study_at(), Fake()
-    tally = searching(study, part, 20, batch).run()
-    assert states(study) == {COMPLETE: 20}
-    assert tally == Tally(20, 0, 0, Counter(), max(trial.value or 0 for trial in study.trials))
-    sizes = [len(one) for one in part.batches]
+def test_a_study_gets_the_asked_number_of_trials_in_groups(
+    scorer: Scorer, searched: Any, tmp_path: Path, batch: int
+) -> None:
+    found = searched(20, batch)
+    assert states(tmp_path) == {COMPLETE: 20}
+    sizes = [len(one) for one in scorer.groups]
     assert sizes == [batch] * (20 // batch) + [20 % batch] * bool(20 % batch)
-    for candidate, trial in zip(part.seen, study.trials, strict=True):
-        assert candidate.cell == GraphCell(method="hscl", lr=trial.params["lr"])
+    for candidate, trial in zip(scorer.seen, found.study.trials, strict=True):
+        assert candidate.config.lr == trial.params["lr"]
         assert trial.value == formula(candidate)
+    assert found.inner == max(map(formula, scorer.seen))
 
 
-def test_workers_of_one_command_share_what_is_left() -> None:
-    part = Fake()
-    searching(study_at(), part, 20, 5, peers=3).run()
-    sizes, left = list[int](), 20
-    while left:
-        sizes.append(min(5, -(-left // 3)))
-        left -= sizes[-1]
-    assert [len(one) for one in part.batches] == sizes
-
-
-def test_the_batch_changes_no_random_trial() -> None:
-    found = []
-    for batch in (1, 7):
-        study = study_at(seed=5)
-        searching(study, Fake(), 10, batch).run()
-        found.append(rates(study))
+def test_the_group_size_changes_no_random_trial(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    found = [
+        rates(searched(10, batch, seed=5, storage=str(tmp_path / f"{batch}.journal")).study)
+        for batch in (1, 7)
+    ]
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
-def test_going_on_asks_for_the_rest_and_repeats_nothing(url: str, sampler: str) -> None:
-    first, second, third = Fake(), Fake(), Fake()
-    searching(study_at(url, sampler=sampler), first, 3, 2).run()
-    searching(study_at(url, sampler=sampler), second, 8, 3).run()
-    searching(study_at(url, sampler=sampler), third, 8, 3).run()
-    assert [len(first.seen), len(second.seen), len(third.seen)] == [3, 5, 0]
-    assert len({candidate.cell for candidate in first.seen + second.seen}) == 8
+def test_going_on_asks_for_the_rest_and_repeats_nothing(
+    scorer: Scorer, searched: Any, sampler: str
+) -> None:
+    counts = []
+    for trials, batch in ((3, 2), (8, 3), (8, 3)):
+        before = len(scorer.seen)
+        searched(trials, batch, sampler=sampler)
+        counts.append(len(scorer.seen) - before)
+    assert counts == [3, 5, 0]
+    assert len({candidate.config for candidate in scorer.seen}) == 8
 
 
-def test_the_grid_comes_first_and_is_whole() -> None:
-    study, part = study_at(), Fake()
+def test_the_grid_comes_first_and_is_whole(scorer: Scorer, searched: Any) -> None:
     grid = (0.05, 0.002, 0.07)
-    for value in grid:
-        study.enqueue_trial({"lr": value}, user_attrs={GRID: True})
-    searching(study, part, 5, 2).run()
-    assert tuple(candidate.cell.lr for candidate in part.seen)[:3] == grid
-    assert [bool(trial.user_attrs.get(GRID)) for trial in study.trials] == [True] * 3 + [False] * 2
-    assert states(study) == {COMPLETE: 5}
+    found = searched(5, 2, space={"space": {"lr": LR}, "grid": {"lr": list(grid)}})
+    assert tuple(candidate.config.lr for candidate in scorer.seen)[:3] == grid
+    marks = [bool(trial.user_attrs.get(GRID)) for trial in found.study.trials]
+    assert marks == [True] * 3 + [False] * 2
 
 
-def test_trials_that_leave_count(memory: BaseStorage) -> None:
-    def odd_leave(candidate: Candidate, watch: Watch) -> Score | None:
-        return Score(candidate.number, None) if candidate.number % 2 else None
+def test_pruned_trials_count(scorer: Scorer, searched: Any, tmp_path: Path) -> None:
+    def odd(one: Candidate, report: Report) -> bool:
+        if one.number % 2:
+            report("scored", 0, one.number, None, None, wait=True)
+        return not one.number % 2
 
-    study = study_at(memory)
-    tally = searching(study, Fake(odd_leave), 10, 3).run()
-    assert (tally.complete, tally.pruned, tally.finished) == (5, 5, 10)
-    assert states(study) == {COMPLETE: 5, PRUNED: 5}
-
-
-def test_settings_of_ones_own_encoder_reach_the_candidate() -> None:
-    part, space = Fake(), Space.of({"encoder.dropout": {"type": "float", "low": 0, "high": 0.5}})
-    study = study_at()
-    searching(study, part, 3, space=space).run()
-    assert [one.encoder for one in part.seen] == [
-        {"dropout": trial.params["encoder.dropout"]} for trial in study.trials
-    ]
+    scorer.event = odd
+    searched(10, 3)
+    assert states(tmp_path) == {COMPLETE: 5, PRUNED: 5}
 
 
-def test_progress_is_told_with_the_count_and_what_is_under_way() -> None:
-    moves: list[tuple[int, float]] = []
-
-    def on_move(tally: Tally, under_way: float) -> None:
-        moves.append((tally.finished, under_way))
-
-    searching(study_at(), Fake(), 4, 2, on_move=on_move).run()
-    assert moves == [(0, 0), (0, 0.5), (0, 0.5), (2, 0), (2, 0.5), (2, 0.5), (4, 0)]
+def test_studies_are_searched_in_their_order(scorer: Scorer, searched: Any) -> None:
+    found = searched(4, 3, outer_folds=2)
+    assert [len(group) for group in scorer.groups] == [3, 1, 3, 1]
+    assert [len(one.trials) for one in found.studies] == [4, 4]
+    assert found.study is found.studies[0]
+    assert found.outer == 50.0
+    assert "of 2 studies" in repr(found)
+    assert len(repr(found).splitlines()) == 2
 
 
 # What fails
 
 
-def failing(which: Callable[[Candidate], bool], error: GclHardError) -> Event:
-    return lambda candidate, watch: (
-        Score(candidate.number, None, error) if which(candidate) else None
-    )
+@pytest.mark.parametrize("batch", [1, 4])
+def test_failures_do_not_count_and_are_made_up_for(
+    scorer: Scorer, searched: Any, batch: int
+) -> None:
+    scorer.event = lambda one, report: one.number % 3 != 0 or fails(one, report, "diverged")
+    counts = Counts.of(searched(10, batch).study.trials)
+    assert counts.complete == 10
+    assert [*counts.failures] == ["diverged"]
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_failures_do_not_count_and_are_made_up_for(batch: int) -> None:
-    study = study_at()
-    part = Fake(failing(lambda one: one.number % 3 == 0, DivergenceError("nan in epoch 7")))
-    tally = searching(study, part, 10, batch).run()
-    assert tally.complete == 10
-    assert states(study)[COMPLETE] == 10
-    assert tally.failures == {"diverged": states(study)[FAIL]}
-    assert states(study)[FAIL] == sum(trial.number % 3 == 0 for trial in study.trials)
+def test_as_many_failures_as_asked_trials_end_a_search(
+    scorer: Scorer, searched: Any, tmp_path: Path, batch: int
+) -> None:
+    reasons = ["diverged", "out of memory", "diverged", "no such"]
+    scorer.event = lambda one, report: fails(one, report, reasons[one.number % 4])
+    said = "8 failed: 4 x diverged; 2 x out of memory; 2 x no such"
+    for _ in range(2):  # it is over
+        with pytest.raises(AllFailed, match=said):
+            searched(8, batch)
+        assert states(tmp_path) == {FAIL: 8}
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-def test_as_many_failures_as_asked_trials_end_a_search(batch: int) -> None:
-    errors = [DivergenceError("a"), OutOfMemory("b"), DivergenceError("c"), InputError("no such")]
+def test_settings_that_are_no_configuration_fail_with_the_reason(
+    scorer: Scorer, searched: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = GraphConfig._check
 
-    def event(candidate: Candidate, watch: Watch) -> Score:
-        return Score(candidate.number, None, errors[candidate.number % 4])
+    def check(config: GraphConfig) -> None:
+        if config.lr > 0.05:
+            from gcl_hard.errors import InputError
 
-    study = study_at()
-    tally = searching(study, Fake(event), 8, batch).run()
-    assert (tally.finished, tally.best) == (0, None)
-    assert tally.failures == {"diverged": 4, "out of memory": 2, "no such": 2}
-    assert states(study) == {FAIL: 8}
+            raise InputError("lr is too high")
+        real(config)
 
-
-def test_settings_that_are_no_cell_fail_with_the_reason() -> None:
-    space = Space.of({"lr": {"type": "float", "low": -0.1, "high": 0.1}})
-    study, part = study_at(), Fake()
-    tally = searching(study, part, 6, 2, space=space).run()
-    assert tally.complete == 6
-    assert all(value > 0 for value in rates(study))
-    bad = [trial for trial in study.trials if trial.state == FAIL]
-    assert bad
-    for trial in bad:
-        assert trial.params["lr"] <= 0
-        assert trial.user_attrs[FAILURE].startswith("no cell: lr must be a finite number above 0")
-    assert not {trial.number for trial in bad} & {one.number for one in part.seen}
+    searched(1)  # both ends of the range are checked before
+    monkeypatch.setattr(GraphConfig, "_check", check)
+    space = {"lr": {"type": "categorical", "choices": [0.001, 0.1]}}
+    monkeypatch.setattr("gcl_hard.tuning.space._check_ends", lambda *_: None)
+    found = searched(6, 2, space=space, study_name="other")
+    bad = [trial for trial in found.study.trials if trial.state == FAIL]
+    assert {trial.params["lr"] for trial in bad} == {0.1}
+    assert {t.user_attrs[FAILURE] for t in bad} == {"no configuration: lr is too high"}
+    assert Counts.of(found.study.trials).complete == 6
 
 
-# With others
+def test_a_bug_ends_the_search_and_is_no_failed_trial(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    def broken(one: Candidate, report: Report) -> bool:
+        raise FileNotFoundError("weights.pt")
 
-
-@pytest.mark.parametrize("batches", [(1, 1), (3, 2)])
-def test_two_workers_end_with_exactly_the_asked_trials(url: str, batches: tuple[int, int]) -> None:
-    study_at(url)  # made before both begin
-    start = threading.Barrier(2)
-    parts = [Fake(lambda one, watch: time.sleep(0.02)) for _ in batches]
-    tallies: list[Tally] = []
-
-    def work(part: Fake, batch: int) -> None:
-        mine = searching(study_at(url), part, 10, batch)
-        start.wait()
-        tallies.append(mine.run())
-
-    threads = [
-        threading.Thread(target=work, args=pair) for pair in zip(parts, batches, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    study = study_at(url)
-    assert [tally.finished for tally in tallies] == [10, 10]
-    found = states(study)
-    assert found.pop(COMPLETE) == 10
-    assert set(found) <= {FAIL}  # what both had asked for at once
-    surplus = [trial for trial in study.trials if trial.state == FAIL]
-    assert all(trial.user_attrs[FAILURE] == SURPLUS for trial in surplus)
-    assert len(set(rates(study, COMPLETE, FAIL))) == len(study.trials)
-    numbers = [sorted(one.number for one in part.seen) for part in parts]
-    assert all(numbers)
-    assert not set(numbers[0]) & set(numbers[1])
-
-
-def test_trials_beyond_the_asked_are_given_up_and_do_not_count(memory: BaseStorage) -> None:
-    """Another worker asks between this one's count and its own asking."""
-    theirs: list[Trial] = []
-
-    def on_move(tally: Tally, under_way: float) -> None:
-        if not theirs:
-            theirs.extend(asked_by_another(memory, 5))
-        elif len(theirs) == 5 and tally.running == 5:
-            for trial in theirs:
-                study_at(memory).tell(trial.number, 50.0)
-            theirs.append(theirs[0])
-
-    part, study = Fake(), study_at(memory)
-    tally = searching(study, part, 5, 3, on_move=on_move).run()
-    assert part.seen == []
-    assert tally == Tally(5, 0, 0, Counter(), 50.0)
-    assert states(study) == {COMPLETE: 5, FAIL: 3}
-    assert [trial.user_attrs.get(FAILURE) for trial in study.trials] == [None] * 5 + [SURPLUS] * 3
-
-
-def test_of_trials_asked_at_once_the_first_are_kept(memory: BaseStorage) -> None:
-    theirs: list[Trial] = []
-
-    def on_move(tally: Tally, under_way: float) -> None:
-        if not theirs:
-            theirs.extend(asked_by_another(memory, 4))
-        elif tally.finished == 2 and len(theirs) == 4:
-            for trial in theirs:
-                study_at(memory).tell(trial.number, 50.0)
-            theirs.append(theirs[0])
-
-    part, study = Fake(), study_at(memory)
-    searching(study, part, 6, 3, on_move=on_move).run()
-    assert [one.number for one in part.seen] == [4, 5]
-    assert states(study) == {COMPLETE: 6, FAIL: 1}
+    scorer.event = broken
+    with pytest.raises(FileNotFoundError, match=r"weights\.pt"):
+        searched(2)
+    assert Counts.of(stored(tmp_path).trials).failures == {}
 
 
 # Reports
 
 
-def test_reports_reach_the_pruner_and_what_it_says_the_part(memory: BaseStorage) -> None:
+def test_intermediate_scores_reach_the_pruner_and_its_answer_the_task(
+    scorer: Scorer, searched: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Odd(optuna.pruners.BasePruner):
-        def prune(self, study: Study, trial: FrozenTrial) -> bool:
+        def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
             return trial.number % 2 == 1 and trial.last_step == 2
 
-    said: list[tuple[int, list[bool]]] = []
+    monkeypatch.setattr(search, "pruner", lambda *_: Odd())
+    answers: list[list[bool]] = []
 
-    def event(candidate: Candidate, watch: Watch) -> Score | None:
-        goes_on = [watch.report(candidate.number, step, 10.0 * step) for step in (1, 2)]
-        said.append((candidate.number, goes_on))
-        return None if all(goes_on) else Score(candidate.number, None)
+    def event(one: Candidate, report: Report) -> bool:
+        steps = (1, 2, 2)  # a group is begun again if its worker dies
+        answers.append(
+            [report("intermediate", 0, one.number, s, 10.0 * s, wait=True) for s in steps]
+        )
+        if not answers[-1][-1]:
+            report("scored", 0, one.number, None, None, wait=True)
+        return answers[-1][-1]
 
-    study = study_at(memory)
-    study.pruner = Odd()
-    searching(study, Fake(event), 4, 2).run()
-    assert said == [(n, [True, n % 2 == 0]) for n in range(4)]
-    assert [trial.state for trial in study.trials] == [COMPLETE, PRUNED] * 2
-    assert all(trial.intermediate_values == {1: 10.0, 2: 20.0} for trial in study.trials)
-
-
-def test_what_is_reported_again_after_running_out_of_memory_is_no_accident() -> None:
-    def event(candidate: Candidate, watch: Watch) -> None:
-        assert watch.report(candidate.number, 1, 10.0)
-        assert watch.report(candidate.number, 1, 10.0)
-
-    study = study_at()
-    searching(study, Fake(event), 1).run()
-    assert study.trials[0].intermediate_values == {1: 10.0}
+    scorer.event = event
+    found = searched(4, 2)
+    assert answers == [[True, n % 2 == 0, n % 2 == 0] for n in range(4)]
+    assert [trial.state for trial in found.study.trials] == [COMPLETE, PRUNED] * 2
+    assert all(t.intermediate_values == {1: 10.0, 2: 20.0} for t in found.study.trials)
 
 
-# The count
+def test_a_task_that_is_repeated_scores_no_trial_twice(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    def event(one: Candidate, report: Report) -> bool:
+        if one.number == 1:  # its worker died here, and another begins anew
+            assert not report("begin", 0, 0, wait=True)
+            assert not report("scored", 0, 0, 1.0, None, wait=True)
+            assert report("begin", 0, 1, wait=True)
+        return True
+
+    scorer.event = event
+    found = searched(3, 3)
+    assert found.study.trials[0].value == formula(scorer.seen[0])
+    assert states(tmp_path) == {COMPLETE: 3}
 
 
-def test_a_tally_counts_what_lives_and_why_others_failed() -> None:
-    study = study_at()
-    ends: list[tuple[TrialState, float | None, str | None]] = [
-        (COMPLETE, 60.0, None), (COMPLETE, 70.0, None), (PRUNED, None, None), (FAIL, None, "a"),
-        (FAIL, None, "a"), (FAIL, None, "b"), (FAIL, None, SURPLUS), (FAIL, None, None),
-    ]  # fmt: skip
-    for state, value, reason in ends:
-        trial = study.ask()
-        SPACE.draw(trial, BASE)
-        if reason is not None:
-            trial.set_user_attr(FAILURE, reason)
-        study.tell(trial, value, state=state)
-    as_of(1, study.ask())
-    as_of(0x7FFFFFFF, study.ask())
-    study.enqueue_trial({"lr": 0.1})
-    trials = study.get_trials()
-    tally = Tally.of(trials, Watchman().dead(trials))
-    # running: one whose worker lives, and one that was given back and will be tried again
-    assert tally == Tally(2, 1, 2, Counter(a=2, b=1), 70.0)
-    assert Tally.of(trials).running == 3
-    assert tally.finished == 3
-    assert [tally.over(asked) for asked in (2, 3, 4)] == [True, True, False]
+# Stopped
 
 
-def test_leases_are_held_while_trials_run_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[list[int]] = []
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
+def test_a_stopped_search_keeps_what_has_ended_and_goes_on_with_the_rest(
+    scorer: Scorer, searched: Any, tmp_path: Path, stop: type[BaseException]
+) -> None:
+    def stopped(one: Candidate, report: Report) -> None:
+        if one.number == 6:
+            raise stop
 
-    class Watched(Lease):
-        def __enter__(self) -> Watched:
-            mine.append(self)
-            return super().__enter__()
+    undisturbed = searched(10, 5, storage=str(tmp_path / "undisturbed.journal")).study
+    space = {"space": {"lr": LR}, "grid": {"lr": rates(undisturbed)[:7]}}
+    scorer.event = stopped
+    with pytest.raises(stop):
+        searched(10, 5, space=space)
+    assert states(tmp_path) == {COMPLETE: 6, FAIL: 4, WAITING: 4}
+    trials = stored(tmp_path).trials
+    back = {trial.user_attrs[AGAIN]: trial for trial in trials if trial.state == WAITING}
+    assert sorted(back) == [6, 7, 8, 9]
+    for number, trial in back.items():
+        assert trial.system_attrs["fixed_params"] == trials[number].params
+        assert trial.user_attrs.get(GRID) == trials[number].user_attrs.get(GRID)
+    scorer.event = lambda one, report: None
+    again = searched(10, 5, space=space)
+    assert sorted(rates(again.study)) == sorted(rates(undisturbed))
+    assert states(tmp_path) == {COMPLETE: 10, FAIL: 4}
 
-    def event(candidate: Candidate, watch: Watch) -> None:
-        held.append([trial.number for trial in mine[0].trials])
-        assert all(LEASE in trial.user_attrs for trial in mine[0].trials)
 
-    mine: list[Watched] = []
-    monkeypatch.setattr(search, "Lease", Watched)
-    searching(study_at(), Fake(event), 3, 2).run()
-    assert held == [[0, 1], [1], [2]]
-    assert mine[0].trials == ()
+def test_trials_of_a_driver_that_was_killed_are_done_once_more_by_themselves(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    searched(2)
+    other = stored(tmp_path)
+    for _ in range(3):
+        other.ask().suggest_float("lr", 0.001, 0.1, log=True)
+    lost = rates(other, RUNNING)
+    found = searched(10, 4)
+    assert states(tmp_path) == {COMPLETE: 10, FAIL: 3}
+    assert [len(group) for group in scorer.groups[2:]] == [1, 1, 1, 4, 1]
+    assert [group[0].config.lr for group in scorer.groups[2:5]] == lost
+    assert Counts.of(found.study.trials).failures == {}
+
+
+def test_settings_that_ended_two_drivers_are_given_up(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    searched(1)
+    for _ in range(2):
+        other = stored(tmp_path)
+        trial = other.ask()
+        trial.suggest_float("lr", 0.001, 0.1, log=True)
+        searched(1)  # nothing is left to do but to put it back
+    assert DEATHS in stored(tmp_path).trials[-1].user_attrs
+    found = searched(3)
+    assert Counts.of(found.study.trials).failures == {"its search ended, 2 times": 1}
+    assert Counts.of(found.study.trials).complete == 3
+
+
+def test_trials_beyond_the_asked_are_given_up_and_do_not_count(
+    scorer: Scorer, searched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another driver, on a server, asks between this one's count and its own asking."""
+    real, others = search._Driver._draw, iter(range(1))
+
+    def draw(driver: Any, k: int, n: int) -> Any:
+        for _ in others:
+            other = stored(tmp_path)
+            for _ in range(5):
+                trial = other.ask()
+                trial.suggest_float("lr", 0.001, 0.1, log=True)
+                other.tell(trial, 50.0)
+        return real(driver, k, n)
+
+    monkeypatch.setattr(search._Driver, "_draw", draw)
+    found = searched(5, 3)
+    assert scorer.seen == []
+    trials = found.study.trials
+    assert [trial.user_attrs.get(FAILURE) for trial in trials] == [None] * 5 + [SURPLUS] * 3
+    assert Counts.of(trials) == Counts(5, 0, 0, Counter(), 50.0)

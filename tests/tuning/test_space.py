@@ -1,18 +1,276 @@
-"""Search spaces: what is fitted to a method and drawn for a trial."""
+"""Search spaces: dimensions, what fits a method, grids, and YAML files."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import fields
+from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+import yaml
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FixedTrial
+from torch import nn
 
+from gcl_hard.cli import parse_tune
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.tuning.space import FIXED, Base, Space
-from tests.tuning.spaces import BETA, HARDENED, LR, THRESHOLDS, graphs, images, methods, refusal
+from gcl_hard.experiments.config import CONFIGS, GraphConfig, ImageConfig
+from gcl_hard.methods import METHODS
+from gcl_hard.tuning.space import (
+    FIXED,
+    Base,
+    Dimension,
+    Space,
+    as_number,
+    default_space,
+    read_space,
+    shipped,
+)
+
+LR = {"type": "float", "low": 1e-4, "high": 0.1, "log": True}
+BETA = {"type": "float", "low": 0.1, "high": 20, "log": True}
+HARDENED = {**BETA, "when": {"method": ["hucl", "hcl", "hscl"]}}
+COSINE = {"type": "float", "low": -1, "high": 0.5, "when": {"method": ["hscl-tau"]}}
+THRESHOLDS = {"threshold_start": COSINE, "threshold_end": COSINE}
+
+
+def graphs(method: str = "hscl", **settings: Any) -> Base:
+    return Base(GraphConfig, {"method": method, **settings})
+
+
+def images(method: str = "hscl", **settings: Any) -> Base:
+    return Base(ImageConfig, {"method": method, **settings})
+
+
+def own_encoder(**settings: Any) -> Base:
+    """A base with an encoder of the user's own."""
+
+    def make(n_features: int, **searched: Any) -> nn.Module:
+        return nn.Linear(n_features, 4)
+
+    return Base(GraphConfig, {"method": "hscl", **settings}, make)
+
+
+def methods(*names: Any) -> dict[str, Any]:
+    return {"type": "categorical", "choices": list(names)}
+
+
+def refusal(space: Any, base: Base | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        Space.of(space).fitted(base or graphs())
+    return str(caught.value)
+
+
+# One dimension
+
+
+def of(text: str, name: str = "lr") -> Dimension:
+    """A dimension as a line of a file states it."""
+    return Dimension.of(name, yaml.safe_load(text))
+
+
+def line_refusal(text: str, name: str = "lr") -> str:
+    with pytest.raises(InputError) as caught:
+        of(text, name)
+    return str(caught.value)
+
+
+# What is understood
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("{type: float, low: 0.1, high: 10}", FloatDistribution(0.1, 10.0)),
+        ("{type: float, low: 0.1, high: 10, log: true}", FloatDistribution(0.1, 10.0, log=True)),
+        ("{type: float, low: -1, high: 1, step: 0.25}", FloatDistribution(-1.0, 1.0, step=0.25)),
+        ("{type: float, low: 2, high: 2}", FloatDistribution(2.0, 2.0)),
+        ("{type: int, low: 1, high: 5}", IntDistribution(1, 5)),
+        ("{type: int, low: 1, high: 5, step: 2}", IntDistribution(1, 5, step=2)),
+        ("{type: int, low: 8, high: 512, log: true}", IntDistribution(8, 512, log=True)),
+        ("{type: categorical, choices: [sum, mean]}", CategoricalDistribution(("sum", "mean"))),
+        ("{type: categorical, choices: [null, 0.5]}", CategoricalDistribution((None, 0.5))),
+        ("{type: categorical, choices: [true, false]}", CategoricalDistribution((True, False))),
+    ],
+)
+def test_a_line_of_a_file_is_a_distribution(text: str, meant: Any) -> None:
+    found = of(text)
+    assert found.distribution == meant
+    assert (found.name, found.methods) == ("lr", ())
+    assert found.numeric == (not isinstance(meant, CategoricalDistribution))
+
+
+def test_numbers_that_yaml_takes_for_words_are_numbers() -> None:
+    assert yaml.safe_load("1e-4") == "1e-4"  # YAML 1.1 wants 1.0e-4
+    found = of("{type: float, low: 1e-4, high: 1e-1, log: true}")
+    assert found.distribution == FloatDistribution(0.0001, 0.1, log=True)
+    assert of("{type: int, low: 1e0, high: 1e2}").distribution == IntDistribution(1, 100)
+    assert of("{type: float, low: 0, high: 1, step: 1e-1}").distribution.step == 0.1
+
+
+def test_whole_bounds_of_floats_are_floats_and_of_ints_ints() -> None:
+    assert [type(end) for end in of("{type: float, low: 1, high: 2}").ends] == [float, float]
+    assert [type(end) for end in of("{type: int, low: 1.0, high: 2.0}").ends] == [int, int]
+
+
+@pytest.mark.parametrize(
+    ("when", "methods"),
+    [("[hucl, hscl]", ("hucl", "hscl")), ("hscl", ("hscl",)), ("[hscl-tau]", ("hscl-tau",))],
+)
+def test_when_names_methods(when: str, methods: tuple[str, ...]) -> None:
+    found = of(f"{{type: float, low: 0, high: 1, when: {{method: {when}}}}}")
+    assert found.methods == methods
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("given", [[1, 2], "0.1 to 10", 3, None])
+def test_what_is_no_mapping_is_shown_one(given: Any) -> None:
+    with pytest.raises(InputError, match=r"beta: expected a mapping such as \{type: float"):
+        Dimension.of("beta", given)
+
+
+def test_an_unknown_type_gets_the_nearest() -> None:
+    said = line_refusal("{type: flaot, low: 0, high: 1}")
+    assert "type of lr 'flaot'; did you mean float?" in said
+    assert "categorical" in said
+    assert "type of lr 'None'" in line_refusal("{low: 0, high: 1}")
+
+
+def test_an_unknown_key_gets_the_nearest_of_its_type() -> None:
+    assert "key of lr 'hihg'; did you mean high?" in line_refusal("{type: float, low: 0, hihg: 1}")
+    assert "key of lr 'choice'; did you mean choices?" in line_refusal(
+        "{type: categorical, choice: []}"
+    )
+    assert "key of lr 'low'" in line_refusal("{type: categorical, choices: [1], low: 0}")
+    assert "key of lr 'choices'" in line_refusal("{type: int, low: 0, high: 1, choices: [1]}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{type: float, low: 10, high: 0.1}", "low 10 is above high 0.1; exchange them"),
+        ("{type: int, low: 5, high: 1}", "low 5 is above high 1"),
+        ("{type: float, low: 0, high: 1, log: true}", "log scale begins above 0, got low 0"),
+        ("{type: float, low: -1, high: 1, log: true}", "log scale begins above 0, got low -1"),
+        ("{type: int, low: 0, high: 8, log: true}", "log scale begins above 0, got low 0"),
+        ("{type: float, low: 0, high: 1, log: 10}", "log is true or false, got 10"),
+        ("{type: float, low: 0, high: 1, step: 0}", "step is above 0"),
+        ("{type: float, low: 0, high: 1, step: -0.1}", "step is above 0"),
+        ("{type: float, low: 1, high: 2, step: 0.1, log: true}", "not on a log scale"),
+        ("{type: int, low: 1, high: 5, step: 0.5}", "step must be a whole number, got 0.5"),
+        ("{type: float, high: 1}", "low must be a finite number, got None"),
+        ("{type: float, low: 0}", "high must be a finite number, got None"),
+        ("{type: float, low: 0, high: .inf}", "high must be a finite number, got inf"),
+        ("{type: float, low: .nan, high: 1}", "low must be a finite number, got nan"),
+        ("{type: float, low: small, high: 1}", "low must be a finite number, got 'small'"),
+        ("{type: float, low: true, high: 2}", "low must be a finite number, got True"),
+        ("{type: float, low: [0], high: 2}", "low must be a finite number"),
+        ("{type: int, low: 1.5, high: 2}", "low must be a whole number, got 1.5"),
+        ("{type: int, low: 1, high: 1e400}", "high must be a whole number"),
+        ("{type: categorical}", "choices must be a list of at least one value, got None"),
+        ("{type: categorical, choices: []}", "choices must be a list of at least one value"),
+        ("{type: categorical, choices: sum}", "choices must be a list"),
+        ("{type: categorical, choices: [[1], [2]]}", "choices are numbers, words"),
+        ("{type: float, low: 0, high: 1, when: hscl}", "when is {method: [names]}, got 'hscl'"),
+        ("{type: float, low: 0, high: 1, when: {dataset: PTC}}", "when is {method: [names]}"),
+        ("{type: float, low: 0, high: 1, when: {}}", "when is {method: [names]}"),
+        ("{type: float, low: 0, high: 1, when: {method: []}}", "when names no method; leave it"),
+    ],
+)
+def test_a_refusal_names_the_setting_and_what_is_wrong(text: str, said: str) -> None:
+    found = line_refusal(text)
+    assert found.startswith("lr: ")
+    assert said in found
+
+
+# Values of a grid
+
+
+def test_a_value_inside_is_held_as_it_is_drawn() -> None:
+    assert of("{type: float, low: 0, high: 10}").checked(10) == 10.0
+    assert type(of("{type: float, low: 0, high: 10}").checked(10)) is float
+    assert type(of("{type: int, low: 0, high: 10}").checked(3.0)) is int
+    assert of("{type: categorical, choices: [sum, null]}").checked(None) is None
+
+
+@pytest.mark.parametrize("value", [-0.1, 10.5, "sum", None, True, float("nan")])
+def test_a_value_outside_is_refused_with_the_bounds(value: Any) -> None:
+    with pytest.raises(InputError, match=r"lr .* of the grid is not in .* 0\.0 to 10\.0: widen"):
+        of("{type: float, low: 0, high: 10}").checked(value)
+
+
+def test_a_word_that_is_no_choice_is_refused_with_the_choices() -> None:
+    with pytest.raises(InputError, match=r"readout max of the grid .* has sum, mean: widen"):
+        of("{type: categorical, choices: [sum, mean]}", "readout").checked("max")
+
+
+def test_a_value_that_the_grid_leaves_to_the_command_is_called_so() -> None:
+    said = r"lr 20 of the command, which the grid keeps, is not in .* leave the grid out"
+    with pytest.raises(InputError, match=said):
+        of("{type: float, low: 0, high: 10}").checked(20, given=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{type: int, low: 1, high: 5}", 2.5),
+        ("{type: int, low: 1, high: 5, step: 2}", 2),
+        ("{type: float, low: 0, high: 1, step: 0.5}", 0.3),
+        ("{type: float, low: 0.1, high: 0.7, step: 0.2}", 0.4),
+    ],
+)
+def test_a_value_between_steps_is_refused(text: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"lr {value} of the grid is not in the search space"):
+        of(text).checked(value)
+
+
+def test_every_step_is_held_whatever_rounding_makes_of_it() -> None:
+    found = of("{type: float, low: 0.1, high: 0.7, step: 0.1}")
+    for value in (0.1, 0.2, 0.3, 0.1 + 0.2, 0.4, 0.5, 0.6, 0.7):
+        assert found.checked(value) == value
+
+
+# Numbers that are written as words
+
+
+@pytest.mark.parametrize(
+    ("word", "number"), [("1e-4", 1e-4), ("-2E3", -2000.0), ("+1.5e0", 1.5), ("3.e1", 30.0)]
+)
+def test_exponents_are_numbers(word: str, number: float) -> None:
+    assert yaml.safe_load(word) in (word, number)
+    assert as_number(word) == number
+
+
+@pytest.mark.parametrize("word", ["e5", "1e", "1e-", "inf", "nan", "1.5", "1e5 ", "x1e5", ""])
+def test_other_words_stay_words(word: str) -> None:
+    assert as_number(word) == word
+
+
+def test_numbers_among_choices_that_yaml_takes_for_words_are_numbers() -> None:
+    assert of("{type: categorical, choices: [0, 1e-6]}", "weight_decay").ends == (0, 1e-6)
+
+
+# Steps that do not lead to the end
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("{type: int, low: 1, high: 6, step: 2}", "5"),
+        ("{type: float, low: 0, high: 1, step: 0.3}", "0.9"),
+        ("{type: float, low: -1, high: 0, step: 0.4}", "-0.2"),
+    ],
+)
+def test_a_range_that_steps_do_not_fill_is_refused_with_the_last_step(text: str, last: str) -> None:
+    said = line_refusal(text, "layers")
+    assert "layers: step " in said
+    assert said.endswith(f"the last one would be at {last}")
 
 
 def names(space: Space) -> list[str]:
@@ -82,7 +340,7 @@ def test_settings_of_the_other_backend_are_unknown() -> None:
 
 @pytest.mark.parametrize("name", FIXED)
 def test_data_and_scores_cannot_be_searched(name: str) -> None:
-    base = graphs() if name in GraphCell.__dataclass_fields__ else images()
+    base = graphs() if name in GraphConfig.__dataclass_fields__ else images()
     said = refusal({name: methods("a", "b")}, base)
     assert said == f"{name} cannot be searched: scores of different {name} are not comparable"
 
@@ -105,7 +363,7 @@ def test_a_setting_that_the_method_lacks_is_refused_with_when(
 ) -> None:
     within = {"type": "float", "low": 0.1, "high": 0.5}
     said = refusal({name: within}, base)
-    assert f"{base.alone.method} has no {name.replace('_', '-')} to be searched" in said
+    assert f"{base.config.method} has no {name.replace('_', '-')} to be searched" in said
     assert f"write when: {{method: {when}}}" in said
 
 
@@ -120,14 +378,14 @@ def test_a_setting_that_the_method_lacks_is_refused_with_when(
         ("temperature", 0.1, 1, "temperature is InfoNCE's"),
     ],
 )
-def test_an_end_that_no_cell_may_have_is_refused(
+def test_an_end_that_no_configuration_may_have_is_refused(
     name: str, low: float, high: float, said: str
 ) -> None:
     found = refusal({name: {"type": "float", "low": low, "high": high}}, graphs("hscl-tau"))
     assert said in found
 
 
-def test_whole_numbers_and_choices_that_no_cell_may_have_are_refused() -> None:
+def test_whole_numbers_and_choices_that_no_configuration_may_have_are_refused() -> None:
     low = {"type": "int", "low": 0, "high": 3}
     assert "layers must be at least 1, got 0" in refusal({"layers": low})
     words = {"readout": methods("sum", "max")}
@@ -152,15 +410,17 @@ def test_unknown_methods_get_the_nearest() -> None:
 def test_settings_of_an_own_encoder_need_one() -> None:
     space = {"lr": LR, "encoder.width": {"type": "int", "low": 8, "high": 64}}
     assert "encoder.width is a setting of your own encoder, and none is given" in refusal(space)
-    fitted = Space.of(space).fitted(graphs(), encoder=True)
+    fitted = Space.of(space).fitted(own_encoder())
     assert names(fitted) == ["lr", "encoder.width"]
-    assert "unknown setting" in refusal({"encoderwidth": LR}, encoder=True)
+    assert "unknown setting" in refusal({"encoderwidth": LR}, own_encoder())
 
 
 def test_settings_of_an_own_encoder_go_to_it_alone() -> None:
-    candidate = graphs(lr=0.02).candidate(7, {"beta": 3, "encoder.width": 16, "encoder.lr": 1})
-    assert candidate.encoder == {"width": 16, "lr": 1}
-    assert (candidate.number, candidate.cell) == (7, GraphCell(method="hscl", beta=3, lr=0.02))
+    drawn = {"beta": 3, "encoder.width": 16, "encoder.lr": 1}
+    candidate = own_encoder(lr=0.02).candidate(7, drawn)
+    assert isinstance(candidate.make, partial)
+    assert candidate.make.keywords == {"width": 16, "lr": 1}
+    assert (candidate.number, candidate.config) == (7, GraphConfig(method="hscl", beta=3, lr=0.02))
 
 
 def plain(kind: type[Any]) -> list[tuple[str, Any]]:
@@ -214,9 +474,9 @@ def test_the_learning_rates_of_a_probe_are_a_list() -> None:
 
 @pytest.mark.parametrize("floor", ["untrained", "majority"])
 def test_floors_have_nothing_to_search(floor: str) -> None:
-    assert f"{floor} has nothing to search: it is a floor" in refusal({"lr": LR}, graphs(floor))
-    with pytest.raises(InputError, match="it is a floor"):
-        _ = graphs(floor).alone
+    assert f"{floor} has nothing to search: it is a baseline" in refusal({"lr": LR}, graphs(floor))
+    with pytest.raises(InputError, match="it is a baseline"):
+        _ = graphs(floor).config
 
 
 # What is drawn
@@ -233,7 +493,7 @@ def test_a_trial_has_what_its_method_has() -> None:
     }.items():
         whole = {"method": method, **has}
         assert space.draw(FixedTrial(whole), graphs("ucl")) == whole  # asked for nothing else
-        assert graphs("ucl").cell(whole) == GraphCell(**whole)  # type: ignore[arg-type]
+        assert graphs("ucl").config_with(whole) == GraphConfig(**whole)  # type: ignore[arg-type]
 
 
 def test_without_a_method_dimension_the_command_s_decides() -> None:
@@ -261,3 +521,271 @@ def test_optuna_knows_the_dimensions_as_they_are_stated() -> None:
 def test_only_ranges_are_numeric() -> None:
     assert Space.of({"lr": LR, "layers": {"type": "int", "low": 1, "high": 2}}).numeric
     assert not Space.of({"lr": LR, "layers": methods(1, 2)}).numeric
+
+
+# What is tried first
+
+
+def grid(space: dict[str, Any], stated: Any, base: Base) -> list[dict[str, Any]]:
+    return Space.of({"space": space, "grid": stated}).fitted(base).grid_of(base)
+
+
+@pytest.mark.parametrize("method", ["hucl", "hcl", "hscl"])
+def test_the_paper_s_betas(method: str) -> None:
+    # "over the set {0.1, 0.5, 1, 2, 5}" on images (V-B), "{1, 2, 10}" on graphs (V-C).
+    space = {"beta": HARDENED}
+    assert grid(space, "paper", graphs(method)) == [{"beta": b} for b in (1, 2, 10)]
+    assert grid(space, "paper", images(method)) == [{"beta": b} for b in (0.1, 0.5, 1, 2, 5)]
+
+
+@pytest.mark.parametrize("base", [graphs("hscl-tau"), images("hscl-tau")])
+def test_the_paper_s_nine_thresholds(base: Base) -> None:
+    # "start from a set of {-0.5, -0.3, -0.1}, the end from a set {-0.1, 0, 0.1}" (V-B).
+    nine = product((-0.5, -0.3, -0.1), (-0.1, 0.0, 0.1))
+    found = grid(THRESHOLDS, "paper", base)
+    assert found == [{"threshold_start": start, "threshold_end": end} for start, end in nine]
+
+
+@pytest.mark.parametrize("method", ["ucl", "dcl", "scl"])
+def test_the_paper_has_no_grid_for_other_methods(method: str) -> None:
+    assert grid({"lr": LR, "beta": HARDENED}, "paper", graphs(method)) == []
+
+
+def test_no_grid_is_none() -> None:
+    assert Space.of({"beta": BETA}).fitted(graphs()).grid_of(graphs()) == []
+
+
+def test_a_grid_is_whole_with_everything_else_as_the_command_has_it() -> None:
+    space = {"lr": LR, "beta": BETA, "layers": methods(2, 3, 5), "readout": methods("sum", "mean")}
+    found = grid(space, "paper", graphs(lr=0.03, readout="mean"))
+    assert found == [
+        {"lr": 0.03, "beta": beta, "layers": 3, "readout": "mean"} for beta in (1, 2, 10)
+    ]
+
+
+def test_a_stated_grid_has_all_combinations() -> None:
+    found = grid({"lr": LR, "beta": BETA}, {"beta": [1, 4], "lr": [0.001, 0.01]}, graphs())
+    assert found == [{"lr": lr, "beta": b} for lr, b in product((0.001, 0.01), (1, 4))]
+
+
+def test_every_searched_method_has_its_own_grid() -> None:
+    stated = {"method": methods("ucl", "hscl", "hscl-tau"), "beta": HARDENED, **THRESHOLDS}
+    found = grid({**stated, "lr": LR}, "paper", graphs("hscl"))
+    assert [g["method"] for g in found] == ["hscl"] * 3 + ["hscl-tau"] * 9
+    assert {tuple(g) for g in found} == {
+        ("method", "beta", "lr"), ("method", *THRESHOLDS, "lr"),
+    }  # fmt: skip
+
+
+def test_settings_of_an_own_encoder_are_drawn_also_where_a_grid_is() -> None:
+    space = {"beta": BETA, "encoder.width": {"type": "int", "low": 8, "high": 64}}
+    fitted = Space.of({"space": space, "grid": "paper"}).fitted(own_encoder())
+    assert fitted.grid_of(graphs()) == [{"beta": 1}, {"beta": 2}, {"beta": 10}]
+
+
+def test_a_grid_outside_its_dimension_is_refused_before_anything_runs() -> None:
+    narrow = {"type": "float", "low": 0.1, "high": 5}
+    said = refusal({"space": {"beta": narrow}, "grid": "paper"})
+    assert "beta 10.0 of the grid is not in the search space, which has 0.1 to 5.0" in said
+    said = refusal({"space": {"beta": BETA, "lr": LR}, "grid": "paper"}, graphs(lr=0.5))
+    assert "lr 0.5 of the command, which the grid keeps, is not in the search space" in said
+    said = refusal({"space": {"layers": methods(1, 2)}, "grid": {"layers": [1, 3]}})
+    assert "layers 3 of the grid" in said
+
+
+@pytest.mark.parametrize("name", ["betta", "dim"])
+def test_a_name_of_a_grid_that_is_no_dimension_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"unknown setting of the grid '{name}'"):
+        grid({"beta": BETA}, {name: [1, 2]}, graphs())
+
+
+def test_numbers_of_a_grid_that_yaml_takes_for_words_are_numbers() -> None:
+    stated = yaml.safe_load("{lr: [1e-2, 0.02]}")
+    assert stated == {"lr": ["1e-2", 0.02]}  # YAML 1.1 wants 1.0e-2
+    assert grid({"lr": LR}, stated, graphs()) == [{"lr": 0.01}, {"lr": 0.02}]
+
+
+def test_a_name_of_a_grid_that_another_method_has_is_passed_over() -> None:
+    space = {"lr": LR, "beta": HARDENED}
+    assert grid(space, {"beta": [1, 2]}, graphs("ucl")) == []
+    assert grid(space, {"beta": [1], "lr": [0.01, 0.02]}, graphs("ucl")) == [
+        {"lr": 0.01}, {"lr": 0.02},
+    ]  # fmt: skip
+
+
+def test_a_grid_that_names_a_method_tries_no_other() -> None:
+    space = {"method": methods("ucl", "hscl"), "lr": LR, "beta": HARDENED}
+    found = grid(space, {"method": ["hscl"], "beta": [1, 4]}, graphs())
+    assert found == [{"method": "hscl", "lr": 0.01, "beta": beta} for beta in (1, 4)]
+
+
+def test_a_value_of_a_grid_is_the_choice_itself() -> None:
+    (found,) = grid({"layers": methods(2, 3)}, {"layers": [2.0]}, graphs())
+    assert type(found["layers"]) is int
+    with pytest.raises(InputError, match="layers True of the grid is not in the search space"):
+        grid({"layers": methods(1, 2)}, {"layers": [True]}, graphs())
+
+
+# What a grid leaves to the command
+
+
+def left(space: dict[str, Any], stated: Any, base: Base) -> set[str]:
+    return Space.of({"space": space, "grid": stated}).fitted(base).left_to(base)
+
+
+def test_what_a_grid_does_not_name_is_left_to_the_command() -> None:
+    space = {"lr": LR, "beta": HARDENED, "layers": {"type": "int", "low": 1, "high": 5}}
+    assert left(space, "paper", graphs()) == {"lr", "layers"}
+    assert left(space, {"lr": [0.01], "beta": [1]}, graphs()) == {"layers"}
+    assert left(space, {"lr": [0.01], "beta": [1], "layers": [2]}, graphs()) == set()
+
+
+@pytest.mark.parametrize(("stated", "method"), [(None, "hscl"), ("paper", "ucl")])
+def test_without_a_grid_nothing_is(stated: Any, method: str) -> None:
+    assert left({"lr": LR, "beta": HARDENED}, stated, graphs(method)) == set()
+
+
+def test_a_searched_method_is_not_left_to_the_command() -> None:
+    space = {"method": methods("hucl", "hscl"), "lr": LR, "beta": HARDENED}
+    assert left(space, "paper", graphs()) == {"lr"}
+
+
+# Files
+
+
+FOLDER = Path(__file__).parents[2] / "configs" / "search"
+SHIPPED = ("beta", "full", "images", "tau-schedule")
+THRESHOLD = {"threshold_start", "threshold_end"}
+GRAPH = {"lr", "lr_schedule", "weight_decay", "layers", "dim", "readout"}
+MOVES: dict[tuple[str, str], set[str]] = {
+    ("beta", "graphs"): {"lr"}, ("beta", "images"): {"lr"},
+    ("tau-schedule", "graphs"): {"lr"}, ("tau-schedule", "images"): {"lr"},
+    ("full", "graphs"): GRAPH, ("images", "images"): {"lr", "temperature"},
+}  # fmt: skip
+"""What each file searches for every method of a domain; the rest is the method's own."""
+
+
+def extra(name: str, method: str) -> set[str]:
+    """What a file searches for a method beside."""
+    found = {"beta"} if method in ("hucl", "hcl", "hscl") and name != "tau-schedule" else set()
+    if method == "hscl-tau" and name != "beta":
+        found |= THRESHOLD
+    if method in ("dcl", "hcl") and name in ("full", "images"):
+        found |= {"class_prior"}
+    return found
+
+
+def read_text(folder: Path, text: str) -> Any:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_space(str(path))
+
+
+def test_the_shipped_files_are_known_by_name() -> None:
+    there = {p.stem for p in FOLDER.iterdir()}
+    assert sorted(shipped()) == sorted(SHIPPED)
+    assert there == {*SHIPPED, "recipe"}
+
+
+@pytest.mark.parametrize("given", ["recipe", str(FOLDER / "recipe.yaml")])
+def test_a_search_for_a_recipe_is_no_space(given: str) -> None:
+    with pytest.raises(InputError, match="bench --search"):
+        read_space(given)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("name", "domain"), MOVES)
+def test_a_shipped_file_fits_every_method(name: str, domain: str, method: str) -> None:
+    space = read_space(name).fitted(Base(CONFIGS[domain], {"method": method}))
+    assert {d.name for d in space.dimensions} == MOVES[name, domain] | extra(name, method)
+
+
+@pytest.mark.parametrize(("name", "domain"), MOVES)
+def test_the_paper_s_values_are_tried_first(name: str, domain: str) -> None:
+    tried: dict[str, list[dict[str, float]]] = {}
+    for method in METHODS:
+        base = Base(CONFIGS[domain], {"method": method, "lr": 0.002})
+        space = read_space(name).fitted(base)
+        grid = space.grid_of(base)
+        assert all(set(one) == {d.name for d in space.dimensions} for one in grid)
+        assert all(one["lr"] == 0.002 for one in grid)
+        keys = ("beta", *sorted(THRESHOLD))
+        tried[method] = [{k: one[k] for k in keys if k in one} for one in grid]
+    betas = [1, 2, 10] if domain == "graphs" else [0.1, 0.5, 1, 2, 5]
+    hardened = [] if name == "tau-schedule" else [{"beta": b} for b in betas]
+    starts_ends = product((-0.5, -0.3, -0.1), (-0.1, 0, 0.1))
+    nine = [{"threshold_end": end, "threshold_start": start} for start, end in starts_ends]
+    assert tried == {
+        "ucl": [], "dcl": [], "hucl": hardened, "hcl": hardened, "scl": [], "hscl": hardened,
+        "hscl-tau": [] if name == "beta" else nine,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_command_above_a_file_runs_it(name: str) -> None:
+    lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    (command,) = (line for line in lines if "python -m" in line)
+    mark, python, _, entry, *arguments = shlex.split(command)
+    assert (mark, python, entry) == ("#", "python", "gcl_hard.tune")
+    options = parse_tune(arguments)
+    assert options.space == name
+    assert options.search_space == read_space(name).fitted(options.base)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("domain", CONFIGS)
+def test_every_method_has_a_usual_space(domain: str, method: str) -> None:
+    config = CONFIGS[domain](method=method)  # type: ignore[call-arg]
+    assert default_space(config) == ("tau-schedule" if method == "hscl-tau" else "beta")
+
+
+# The user's own
+
+
+def test_a_file_of_one_s_own(tmp_path: Path) -> None:
+    space = read_text(tmp_path, "space:\n  lr: {type: float, low: 1e-4, high: 1e-2, log: true}\n")
+    assert [(d.name, *d.ends) for d in space.dimensions] == [("lr", 0.0001, 0.01)]
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(InputError, match="unknown search space 'bta'; did you mean beta"):
+        read_space("bta")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no search space in .*gone\.yaml: there is no such file"):
+        read_space(str(tmp_path / "gone.yaml"))
+    with pytest.raises(InputError, match="there is no such file"):
+        read_space(str(tmp_path / "v1.0"))
+
+
+@pytest.mark.parametrize("text", ["space: {lr: [", "\tspace: 1", "a: b: c"])
+def test_what_is_no_yaml_is_named_in_one_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"mine\.yaml is no YAML: .") as caught:
+        read_text(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"\xff\xfe\x00space")
+    with pytest.raises(InputError, match=r"mine\.yaml is no YAML"):
+        read_space(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "search space is empty"),
+        ("# nothing\n", "search space is empty"),
+        ("space:\n", "search space is empty"),
+        ("- beta\n- lr\n", "a search space is a mapping"),
+        ("space: {lr: {type: float, low: 1, high: 0}}", "lr: low 1 is above high 0"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_name(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(InputError, match=r"mine\.yaml: ") as caught:
+        read_text(tmp_path, text)
+    assert said in str(caught.value)

@@ -1,26 +1,331 @@
-"""How places are given and shown, and what is said when they cannot be used."""
+"""Where studies are kept, which of them a search may go on with, and trials left by drivers."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import optuna
 import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.pruners import NopPruner
+from optuna.samplers import RandomSampler
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.tuning import storage
-from gcl_hard.tuning.home import Home
-from gcl_hard.tuning.storage import reachable, shown, url_of
-from tests.tuning import storages
+from gcl_hard.tuning.options import sampler
+from gcl_hard.tuning.storage import (
+    AGAIN,
+    DEATHS,
+    FAILURE,
+    GRID,
+    IDENTITY,
+    INTERRUPTED,
+    READY,
+    SURPLUS,
+    Counts,
+    Identity,
+    Place,
+    best_trial,
+    enqueue_again,
+    exclusive,
+    failure_of,
+    opened,
+    put_back,
+    put_back_orphans,
+    reachable,
+    shown,
+    url_of,
+)
 from tests.tuning.postgres import free_port
-from tests.tuning.storages import MINE, TRIED, enqueued, join
 
-at, sqlite = storages.at, storages.sqlite  # here pytest finds the fixtures
+MINE = Identity(
+    dataset="MUTAG", method="hscl", protocol="inductive", settings={"epochs": 50},
+    space={"beta": "0.1 to 20"}, digest="abc", inner="a hold-out of 20 %",
+    outer="1 of a hold-out of 30 %", sampler="tpe", pruner="none", seed=0,
+)  # fmt: skip
+TRIED = [{"beta": 1.0}, {"beta": 2.0}, {"beta": 10.0}]
+
+
+def join(
+    home: Place, identity: Identity = MINE, tried: list[dict[str, Any]] | None = None
+) -> optuna.Study:
+    tried = TRIED if tried is None else tried
+    return home.join(identity, tried, sampler=sampler("random", 0), pruner=NopPruner())
+
+
+def close(home: Place) -> None:
+    """Let go of a database's connections, which warn when they are forgotten."""
+    database = getattr(home.storage, "_backend", None)
+    if isinstance(database, RDBStorage):
+        database.remove_session()
+        database.engine.dispose()
+
+
+@pytest.fixture
+def at() -> Iterator[Callable[..., Place]]:
+    """Opens studies, and closes them in the end."""
+    places: list[Place] = []
+
+    def open_(url: str, name: str = "study", **how: bool) -> Place:
+        places.append(Place(url, name, opened(url, **how)))
+        return places[-1]
+
+    yield open_
+    for home in places:
+        close(home)
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> str:
+    return url_of(None, tmp_path, "a")
+
+
+def enqueued(study: optuna.Study) -> list[dict[str, Any]]:
+    waiting = study.get_trials(states=(TrialState.WAITING,))
+    assert all(trial.user_attrs.get(GRID) for trial in waiting)
+    return [trial.system_attrs["fixed_params"] for trial in waiting]
+
+
+@pytest.fixture(params=["a.db", "a.journal"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return url_of(str(tmp_path / request.param), tmp_path, "")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> str:
+    return url_of(str(tmp_path / "a.journal"), tmp_path, "")
+
+
+# Making and joining
+
+
+def test_a_study_is_made_with_what_it_is_of_and_its_grid(
+    url: str, at: Callable[..., Place]
+) -> None:
+    study = join(at(url))
+    assert study.direction == optuna.study.StudyDirection.MAXIMIZE
+    assert study.user_attrs[IDENTITY] == MINE.as_json()
+    assert study.user_attrs[READY] is True
+    assert enqueued(study) == TRIED
+
+
+def test_folders_are_made(tmp_path: Path, at: Callable[..., Place]) -> None:
+    for name in ("a.db", "a.journal"):
+        at(url_of(str(tmp_path / "new" / name), tmp_path, ""))
+        assert (tmp_path / "new" / name).is_file()
+
+
+def test_going_on_adds_nothing(url: str, at: Callable[..., Place]) -> None:
+    made = join(at(url))
+    for _ in range(2):
+        assert enqueued(join(at(url))) == TRIED
+    trial = made.ask()
+    made.tell(trial, trial.suggest_float("beta", 0.1, 20))
+    assert enqueued(join(at(url))) == TRIED[1:]
+
+
+def test_a_place_has_room_for_many_studies(journal: str, at: Callable[..., Place]) -> None:
+    join(at(journal, "first"))
+    other = join(at(journal, "second"), replace(MINE, dataset="PTC_MR"), [])
+    assert enqueued(other) == []
+    assert at(journal, "first").existing(MINE).study_name == "first"
+
+
+def test_a_study_is_found_to_be_looked_at(url: str, at: Callable[..., Place]) -> None:
+    with pytest.raises(InputError, match=r"there is no study 'study' in .*a\..*: the command"):
+        at(url).existing(MINE)
+    made = join(at(url))
+    made.tell(made.ask(), 71.0)
+    assert [trial.value for trial in at(url).existing(MINE).trials] == [71.0, None, None]
+    with pytest.raises(InputError, match="is of MUTAG hscl"):
+        at(url).existing(replace(MINE, dataset="PTC_MR"))
+
+
+def test_looking_makes_no_file(url: str, at: Callable[..., Place], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no storage .*a\..*: the command without"):
+        at(url, create=False)
+    assert list(tmp_path.iterdir()) == []
+    join(at(url))
+    assert at(url, create=False).existing(MINE).study_name == "study"
+
+
+def test_settings_are_compared_as_they_are_stored(journal: str, at: Callable[..., Place]) -> None:
+    words = replace(MINE, settings={"augmentations": ("drop-nodes",), "strength": 0.1 + 0.2})
+    assert words.as_json() == json.loads(json.dumps(words.as_json()))
+    join(at(journal), words)
+    join(at(journal), words)
+
+
+# Studies of something else
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"dataset": "PTC_MR"}, "dataset MUTAG there, PTC_MR here"),
+        ({"method": "hucl"}, "method hscl there, hucl here"),
+        ({"protocol": "paper"}, "protocol inductive there, paper here"),
+        ({"digest": "def"}, "digest abc there, def here"),
+        ({"seed": 1}, "seed 0 there, 1 here"),
+        ({"sampler": "random"}, "sampler tpe there, random here"),
+        ({"inner": "5 folds"}, "inner a hold-out of 20 % there, 5 folds here"),
+        ({"encoder": "Mine"}, "encoder as usual there, Mine here"),
+        ({"settings": {"epochs": 20}}, "epochs 50 there, 20 here"),
+        ({"settings": {}}, "epochs 50 there, as usual here"),
+        ({"settings": {"epochs": 50, "lr": 0.1}}, "lr as usual there, 0.1 here"),
+        ({"space": {"beta": "0.1 to 5", "lr": "1"}}, "another search space (beta, lr)"),
+        ({"seed": 1, "pruner": "median"}, "pruner none there, median here; seed 0 there, 1 here"),
+    ],
+)
+def test_a_study_of_something_else_says_of_what_and_what_differs(
+    at: Callable[..., Place], journal: str, other: dict[str, Any], said: str
+) -> None:
+    join(at(journal))
+    with pytest.raises(InputError) as caught:
+        join(at(journal), replace(MINE, **other))
+    found = str(caught.value)
+    assert found.startswith(f"study 'study' in {journal} is of MUTAG hscl, inductive, and")
+    assert f"differs: {said}. Give another --study-name or --storage" in found
+    assert len(at(journal).existing(MINE).trials) == len(TRIED)
+
+
+def test_what_follows_from_another_data_set_is_not_listed(
+    at: Callable[..., Place], journal: str
+) -> None:
+    join(at(journal))
+    other = replace(MINE, dataset="PTC_MR", method="hucl", digest="def", settings={}, space={})
+    with pytest.raises(InputError) as caught:
+        join(at(journal), other)
+    said = "differs: dataset MUTAG there, PTC_MR here; method hscl there, hucl here. Give"
+    assert said in str(caught.value)
+
+
+def test_a_study_that_is_not_of_ours_is_left_alone(at: Callable[..., Place], journal: str) -> None:
+    home = at(journal)
+    optuna.create_study(storage=home.storage, study_name="study").ask()
+    for use in (join, lambda home: home.existing(MINE)):
+        with pytest.raises(InputError, match=r"study 'study' in .* is not of gcl_hard: give"):
+            use(at(journal))
+    (trial,) = optuna.load_study(storage=home.storage, study_name="study").trials
+    assert trial.state == TrialState.RUNNING
+
+
+def test_a_study_that_minimises_is_not_of_ours(at: Callable[..., Place], journal: str) -> None:
+    optuna.create_study(storage=at(journal).storage, study_name="study", direction="minimize")
+    for use in (join, lambda home: home.existing(MINE)):
+        with pytest.raises(InputError, match=r"study 'study' in .* is not of gcl_hard: give"):
+            use(at(journal))
+
+
+def test_a_study_of_two_numbers_is_not_of_ours(at: Callable[..., Place], journal: str) -> None:
+    both = ["maximize", "minimize"]
+    optuna.create_study(storage=at(journal).storage, study_name="study", directions=both)
+    for use in (join, lambda home: home.existing(MINE)):
+        with pytest.raises(InputError, match=r"study 'study' in .* is not of gcl_hard: give"):
+            use(at(journal))
+
+
+# Another driver may be making a study on a server, or may have died over it
+
+
+class Clock:
+    """Time that passes while one sleeps; ``then`` happens ``after`` so many seconds."""
+
+    def __init__(self, after: float = 0.0, then: Callable[[], None] | None = None) -> None:
+        self.now, self._after, self._then = 0.0, after, then
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self._then is not None and self.now >= self._after:
+            self._then, then = None, self._then
+            then()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of drivers to whom every storage is a server."""
+    found = Clock()
+    monkeypatch.setattr(storage, "time", found)
+    monkeypatch.setattr(storage, "is_server", lambda url: True)
+    return found
+
+
+def half_made(home: Place, identity: Identity | None, n: int) -> optuna.Study:
+    """A study as its maker has left it after a part of its work."""
+    study = optuna.create_study(
+        storage=home.storage, study_name=home.name, direction="maximize", sampler=RandomSampler(0)
+    )
+    if identity is not None:
+        study.set_user_attr(IDENTITY, identity.as_json())
+    enqueue(study, TRIED[:n])
+    return study
+
+
+def enqueue(study: optuna.Study, tried: list[dict[str, Any]]) -> None:
+    for params in tried:
+        study.enqueue_trial(params, user_attrs={GRID: True})
+
+
+def test_a_maker_that_enqueues_its_grid_is_waited_for(
+    at: Callable[..., Place], journal: str, clock: Clock
+) -> None:
+    home = at(journal)
+    made = half_made(home, MINE, 1)
+
+    def ends() -> None:
+        enqueue(made, TRIED[1:])
+        made.set_user_attr(READY, True)
+
+    clock._after, clock._then = 3.0, ends
+    assert enqueued(join(home)) == TRIED
+    assert 3.0 <= clock.now < storage.READY_SECONDS
+
+
+@pytest.mark.parametrize(("identity", "n"), [(MINE, 2), (MINE, 0), (None, 0)])
+def test_the_work_of_a_maker_that_died_is_done_by_the_next_driver(
+    at: Callable[..., Place], journal: str, clock: Clock, identity: Identity | None, n: int
+) -> None:
+    home = at(journal)
+    half_made(home, identity, n)
+    study = join(home)
+    assert enqueued(study) == TRIED
+    assert study.user_attrs[IDENTITY] == MINE.as_json()
+    before = clock.now
+    assert storage.READY_SECONDS <= before < 2 * storage.READY_SECONDS
+    assert enqueued(join(home)) == TRIED
+    assert clock.now == before  # nothing is left to wait for
+
+
+def test_in_a_file_nobody_is_waited_for(at: Callable[..., Place], journal: str) -> None:
+    half_made(at(journal), MINE, 1)
+    assert enqueued(join(at(journal))) == TRIED
+
+
+def test_a_maker_may_take_a_moment_to_say_what_it_makes(
+    at: Callable[..., Place], journal: str, clock: Clock
+) -> None:
+    home = at(journal)
+    made = half_made(home, None, 0)
+    other = replace(MINE, dataset="PTC_MR")
+    clock._after, clock._then = 1.0, lambda: made.set_user_attr(IDENTITY, other.as_json())
+    with pytest.raises(InputError, match="is of PTC_MR hscl"):
+        join(home)
+    assert enqueued(made) == []
 
 
 # Names of places
@@ -78,7 +383,7 @@ def test_passwords_are_not_shown(url: str, seen: str) -> None:
 # Places that cannot be used
 
 
-def unusable(url: str, at: Callable[..., Home]) -> str:
+def unusable(url: str, at: Callable[..., Place]) -> str:
     with pytest.raises(InputError) as caught:
         join(at(url))
     return str(caught.value)
@@ -86,7 +391,7 @@ def unusable(url: str, at: Callable[..., Home]) -> str:
 
 @pytest.mark.parametrize("name", ["a.db", "a.journal"])
 def test_a_folder_that_is_a_file_is_named(
-    tmp_path: Path, at: Callable[..., Home], name: str
+    tmp_path: Path, at: Callable[..., Place], name: str
 ) -> None:
     (tmp_path / "file").write_text("something else", encoding="utf-8")
     url = url_of(str(tmp_path / "file" / name), tmp_path, "")
@@ -97,7 +402,7 @@ def test_a_folder_that_is_a_file_is_named(
 
 @pytest.mark.parametrize("name", ["a.db", "a.journal"])
 def test_a_file_that_is_a_folder_is_named(
-    tmp_path: Path, at: Callable[..., Home], name: str
+    tmp_path: Path, at: Callable[..., Place], name: str
 ) -> None:
     (tmp_path / name).mkdir()
     url = url_of(str(tmp_path / name), tmp_path, "")
@@ -107,7 +412,7 @@ def test_a_file_that_is_a_folder_is_named(
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 @pytest.mark.parametrize("name", ["a.db", "a.journal"])
 def test_a_folder_that_is_not_writable_is_named(
-    tmp_path: Path, at: Callable[..., Home], name: str
+    tmp_path: Path, at: Callable[..., Place], name: str
 ) -> None:
     tmp_path.chmod(0o500)
     assert "its folder must be there and writable" in unusable(
@@ -117,7 +422,7 @@ def test_a_folder_that_is_not_writable_is_named(
 
 
 def test_a_server_that_does_not_answer_is_named_without_the_password(
-    at: Callable[..., Home],
+    at: Callable[..., Place],
 ) -> None:
     port = free_port()
     said = unusable(url_of(f"postgresql://me:secret@127.0.0.1:{port}/db", Path(), ""), at)
@@ -127,7 +432,7 @@ def test_a_server_that_does_not_answer_is_named_without_the_password(
     assert "secret" not in said
 
 
-def test_a_text_file_is_no_database(tmp_path: Path, at: Callable[..., Home]) -> None:
+def test_a_text_file_is_no_database(tmp_path: Path, at: Callable[..., Place]) -> None:
     (tmp_path / "a.db").write_text("notes\n" * 200, encoding="utf-8")
     said = unusable(f"sqlite:///{tmp_path}/a.db", at)
     assert "a.db cannot be used: file is not a database" in said
@@ -137,7 +442,7 @@ def test_a_text_file_is_no_database(tmp_path: Path, at: Callable[..., Home]) -> 
 @pytest.mark.parametrize(
     "there", [b"notes\n" * 20, b"notes", b'{"loss": 1}\n', b"3\n", b"null\n", b"\xff\n", b"\n"]
 )
-def test_another_file_is_no_journal(tmp_path: Path, at: Callable[..., Home], there: bytes) -> None:
+def test_another_file_is_no_journal(tmp_path: Path, at: Callable[..., Place], there: bytes) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(there)
     said = f"{path} is no journal of Optuna: give --storage another name"
@@ -145,14 +450,14 @@ def test_another_file_is_no_journal(tmp_path: Path, at: Callable[..., Home], the
     assert path.read_bytes() == there
 
 
-def test_an_empty_file_becomes_a_journal(tmp_path: Path, at: Callable[..., Home]) -> None:
+def test_an_empty_file_becomes_a_journal(tmp_path: Path, at: Callable[..., Place]) -> None:
     (tmp_path / "a.log").touch()
     assert enqueued(join(at(f"journal:{tmp_path}/a.log"))) == TRIED
     assert enqueued(join(at(f"journal:{tmp_path}/a.log"))) == TRIED
 
 
 @pytest.mark.parametrize("url", ["http://host/x", "postgresq://host/x", "sqlite:/a.db"])
-def test_what_is_no_url_of_a_database_is_shown_some(at: Callable[..., Home], url: str) -> None:
+def test_what_is_no_url_of_a_database_is_shown_some(at: Callable[..., Place], url: str) -> None:
     said = unusable(url, at)
     assert said.startswith(f"storage {url} is no URL of a database; examples: results/a.db, ")
     assert "shared/a.journal, postgresql://user@host/name" in said
@@ -162,12 +467,12 @@ def test_what_is_no_url_of_a_database_is_shown_some(at: Callable[..., Home], url
     "url",
     ["postgresq://me:secret@host/x", "postgresql://me:secret@host:x/y", "redis://me:secret@host"],
 )
-def test_a_misspelt_url_keeps_its_password(at: Callable[..., Home], url: str) -> None:
+def test_a_misspelt_url_keeps_its_password(at: Callable[..., Place], url: str) -> None:
     assert "secret" not in unusable(url_of(url, Path(), ""), at)
 
 
 @pytest.fixture
-def locked(at: Callable[..., Home], sqlite: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+def held(at: Callable[..., Place], sqlite: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A study in a file that another program holds."""
     join(at(sqlite))
     monkeypatch.setattr(storage, "LOCK_SECONDS", 0.1)
@@ -179,9 +484,9 @@ def locked(at: Callable[..., Home], sqlite: str, monkeypatch: pytest.MonkeyPatch
         yield home
 
 
-def test_a_locked_file_is_said_to_be(locked: Home, at: Callable[..., Home]) -> None:
-    said = f"storage {locked.url} has been locked by another program for more than 0.1 s"
-    for use in (lambda: at(locked.url), lambda: join(locked), lambda: locked.found(MINE)):
+def test_a_locked_file_is_said_to_be(held: Place, at: Callable[..., Place]) -> None:
+    said = f"storage {held.url} has been locked by another program for more than 0.1 s"
+    for use in (lambda: at(held.url), lambda: join(held), lambda: held.existing(MINE)):
         with pytest.raises(InputError) as caught:
             use()
         assert str(caught.value).startswith(said)
@@ -189,7 +494,7 @@ def test_a_locked_file_is_said_to_be(locked: Home, at: Callable[..., Home]) -> N
 
 
 def test_a_file_that_is_locked_for_a_moment_is_waited_for(
-    at: Callable[..., Home], sqlite: str
+    at: Callable[..., Place], sqlite: str
 ) -> None:
     join(at(sqlite))
     home = at(sqlite)
@@ -204,7 +509,7 @@ def test_a_file_that_is_locked_for_a_moment_is_waited_for(
         assert enqueued(join(home)) == TRIED
 
 
-def test_a_file_of_another_optuna_is_said_to_be(at: Callable[..., Home], sqlite: str) -> None:
+def test_a_file_of_another_optuna_is_said_to_be(at: Callable[..., Place], sqlite: str) -> None:
     join(at(sqlite))
     with contextlib.closing(sqlite3.connect(sqlite.removeprefix("sqlite:///"))) as file:
         file.execute("UPDATE version_info SET schema_version = 99")
@@ -218,18 +523,18 @@ def test_a_file_of_another_optuna_is_said_to_be(at: Callable[..., Home], sqlite:
 def test_postgresql_without_its_driver_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r'pip install "gcl-hard\[postgres\]"'):
-        Home.at("postgresql+psycopg://me@127.0.0.1/db", "study")
+        opened("postgresql+psycopg://me@127.0.0.1/db")
 
 
 def test_other_databases_need_a_driver_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "MySQLdb", None)
     said = r"mysql://me:\*\*\*@host/db needs a driver: .*MySQLdb"
     with pytest.raises(InputError, match=said) as caught:
-        Home.at("mysql://me:secret@host/db", "study")
+        opened("mysql://me:secret@host/db")
     assert "secret" not in str(caught.value)
 
 
-def test_what_breaks_later_is_said_too(at: Callable[..., Home], sqlite: str) -> None:
+def test_what_breaks_later_is_said_too(at: Callable[..., Place], sqlite: str) -> None:
     study = join(at(sqlite))
     with contextlib.closing(sqlite3.connect(sqlite.removeprefix("sqlite:///"))) as file:
         file.execute("DROP TABLE trials")
@@ -244,3 +549,135 @@ def test_what_is_wrong_elsewhere_is_not_blamed_on_the_storage() -> None:
         with pytest.raises(type(error)) as caught, reachable("sqlite:///a.db"):
             raise error
         assert caught.value is error
+
+
+# One driver at a time in a file
+
+
+@pytest.mark.parametrize("name", ["a.db", "a.journal"])
+def test_a_file_is_of_one_driver_at_a_time(tmp_path: Path, name: str) -> None:
+    url = url_of(str(tmp_path / name), tmp_path, "")
+    with exclusive(url):
+        with pytest.raises(InputError) as caught, exclusive(url):
+            raise AssertionError
+        assert str(caught.value).startswith(f"storage {url} is in use by another search: wait")
+        with exclusive(url_of(str(tmp_path / "other.db"), tmp_path, "")):
+            pass
+    with exclusive(url):  # it has ended
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_is_of_several_drivers() -> None:
+    with exclusive("postgresql+psycopg://me@host/db"), exclusive("postgresql+psycopg://me@host/db"):
+        pass
+
+
+# Trials
+
+
+SPACE = {"beta": FloatDistribution(0.1, 20), "readout": CategoricalDistribution(("sum", "mean"))}
+
+
+@pytest.fixture
+def study() -> optuna.Study:
+    return optuna.create_study(direction="maximize", sampler=RandomSampler(0))
+
+
+def left(study: optuna.Study, *, drawn: bool = True) -> FrozenTrial:
+    """A trial whose driver has died."""
+    trial = study.ask()
+    if drawn:
+        trial.suggest_float("beta", 0.1, 20)
+        trial.suggest_categorical("readout", ["sum", "mean"])
+    return study.trials[trial.number]
+
+
+def waiting(study: optuna.Study) -> list[FrozenTrial]:
+    return study.get_trials(states=(TrialState.WAITING,))
+
+
+def test_orphans_fail_and_are_enqueued_once_more(study: optuna.Study) -> None:
+    orphan = left(study)
+    study.tell(study.ask(), 1.0)
+    put_back_orphans(study)
+    assert [t.state.name for t in study.trials] == ["FAIL", "COMPLETE", "WAITING"]
+    assert failure_of(study.trials[0]) == INTERRUPTED
+    (again,) = waiting(study)
+    assert again.user_attrs == {AGAIN: 0, DEATHS: 1}
+    assert again.system_attrs["fixed_params"] == orphan.params
+    put_back_orphans(study)
+    assert len(study.trials) == 3
+    assert Counts.of(study.trials).failures == {}
+
+
+def test_settings_that_ended_two_drivers_are_not_tried_a_third_time(study: optuna.Study) -> None:
+    study.enqueue_trial({"beta": 2.0, "readout": "sum"}, user_attrs={GRID: True})
+    left(study)
+    put_back_orphans(study)
+    assert waiting(study)[0].user_attrs == {AGAIN: 0, GRID: True, DEATHS: 1}
+    assert left(study).params == {"beta": 2.0, "readout": "sum"}
+    put_back_orphans(study)
+    assert waiting(study) == []
+    assert Counts.of(study.trials).failures == {"its search ended, 2 times": 1}
+
+
+def test_what_is_given_back_after_ctrl_c_costs_no_try(study: optuna.Study) -> None:
+    left(study)
+    for number in range(3):
+        put_back(study, study.trials[number], died=False)
+        assert DEATHS not in waiting(study)[0].user_attrs
+        assert left(study).params == study.trials[0].params
+    assert Counts.of(study.trials).failures == {}
+
+
+def test_fixed_settings_are_kept_that_were_not_drawn_yet(study: optuna.Study) -> None:
+    study.enqueue_trial({"beta": 2.0, "readout": "mean"})
+    left(study, drawn=False)
+    put_back_orphans(study)
+    assert waiting(study)[0].system_attrs["fixed_params"] == {"beta": 2.0, "readout": "mean"}
+
+
+def test_a_trial_that_had_nothing_drawn_is_given_up(study: optuna.Study) -> None:
+    left(study, drawn=False)
+    put_back_orphans(study)
+    assert [trial.state for trial in study.trials] == [TrialState.FAIL]
+    assert Counts.of(study.trials).failures == {}
+
+
+def test_a_driver_that_died_between_enqueuing_and_failing_loses_and_repeats_nothing(
+    study: optuna.Study,
+) -> None:
+    orphan = left(study)
+    enqueue_again(study, orphan, deaths=1)
+    put_back_orphans(study)
+    assert [t.state.name for t in study.trials] == ["FAIL", "WAITING"]
+
+
+def test_counts_are_of_what_ended_and_why_others_failed(study: optuna.Study) -> None:
+    ends: list[tuple[TrialState, float | None, str | None]] = [
+        (TrialState.COMPLETE, 60.0, None), (TrialState.COMPLETE, 70.0, None),
+        (TrialState.PRUNED, None, None), (TrialState.FAIL, None, "a"), (TrialState.FAIL, None, "a"),
+        (TrialState.FAIL, None, "b"), (TrialState.FAIL, None, SURPLUS),
+        (TrialState.FAIL, None, INTERRUPTED),
+    ]  # fmt: skip
+    for state, value, reason in ends:
+        trial = study.ask()
+        if reason is not None:
+            trial.set_user_attr(FAILURE, reason)
+        study.tell(trial, value, state=state)
+    study.ask()
+    study.enqueue_trial({"beta": 0.1})
+    counts = Counts.of(study.trials)
+    assert counts == Counts(2, 1, 1, Counter(a=2, b=1), 70.0)
+    assert counts.finished == 3
+    assert [counts.over(asked) for asked in (2, 3, 4)] == [True, True, False]
+    assert Counts.of([]) == Counts(0, 0, 0, Counter(), None)
+
+
+def test_of_equal_scores_the_oldest_is_the_best(study: optuna.Study) -> None:
+    for value in (50.0, 70.0, 70.0):
+        study.tell(study.ask(), value)
+    best = best_trial(study.trials)
+    assert best is not None
+    assert best.number == 1

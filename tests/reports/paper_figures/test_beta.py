@@ -1,4 +1,4 @@
-"""Curves, rules and dots are means of their cells, each where its β says."""
+"""Curves, rules and dots are means of their configs, each where its β says."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_interval
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.beta)
 
 
-def cell(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphCell:
-    return GraphCell(method=method, beta=beta, beta_changes=steps, lr=lr, folds=2)
+def config(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphConfig:
+    return GraphConfig(method=method, beta=beta, beta_changes=steps, lr=lr, folds=2)
 
 
-def seeds(of: GraphCell, mean: float) -> list[Run]:
+def seeds(of: GraphConfig, mean: float) -> list[StoredRun]:
     """Two seeds of two folds each, with means one below and one above."""
     return [
         made.run(of, 0, accuracies=(mean - 4, mean + 2)),
@@ -33,9 +32,9 @@ def seeds(of: GraphCell, mean: float) -> list[Run]:
 
 
 MEANS = {
-    cell("ucl"): 70.0, cell("dcl"): 72.0, cell("scl"): 80.0,
-    cell("hucl", 10): 73.0, cell("hucl", 1): 75.0,
-    cell("hcl", 2): 78.0, cell("hcl", 1): 77.0, cell("hcl", 1, 4): 79.0,
+    config("ucl"): 70.0, config("dcl"): 72.0, config("scl"): 80.0,
+    config("hucl", 10): 73.0, config("hucl", 1): 75.0,
+    config("hcl", 2): 78.0, config("hcl", 1): 77.0, config("hcl", 1, 4): 79.0,
 }  # fmt: skip
 RUNS = [run for of, mean in MEANS.items() for run in seeds(of, mean)]
 
@@ -101,11 +100,11 @@ def test_dots_are_at_one_beta_with_corrected_intervals() -> None:
 
 
 def test_intervals_of_dots_count_the_graphs_trained_on() -> None:
-    cells = [
-        GraphCell(method=name, protocol="inductive", folds=2, train_share=0.1)
+    configs = [
+        GraphConfig(method=name, protocol="inductive", folds=2, train_share=0.1)
         for name in ("ucl", "dcl")
     ]
-    for row in draw([run for of in cells for run in seeds(of, 70.0)]).rows:
+    for row in draw([run for of in configs for run in seeds(of, 70.0)]).rows:
         one = corrected_interval([66, 72, 69, 73], test_share=1 / 0.1)
         assert [row["interval_low"], row["interval_high"]] == pytest.approx([one.low, one.high])
 
@@ -123,9 +122,9 @@ def test_intervals_of_dots_count_the_graphs_trained_on() -> None:
 def test_the_ablation_takes_a_beta_that_both_have(
     hucl: tuple[float, ...], hcl: tuple[float, ...], chosen: list[float]
 ) -> None:
-    cells = [cell("ucl"), cell("dcl"), *(cell("hucl", b) for b in hucl)]
-    cells += [cell("hcl", b) for b in hcl]
-    drawn = draw([run for of in cells for run in seeds(of, 70.0)])
+    configs = [config("ucl"), config("dcl"), *(config("hucl", b) for b in hucl)]
+    configs += [config("hcl", b) for b in hcl]
+    drawn = draw([run for of in configs for run in seeds(of, 70.0)])
     dots = [row for row in drawn.rows if row["panel"] == "ablation"]
     assert [row["beta"] for row in dots] == [None, None, *chosen]
 
@@ -144,23 +143,27 @@ def test_rows_are_what_is_drawn() -> None:
 
 
 def test_either_half_is_drawn_alone() -> None:
-    (axes,) = draw([run for run in RUNS if run.cell.method in {"hucl", "scl"}]).figure.axes
+    (axes,) = draw([run for run in RUNS if run.config.method in {"hucl", "scl"}]).figure.axes
     assert list(curves(axes)) == ["scl", "hucl"]
-    drawn = draw([run for run in RUNS if run.cell.method in {"ucl", "dcl"}])
+    drawn = draw([run for run in RUNS if run.config.method in {"ucl", "dcl"}])
     assert [row["panel"] for row in drawn.rows] == ["ablation"] * 2
     assert len(drawn.figure.axes) == 1
     assert "Against β" not in drawn.note
 
 
 def test_lines_of_a_method_are_told_apart_by_what_else_differs() -> None:
-    cells = [cell("hucl", b, lr=lr) for b in (1, 2) for lr in (0.01, 0.1)]
-    (axes,) = draw([run for of in cells for run in seeds(of, 70.0)]).figure.axes
+    configs = [config("hucl", b, lr=lr) for b in (1, 2) for lr in (0.01, 0.1)]
+    (axes,) = draw([run for of in configs for run in seeds(of, 70.0)]).figure.axes
     assert list(curves(axes)) == ["hucl lr=0.01", "hucl lr=0.1"]
 
 
 def test_one_seed_on_one_split_has_neither_bar_nor_interval() -> None:
-    cells = [ImageCell(method="ucl"), ImageCell(method="hcl"), ImageCell(method="hcl", beta=2)]
-    drawn = draw([made.run(of, accuracies=(90.0,)) for of in cells])
+    configs = [
+        ImageConfig(method="ucl"),
+        ImageConfig(method="hcl"),
+        ImageConfig(method="hcl", beta=2),
+    ]
+    drawn = draw([made.run(of, accuracies=(90.0,)) for of in configs])
     assert all(row["accuracy_std"] is None is row["interval_low"] for row in drawn.rows)
     assert "test images" in drawn.figure.axes[0].get_ylabel()
     assert len(drawn.figure.axes[1].collections) == 0
@@ -176,19 +179,19 @@ def test_halves_are_over_the_seeds_that_all_have() -> None:
 
 
 def test_versions_are_counted_of_what_is_drawn() -> None:
-    runs = [replace(run, version=run.cell.method) for run in RUNS if run.cell.method != "scl"]
+    runs = [replace(run, version=run.config.method) for run in RUNS if run.config.method != "scl"]
     assert draw(runs).note.endswith("Finished with 4 versions of the code.")
     assert "versions" not in draw([replace(run, version="one") for run in runs]).note
-    few = [run for run in runs if run.cell.method in {"ucl", "dcl"}]
-    unseen = [made.run(cell("scl"), seed, version="another") for seed in (0, 1)]
+    few = [run for run in runs if run.config.method in {"ucl", "dcl"}]
+    unseen = [made.run(config("scl"), seed, version="another") for seed in (0, 1)]
     assert draw([*few, *unseen]).note.endswith("Finished with 2 versions of the code.")
 
 
 def test_many_lines_differ_in_dashes_and_marker_and_keep_to_their_beta() -> None:
-    cells = [
-        cell(m, b, lr=lr) for m in ("hucl", "hcl") for lr in (0.1, 0.2, 0.3, 0.4) for b in (1, 2)
+    configs = [
+        config(m, b, lr=lr) for m in ("hucl", "hcl") for lr in (0.1, 0.2, 0.3, 0.4) for b in (1, 2)
     ]
-    (axes, *_) = draw([run for of in cells for run in seeds(of, 70.0)]).figure.axes
+    (axes, *_) = draw([run for of in configs for run in seeds(of, 70.0)]).figure.axes
     lines = axes.get_lines()
     shown = {(line.get_linestyle(), line.get_marker(), line.get_color()) for line in lines}
     assert len(shown) == len(lines) == 8
@@ -197,12 +200,12 @@ def test_many_lines_differ_in_dashes_and_marker_and_keep_to_their_beta() -> None
 
 
 def test_accuracies_end_at_a_hundred() -> None:
-    cells = [GraphCell(method="ucl", folds=2), GraphCell(method="dcl", folds=2)]
-    (axes,) = draw([made.run(of, accuracies=(100.0, 60.0)) for of in cells]).figure.axes
+    configs = [GraphConfig(method="ucl", folds=2), GraphConfig(method="dcl", folds=2)]
+    (axes,) = draw([made.run(of, accuracies=(100.0, 60.0)) for of in configs]).figure.axes
     assert axes.get_ylim()[1] == 100.5
 
 
 @pytest.mark.parametrize("kept", [{"ucl"}, {"scl", "ucl"}, {"dcl"}])
 def test_neither_half_says_what_gives_one(kept: set[str]) -> None:
     with pytest.raises(InputError, match=r"--beta 0\.5,1,2.*--method ucl,dcl,hucl,hcl"):
-        draw([run for run in RUNS if run.cell.method in kept])
+        draw([run for run in RUNS if run.config.method in kept])

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.fig1)
@@ -27,16 +25,16 @@ FOLDS = {
 }
 
 
-def trained(**changed: Any) -> list[Run]:
+def trained(**changed: Any) -> list[StoredRun]:
     return [
-        made.run(GraphCell(method=method, epochs=epochs, **changed), seed, accuracies=folds)
+        made.run(GraphConfig(method=method, epochs=epochs, **changed), seed, accuracies=folds)
         for (method, epochs), seeds in FOLDS.items()
         for seed, folds in enumerate(seeds)
     ]
 
 
-def curve(cell: Cell, seed: int, points: dict[int, float]) -> Run:
-    return made.run(cell, seed, curve=list(points.items()))
+def curve(config: RunConfig, seed: int, points: dict[int, float]) -> StoredRun:
+    return made.run(config, seed, curve=list(points.items()))
 
 
 def lines(drawn: made.Shown) -> dict[str, tuple[list[float], list[float]]]:
@@ -77,7 +75,7 @@ def test_rows_are_the_points_drawn() -> None:
 
 def test_every_point_is_over_the_seeds_that_all_share() -> None:
     plain = trained()
-    more = [made.run(GraphCell(method="scl", epochs=10), 7, accuracies=(0.0,))]
+    more = [made.run(GraphConfig(method="scl", epochs=10), 7, accuracies=(0.0,))]
     drawn = draw([*plain, *more])
     assert drawn.rows == draw(plain).rows
     assert "Means over 2 seeds, the same at every point, all that they share of 3;" in drawn.note
@@ -86,7 +84,7 @@ def test_every_point_is_over_the_seeds_that_all_share() -> None:
 
 def test_lines_that_share_no_seed_are_over_their_own_and_it_is_said() -> None:
     runs = [
-        made.run(GraphCell(method=method, epochs=epochs), seed, accuracies=(70.0 + seed,))
+        made.run(GraphConfig(method=method, epochs=epochs), seed, accuracies=(70.0 + seed,))
         for method, seeds in (("scl", (0, 1, 2, 8)), ("hscl", (4, 6)))
         for epochs in (10, 50)
         for seed in seeds
@@ -95,7 +93,7 @@ def test_lines_that_share_no_seed_are_over_their_own_and_it_is_said() -> None:
     drawn = draw(runs)
     assert "over seeds that differ (scl 0 to 2; hscl β=1 4, 6);" in drawn.note
     assert lines(drawn) == {"scl": ([10, 50], [71.0, 71.0]), "hscl β=1": ([10, 50], [75.0, 75.0])}
-    apart = [made.run(GraphCell(epochs=e), s, accuracies=(70.0,)) for s, e in ((0, 10), (1, 50))]
+    apart = [made.run(GraphConfig(epochs=e), s, accuracies=(70.0,)) for s, e in ((0, 10), (1, 50))]
     assert "hscl β=1 differing" in draw(apart).note
     assert len(draw(apart).rows) == 2
 
@@ -104,10 +102,10 @@ def test_the_note_says_when_hscl_has_what_scl_ends_with() -> None:
     note = draw(trained()).note
     assert "hscl β=1 first reaches what scl has at epoch 50 (74.0 %) at epoch 20." in note
     assert "encoders of scl and hscl have seen the test labels" in note
-    short = [run for run in trained() if run.cell.method == "scl" or run.cell.epochs == 10]
+    short = [run for run in trained() if run.config.method == "scl" or run.config.epochs == 10]
     said = "At no epoch shown does the mean of hscl β=1 reach what scl has at epoch 50 (74.0 %)."
     assert said in draw(short).note
-    assert "reach" not in draw([run for run in trained() if run.cell.method == "hscl"]).note
+    assert "reach" not in draw([run for run in trained() if run.config.method == "hscl"]).note
 
 
 def test_labels_of_test_folds_are_seen_in_protocol_paper_alone() -> None:
@@ -115,7 +113,7 @@ def test_labels_of_test_folds_are_seen_in_protocol_paper_alone() -> None:
 
 
 def test_settings_of_a_method_are_lines_of_their_own() -> None:
-    runs = [made.run(GraphCell(beta=b, epochs=e), accuracies=(80 + b,)) for b in (1, 2)
+    runs = [made.run(GraphConfig(beta=b, epochs=e), accuracies=(80 + b,)) for b in (1, 2)
             for e in (10, 50)]  # fmt: skip
     assert lines(draw(runs)) == {
         "hscl β=1": ([10, 50], [81.0, 81.0]), "hscl β=2": ([10, 50], [82.0, 82.0]),
@@ -124,10 +122,10 @@ def test_settings_of_a_method_are_lines_of_their_own() -> None:
 
 def test_monitoring_is_drawn_where_no_number_of_epochs_varies() -> None:
     runs = [
-        curve(ImageCell(method="ucl"), 0, {1: 50.0, 2: 60.0, 3: 70.0}),
-        curve(ImageCell(method="ucl"), 1, {1: 54.0, 3: 74.0}),
-        curve(ImageCell(method="ucl"), 2, {}),
-        curve(ImageCell(method="scl"), 0, {}),
+        curve(ImageConfig(method="ucl"), 0, {1: 50.0, 2: 60.0, 3: 70.0}),
+        curve(ImageConfig(method="ucl"), 1, {1: 54.0, 3: 74.0}),
+        curve(ImageConfig(method="ucl"), 2, {}),
+        curve(ImageConfig(method="scl"), 0, {}),
     ]
     drawn = draw(runs)
     assert lines(drawn) == {"ucl": ([1, 3], [52.0, 72.0])}
@@ -142,7 +140,7 @@ def test_monitoring_is_drawn_where_no_number_of_epochs_varies() -> None:
 
 def test_sources_are_never_mixed() -> None:
     runs = [
-        made.run(ImageCell(epochs=e), accuracies=(80.0,), curve=[(1, 10.0), (e, 20.0)])
+        made.run(ImageConfig(epochs=e), accuracies=(80.0,), curve=[(1, 10.0), (e, 20.0)])
         for e in (10, 50)
     ]
     drawn = draw(runs)
@@ -152,7 +150,9 @@ def test_sources_are_never_mixed() -> None:
 
 def test_bands_are_drawn_of_a_few_lines_only() -> None:
     methods = ["ucl", "dcl", "hucl", "scl", "hscl"]
-    runs = [curve(ImageCell(method=m), s, {1: 50.0 + s, 2: 60.0}) for m in methods for s in (0, 1)]
+    runs = [
+        curve(ImageConfig(method=m), s, {1: 50.0 + s, 2: 60.0}) for m in methods for s in (0, 1)
+    ]
     few, many = draw(runs[:8]), draw(runs)
     assert [len(drawn.figure.axes[0].collections) for drawn in (few, many)] == [4, 0]
     assert "bands ±" in few.note
@@ -162,11 +162,13 @@ def test_bands_are_drawn_of_a_few_lines_only() -> None:
 @pytest.mark.parametrize(
     "runs",
     [
-        [made.run(GraphCell(method=m), s) for m in ("ucl", "scl") for s in (0, 1)],
-        [curve(ImageCell(), 0, {200: 50.0})],
-        [curve(ImageCell(), 0, {100: 50.0}), curve(ImageCell(), 1, {200: 50.0})],
+        [made.run(GraphConfig(method=m), s) for m in ("ucl", "scl") for s in (0, 1)],
+        [curve(ImageConfig(), 0, {200: 50.0})],
+        [curve(ImageConfig(), 0, {100: 50.0}), curve(ImageConfig(), 1, {200: 50.0})],
     ],
 )
-def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(runs: list[Run]) -> None:
+def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(
+    runs: list[StoredRun],
+) -> None:
     with pytest.raises(InputError, match=r"--epochs 10,50,200 or, of images, with\s+--monitor-ev"):
         draw(runs)

@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.fig4)
 
-HSCL, HUCL = GraphCell(), GraphCell(method="hucl")
+HSCL, HUCL = GraphConfig(), GraphConfig(method="hucl")
 EPOCHS = (2, 4, 7)
 
 
@@ -38,7 +36,7 @@ def bands(drawn: made.Shown, panel: int) -> list[tuple[float, float]]:
     return [(path[:, 1].min(), path[:, 1].max()) for path in paths]
 
 
-def shares(run: Run, setting: str) -> Iterator[float]:
+def shares(run: StoredRun, setting: str) -> Iterator[float]:
     for look in run.snapshots:
         yield look["settings"][setting]["assumption_1"]
 
@@ -48,7 +46,7 @@ def texts(drawn: made.Shown) -> str:
 
 
 def test_lines_are_means_over_seeds_and_bands_reach_to_the_farthest() -> None:
-    runs = [made.run(cell, seed, epochs=EPOCHS) for cell in (HUCL, HSCL) for seed in (0, 1, 2)]
+    runs = [made.run(config, seed, epochs=EPOCHS) for config in (HUCL, HSCL) for seed in (0, 1, 2)]
     drawn = draw(runs)
     assert len(panels(drawn)) == 4
     for index, setting in enumerate(made.SETTINGS):
@@ -61,7 +59,7 @@ def test_lines_are_means_over_seeds_and_bands_reach_to_the_farthest() -> None:
 
 
 def test_rows_are_every_seed_epoch_and_setting() -> None:
-    runs = [made.run(GraphCell(beta=b), s, epochs=EPOCHS) for b in (1, 2) for s in (0, 1)]
+    runs = [made.run(GraphConfig(beta=b), s, epochs=EPOCHS) for b in (1, 2) for s in (0, 1)]
     rows = draw(runs).rows
     assert len(rows) == 4 * len(EPOCHS) * 4
     chosen = [r for r in rows if (r["seed"], r["panel"], r["trained_with"]) == (1, "beta=2", "β=1")]
@@ -77,7 +75,7 @@ def test_rows_are_every_seed_epoch_and_setting() -> None:
 
 def test_the_picture_says_what_it_is_of() -> None:
     drawn = draw([made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)])
-    assert texts(drawn).endswith("MUTAG: nodes against graphs, JSD, protocol paper, 2 seeds, "
+    assert texts(drawn).endswith("MUTAG: nodes against graphs, JSD, protocol transductive, 2 seeds, "
                                  "64 anchors")  # fmt: skip
     (legend,) = drawn.figure.legends
     assert [t.get_text() for t in legend.get_texts()] == [
@@ -87,7 +85,7 @@ def test_the_picture_says_what_it_is_of() -> None:
 
 
 def test_lines_of_one_method_differ_in_dashes_and_marker() -> None:
-    runs = [made.run(GraphCell(beta=b), epochs=EPOCHS) for b in (1, 2, 10)]
+    runs = [made.run(GraphConfig(beta=b), epochs=EPOCHS) for b in (1, 2, 10)]
     lines = [x for x in panels(draw(runs))[0].get_lines() if x.get_marker() != "None"]
     assert len({line.get_color() for line in lines}) == 1
     assert len({line.get_linestyle() for line in lines}) == 3
@@ -95,8 +93,8 @@ def test_lines_of_one_method_differ_in_dashes_and_marker() -> None:
 
 
 def test_the_own_setting_has_a_panel_if_all_have_one() -> None:
-    ten = made.run(GraphCell(beta=10), epochs=EPOCHS, own="beta=10")
-    five = made.run(GraphCell(beta=5), epochs=EPOCHS, own="beta=5")
+    ten = made.run(GraphConfig(beta=10), epochs=EPOCHS, own="beta=10")
+    five = made.run(GraphConfig(beta=5), epochs=EPOCHS, own="beta=5")
     assert [len(panels(draw(r))) for r in ([ten], [ten, five], [ten, made.run(HSCL, epochs=EPOCHS)])
             ] == [5, 5, 4]  # fmt: skip
     assert panels(draw([ten]))[4].get_title() == "as trained: β = 10"
@@ -136,7 +134,7 @@ def test_epochs_that_not_all_seeds_have_are_left_out_and_it_is_said() -> None:
     assert "left out" not in draw(runs[:1]).note
 
 
-def test_the_note_counts_anchors_and_looks() -> None:
+def test_the_note_counts_anchors_and_snapshots() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
     runs[1].snapshots[-1]["settings"]["l=-0.05"].update(defined=10, alone=0, spared=50, unopposed=4)
     all_shares = [x for run in runs for setting in made.SETTINGS for x in shares(run, setting)]
@@ -151,7 +149,7 @@ def test_the_note_counts_anchors_and_looks() -> None:
 
 
 def test_the_note_says_whose_encoder_it_is_where_there_are_several() -> None:
-    run = made.run(GraphCell(protocol="inductive"), epochs=EPOCHS)
+    run = made.run(GraphConfig(protocol="inductive"), epochs=EPOCHS)
     assert "The encoder of the first fold is frozen" in draw([run]).note
 
 
@@ -180,28 +178,30 @@ def test_nothing_defined_anywhere_is_refused_with_what_helps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "tau", "said"),
+    ("config", "tau", "said"),
     [
         (HSCL, True, ""),
-        (ImageCell(), True, ""),
-        (ImageCell(temperature=0.2), False, "InfoNCE, γ = 0.2, 1 seed"),
+        (ImageConfig(), True, ""),
+        (ImageConfig(temperature=0.2), False, "InfoNCE, γ = 0.2, 1 seed"),
     ],
 )
-def test_tau_is_what_l_says_at_one_temperature_alone(cell: Cell, tau: bool, said: str) -> None:
-    drawn = draw([made.run(cell, epochs=EPOCHS)])
+def test_tau_is_what_l_says_at_one_temperature_alone(
+    config: RunConfig, tau: bool, said: str
+) -> None:
+    drawn = draw([made.run(config, epochs=EPOCHS)])
     assert [r"\tau" in panel.get_title() for panel in panels(drawn)] == [tau, tau, False, False]
     assert said in texts(drawn)
     assert ("γ" in texts(drawn)) != tau
 
 
 def test_tau_is_left_out_if_one_run_has_another_temperature() -> None:
-    runs = [made.run(ImageCell(temperature=g), epochs=EPOCHS) for g in (0.5, 0.2)]
+    runs = [made.run(ImageConfig(temperature=g), epochs=EPOCHS) for g in (0.5, 0.2)]
     drawn = draw(runs)
     assert r"\tau" not in panels(drawn)[0].get_title()
     assert "γ = 0.5, 0.2" in texts(drawn)
 
 
-def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
+def test_a_config_of_one_look_is_left_out_beside_configs_of_more() -> None:
     runs = [made.run(HSCL, epochs=EPOCHS), made.run(HUCL, epochs=(7,))]
     drawn = draw(runs)
     assert {row["method"] for row in drawn.rows} == {"hscl"}
@@ -216,7 +216,7 @@ def test_seeds_without_a_common_epoch_are_refused() -> None:
         draw([made.run(HSCL, 0, epochs=(2,)), made.run(HSCL, 1, epochs=(3,))])
 
 
-def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
+def test_how_many_others_are_taken_is_said_where_snapshots_have_it() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
     runs[1].snapshots[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
     runs[1].snapshots[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
@@ -225,6 +225,6 @@ def test_how_many_others_are_taken_is_said_where_looks_have_it() -> None:
     assert "H-UCL takes" not in draw(runs).note
 
 
-def test_runs_without_looks_are_refused() -> None:
+def test_runs_without_snapshots_are_refused() -> None:
     with pytest.raises(InputError, match="--diagnostics 1"):
         draw([made.run(HSCL)])

@@ -1,4 +1,4 @@
-"""Fig. 5: what is drawn are the losses of the looks."""
+"""Fig. 5: what is drawn are the losses of the snapshots."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.paper_figures import LOSSES
+from gcl_hard.reports.runs import LOSSES
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.fig5)
 
-CELLS = {method: ImageCell(method=method) for method in ("ucl", "hucl", "scl", "hscl")}
+CONFIGS = {method: ImageConfig(method=method) for method in ("ucl", "hucl", "scl", "hscl")}
 EPOCHS = (1, 5)
 
 
@@ -30,7 +28,7 @@ def trained(drawn: made.Shown) -> list[str]:
 
 
 def test_every_panel_has_four_losses_as_means_over_seeds() -> None:
-    runs = [made.run(CELLS[m], s, epochs=EPOCHS) for m in ("hucl", "hscl") for s in (0, 1, 2)]
+    runs = [made.run(CONFIGS[m], s, epochs=EPOCHS) for m in ("hucl", "hscl") for s in (0, 1, 2)]
     drawn = draw(runs)
     assert trained(drawn) == ["hscl β=1", "hucl β=1"]
     for line, own in zip(grid(drawn), (runs[3:], runs[:3]), strict=True):
@@ -47,7 +45,7 @@ def test_every_panel_has_four_losses_as_means_over_seeds() -> None:
 
 
 def test_lines_are_named_as_in_the_paper_and_differ_without_colour() -> None:
-    drawn = draw([made.run(CELLS["hscl"], epochs=EPOCHS)])
+    drawn = draw([made.run(CONFIGS["hscl"], epochs=EPOCHS)])
     (legend,) = drawn.figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["UCL", "H-UCL", "SCL", "H-SCL"]
     lines = grid(drawn)[0, 0].get_lines()
@@ -56,7 +54,7 @@ def test_lines_are_named_as_in_the_paper_and_differ_without_colour() -> None:
 
 
 def test_rows_share_their_axis() -> None:
-    runs = [made.run(CELLS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
+    runs = [made.run(CONFIGS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
     runs[0].snapshots[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
     limits = [[panel.get_ylim() for panel in line] for line in grid(draw(runs))]
     assert [len(set(line)) for line in limits] == [1, 1]
@@ -75,31 +73,31 @@ def test_rows_share_their_axis() -> None:
 def test_hscl_and_hucl_are_shown_where_they_are(
     methods: tuple[str, ...], every: bool, shown: list[str]
 ) -> None:
-    drawn = draw([made.run(CELLS[m], epochs=EPOCHS) for m in methods], every=every)
+    drawn = draw([made.run(CONFIGS[m], epochs=EPOCHS) for m in methods], every=every)
     assert trained(drawn) == shown
     assert {row["method"] for row in drawn.rows} == {label.split()[0] for label in shown}
 
 
 def test_settings_of_a_method_have_rows_of_their_own() -> None:
-    runs = [made.run(GraphCell(beta=b), epochs=EPOCHS) for b in (1, 10)]
+    runs = [made.run(GraphConfig(beta=b), epochs=EPOCHS) for b in (1, 10)]
     assert trained(draw(runs)) == ["hscl β=1", "hscl β=10"]
 
 
 def test_rows_of_the_file_hold_the_losses() -> None:
-    run = made.run(CELLS["hscl"], 3, epochs=EPOCHS)
+    run = made.run(CONFIGS["hscl"], 3, epochs=EPOCHS)
     rows = draw([run]).rows
     assert len(rows) == 2 * 4
     found = next(row for row in rows if row["epoch"] == 5 and row["panel"] == "l=-0.05")
-    look = run.snapshots[1]["settings"]["l=-0.05"]
+    snapshot = run.snapshots[1]["settings"]["l=-0.05"]
     assert found == {
         "dataset": "digits", "method": "hscl", "trained_with": "β=1", "seed": 3, "epoch": 5,
-        "panel": "l=-0.05", **{name: look["losses"][name] for name in LOSSES}, "common": 58,
+        "panel": "l=-0.05", **{name: snapshot["losses"][name] for name in LOSSES}, "common": 58,
         "anchors": 64, "hscl_at_most_hucl": True,
     }  # fmt: skip
 
 
 def test_where_lemma_1_holds_on_average_is_counted() -> None:
-    runs = [made.run(CELLS[m], s, epochs=EPOCHS) for m in ("hscl", "hucl") for s in (0, 1)]
+    runs = [made.run(CONFIGS[m], s, epochs=EPOCHS) for m in ("hscl", "hucl") for s in (0, 1)]
     assert "trained with hscl β=1: 4 of 4 in each panel; hucl β=1: 4" in draw(runs).note
     losses = runs[1].snapshots[0]["settings"]["beta=2"]["losses"]
     losses["hscl"] = losses["hucl"]  # equal is no violation
@@ -118,23 +116,23 @@ def test_where_lemma_1_holds_on_average_is_counted() -> None:
 
 
 def test_losses_that_no_anchor_has_are_a_gap() -> None:
-    run = made.run(CELLS["hscl"], epochs=(1, 2, 3))
+    run = made.run(CONFIGS["hscl"], epochs=(1, 2, 3))
     run.snapshots[1]["settings"]["beta=1"].update(losses=dict.fromkeys(LOSSES), common=0)
     for line in grid(draw([run]))[0, 2].get_lines():
         assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
 
 
-def test_runs_without_looks_are_refused() -> None:
+def test_runs_without_snapshots_are_refused() -> None:
     with pytest.raises(InputError, match="no result has diagnostics"):
-        draw([made.run(CELLS["ucl"])])
+        draw([made.run(CONFIGS["ucl"])])
     with pytest.raises(InputError, match="hscl β=1 split, seed 0 has no diagnostics"):
-        draw([made.run(CELLS["hscl"]), made.run(CELLS["hucl"], epochs=EPOCHS)])
-    hidden = made.run(CELLS["ucl"])
-    assert trained(draw([hidden, made.run(CELLS["hucl"], epochs=EPOCHS)])) == ["hucl β=1"]
+        draw([made.run(CONFIGS["hscl"]), made.run(CONFIGS["hucl"], epochs=EPOCHS)])
+    hidden = made.run(CONFIGS["ucl"])
+    assert trained(draw([hidden, made.run(CONFIGS["hucl"], epochs=EPOCHS)])) == ["hucl β=1"]
 
 
 def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
-    runs = [made.run(CELLS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
+    runs = [made.run(CONFIGS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
     runs[0].snapshots[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
     runs[0].snapshots[1]["settings"]["beta=1"]["losses"]["scl"] = -0.5
     first, second = grid(draw(runs))
@@ -148,26 +146,26 @@ def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("config", "said"),
     [
-        (GraphCell(), "the same positive, the graph of the node"),
-        (GraphCell(contrast="two-view"), "the same positives, by view and label"),
-        (ImageCell(), "the same positives, by view and label"),
+        (GraphConfig(), "the same positive, the graph of the node"),
+        (GraphConfig(contrast="two-view"), "the same positives, by view and label"),
+        (ImageConfig(), "the same positives, by view and label"),
     ],
 )
-def test_the_note_says_what_the_positives_are(cell: Cell, said: str) -> None:
-    assert said in draw([made.run(cell, epochs=EPOCHS)]).note
+def test_the_note_says_what_the_positives_are(config: RunConfig, said: str) -> None:
+    assert said in draw([made.run(config, epochs=EPOCHS)]).note
 
 
 def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
-    run = made.run(CELLS["hscl"], epochs=range(1, 41))
+    run = made.run(CONFIGS["hscl"], epochs=range(1, 41))
     run.snapshots[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
     drawn = draw([run])
     rest = [
         loss
-        for look in run.snapshots
+        for snapshot in run.snapshots
         for name in made.SETTINGS
-        for loss in look["settings"][name]["losses"].values()
+        for loss in snapshot["settings"][name]["losses"].values()
         if loss < 1e6
     ]
     panel = grid(drawn)[0, 0]
@@ -179,7 +177,7 @@ def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
 
 
 def test_no_loss_anywhere_is_refused() -> None:
-    run = made.run(CELLS["hscl"], epochs=(1,))
+    run = made.run(CONFIGS["hscl"], epochs=(1,))
     for setting in run.snapshots[0]["settings"].values():
         setting.update(losses=dict.fromkeys(LOSSES), common=0)
     with pytest.raises(InputError, match=r"an anchor with all four losses.*one class"):
@@ -187,6 +185,6 @@ def test_no_loss_anywhere_is_refused() -> None:
 
 
 def test_the_note_explains_losses_that_no_setting_moves() -> None:
-    note = draw([made.run(CELLS["hscl"], epochs=EPOCHS)]).note
+    note = draw([made.run(CONFIGS["hscl"], epochs=EPOCHS)]).note
     assert "UCL and SCL depend on no setting" in note
     assert "H-UCL takes 31 of 62 others" in note

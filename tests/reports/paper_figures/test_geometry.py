@@ -9,27 +9,25 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
-from gcl_hard.experiments.image_cell import ImageCell
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.paper_figures import MEASURES as TITLES
-from gcl_hard.reports.runs import GEOMETRY, Run
+from gcl_hard.reports.epoch_figures import MEASURES as TITLES
+from gcl_hard.reports.runs import GEOMETRY, StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.geometry)
 
-HSCL, UCL = GraphCell(), GraphCell(method="ucl")
+HSCL, UCL = GraphConfig(), GraphConfig(method="ucl")
 EPOCHS = (2, 4, 7)
 MEASURES = [*TITLES]
 
 
-def runs(*cells: Cell, epochs: Any = EPOCHS) -> list[Run]:
+def runs(*configs: RunConfig, epochs: Any = EPOCHS) -> list[StoredRun]:
     """Two seeds each; ``others`` of another label are 32 everywhere."""
-    return [made.run(cell, seed, epochs=epochs) for cell in cells for seed in (0, 1)]
+    return [made.run(config, seed, epochs=epochs) for config in configs for seed in (0, 1)]
 
 
-def values(run: Run, name: str) -> list[float]:
+def values(run: StoredRun, name: str) -> list[float]:
     return [
         look["geometry"][name] if name in GEOMETRY else look["settings"]["beta=1"][name]
         for look in run.snapshots
@@ -71,7 +69,7 @@ def test_rows_are_every_seed_epoch_and_measure() -> None:
     rows = draw(given).rows
     assert len(rows) == 4 * len(EPOCHS)
     for run in given:
-        own = [r for r in rows if (r["method"], r["seed"]) == (run.cell.method, run.seed)]
+        own = [r for r in rows if (r["method"], r["seed"]) == (run.config.method, run.seed)]
         assert [row["epoch"] for row in own] == list(EPOCHS)
         for name in MEASURES:
             assert [row[name] for row in own] == values(run, name)
@@ -91,7 +89,7 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
     assert "Peaks above the axis: collisions, up to 3e+06." in drawn.note  # mean of two seeds
 
 
-def test_the_number_of_negatives_is_a_rule_if_all_looks_say_it() -> None:
+def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
     given = runs(UCL, HSCL)
     for look in given[0].snapshots:
         look["settings"]["beta=1"]["other_labels"] = 30.0
@@ -139,25 +137,25 @@ def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("config", "said"),
     [
-        (GraphCell(), "Alignment, of positives (a node and its graph)"),
-        (GraphCell(contrast="two-view"), "Alignment, of positives (two views of one class)"),
-        (GraphCell(), "embeddings, standardised, as the classifier"),
-        (GraphCell(standardise=False), "embeddings, as the classifier"),
-        (ImageCell(), "embeddings, as the classifier"),
+        (GraphConfig(), "Alignment, of positives (a node and its graph)"),
+        (GraphConfig(contrast="two-view"), "Alignment, of positives (two views of one class)"),
+        (GraphConfig(), "embeddings, standardised, as the classifier"),
+        (GraphConfig(standardise=False), "embeddings, as the classifier"),
+        (ImageConfig(), "embeddings, as the classifier"),
     ],
 )
-def test_the_note_says_of_what_measures_are(cell: Cell, said: str) -> None:
-    assert said in draw(runs(cell)).note
+def test_the_note_says_of_what_measures_are(config: RunConfig, said: str) -> None:
+    assert said in draw(runs(config)).note
 
 
-def test_cells_that_standardise_beside_cells_that_do_not() -> None:
-    note = draw(runs(GraphCell(), GraphCell(standardise=False))).note
+def test_configs_that_standardise_beside_configs_that_do_not() -> None:
+    note = draw(runs(GraphConfig(), GraphConfig(standardise=False))).note
     assert "standardised where the classifier standardises" in note
 
 
-def test_looks_that_were_not_finite_are_gaps() -> None:
+def test_snapshots_that_were_not_finite_are_gaps() -> None:
     (run, _) = given = runs(HSCL)
     for each in given:
         each.snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
@@ -169,12 +167,12 @@ def test_looks_that_were_not_finite_are_gaps() -> None:
     assert run.snapshots[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
 
 
-def test_a_cell_of_one_look_is_left_out_beside_cells_of_more() -> None:
+def test_a_config_of_one_look_is_left_out_beside_configs_of_more() -> None:
     drawn = draw([*runs(HSCL), *runs(UCL, epochs=(7,))])
     assert {row["method"] for row in drawn.rows} == {"hscl"}
     assert drawn.note.endswith("fewer than two snapshots: ucl.")
 
 
-def test_runs_without_looks_are_refused() -> None:
+def test_runs_without_snapshots_are_refused() -> None:
     with pytest.raises(InputError, match="no result has diagnostics"):
         draw([made.run(HSCL)])

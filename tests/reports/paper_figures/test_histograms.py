@@ -10,25 +10,24 @@ import pytest
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.cell import Cell
-from gcl_hard.experiments.graph_cell import GraphCell
+from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import Run
+from gcl_hard.reports.runs import StoredRun
 from tests.reports import made_runs as made
 
 draw = made.shown(paper_figures.histograms)
 
 METHODS = ("ucl", "hucl", "hscl")
 RUNS = [
-    made.run(GraphCell(method=method), seed, epochs=(10, 20))
+    made.run(GraphConfig(method=method), seed, epochs=(10, 20))
     for i, method in enumerate(METHODS)
-    for seed in (2 * i, 2 * i + 1)  # what they looked at depends on the seed alone
+    for seed in (2 * i, 2 * i + 1)  # what they showed depends on the seed alone
 ]
 
 
 def counts(method: str, kind: str) -> list[list[int]]:
     return [
-        run.snapshots[-1]["histograms"][kind] for run in RUNS if run.cell.method == method
+        run.snapshots[-1]["histograms"][kind] for run in RUNS if run.config.method == method
     ]  # fmt: skip
 
 
@@ -59,7 +58,7 @@ def panels(drawn: made.Shown) -> list[list[Axes]]:
     return [axes[: len(axes) // 2], axes[len(axes) // 2 :]]
 
 
-def changed(run: Run, **last: Any) -> Run:
+def changed(run: StoredRun, **last: Any) -> StoredRun:
     return replace(run, snapshots=(*run.snapshots[:-1], {**run.snapshots[-1], **last}))
 
 
@@ -110,21 +109,21 @@ def test_nothing_drawn_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "reference", "columns"),
+    ("configs", "reference", "columns"),
     [
         (
-            [GraphCell(beta=2), GraphCell(method="hucl"), GraphCell(method="ucl")],
+            [GraphConfig(beta=2), GraphConfig(method="hucl"), GraphConfig(method="ucl")],
             "ucl",
             ["hscl β=2", "hucl β=1"],
         ),
-        ([GraphCell(beta=b) for b in (2, 0.5, 6)], "hscl β=0.5", ["hscl β=2", "hscl β=6"]),
-        ([GraphCell(), GraphCell(method="scl")], "scl", ["hscl β=1"]),
+        ([GraphConfig(beta=b) for b in (2, 0.5, 6)], "hscl β=0.5", ["hscl β=2", "hscl β=6"]),
+        ([GraphConfig(), GraphConfig(method="scl")], "scl", ["hscl β=1"]),
     ],
 )
 def test_the_reference_is_ucl_or_of_the_least_beta(
-    cells: list[Cell], reference: str, columns: list[str]
+    configs: list[RunConfig], reference: str, columns: list[str]
 ) -> None:
-    drawn = draw([made.run(cell, epochs=(5,)) for cell in cells])
+    drawn = draw([made.run(config, epochs=(5,)) for config in configs])
     assert [axes.get_title().split("\n")[0] for axes in panels(drawn)[0]] == columns
     assert reference in drawn.figure.legends[0].get_texts()[0].get_text()
 
@@ -136,7 +135,7 @@ def test_one_variant_stands_alone() -> None:
     assert drawn.rows[0]["overlap_std"] is None
 
 
-def test_looks_before_the_last_do_not_count() -> None:
+def test_snapshots_before_the_last_do_not_count() -> None:
     early = {**RUNS[0].snapshots[0], "histograms": {"same": [9] * 50, "different": [9] * 50}}
     other = replace(RUNS[0], snapshots=(early, RUNS[0].snapshots[1]))
     assert draw([other]).rows == draw(RUNS[:1]).rows
@@ -157,11 +156,11 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
         ([changed(RUNS[0], anchors=0, histograms=None)], "were not finite.*leave it out"),
         ([changed(RUNS[0], histograms=EMPTY)], "MUTAG ucl.* no pairs of two labels.*classes"),
         (
-            [made.run(GraphCell(beta=b), epochs=(5,)) for b in range(1, 9)],
+            [made.run(GraphConfig(beta=b), epochs=(5,)) for b in range(1, 9)],
             r"at most 6 variants can be laid over hscl β=1, and these are 7: hscl β=2, .*--only",
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(runs: list[Run], said: str) -> None:
+def test_what_cannot_be_compared_is_refused(runs: list[StoredRun], said: str) -> None:
     with pytest.raises(InputError, match=said):
         draw(runs)

@@ -1,0 +1,318 @@
+"""Train the encoders of many seeds, folds and settings in ensembles."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import DivergenceError, OutOfMemory
+from gcl_hard.evaluation import Fold
+from gcl_hard.experiments import protocols
+from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.groups import equal_parts, usual_size
+from gcl_hard.graphs import Ensemble, GraphSet
+from gcl_hard.graphs.compression import coloured
+from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.ensemble import refusal
+from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.order import epoch_chunks
+from gcl_hard.training.ensemble import Snapshots, train_ensemble
+
+OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
+"""Called with the encoders that trained together, their epoch and their mean losses."""
+See = Callable[[int, Mapping[int, GraphModel]], Collection[int]]
+"""Called with an epoch and encoders as they are after it; gives those that leave."""
+
+SHARE = {"cpu": 0.5, "cuda": 0.8}
+"""Of a device's free memory that an ensemble may fill."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """One encoder to train.
+
+    Attributes:
+        cell: the settings.
+        graphs: the set as this encoder sees it.
+        seed: of the weights.
+        fold: which encoder of the seed.
+        held_out: int64 ids of graphs that it must not see, None if it may see all.
+        make: makes another encoder than the cell's GIN.
+        snapshots: epochs after which it is seen.
+    """
+
+    cell: GraphConfig
+    graphs: GraphSet
+    seed: int
+    fold: int = 0
+    held_out: Tensor | None = None
+    make: protocols.EncoderMaker | None = None
+    snapshots: Container[int] = ()
+
+    @classmethod
+    def of_fold(
+        cls,
+        cell: GraphConfig,
+        graphs: GraphSet,
+        seed: int,
+        k: int,
+        fold: Fold,
+        *,
+        make: protocols.EncoderMaker | None = None,
+        snapshots: Container[int] = (),
+    ) -> Encoder:
+        """The k-th encoder of a seed, that sees a fold's training graphs alone."""
+        train_ids = torch.from_numpy(fold.train)
+        hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
+        hidden[train_ids] = False
+        seen = graphs.standardised_on(train_ids)
+        return cls(cell, seen, seed, k, hidden.nonzero().flatten(), make, snapshots)
+
+    def __str__(self) -> str:
+        fold = None if self.held_out is None else self.fold
+        return protocols.setting_of(self.cell, self.seed, fold)
+
+    def build(self) -> GraphModel:
+        """The untrained model."""
+        model = protocols.build(
+            self.cell, self.graphs.n_features, self.seed, self.fold,
+            n_classes=self.graphs.n_classes, edge_dim=self.graphs.edge_dim, make=self.make,
+        )  # fmt: skip
+        return model.to(self.graphs.x.device)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedEncoder:
+    """A trained encoder.
+
+    Attributes:
+        model: with its final weights.
+        loss: mean of the last epoch, nats.
+    """
+
+    model: GraphModel
+    loss: float
+
+
+class Result(NamedTuple):
+    """What came of an encoder.
+
+    Attributes:
+        number: which one.
+        trained: the model, or why there is none.
+        seconds: its share of the time; that of snapshots is left out.
+    """
+
+    number: int
+    trained: TrainedEncoder | DivergenceError
+    seconds: float
+
+
+def train_encoders(
+    encoders: Sequence[Encoder],
+    graphs: GraphSet,
+    *,
+    size: int | None = None,
+    on_epoch: OnEpoch = lambda of, epoch, losses: None,
+    see: See = lambda epoch, models: (),
+) -> Iterator[Result]:
+    """Train encoders of one data set in ensembles.
+
+    On a CPU those share an ensemble that hold out the same graphs: then no bit of an encoder
+    depends on a graph that it must not see. A GPU takes all; of two views those of a seed and
+    fold, that draw the same ones. The encoders and ``size`` alone decide who trains together.
+
+    Args:
+        encoders: of cells that share ``GraphConfig.group_key``.
+        graphs: the set without any fold's scaling.
+        size: most models of an ensemble, None for the usual number on the device.
+        on_epoch: progress.
+        see: called with models at their ``Encoder.snapshots``.
+
+    Yields:
+        Results as they come: models need not be kept. What left has the weights it left with.
+
+    Raises:
+        OutOfMemory: if memory does not suffice for an ensemble; names a size to try.
+    """
+    one_each = {encoder.cell: encoder for encoder in encoders}
+    refused = {cell: _refused(encoder) for cell, encoder in one_each.items()}
+    groups: dict[object, list[int]] = {}
+    for number, encoder in enumerate(encoders):
+        kind = number if refused[encoder.cell] else _shares(encoder)
+        groups.setdefault(kind, []).append(number)
+    parts: list[tuple[int, ...]] = []
+    for numbers in groups.values():
+        most = size or usual_size(graphs.x.device.type)
+        cuts = equal_parts(len(numbers), most)
+        if not refused[encoders[numbers[0]].cell]:
+            largest = max(end - start for start, end in cuts)
+            if largest > 1:
+                check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
+        parts += [tuple(numbers[start:end]) for start, end in cuts]
+    seeing = 0.0
+
+    def timed(epoch: int, models: Mapping[int, GraphModel]) -> Collection[int]:
+        nonlocal seeing
+        before = time.perf_counter()
+        leaving = see(epoch, models)
+        seeing += time.perf_counter() - before
+        return leaving
+
+    for part in sorted(parts):  # what was asked for first ends first
+        start, seeing = time.perf_counter(), 0.0
+        alone = refused[encoders[part[0]].cell]
+        try:
+            trained = _train(part, encoders, graphs, on_epoch, timed, alone=alone)
+        except OutOfMemory as error:
+            if len(part) == 1:
+                raise
+            raise OutOfMemory(f"{error}: use --ensemble-size {len(part) // 2} or fewer") from error
+        seconds = (time.perf_counter() - start - seeing) / len(part)
+        for number, one in zip(part, trained, strict=True):
+            yield Result(number, one, seconds)
+
+
+def _shares(encoder: Encoder) -> object:
+    """What encoders of one ensemble share."""
+    if encoder.cell.two_view:  # views are drawn by the seed and the fold
+        held_out = None if encoder.held_out is None else encoder.held_out.numpy().tobytes()
+        return encoder.seed, encoder.fold, held_out
+    if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
+        return encoder.held_out.numpy().tobytes()
+    return joins(encoder)
+
+
+def _refused(encoder: Encoder) -> bool:
+    return refusal(encoder.build()) is not None
+
+
+def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
+    """Sizes of batches in epochs in which held-out graphs make a batch join its neighbour."""
+    if encoder.held_out is None:
+        return ()
+    kept = torch.ones(encoder.graphs.n_graphs, dtype=torch.bool)
+    kept[encoder.held_out] = False
+    cell = encoder.cell
+    return _joins(kept.numpy().tobytes(), cell.batch_size, cell.data_seed, cell.epochs)
+
+
+@lru_cache(maxsize=1024)
+def _joins(
+    kept: bytes, batch_size: int, data_seed: int, epochs: int
+) -> tuple[tuple[int, ...], ...]:
+    of_one = torch.frombuffer(bytearray(kept), dtype=torch.bool)[None]
+    n_graphs = of_one.shape[1]
+    usual = math.ceil(n_graphs / batch_size)
+    found = []
+    for epoch in range(1, epochs + 1):
+        chunks = epoch_chunks(n_graphs, batch_size, seed=data_seed, epoch=epoch, kept=of_one)
+        if len(chunks) < usual:
+            found.append((epoch, *map(len, chunks)))
+    return tuple(found)
+
+
+def _train(
+    part: Sequence[int],
+    encoders: Sequence[Encoder],
+    graphs: GraphSet,
+    on_epoch: OnEpoch,
+    see: See,
+    *,
+    alone: bool,
+) -> list[TrainedEncoder | DivergenceError]:
+    # Alike next to each other: fewer calls of the optimiser and of the loss.
+    numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
+    chosen = [encoders[number] for number in numbers]
+    ensemble = _plain(chosen[0]) if alone else ensemble_of(chosen, graphs)
+    models = list(ensemble.models)
+
+    def seen(epoch: int, those: Mapping[int, nn.Module]) -> list[int]:
+        leaving = see(epoch, {numbers[m]: models[m] for m in those})
+        return [m for m in those if numbers[m] in leaving]
+
+    losses = train_ensemble(
+        ensemble, [encoder.cell.optimisation() for encoder in chosen],
+        on_epoch=lambda epoch, of, means: on_epoch([numbers[m] for m in of], epoch, means),
+        settings=[str(encoder) for encoder in chosen],
+        snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
+    )  # fmt: skip
+    found = {
+        number: one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
+        for number, model, one in zip(numbers, models, losses, strict=True)
+    }
+    return [found[number] for number in part]
+
+
+def _likeness(cell: GraphConfig) -> tuple[object, ...]:
+    beta = 0.0 if cell.is_baseline else cell.beta or 0.0
+    return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
+
+
+def _plain(encoder: Encoder) -> Ensemble:
+    """An ensemble of one that cannot share its steps, on its own graphs."""
+    cell = encoder.cell
+    return Ensemble(
+        [encoder.build()], encoder.graphs, batch_size=cell.batch_size, data_seed=cell.data_seed,
+        held_out=[encoder.held_out],
+    )  # fmt: skip
+
+
+def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
+    """The untrained ensemble of some encoders that can be one.
+
+    Args:
+        encoders: of cells that share ``GraphConfig.group_key``; of two views of one seed and fold.
+        graphs: the set without any fold's scaling.
+    """
+    models = [encoder.build() for encoder in encoders]
+    gin, cell = models[0].encoder, encoders[0].cell
+    assert isinstance(gin, GIN)
+    own = any(encoder.graphs is not graphs for encoder in encoders)
+    features = None if cell.two_view or not own else [encoder.graphs.x for encoder in encoders]
+    return Ensemble(
+        models, encoders[0].graphs if cell.two_view else coloured(graphs, len(gin.convs)),
+        batch_size=cell.batch_size, data_seed=cell.data_seed,
+        held_out=[encoder.held_out for encoder in encoders], features=features,
+    )  # fmt: skip
+
+
+def check_size(size: int, one: Ensemble) -> None:
+    """Refuse more models than memory holds.
+
+    Args:
+        size: of the ensemble.
+        one: an ensemble of one.
+
+    Raises:
+        OutOfMemory: with the estimate and how many fit.
+    """
+    each, free = one.memory_per_model(), free_memory(one.device)
+    if size * each > free:
+        raise OutOfMemory(
+            f"{size} models need about {size * each / 1e9:.2g} GB ({each / 1e6:.3g} MB each), and "
+            f"{free / 1e9:.2g} GB of {one.device} are theirs: use --ensemble-size "
+            f"{max(1, free // each)} or fewer"
+        )
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a device that an ensemble may fill."""
+    share = SHARE.get(device.type, 0.5)
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(share * (free + unused))
+    info = Path("/proc/meminfo")
+    for line in info.read_text(encoding="utf-8").splitlines() if info.exists() else ():
+        if line.startswith("MemAvailable:"):
+            return int(share * 1024 * int(line.split()[1]))
+    return 2**32

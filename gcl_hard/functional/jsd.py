@@ -1,0 +1,519 @@
+"""JSD of nodes against graphs in closed form: of one model, and of several on counted nodes.
+
+``jsd_negatives`` is the negative side for one model in one pass: one nodes × graphs table, where
+the general path keeps some ten for autograd. Blocks of rows stay in the cache, and the scores are
+overwritten by the gradient's coefficients, which is all that backward needs. On a GPU there is one
+block, so the temporaries of that block are as large as the scores. Scores must be finite: an
+embedding that is not shows in the loss, as a divergence should.
+
+``counted_jsd`` is the loss of several models over counted nodes.
+
+Nodes of one colour have one embedding, so that scores are taken colour by colour: a table of
+colours × graphs for each model, and how often a colour lies in each graph. Sums over the admitted
+graphs of an anchor are products with a matrix of zeros and ones, without cancellation. The gradient
+with respect to the scores is in closed form, so that each model keeps one such table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from gcl_hard.errors import InputError
+from gcl_hard.functional.hardening import Exponential, Hardening, Rows, Threshold, Uniform
+from gcl_hard.functional.objectives import softplus
+from gcl_hard.functional.schedules import as_schedule
+
+BLOCK = 1024
+"""Colours of a block on a CPU, so that with 128 graphs a block fits a second-level cache."""
+ROWS = 512
+"""Nodes of a block on a CPU, likewise."""
+
+SINGLE = 60.0
+"""Largest span of log η that float32 holds without a row maximum, with room for counts in sums and
+their inverses; float64 holds ``DOUBLE``."""
+DOUBLE = 650.0
+
+
+class Rule(NamedTuple):
+    """How one model weighs its negatives.
+
+    Attributes:
+        hardening: Uniform, Exponential or Threshold, as it is this epoch.
+        temperature: γ at which it sees t / m.
+        other_labels: whether graphs of the anchor's label are no negatives.
+        detach: whether q is a constant to the gradient.
+        class_prior: τ⁺ of the debiased loss, or None.
+    """
+
+    hardening: Hardening
+    temperature: float
+    other_labels: bool = False
+    detach: bool = True
+    class_prior: float | None = None
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What models share that are worked on together."""
+        return (
+            type(self.hardening), self.other_labels, self.detach, self.class_prior is None,
+            _span(self) > SINGLE,
+        )  # fmt: skip
+
+
+def refusal(hardening: Hardening, temperature: float) -> str | None:
+    """Why tables of colours cannot hold a hardening, in words; None if they can.
+
+    Args:
+        hardening: with its schedule.
+        temperature: γ at which it sees t / m.
+
+    Example:
+        >>> refusal(Exponential(10.0), 0.5) is None, refusal(Exponential(1000.0), 0.5) is None
+        (True, False)
+    """
+    if type(hardening) not in (Uniform, Exponential, Threshold):
+        return f"{type(hardening).__name__} cannot be stacked"
+    if isinstance(hardening, Exponential):
+        beta = as_schedule(hardening.beta).bounds[1]
+        if 2 * beta / temperature > DOUBLE:
+            return f"weights of beta {beta:g} span more than float64 holds without row maxima"
+    return None
+
+
+class Classes(NamedTuple):
+    """Labels of graphs as 0 … n − 1.
+
+    Attributes:
+        of: int64 [G].
+        n: how many there are.
+    """
+
+    of: Tensor
+    n: int
+
+
+class Pairs(NamedTuple):
+    """Which colours lie in which graphs.
+
+    Attributes:
+        colour: int64 [A], ascending.
+        graph: int64 [A].
+        times: float [A], how many nodes of that colour the graph has, ≥ 1.
+        edges: list of ints: where blocks of ``BLOCK`` colours begin among the pairs, and A.
+    """
+
+    colour: Tensor
+    graph: Tensor
+    times: Tensor
+    edges: list[int]
+
+
+def counted_jsd(  # noqa: PLR0917 (a batch, and what each model makes of it)
+    nodes: Tensor,
+    graphs: Tensor,
+    pairs: Pairs,
+    rules: Sequence[Rule],
+    classes: Classes | None = None,
+    kept: Tensor | None = None,
+) -> Tensor:
+    r"""JSD of every model, over anchors counted as often as their nodes are.
+
+    .. math:: \ell = \frac{1}{N} \sum_{u, g} c_{ug} \big[\operatorname{softplus}(-t_{ug})
+              + E_{ug} - 2 \log 2\big], \qquad
+              E_{ug} = \frac{\sum_j a_{gj} \eta_{uj} \operatorname{softplus}(t_{uj})}
+              {\sum_j a_{gj} \eta_{uj}}
+
+    with a the admission, and N the number of nodes that have a negative.
+
+    Args:
+        nodes: float [P, U, d], embeddings of the colours, one table a model.
+        graphs: float [P, G, d].
+        pairs: which colours lie in which graphs.
+        rules: of the P models.
+        classes: of the graphs; read only by rules of other labels.
+        kept: bool [P, G], graphs that a model trains on; None if all do. The others are neither
+            anchor nor positive nor candidate.
+
+    Returns:
+        float [P], nats; an attached 0 for a model none of whose nodes has a negative.
+
+    Source:
+        ``ContrastiveLoss.local_global`` on every node is its oracle.
+
+    Example:
+        >>> pairs = Pairs(torch.tensor([0, 0]), torch.tensor([0, 1]), torch.ones(2), [0, 2])
+        >>> zeros = torch.zeros(1, 2, 3)
+        >>> counted_jsd(zeros[:, :1], zeros, pairs, [Rule(Uniform(), 0.5)])
+        tensor([0.])
+    """
+    out: Tensor = _CountedJSD.apply(nodes, graphs, pairs, tuple(rules), classes, kept)
+    return out
+
+
+class _CountedJSD(torch.autograd.Function):
+    @staticmethod
+    def forward(  # noqa: PLR0917 (autograd passes them by position)
+        ctx: Any, nodes: Tensor, graphs: Tensor, pairs: Pairs, rules: tuple[Rule, ...],
+        classes: Classes | None, kept: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        scores = torch.bmm(nodes, graphs.transpose(1, 2))
+        losses = scores.new_empty(len(scores))
+        for some in _together(rules, scores.device):
+            mine = None if kept is None else kept[some]
+            losses[some] = _overwrite(scores[some], pairs, rules[some], classes, mine)
+        ctx.save_for_backward(nodes, graphs, scores)
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        nodes, graphs, slopes = ctx.saved_tensors
+        each = grad[:, None, None]
+        to_nodes = torch.bmm(slopes, graphs).mul_(each)
+        to_graphs = torch.bmm(slopes.transpose(1, 2), nodes).mul_(each)
+        return to_nodes, to_graphs, None, None, None, None
+
+
+def _together(rules: Sequence[Rule], device: torch.device) -> Iterator[slice]:
+    """Runs of models of one kind; on a CPU one model at a time, which stays in the cache."""
+    start = 0
+    for end in range(1, len(rules) + 1):
+        if end == len(rules) or device.type == "cpu" or rules[end].kind != rules[start].kind:
+            yield slice(start, end)
+            start = end
+
+
+def _overwrite(
+    scores: Tensor,
+    pairs: Pairs,
+    rules: tuple[Rule, ...],
+    classes: Classes | None,
+    kept: Tensor | None,
+) -> Tensor:
+    """Losses [p] of models of one kind; their scores [p, U, G] become dℓ/dt."""
+    tables = _Tables(scores, pairs, rules, classes, kept)
+    total, summed = tables.all_blocks()
+    total = torch.where(total == 0, 1.0, total)
+    scores.div_(total[:, None, None])
+    return summed / total
+
+
+def _admission(
+    scores: Tensor, rule: Rule, classes: Classes | None, kept: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Admitted candidates by kind of anchor, float [p or 1, K, G], and each graph's kind [G].
+
+    Anchors of a label share their negatives, so that their kind is the label; otherwise every graph
+    is a kind of its own, which admits all but itself.
+    """
+    n_kinds = scores.shape[2]
+    kind = torch.arange(n_kinds, device=scores.device)
+    if rule.other_labels:
+        if classes is None:
+            raise InputError("rules of other labels need the graphs' labels")
+        kind, n_kinds = classes
+    admitted = torch.arange(n_kinds, device=scores.device)[:, None] != kind
+    table = admitted.to(scores.dtype)[None]
+    return (table if kept is None else table * kept[:, None, :]), kind
+
+
+class _Tables:
+    """The tables of some models of one kind, worked on in blocks of colours."""
+
+    def __init__(
+        self,
+        scores: Tensor,
+        pairs: Pairs,
+        rules: tuple[Rule, ...],
+        classes: Classes | None,
+        kept: Tensor | None,
+    ) -> None:
+        self.scores, self.pairs, self.rule = scores, pairs, rules[0]
+        self.dtype = torch.float64 if _span(self.rule) > SINGLE else scores.dtype
+        admitted, self.kind = _admission(scores, self.rule, classes, kept)
+        self.admitted = admitted.to(self.dtype).expand(len(rules), -1, -1)
+        weight = pairs.times if kept is None else pairs.times * kept[:, pairs.graph]
+        self.weight = weight = weight.to(scores.dtype).expand(len(rules), -1)
+        # Uniform weights need no product: a sum less its own term. Under η that may dwarf the rest.
+        uniform = isinstance(self.rule.hardening, Uniform)
+        self.plain = uniform and not self.rule.other_labels and kept is None
+        self.prior = None
+        if self.rule.class_prior is not None:
+            self.prior = self._each(tuple(rule.class_prior or 0.0 for rule in rules))[:, 0]
+        self.scale: Tensor | None = None
+        if not isinstance(self.rule.hardening, Uniform):
+            self.scale = _scale(scores, pairs, weight, kept).to(self.dtype)
+            self.value = self._each(tuple(map(_value, rules)))
+
+    def _each(self, values: tuple[float, ...]) -> Tensor:
+        return _column(values, self.dtype, self.scores.device)[:, None, None]
+
+    def all_blocks(self) -> tuple[Tensor, Tensor]:
+        """Anchors that contribute and the sum of their losses, [p] each."""
+        total = summed = self.scores.new_zeros(len(self.scores))
+        blocks = self.pairs.edges
+        n_colours = self.scores.shape[1]
+        size = BLOCK if len(blocks) > 2 else n_colours
+        if self.scores.device.type != "cpu":
+            blocks, size = [blocks[0], blocks[-1]], n_colours
+        for i, (first, last) in enumerate(pairwise(blocks)):
+            rows = slice(i * size, min((i + 1) * size, n_colours))
+            weights, losses = self._block(rows, slice(first, last))
+            total, summed = total + weights, summed + losses
+        return total, summed
+
+    def _block(self, rows: slice, of: slice) -> tuple[Tensor, Tensor]:
+        scores = self.scores[:, rows]
+        t = scores.to(self.dtype)
+        graph, weight = self.pairs.graph[of], self.weight[:, of].to(self.dtype)
+        row = self.pairs.colour[of] - rows.start
+        n_kinds, n_graphs = self.admitted.shape[1:]
+        kind_at = row * n_kinds + self.kind[graph]
+        pair_at = row * n_graphs + graph
+        h = softplus(t)
+        if (eta := self._eta(t)) is None:
+            below = self.admitted.sum(2)[:, None, :].expand(-1, t.shape[1], -1)
+            above = self._over_admitted(h)
+        else:
+            below, above = self._over_admitted(eta), self._over_admitted(eta * h)
+        empty = below <= 0
+        below = below.masked_fill(empty, 1.0)
+        expected = above / below
+        weight = weight * ~empty.flatten(1)[:, kind_at]
+        t_pos = t.flatten(1)[:, pair_at]
+        negative = expected.flatten(1)[:, kind_at]
+        to_negative, to_positive = weight, weight * (-t_pos).sigmoid().neg_()
+        if self.prior is not None:
+            raw = (negative - self.prior * softplus(t_pos)) / (1 - self.prior)
+            negative = raw.clamp(min=0.0)
+            to_negative = weight * (raw > 0) / (1 - self.prior)
+            to_positive -= to_negative * self.prior * t_pos.sigmoid()
+        losses = weight * (softplus(-t_pos) + negative - 2 * math.log(2))
+        share = torch.zeros_like(expected).flatten(1).index_add_(1, kind_at, to_negative)
+        share = share.view_as(expected).div_(below)
+        slopes = t.sigmoid().mul_(slope := self._over_kinds(share))
+        if eta is not None:
+            if (rate := self._rate()) is not None:
+                centre = self._over_kinds(share.mul_(expected))
+                slopes.add_(h.mul_(slope).sub_(centre).mul_(rate))
+            slopes.mul_(eta)
+        slopes.flatten(1).index_add_(1, pair_at, to_positive)
+        scores.copy_(slopes)
+        return weight.sum(1).to(scores.dtype), losses.sum(1).to(scores.dtype)
+
+    def _over_admitted(self, x: Tensor) -> Tensor:
+        """Sums over what each kind of anchor admits, [p, R, G] to [p, R, K]."""
+        if self.plain:
+            return x.sum(2, keepdim=True) - x
+        return torch.bmm(x, self.admitted.transpose(1, 2))
+
+    def _over_kinds(self, x: Tensor) -> Tensor:
+        """Sums over the kinds that admit a candidate, [p, R, K] to [p, R, G]."""
+        return x.sum(2, keepdim=True) - x if self.plain else torch.bmm(x, self.admitted)
+
+    def _eta(self, t: Tensor) -> Tensor | None:
+        """η up to a factor, [p, R, G]; None if it is 1 everywhere.
+
+        Similarities of candidates are at most 1 in size, so that no row maximum is needed; those
+        of positives alone may exceed it, and are cut: they are admitted nowhere.
+        """
+        if self.scale is None:
+            return None
+        if isinstance(self.rule.hardening, Threshold):
+            slack = 4 * torch.finfo(self.scores.dtype).eps
+            # l ≤ −1 admits all, also a score that is −m.
+            bound = torch.where(self.value <= -1, -math.inf, self.value - slack)
+            return (t / self.scale >= bound).to(t.dtype)
+        span = self.value / math.log(2)
+        return (t * (span / self.scale)).sub_(span).clamp_(max=0.0).exp2_()
+
+    def _rate(self) -> Tensor | None:
+        """d log η / dt where it reaches the gradient."""
+        if self.rule.detach or self.scale is None or isinstance(self.rule.hardening, Threshold):
+            return None
+        return self.value / self.scale
+
+
+def _scale(scores: Tensor, pairs: Pairs, weight: Tensor, kept: Tensor | None) -> Tensor:
+    """m, the largest |t| over others, [p, 1, 1]; +inf if they are all 0."""
+    size = scores.abs()
+    nodes = weight.new_zeros(len(scores), scores.shape[1])
+    nodes.index_add_(1, pairs.colour, weight)
+    # A colour that lies in one graph only has no anchor to which that graph is another.
+    sole = weight == nodes[:, pairs.colour]
+    at = pairs.colour * scores.shape[2] + pairs.graph
+    flat = size.flatten(1)
+    flat[:, at] = flat[:, at].masked_fill(sole, 0.0)
+    if kept is not None:
+        size = size.masked_fill(~kept[:, None, :] | (nodes == 0)[:, :, None], 0.0)
+    largest = size.amax((1, 2))[:, None, None]
+    return torch.where(largest == 0, math.inf, largest)
+
+
+@lru_cache(maxsize=64)
+def _column(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Made once an epoch: a device is waited for."""
+    return torch.tensor(values, dtype=dtype, device=device)
+
+
+def _value(rule: Rule) -> float:
+    """β / γ of an exponential, l of a threshold."""
+    if isinstance(rule.hardening, Threshold):
+        assert isinstance(rule.hardening.cosine, (int, float))
+        return float(rule.hardening.cosine)
+    slope = rule.hardening.slope(rule.temperature)
+    assert slope is not None
+    return slope
+
+
+def _span(rule: Rule) -> float:
+    """How far log η reaches over similarities from −1 to 1."""
+    return 2 * (rule.hardening.slope(rule.temperature) or 0.0)
+
+
+class Setting(NamedTuple):
+    """What does not depend on the embeddings.
+
+    Attributes:
+        hardening: with a ``slope``.
+        temperature: at which it sees t / m.
+        detach: whether q is a constant to the gradient.
+    """
+
+    hardening: Hardening
+    temperature: float
+    detach: bool
+
+
+class _JSDNegatives(torch.autograd.Function):
+    @staticmethod
+    def forward(  # noqa: PLR0917 (autograd passes them by position)
+        ctx: Any, nodes: Tensor, graphs: Tensor, own: Tensor, same: Tensor | None, setting: Setting
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        scores = nodes @ graphs.T
+        t_pos = scores.gather(1, own[:, None])[:, 0].clone()
+        # Nodes of a graph share their negatives: a row a graph, gathered, spares every mask.
+        excluded = torch.eye(len(graphs), dtype=torch.bool, device=own.device)
+        excluded = excluded if same is None else excluded | same
+        empty = excluded.all(1)[own]
+        expected = torch.empty_like(t_pos)
+        if isinstance(setting.hardening, Uniform):
+            admitted = (~excluded).to(scores.dtype)
+            weights = admitted / admitted.sum(1, keepdim=True).clamp(min=1)
+            for rows in _row_blocks(scores):
+                expected[rows] = _expected(scores[rows], weights[own[rows]])
+        else:
+            scale = _largest(scores, own)
+            penalty = torch.zeros_like(excluded, dtype=scores.dtype)
+            penalty.masked_fill_(excluded, -math.inf)
+            for rows in _row_blocks(scores):
+                q, empty[rows] = _softmax(scores[rows], penalty[own[rows]], scale, setting)
+                slope = 0.0 if setting.detach else setting.hardening.slope(setting.temperature)
+                expected[rows] = _expected(scores[rows], q, slope / scale if slope else None)
+        ctx.save_for_backward(nodes, graphs, own, scores)
+        ctx.mark_non_differentiable(empty)
+        return expected, t_pos, empty
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_expected: Tensor, grad_pos: Tensor, _: Tensor) -> Any:
+        nodes, graphs, own, weights = ctx.saved_tensors
+        with torch.autocast(nodes.device.type, enabled=False):
+            grad_nodes = (weights @ graphs) * grad_expected[:, None]
+            grad_nodes += grad_pos[:, None] * graphs[own]
+            grad_graphs = weights.T @ (grad_expected[:, None] * nodes)
+            grad_graphs.index_add_(0, own, grad_pos[:, None] * nodes)
+        return grad_nodes, grad_graphs, None, None, None
+
+
+def _softmax(t: Tensor, penalty: Tensor, scale: Tensor, setting: Setting) -> tuple[Tensor, Tensor]:
+    """q of a block's rows, and which of them are empty (there q is uniform)."""
+    s = t / scale
+    rows = Rows(s, setting.temperature, s, penalty == 0)
+    log_eta = setting.hardening.log_eta(rows) + penalty
+    empty = log_eta.amax(1) == -math.inf
+    if empty.is_cuda or empty.any():  # no waiting for a GPU's answer
+        log_eta.masked_fill_(empty[:, None], 0.0)
+    return log_eta.softmax(1), empty
+
+
+def _expected(t: Tensor, q: Tensor, slope: Tensor | None = None) -> Tensor:
+    """E_q[softplus(t)] of a block's rows; t becomes dE/dt, for a q of that slope in t."""
+    h, sigmoid = softplus(t), t.sigmoid()
+    expected: Tensor = torch.linalg.vecdot(q, h)
+    torch.mul(q, sigmoid, out=t)
+    if slope is not None:
+        t.add_(h.sub_(expected[:, None]).mul_(q).mul_(slope))
+    return expected
+
+
+def _largest(scores: Tensor, own: Tensor) -> Tensor:
+    """m, the largest |t| over others; +inf if they are all 0 (``objectives.jsd_scale``)."""
+    largest = scores.new_zeros(())
+    for rows in _row_blocks(scores):
+        others = scores[rows].abs().scatter_(1, own[rows, None], 0.0)
+        largest = torch.maximum(largest, others.amax())
+    return torch.where(largest == 0, math.inf, largest)
+
+
+def _row_blocks(scores: Tensor) -> Iterator[slice]:
+    size = ROWS if scores.device.type == "cpu" else max(len(scores), 1)
+    return (slice(start, start + size) for start in range(0, len(scores), size))
+
+
+def jsd_negatives(
+    nodes: Tensor,
+    graphs: Tensor,
+    own: Tensor,
+    same: Tensor | None,
+    *,
+    hardening: Hardening,
+    temperature: float,
+    detach: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""The negative side of JSD for nodes against graphs.
+
+    .. math:: E_i = \sum_{j \ne \text{own}(i)} q_{ij} \operatorname{softplus}(t_{ij}), \qquad
+              \frac{\partial E_i}{\partial t_{ij}} = q_{ij} \sigma(t_{ij})
+              + q_{ij} (\operatorname{softplus}(t_{ij}) - E_i)
+              \frac{\partial \log \eta}{\partial t_{ij}}
+
+    with the second term only for undetached weights.
+
+    Args:
+        nodes: float [N, d].
+        graphs: float [G, d].
+        own: int64 [N], each node's graph.
+        same: bool [G, G], which graphs share a label and are no negatives; None admits all.
+        hardening: one whose ``slope`` is known.
+        temperature: γ at which the hardening sees t / m.
+        detach: whether q is a constant to the gradient.
+
+    Returns:
+        ``expected`` float [N], finite but without meaning in empty rows; ``t_pos`` float [N],
+        score of the node's own graph; ``empty`` bool [N], nodes without a negative.
+
+    Source:
+        The general path of ``ContrastiveLoss`` is its oracle; the gradient is elementary.
+
+    Example:
+        >>> zeros = torch.zeros(2, 1)
+        >>> e, t, empty = jsd_negatives(
+        ...     zeros, zeros, torch.tensor([0, 1]), None,
+        ...     hardening=Uniform(), temperature=0.5, detach=True
+        ... )
+        >>> e
+        tensor([0.6931, 0.6931])
+    """
+    out: tuple[Tensor, Tensor, Tensor] = _JSDNegatives.apply(
+        nodes, graphs, own, same, Setting(hardening, temperature, detach)
+    )
+    return out

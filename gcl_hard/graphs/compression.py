@@ -1,0 +1,327 @@
+"""Nodes that no message passing can tell apart, as one: colour refinement of a graph set.
+
+Two nodes with the same features and, layer after layer, the same multisets of neighbours have the
+same embedding in any network like GIN. What K layers compute on all nodes they therefore compute
+on the colours of K rounds of refinement, with how often each occurs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gcl_hard.functional.jsd import BLOCK, Classes, Pairs
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.layers import Sums
+
+CACHE_BYTES = 256 * 2**20
+"""Batches that are kept for the next ensemble on the same set."""
+
+Integers = NDArray[np.int64]
+SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+"""Of the two halves of a colour's name."""
+
+with warnings.catch_warnings():
+    # PyTorch says once a process that CSR matrices are in beta; the user cannot help it.
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    torch.zeros(1, 1).to_sparse_csr()
+
+
+@dataclass(frozen=True, eq=False)
+class ColouredBatch:
+    """Some graphs, as the colours of their nodes.
+
+    Attributes:
+        features: int64 [C₀], rows of the set's distinct features.
+        sums: for each layer, what a colour adds up: itself and its neighbours, [C_k, C_{k−1}].
+        parents: for each level from 0 to K − 1, int64 [C_K]: the colour there of each last colour.
+        pairs: how often each last colour lies in each graph.
+        readout: the same as a matrix [G, C_K].
+        sizes: float [G], nodes of each graph.
+        y: int64 [G].
+        classes: the same as 0 … n − 1, without gaps.
+        graphs: int64 [G], ids in the set.
+    """
+
+    features: Tensor
+    sums: tuple[Sums, ...]
+    parents: tuple[Tensor, ...]
+    pairs: Pairs
+    readout: Sums
+    sizes: Tensor
+    y: Tensor
+    classes: Classes
+    graphs: Tensor
+
+    @property
+    def n_colours(self) -> tuple[int, ...]:
+        """Colours by level, from 0."""
+        return len(self.features), *(matrix.forward.shape[0] for matrix in self.sums)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> ColouredBatch:
+        """The same on a device, counts in the precision of the embeddings."""
+        colour, graph, times, edges = self.pairs
+        return replace(
+            self,
+            features=self.features.to(device),
+            sums=tuple(s.to(device, dtype) for s in self.sums),
+            parents=tuple(p.to(device) for p in self.parents),
+            pairs=Pairs(colour.to(device), graph.to(device), times.to(device, dtype), edges),
+            readout=self.readout.to(device, dtype),
+            sizes=self.sizes.to(device, dtype),
+            y=self.y.to(device),
+            classes=Classes(self.classes.of.to(device), self.classes.n),
+            graphs=self.graphs.to(device),
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """About what it holds."""
+        entries = sum(s.forward.values().numel() for s in (*self.sums, self.readout))
+        return 2 * 12 * entries + 8 * (
+            sum(map(len, self.parents)) + 3 * len(self.pairs.colour) + 4 * sum(self.n_colours)
+        )
+
+
+class _Table(NamedTuple):
+    """How often columns occur in rows: a CSR matrix of the whole set."""
+
+    starts: Integers
+    column: Integers
+    times: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, row: Integers, column: Integers, shape: tuple[int, int]) -> tuple[_Table, _Table]:
+        """From pairs that may repeat; and its transpose."""
+        key, count = np.unique(row * shape[1] + column, return_counts=True)
+        row, column, count = key // shape[1], key % shape[1], count.astype(np.float32)
+        order = np.argsort(column, kind="stable")
+        return (
+            cls(_starts(np.bincount(row, minlength=shape[0])), column, count),
+            cls(_starts(np.bincount(column, minlength=shape[1])), row[order], count[order]),
+        )
+
+    def rows(self, rows: Integers) -> _Table:
+        """Some rows, in the order given."""
+        sizes = self.starts[rows + 1] - self.starts[rows]
+        starts = _starts(sizes)
+        at = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], sizes)
+        return _Table(starts, self.column[at], self.times[at])
+
+    def within(self, columns: Integers) -> _Table:
+        """Some columns, renumbered: ``columns`` is −1 for those that go."""
+        new = columns[self.column]
+        stay = new >= 0
+        if stay.all():
+            return _Table(self.starts, new, self.times)
+        before = np.concatenate([[0], np.cumsum(stay)])
+        return _Table(before[self.starts], new[stay], self.times[stay])
+
+    def csr(self, n_columns: int) -> Tensor:
+        """As PyTorch has it."""
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(self.starts), torch.from_numpy(self.column),
+            torch.from_numpy(self.times), (len(self.starts) - 1, n_columns),
+            check_invariants=False,
+        )  # fmt: skip
+
+
+class ColouredSet:
+    """A graph set with the colours of its nodes after 0 … K rounds of refinement.
+
+    A round adds up names of 128 bits of the neighbours' colours, which look random: it takes two
+    colours for one with a probability of about n² / 2¹²⁹ for n nodes.
+
+    Args:
+        graphs: the set; features decide the colours of level 0.
+        layers: K ≥ 1, the layers of the network.
+
+    Attributes:
+        n_colours: by level, from 0.
+        representatives: int64 [C₀], a node of each colour of level 0.
+
+    Source:
+        Xu, Hu, Leskovec, Jegelka (2019), *How Powerful are Graph Neural Networks?*, Lemma 2: what
+        refinement cannot tell apart, no such network can.
+
+    Example:
+        >>> from gcl_hard.graphs import load
+        >>> ColouredSet(load("MUTAG", download=False), layers=3).n_colours
+        (7, 33, 174, 572)
+    """
+
+    def __init__(self, graphs: GraphSet, layers: int) -> None:
+        self.graphs = graphs.to("cpu")
+        self.layers = layers
+        colours = refined(self.graphs, layers)
+        self.n_colours = tuple(int(colour.max()) + 1 for colour in colours)
+        nodes = [np.unique(colour, return_index=True)[1] for colour in colours]
+        self.representatives = torch.from_numpy(nodes[0])
+        self._below = [colours[k][nodes[k + 1]] for k in range(layers)]
+        self._sums = [self._layer(colours[k], colours[k + 1], nodes[k + 1]) for k in range(layers)]
+        self._sizes = self.graphs.node_ptr.diff()
+        owner = np.repeat(np.arange(graphs.n_graphs), self._sizes.numpy())
+        shape = graphs.n_graphs, self.n_colours[-1]
+        self._by_graph, self._by_colour = _Table.of(owner, colours[-1], shape)
+        self._kept: dict[tuple[Hashable, ...], ColouredBatch] = {}
+        self._bytes = 0
+
+    def _layer(self, below: Integers, colour: Integers, nodes: Integers) -> tuple[_Table, _Table]:
+        """What the colours of a level add up, by representatives of them."""
+        source, target = self.graphs.edge_index.numpy()
+        chosen = np.zeros(len(colour), dtype=bool)
+        chosen[nodes] = True
+        edges = chosen[target]
+        row = np.concatenate([colour[target[edges]], colour[nodes]])
+        column = np.concatenate([below[source[edges]], below[nodes]])
+        return _Table.of(row, column, (len(nodes), int(below.max()) + 1))
+
+    def batch(self, index: Tensor) -> ColouredBatch:
+        """Graphs of the set as colours.
+
+        Args:
+            index: int64 [G], ids without repeats, on the CPU.
+        """
+        ids = index.numpy()
+        by_graph = self._by_graph.rows(ids)
+        present, at = _renumbered(by_graph.column, self.n_colours[-1])
+        readout = by_graph.within(at)
+        place = np.full(self.graphs.n_graphs, -1)
+        place[ids] = np.arange(len(ids))
+        by_colour = self._by_colour.rows(present).within(place)
+        n_last, own = len(present), np.arange(len(present))
+        sums, parents = [], []
+        for k in range(len(self._sums) - 1, -1, -1):
+            mine = self._below[k][present]
+            below, at_below = _renumbered(mine, self.n_colours[k])
+            table, transposed = self._sums[k]
+            forward = table.rows(present).within(at_below).csr(len(below))
+            backward = transposed.rows(below).within(at).csr(len(present))
+            sums.append(Sums(forward, backward))
+            own = at_below[mine][own]
+            parents.append(torch.from_numpy(own))
+            present, at = below, at_below
+        labels, classes = np.unique(self.graphs.y[index].numpy(), return_inverse=True)
+        colour = np.repeat(np.arange(n_last), np.diff(by_colour.starts))
+        edges = by_colour.starts[np.minimum(np.arange(0, n_last + BLOCK, BLOCK), n_last)]
+        return ColouredBatch(
+            features=torch.from_numpy(present),
+            sums=tuple(reversed(sums)),
+            parents=tuple(reversed(parents)),
+            pairs=Pairs(
+                torch.from_numpy(colour), torch.from_numpy(by_colour.column),
+                torch.from_numpy(by_colour.times), edges.tolist(),
+            ),
+            readout=Sums(readout.csr(n_last), by_colour.csr(len(ids))),
+            sizes=self._sizes[index].float(),
+            y=self.graphs.y[index],
+            classes=Classes(torch.from_numpy(classes), len(labels)),
+            graphs=index,
+        )  # fmt: skip
+
+    def remembered(
+        self, index: Tensor, device: torch.device, dtype: torch.dtype, family: Hashable = None
+    ) -> ColouredBatch:
+        """The same on a device, kept for the next ensemble for as long as there is room.
+
+        Args:
+            index: int64 [G], as for :meth:`batch`.
+            device: of the ensemble.
+            dtype: of its embeddings.
+            family: of the batches that are asked for again and again; those of others make room.
+        """
+        key = family, index.numpy().tobytes(), device, dtype
+        found = self._kept.get(key)
+        if found is None:
+            found = self.batch(index).to(device, dtype)
+            while self._bytes + found.n_bytes > CACHE_BYTES:
+                oldest = next(iter(self._kept), None)
+                if oldest is None or oldest[0] == family:
+                    return found
+                self._bytes -= self._kept.pop(oldest).n_bytes
+            self._kept[key] = found
+            self._bytes += found.n_bytes
+        return found
+
+
+def refined(graphs: GraphSet, layers: int) -> list[Integers]:
+    """Colours of all nodes, 0 … n − 1, after each round.
+
+    A colour's name says what it is, and colours are in the order of their names: those of some
+    graphs keep their order whatever the other graphs of the set are.
+    """
+    source, target = graphs.edge_index.numpy()
+    x = np.ascontiguousarray(graphs.x.numpy())
+    if graphs.features == "degree-scalar":  # a degree as such is the same in every fold's scaling
+        x = np.bincount(source, minlength=len(x))[:, None].astype(np.float64)
+    x = x + 0.0  # there is one zero only
+    bits = x.view(np.uint32 if x.itemsize == 4 else np.uint64).astype(np.uint64)
+    columns = np.arange(1, bits.shape[1] + 1, dtype=np.uint64)
+    names = [_mixed(bits ^ _mixed(columns, salt), salt).sum(1) for salt in SALTS]
+    colours = [_numbered(names)]
+    for _ in range(layers):
+        around = []
+        for name, salt in zip(names, SALTS, strict=True):
+            added = np.zeros_like(name)
+            np.add.at(added, target, _mixed(name, salt)[source])
+            around.append(_mixed(name ^ salt, salt) * salt + added)
+        names = around
+        colours.append(_numbered(names))
+    return colours
+
+
+def _mixed(x: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.uint64]:
+    """Numbers that look random, one for each number."""
+    x = (x + salt) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(29))
+
+
+def _numbered(names: list[NDArray[np.uint64]]) -> Integers:
+    """0 … n − 1 for n different names, in their order."""
+    order = np.lexsort(names)
+    first, second = (name[order] for name in names)
+    new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    colours = np.empty(len(order), dtype=np.int64)
+    colours[order] = np.concatenate([[0], np.cumsum(new)])
+    return colours
+
+
+def _renumbered(values: Integers, n: int) -> tuple[Integers, Integers]:
+    """The distinct values, ascending, and each number's place among them, −1 for others."""
+    found = np.zeros(n, dtype=bool)
+    found[values] = True
+    present = np.flatnonzero(found)
+    place = np.full(n, -1)
+    place[present] = np.arange(len(present))
+    return present, place
+
+
+def _starts(sizes: Integers) -> Integers:
+    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+_COLOURED: WeakKeyDictionary[GraphSet, dict[int, ColouredSet]] = WeakKeyDictionary()
+
+
+def coloured(graphs: GraphSet, layers: int) -> ColouredSet:
+    """The colours of a set, refined once as long as the set is there.
+
+    Args:
+        graphs: the set.
+        layers: K ≥ 1.
+    """
+    known = _COLOURED.setdefault(graphs, {})
+    if layers not in known:
+        known[layers] = ColouredSet(graphs, layers)
+    return known[layers]

@@ -1,0 +1,437 @@
+"""Graph models of one shape that are trained together on the same graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from gcl_hard.errors import InputError
+from gcl_hard.functional import jsd
+from gcl_hard.functional.jsd import Rule, counted_jsd
+from gcl_hard.graphs.compression import ColouredBatch, ColouredSet
+from gcl_hard.graphs.data import GraphBatch, GraphSet, checked_ids
+from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.layers import Counts, Sums, Tables, add_rows, linear, normed
+from gcl_hard.graphs.models import GraphModel, Head, InfoGraph, Supervised, TwoView
+from gcl_hard.graphs.order import epoch_batches, epoch_chunks
+from gcl_hard.graphs.views import PairedViews
+from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.sampling import NegativeSampler
+from gcl_hard.seeds import Generators
+
+# Tensors alive at once in a step, counted on one model. Of compressed batches: what the encoder
+# keeps of a layer's colours, what the heads keep of embeddings, and the loss of scores. Of views:
+# what a layer keeps of a node and of an edge, and the loss of its table of similarities.
+PER_COLOUR, PER_EMBEDDING, PER_SCORE = 8, 9, 10
+PER_NODE, PER_MESSAGE, PER_SIMILARITY = 10, 6, 8
+
+# Names of parameters: the layers of a head, its shortcut last; a GIN's layer; a projection.
+HEAD = ("block.0", "block.2", "block.4", "shortcut")
+LAYER = ("0.weight", "0.bias", "2.weight", "2.bias")
+
+Batch = ColouredBatch | PairedViews
+
+
+class Ensemble:
+    """Models of one shape that share their batches, each with its own weights and loss.
+
+    What they compute is what each computes alone, up to rounding. For local–global contrast and
+    supervised training equal nodes are compressed: those that no message passing tells apart are
+    one (:class:`gcl_hard.graphs.compression.ColouredSet`). Two-view models draw the same views,
+    in which few nodes are equal.
+
+    Args:
+        models: :class:`InfoGraph` under JSD, :class:`Supervised` or :class:`TwoView`, all of one
+            kind, with :class:`GIN` encoders of one shape; methods, β, thresholds and temperatures
+            may differ; augmentations, strength and seed may not. Others are trained one by one.
+        graphs: the set, or the same one with its colours, which ensembles can then share.
+        batch_size: graphs in a batch, before any is held out.
+        data_seed: of the batch order, which models share.
+        held_out: of each model int64 ids of graphs that it must not see: they are neither anchor,
+            positive nor candidate for it and in no statistic of its normalisation. The others
+            keep their batches. Where all models hold out the same graphs, on a CPU no bit
+            depends on these; else sums of other lengths round differently. Two-view models all
+            hold out the same.
+        features: of each model, node features of its own, float [N, F]: nodes with equal features
+            in ``graphs`` must have equal ones here (an inductive fold's scaling of degrees). Of
+            two views there is one table, that of ``graphs``.
+
+    Attributes:
+        alone: why the models cannot share their steps, or None.
+
+    Raises:
+        InputError: for no model, models of different kinds, shapes or views, lists of another
+            length, or graphs without the features that the models take.
+
+    Example:
+        >>> from gcl_hard.graphs import load
+        >>> mutag = load("MUTAG")
+        >>> models = [InfoGraph(GIN(mutag.n_features), method=name) for name in ("ucl", "hscl")]
+        >>> Ensemble(models, mutag).alone is None
+        True
+    """
+
+    def __init__(
+        self,
+        models: Sequence[GraphModel],
+        graphs: GraphSet | ColouredSet,
+        *,
+        batch_size: int = 128,
+        data_seed: int = 0,
+        held_out: Sequence[Tensor | None] | None = None,
+        features: Sequence[Tensor] | None = None,
+    ) -> None:
+        if not models:
+            raise InputError("an ensemble needs at least one model, got none")
+        for what, given in (("held_out", held_out), ("features", features)):
+            if given is not None and len(given) != len(models):
+                raise InputError(f"{what} has {len(given)} entries for {len(models)} models")
+        self.models = list(models)
+        some = next(self.models[0].parameters())
+        self.device, self.dtype = some.device, some.dtype
+        self.graphs = graphs if isinstance(graphs, GraphSet) else graphs.graphs.to(self.device)
+        self.batch_size, self.data_seed = batch_size, data_seed
+        self.held_out = [
+            None if ids is None else checked_ids(ids, self.graphs.n_graphs, "held_out", least=0)
+            for ids in held_out or [None] * len(models)
+        ]
+        self.alone = next((why for model in models if (why := refusal(model)) is not None), None)
+        if self.alone is not None:
+            return
+        gin = self.models[0].encoder
+        assert isinstance(gin, GIN)
+        self._gin = gin
+        for model in self.models[1:]:
+            if _shared(model) != _shared(self.models[0]):
+                raise InputError(
+                    f"models of an ensemble must be equal in kind, readout and views, got "
+                    f"{_shared(self.models[0])} and {_shared(model)}"
+                )
+        self.kept: Tensor | None = None
+        if any(ids is not None for ids in self.held_out):
+            self.kept = torch.ones(len(self.models), self.graphs.n_graphs, dtype=torch.bool)
+            for row, ids in zip(self.kept, self.held_out, strict=True):
+                row[[] if ids is None else ids] = False
+        self.seen: Tensor | None
+        self.mask: Tensor | None
+        self._see()
+        self.coloured: ColouredSet | None = None
+        self.rules: list[Rule] = []
+        if isinstance(self.models[0], TwoView):
+            self._check_views(features)
+            self._generators = Generators(self.models[0].seed)
+        else:
+            self._compress(graphs, features)
+
+    def _check_views(self, features: Sequence[Tensor] | None) -> None:
+        gin, graphs = self._gin, self.graphs
+        if features is not None or self.mask is not None:
+            raise InputError("two-view models share their node features and held-out graphs")
+        if graphs.n_features != gin.in_dim:
+            raise InputError(
+                f"node features are {graphs.n_features} wide, these GINs take {gin.in_dim}"
+            )
+        if gin.edge_dim is not None and graphs.edge_dim != gin.edge_dim:
+            got = "not there" if graphs.edge_dim is None else f"{graphs.edge_dim} wide"
+            raise InputError(f"edge features are {got}, these GINs take {gin.edge_dim}")
+
+    def _compress(self, graphs: GraphSet | ColouredSet, features: Sequence[Tensor] | None) -> None:
+        layers = len(self._gin.convs)
+        self.coloured = ColouredSet(graphs, layers) if isinstance(graphs, GraphSet) else graphs
+        if self.coloured.layers != layers:
+            raise InputError(
+                f"colours of {self.coloured.layers} layers do not serve a GIN of {layers}"
+            )
+        nodes, shape = self.coloured.representatives, [self.graphs.n_nodes, self._gin.in_dim]
+        own = features or [self.graphs.x]
+        for x in own:
+            if list(x.shape) != shape:
+                raise InputError(
+                    f"node features must be {shape}, nodes and what this GIN takes, got "
+                    f"{list(x.shape)}"
+                )
+        self.features = torch.stack([x[nodes.to(x.device)] for x in own])
+        self.features = self.features.to(self.device, self.dtype)
+
+    def _see(self) -> None:
+        """What no model trains on leaves the batches; where all agree there is no mask."""
+        self.seen = self.mask = None
+        if self.kept is not None:
+            self.seen = self.kept.any(0)
+            same = torch.equal(self.kept.all(0), self.seen)
+            self.mask = None if same else self.kept.to(self.device)
+
+    def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
+        """Move every model's schedules to ``epoch`` (from 1) of its ``epochs``."""
+        self.rules = []
+        for model, last in zip(self.models, epochs, strict=True):
+            if isinstance(model, InfoGraph | TwoView):
+                model.set_epoch(epoch, last)
+            if isinstance(model, InfoGraph):
+                self.rules.append(rule_of(model.loss))
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch, of all graphs that some model trains on."""
+        if self.coloured is None:
+            yield from self._views(epoch)
+            return
+        family = None if self.seen is None else self.seen.numpy().tobytes()
+        for chunk in epoch_chunks(
+            self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch, kept=self.kept
+        ):
+            index = chunk if self.seen is None else chunk[self.seen[chunk]]
+            yield self.coloured.remembered(index, self.device, self.dtype, family)
+
+    def _views(self, epoch: int) -> Iterator[PairedViews]:
+        first = self.models[0]
+        assert isinstance(first, TwoView)
+        generator = self._generators.on(self.graphs.x.device)
+        for batch in self.batches_of(0, epoch):
+            views = [first.view(batch, generator) for _ in range(2)]
+            yield PairedViews.of(*views, by_edge=self._gin.edge_dim is not None)
+
+    def batches_of(self, model: int, epoch: int) -> Iterator[GraphBatch]:
+        """The batches of one model trained by itself."""
+        for index in epoch_batches(
+            self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch,
+            held_out=self.held_out[model],
+        ):  # fmt: skip
+            yield self.graphs.batch(index)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some of the models."""
+        self.models = [self.models[row] for row in rows]
+        self.held_out = [self.held_out[row] for row in rows]
+        index = torch.tensor(rows)
+        self.kept = None if self.kept is None else self.kept[index]
+        self._see()
+        if self.coloured is not None and len(self.features) > 1:
+            self.features = self.features[index.to(self.device)]
+
+    def memory_per_model(self) -> int:
+        """About the bytes that a model takes in a step, on the largest batch of an epoch.
+
+        Parameters, gradients and moments; what backward needs of encoder and heads, in layers of
+        colours or nodes; the table of scores and what the loss makes of it (for compressed
+        batches a CPU works on one model's at a time).
+        """
+        if self.coloured is None:
+            numbers = [self._numbers_of_views(batch) for batch in self.batches_of(0, 1)]
+        else:
+            numbers = [self._numbers_of(b) for b in self.batches(1) if isinstance(b, ColouredBatch)]
+        parameters = sum(p.numel() for p in self.models[0].parameters())
+        return self.dtype.itemsize * (4 * parameters + max(numbers))
+
+    def _numbers_of(self, batch: ColouredBatch) -> int:
+        _, *levels = batch.n_colours
+        width, n_graphs = self.models[0].out_dim, len(batch.y)
+        tables = 1 if self.device.type == "cpu" else PER_SCORE
+        return (
+            PER_COLOUR * width // len(levels) * sum(levels)
+            + PER_EMBEDDING * width * (levels[-1] + n_graphs)
+            + tables * levels[-1] * n_graphs
+        )
+
+    def _numbers_of_views(self, batch: GraphBatch) -> int:
+        width = sum(p.numel() for p in self._gin.norms.parameters()) // 2  # of all layers
+        nodes, edges = 2 * len(batch.x), 2 * batch.edge_index.shape[1]
+        messages = 0 if self._gin.edge_dim is None else PER_MESSAGE * edges * width
+        return PER_NODE * nodes * width + messages + PER_SIMILARITY * (2 * batch.n_graphs) ** 2
+
+    def losses(self, parameters: Tables, buffers: Tables, batch: Batch) -> Tensor:
+        """Loss of every model, float [P]; running statistics in ``buffers`` are moved on."""
+        tables = parameters, buffers
+        if isinstance(batch, PairedViews):
+            _, z = self._encode(tables, batch, None)
+            z = _dense(parameters, "projection.2", _dense(parameters, "projection.0", z).relu())
+            found = []
+            for model, own in zip(self.models, z, strict=True):
+                assert isinstance(model, TwoView)
+                found.append(model.loss(*own.chunk(2), batch.y))
+            return torch.stack(found)
+        kept = None if self.mask is None else self.mask[:, batch.graphs]
+        nodes, graphs = self._encode(tables, batch, kept)
+        if isinstance(self.models[0], Supervised):
+            return _cross_entropy(_dense(parameters, "classifier", graphs), batch.y, kept)
+        nodes = _head(parameters, "node_head", nodes)
+        graphs = _head(parameters, "graph_head", graphs)
+        return counted_jsd(nodes, graphs, batch.pairs, self.rules, batch.classes, kept)
+
+    def _encode(
+        self, tables: tuple[Tables, Tables], batch: Batch, kept: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Embeddings of nodes or last colours, float [P, U, d], and of graphs, [P, G, d]."""
+        gin = self._gin
+        if isinstance(batch, ColouredBatch):
+            counts, sums = _counts(batch, kept), batch.sums
+            x = self.features[:, batch.features]
+            if kept is not None:  # what only held-out graphs have must not meet a product, NaN too
+                x = torch.where(counts[0].row.transpose(1, 2) > 0, x, 0.0)
+        else:
+            x = batch.graphs.x[None]
+            counts = [Counts(x.new_ones(1, x.shape[1]))] * (len(gin.norms) + 1)
+            sums = (batch.neighbours,) * len(gin.norms)
+        levels: list[Tensor] = []
+        virtual: Tensor | None = None
+        for k, norm in enumerate(gin.norms):
+            if k and len(gin.virtual):
+                assert isinstance(batch, PairedViews)
+                virtual = self._virtual(k - 1, x, virtual, tables, batch)
+                x = x + virtual.index_select(1, batch.graphs.batch)
+            x = self._convolved(k, x, sums[k], tables[0], batch)
+            x = normed(x, counts[k + 1], tables, f"encoder.norms.{k}", norm)
+            levels.append(x)
+        if isinstance(batch, ColouredBatch):
+            # Not h[:, at]: the gradient of that adds in any order where several threads do it.
+            lower = zip(levels, batch.parents[1:], strict=False)
+            levels = [*(h.index_select(1, at) for h, at in lower), x]
+        nodes = torch.cat(levels, 2) if gin.jk == "cat" else x
+        graphs = add_rows(batch.readout, nodes)
+        if gin.readout == "sum":
+            return nodes, graphs
+        mean = graphs / batch.sizes[:, None]
+        return nodes, mean if gin.readout == "mean" else torch.cat([graphs, mean], 2)
+
+    def _convolved(self, k: int, x: Tensor, sums: Sums, parameters: Tables, batch: Batch) -> Tensor:
+        """A layer's MLP of each row with the messages that it gets."""
+        own = {n: parameters[f"encoder.convs.{k}.nn.{n}"] for n in LAYER}
+        if isinstance(batch, ColouredBatch):  # fewer rows below than above: the product first
+            x = add_rows(sums, linear(x, own["0.weight"])) + own["0.bias"][:, None]
+        else:
+            if self._gin.edge_dim is None:
+                x = add_rows(sums, x)
+            else:
+                assert batch.graphs.edge_attr is not None
+                edges = _dense(parameters, f"encoder.convs.{k}.lin", batch.graphs.edge_attr[None])
+                messages = (x.index_select(1, batch.graphs.edge_index[0]) + edges).relu()
+                x = x + add_rows(sums, messages)
+            x = linear(x, own["0.weight"], own["0.bias"])
+        return linear(x.relu(), own["2.weight"], own["2.bias"])
+
+    def _virtual(
+        self,
+        k: int,
+        x: Tensor,
+        before: Tensor | None,
+        tables: tuple[Tables, Tables],
+        batch: PairedViews,
+    ) -> Tensor:
+        """The virtual node of every graph after layer k, float [P, G, d]."""
+        pooled = add_rows(batch.readout, x)
+        pooled = pooled if before is None else before + pooled
+        name, counts = f"encoder.virtual.{k}", Counts(x.new_ones(1, pooled.shape[1]))
+        pooled = _dense(tables[0], f"{name}.0", pooled)
+        return normed(
+            pooled, counts, tables, f"{name}.2", self._gin.get_submodule(f"virtual.{k}.2")
+        )
+
+
+def refusal(model: GraphModel) -> str | None:
+    """Why a model cannot share its steps with others, in words; None if it can.
+
+    Args:
+        model: any graph model.
+
+    Example:
+        >>> refusal(TwoView(GIN(7), one_forward=False))
+        'TwoView in two forward passes cannot be stacked'
+    """
+    parts: list[tuple[object, type]] = [(model.encoder, GIN)]
+    if type(model) is InfoGraph:
+        parts += [(model.loss, ContrastiveLoss), (model.loss.sampler, NegativeSampler)]
+        parts += [(model.node_head, Head), (model.graph_head, Head)]
+    elif type(model) is Supervised:
+        parts += [(model.classifier, nn.Linear)]
+    elif type(model) is not TwoView:
+        return f"{_named(model)} cannot be stacked"
+    for part, ours in parts:
+        if type(part) is not ours:
+            return f"{_named(part)} cannot be stacked"
+    gin = model.encoder
+    assert isinstance(gin, GIN)
+    if isinstance(model, TwoView):
+        if not model.one_forward:
+            return "TwoView in two forward passes cannot be stacked"
+        if any(True for _ in model.loss.parameters()):
+            return "a loss with parameters cannot be stacked"
+    elif gin.edge_dim is not None or len(gin.virtual) or gin.readout == "both" or gin.jk == "last":
+        return "edge features, a virtual node, readout both and jk last cannot be compressed"
+    why = _refused_weights(model, gin)
+    return _refused_loss(model.loss) if why is None and isinstance(model, InfoGraph) else why
+
+
+def _refused_weights(model: GraphModel, gin: GIN) -> str | None:
+    of_virtual = [gin.get_submodule(f"virtual.{k}.2") for k in range(len(gin.virtual))]
+    for norm in (*gin.norms, *of_virtual):
+        usual = isinstance(norm, nn.BatchNorm1d) and norm.affine and norm.track_running_stats
+        if not usual or norm.momentum is None:
+            return f"{norm} cannot be stacked"
+    if any(float(conv.eps) for conv in gin.convs):  # type: ignore[arg-type]
+        return "a GINConv with an eps cannot be stacked"
+    if not all(parameter.requires_grad for parameter in model.parameters()):
+        return "a model with frozen parameters cannot be stacked"
+    return None
+
+
+def _refused_loss(loss: ContrastiveLoss) -> str | None:
+    if loss.objective != "jsd" or loss.sampler.draws is not None:
+        return "only JSD without draws can be stacked"
+    if loss.on_empty != "skip":
+        return f"on_empty={loss.on_empty!r} cannot be stacked"
+    return jsd.refusal(loss.sampler.hardening, loss.temperature)
+
+
+def rule_of(loss: ContrastiveLoss) -> Rule:
+    """How a loss weighs negatives in its current epoch."""
+    sampler = loss.sampler
+    return Rule(
+        sampler.current, loss.temperature, sampler.needs_labels, loss.detach_weights,
+        loss.class_prior,
+    )  # fmt: skip
+
+
+def _dense(parameters: Tables, name: str, x: Tensor) -> Tensor:
+    return linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+
+
+def _head(parameters: Tables, name: str, z: Tensor) -> Tensor:
+    h = z
+    for layer in HEAD[:-1]:
+        h = _dense(parameters, f"{name}.{layer}", h).relu()
+    return h + _dense(parameters, f"{name}.{HEAD[-1]}", z)
+
+
+def _counts(batch: ColouredBatch, kept: Tensor | None) -> list[Counts]:
+    """How often the colours of every level occur for each model, from level 0."""
+    pairs = batch.pairs
+    weight = pairs.times[None] if kept is None else pairs.times * kept[:, pairs.graph]
+    *below, n_last = batch.n_colours
+    last = weight.new_zeros(len(weight), n_last).index_add_(1, pairs.colour, weight)
+    levels = [
+        last.new_zeros(len(last), n).index_add_(1, at, last)
+        for n, at in zip(below, batch.parents, strict=True)
+    ]
+    return [Counts(count) for count in (*levels, last)]
+
+
+def _cross_entropy(logits: Tensor, y: Tensor, kept: Tensor | None) -> Tensor:
+    """Mean over the graphs that each model trains on, float [P]."""
+    each = cross_entropy(logits.transpose(1, 2), y.expand(len(logits), -1), reduction="none")
+    if kept is None:
+        return each.mean(1)
+    return torch.where(kept, each, 0.0).sum(1) / kept.sum(1)
+
+
+def _shared(model: GraphModel) -> tuple[object, ...]:
+    """What models of one ensemble have in common beside their shapes."""
+    gin = model.encoder
+    assert isinstance(gin, GIN)
+    views = (model.augmentations, model.strength, model.seed) if isinstance(model, TwoView) else ()
+    return _named(model), gin.readout, gin.jk, *views
+
+
+def _named(part: object) -> str:
+    return type(part).__name__

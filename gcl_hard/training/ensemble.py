@@ -1,0 +1,380 @@
+"""Models of one shape trained together: parameters as rows of one table, one Adam, a loss each."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.training.loop import Optimisation, adam, mean_loss, memory_for, train
+
+OnEpoch = Callable[[int, Sequence[int], Sequence[float]], None]
+"""Called with the epoch, the models that trained in it and their mean losses."""
+
+PRECISIONS = {"32-true": torch.float32, "64-true": torch.float64}
+
+
+class Snapshots(NamedTuple):
+    """Models that are seen while they train, and may go no further.
+
+    Attributes:
+        epochs: of each model, those after which it is seen.
+        see: called with the epoch and, by number, models as they are then; gives those that leave.
+    """
+
+    epochs: Sequence[Container[int]]
+    see: Callable[[int, Mapping[int, nn.Module]], Collection[int]]
+
+
+class EnsembleLike(Protocol):
+    """What can be trained together; ``gcl_hard.graphs.Ensemble`` is one."""
+
+    @property
+    def models(self) -> Sequence[nn.Module]:
+        """The models, on the device already."""
+
+    @property
+    def alone(self) -> str | None:
+        """Why they cannot share their steps, or None; they are then trained one by one."""
+
+    def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
+        """Move every model's schedules to ``epoch`` (from 1) of its ``epochs``."""
+
+    def batches(self, epoch: int) -> Iterable[Any]:
+        """Batches that all models share."""
+
+    def batches_of(self, model: int, epoch: int) -> Iterable[Any]:
+        """Batches of one model trained by itself."""
+
+    def losses(
+        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], batch: Any
+    ) -> Tensor:
+        """Loss of every model, float [P]; buffers are updated in place."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some of the models."""
+
+
+def train_ensemble(
+    ensemble: EnsembleLike,
+    optimisation: Optimisation | Sequence[Optimisation],
+    *,
+    on_epoch: OnEpoch | None = None,
+    settings: Sequence[str] = (),
+    snapshots: Snapshots | None = None,
+) -> list[list[float] | DivergenceError]:
+    """Train all models in place.
+
+    A model whose loss is not finite stops with its error and keeps the weights that it had before;
+    the others go on. Models may differ in everything of :class:`Optimisation` but
+    precision, which is that of their weights.
+
+    Args:
+        ensemble: what to train; its models are on the device already.
+        optimisation: how, of all models or of each.
+        on_epoch: called as an epoch ends.
+        settings: what each model is, for the message when it diverges.
+        snapshots: when models are seen, and by what.
+
+    Returns:
+        Of each model its mean loss per epoch that it trained, nats, or why it stopped.
+
+    Raises:
+        InputError: for another number of optimisations than of models, or a precision that
+            models cannot share.
+        OutOfMemory: says what to lower.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load
+        >>> mutag = load("MUTAG")
+        >>> models = [InfoGraph(GIN(mutag.n_features), beta=beta) for beta in (1.0, 10.0)]
+        >>> losses = train_ensemble(Ensemble(models, mutag), Optimisation(epochs=2))
+        >>> [len(of_model) for of_model in losses]
+        [2, 2]
+    """
+    n = len(ensemble.models)
+    each = [optimisation] * n if isinstance(optimisation, Optimisation) else list(optimisation)
+    if len(each) != n:
+        raise InputError(f"{len(each)} optimisations for {n} models")
+    names = list(settings) or [f"model {m}" for m in range(n)]
+    for model in ensemble.models:
+        model.train()
+    if ensemble.alone is not None:
+        return _one_by_one(ensemble, each, names, on_epoch, snapshots)
+    dtype = next(ensemble.models[0].parameters()).dtype
+    for one in each:
+        if PRECISIONS.get(one.precision) != dtype or one.accumulate != 1:
+            raise InputError(
+                f"models of an ensemble train without accumulation in the precision that they "
+                f"are in, {dtype}, got {one.precision} and accumulate {one.accumulate}"
+            )
+    with memory_for(lambda: f"out of memory with {n} models in an ensemble"):
+        return _Run(copy.copy(ensemble), each, names).train(on_epoch, snapshots)
+
+
+class _Run:
+    """What changes: the tables, their optimiser, and which models are still in training."""
+
+    def __init__(
+        self, ensemble: EnsembleLike, optimisations: list[Optimisation], names: list[str]
+    ) -> None:
+        self.ensemble, self.optimisations, self.names = ensemble, optimisations, names
+        self.results: list[list[float] | DivergenceError] = [[] for _ in names]
+        self.numbers = list(range(len(names)))  # of each row
+        self.stacked = Stacked(ensemble.models)
+        self.adam = Adam(self.stacked, [(o.lr, o.weight_decay) for o in optimisations])
+
+    def train(
+        self, on_epoch: OnEpoch | None, snapshots: Snapshots | None
+    ) -> list[list[float] | DivergenceError]:
+        for epoch in range(1, max(o.epochs for o in self.optimisations) + 1):
+            if not self.numbers:
+                break
+            self._end_epoch(epoch, self._train_epoch(epoch), on_epoch, snapshots)
+        return self.results
+
+    def _train_epoch(self, epoch: int) -> Tensor:
+        """Losses of every batch and model, float32 [B, P]."""
+        each = [self.optimisations[m] for m in self.numbers]
+        self.ensemble.set_epoch(epoch, [o.epochs for o in each])
+        self.adam.set_rates([_rate(o, epoch) for o in each])
+        found = []
+        for batch in self.ensemble.batches(epoch):
+            self.adam.zero_grad()
+            losses = self.ensemble.losses(self.stacked.parameters, self.stacked.buffers, batch)
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+            self.adam.step()
+            found.append(losses.detach())
+        return torch.stack(found).float().cpu()
+
+    def _end_epoch(
+        self, epoch: int, losses: Tensor, on_epoch: OnEpoch | None, snapshots: Snapshots | None
+    ) -> None:
+        means: dict[int, float] = {}
+        seen: dict[int, nn.Module] = {}
+        for row, number in enumerate(self.numbers):
+            result, model = self.results[number], self.ensemble.models[row]
+            assert isinstance(result, list)
+            try:
+                result.append(mean_loss(losses[:, row], epoch, self.names[number]))
+            except DivergenceError as error:
+                self.results[number] = error
+                continue
+            means[number] = result[-1]
+            if snapshots is not None and epoch in snapshots.epochs[number]:
+                seen[number] = model
+            if number in seen or epoch == self.optimisations[number].epochs:
+                self.stacked.write_back(row, model)
+        if on_epoch is not None:
+            on_epoch(epoch, list(means), list(means.values()))
+        leaving = snapshots.see(epoch, seen) if snapshots is not None and seen else ()
+        self._keep([
+            row
+            for row, number in enumerate(self.numbers)
+            if number in means
+            and number not in leaving
+            and epoch < self.optimisations[number].epochs
+        ])  # fmt: skip
+
+    def _keep(self, staying: list[int]) -> None:
+        """Go on with some of the rows."""
+        if len(staying) < len(self.numbers):
+            self.numbers = [self.numbers[row] for row in staying]
+            if staying:
+                self.ensemble.keep(staying)
+                self.adam.keep(staying)
+
+
+class _Leaves(Exception):  # noqa: N818
+    """A model that was seen goes no further."""
+
+
+def _one_by_one(
+    ensemble: EnsembleLike,
+    optimisations: list[Optimisation],
+    names: list[str],
+    on_epoch: OnEpoch | None,
+    snapshots: Snapshots | None,
+) -> list[list[float] | DivergenceError]:
+    if len(names) > 1:
+        warnings.warn(f"{ensemble.alone}: {len(names)} models are trained one by one", stacklevel=3)
+    results: list[list[float] | DivergenceError] = []
+    for m, (model, optimisation) in enumerate(zip(ensemble.models, optimisations, strict=True)):
+        losses: list[float] = []
+
+        def told(
+            epoch: int, loss: float, m: int = m, losses: list[float] = losses,
+            model: nn.Module = model,
+        ) -> None:  # fmt: skip
+            losses.append(loss)
+            if on_epoch is not None:
+                on_epoch(epoch, [m], [loss])
+            if snapshots is None or epoch not in snapshots.epochs[m]:
+                return
+            if m in snapshots.see(epoch, {m: model}):
+                raise _Leaves
+
+        def batches(epoch: int, m: int = m) -> Iterable[Any]:
+            return ensemble.batches_of(m, epoch)
+
+        device = next(model.parameters()).device
+        try:
+            train(model, batches, optimisation, device=device, on_epoch=told, setting=names[m])
+        except DivergenceError as error:
+            results.append(error)
+            continue
+        except _Leaves:
+            pass
+        results.append(losses)
+    return results
+
+
+def _rate(optimisation: Optimisation, epoch: int) -> float:
+    """The learning rate of an epoch, as PyTorch's schedulers have it."""
+    if optimisation.lr_schedule == "constant":
+        return optimisation.lr
+    turn = torch.pi * (epoch - 1) / optimisation.epochs
+    return optimisation.lr * 0.5 * (1 + float(torch.cos(torch.tensor(turn, dtype=torch.float64))))
+
+
+class Stacked:
+    """Parameters and buffers of equal modules, a row for each.
+
+    Args:
+        modules: at least one; all with parameters of the same names, shapes and dtype.
+
+    Attributes:
+        flat: float [P, D], all parameters: the leaf that gradients are taken of.
+        buffers: by name, [P, …].
+
+    Raises:
+        InputError: for none, or modules that differ; names the first difference.
+
+    Example:
+        >>> stacked = Stacked([nn.Linear(2, 3), nn.Linear(2, 3)])
+        >>> stacked.parameters["weight"].shape
+        torch.Size([2, 3, 2])
+    """
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        if not modules:
+            raise InputError("an ensemble needs at least one model, got none")
+        _check_equal(modules)
+        self._shapes = {name: value.shape for name, value in modules[0].named_parameters()}
+        rows = [
+            torch.cat([m.get_parameter(name).detach().flatten() for name in self._shapes])
+            for m in modules
+        ]
+        self.flat = torch.stack(rows).requires_grad_()
+        self.buffers = {
+            name: torch.stack([module.get_buffer(name) for module in modules])
+            for name, _ in modules[0].named_buffers()
+        }
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        """By name, [P, …]: parts of ``flat`` in today's graph."""
+        return self.named(self.flat)
+
+    def named(self, table: Tensor) -> dict[str, Tensor]:
+        """Parts of a table like ``flat``, its gradient for one, by parameter."""
+        parts = table.split_with_sizes([shape.numel() for shape in self._shapes.values()], 1)
+        shapes = self._shapes.items()
+        return {n: x.view(-1, *shape) for (n, shape), x in zip(shapes, parts, strict=True)}
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows."""
+        index = torch.tensor(rows, device=self.flat.device)
+        self.flat = self.flat.detach()[index].requires_grad_()
+        self.buffers = {name: value[index] for name, value in self.buffers.items()}
+
+    @torch.no_grad()
+    def write_back(self, row: int, module: nn.Module) -> None:
+        """Copy a row into a module."""
+        for name, value in self.parameters.items():
+            module.get_parameter(name).copy_(value[row])
+        for name, value in self.buffers.items():
+            module.get_buffer(name).copy_(value[row])
+
+
+class Adam:
+    """PyTorch's Adam on the rows of a table, in one call for all rows of one setting.
+
+    Args:
+        stacked: the table.
+        settings: learning rate and weight decay of each row.
+    """
+
+    def __init__(self, stacked: Stacked, settings: Sequence[tuple[float, float]]) -> None:
+        self.stacked, self._settings = stacked, list(settings)
+        self._rows = [nn.Parameter(row) for row in stacked.flat.detach()]
+        self._adam = self._grouped()
+
+    def _grouped(self) -> torch.optim.Adam:
+        alike: dict[tuple[float, float], list[nn.Parameter]] = {}
+        for setting, row in zip(self._settings, self._rows, strict=True):
+            alike.setdefault(setting, []).append(row)
+        return adam([
+            {"params": rows, "lr": lr, "weight_decay": decay}
+            for (lr, decay), rows in alike.items()
+        ])  # fmt: skip
+
+    def set_rates(self, rates: Sequence[float]) -> None:
+        """The learning rate of each row from now on."""
+        settings = [(rate, d) for rate, (_, d) in zip(rates, self._settings, strict=True)]
+        if settings != self._settings:
+            self._settings, moments = settings, self._adam.state
+            self._adam = self._grouped()
+            self._adam.state = moments
+
+    def zero_grad(self) -> None:
+        """Forget the gradient."""
+        self.stacked.flat.grad = None
+
+    def step(self) -> None:
+        """Move every row by its gradient."""
+        assert self.stacked.flat.grad is not None
+        for row, grad in zip(self._rows, self.stacked.flat.grad, strict=True):
+            row.grad = grad
+        self._adam.step()
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows of the table too."""
+        moments = self._adam.state
+        self.stacked.keep(rows)
+        self._rows = [self._rows[row] for row in rows]
+        self._settings = [self._settings[row] for row in rows]
+        for row, values in zip(self._rows, self.stacked.flat.detach(), strict=True):
+            row.data = values
+        self._adam = self._grouped()
+        self._adam.state = moments
+
+
+def _check_equal(modules: Sequence[nn.Module]) -> None:
+    first = _shapes(modules[0])
+    for m, module in enumerate(modules[1:], start=1):
+        if _shapes(module) == first:
+            continue
+        if type(module) is not type(modules[0]):
+            kinds = type(modules[0]).__name__, type(module).__name__
+            raise InputError(f"models of an ensemble must be equal, got {kinds[0]} and {kinds[1]}")
+        other = _shapes(module)
+        name = next(n for n in (*first, *other) if first.get(n) != other.get(n))
+        raise InputError(
+            f"models of an ensemble must have equal shapes: {name} is {_shown(first.get(name))} "
+            f"in the first and {_shown(other.get(name))} in number {m + 1}"
+        )
+
+
+def _shapes(module: nn.Module) -> dict[str, tuple[object, ...]]:
+    named = (*module.named_parameters(), *module.named_buffers())
+    return {name: (tuple(value.shape), value.dtype, value.device) for name, value in named}
+
+
+def _shown(found: tuple[object, ...] | None) -> str:
+    return "absent" if found is None else ", ".join(map(str, found))

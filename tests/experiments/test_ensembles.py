@@ -1,0 +1,256 @@
+"""Encoders in populations: who shares one, how many, and what happens without memory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from gcl_hard.experiments.graph_seeds import run_seed
+from gcl_hard.experiments.options import parse_bench
+from gcl_hard.experiments.run import run
+from gcl_hard.experiments.work import Worker
+from rich.console import Console
+
+from gcl_hard.errors import InputError, OutOfMemory
+from gcl_hard.evaluation import outer_folds
+from gcl_hard.experiments import ensembles, scorers
+from gcl_hard.experiments.ensembles import Encoder, check_size, ensemble_of, train_encoders
+from gcl_hard.graphs import Ensemble, GraphSet, load
+from tests.experiments.small_cells import assert_each_its_own, mutag, small, weights
+
+__all__ = ["mutag"]
+
+ROOT = Path(__file__).parents[2]
+
+
+Sizes = list[int]
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> Sizes:
+    """How many members the populations have that are trained from now on."""
+    seen: Sizes = []
+    real = ensembles.train_ensemble
+
+    def train(population: Ensemble, *arguments: Any, **settings: Any) -> Any:
+        seen.append(len(population.models))
+        return real(population, *arguments, **settings)
+
+    monkeypatch.setattr(ensembles, "train_ensemble", train)
+    return seen
+
+
+def folds_of(graphs: GraphSet, *methods: str) -> list[Encoder]:
+    folds = outer_folds(graphs.y.numpy(), seed=0, n_folds=3)
+    return [
+        Encoder(small(method, protocol="inductive"), graphs, 0, k, torch.from_numpy(fold.test))
+        for method in methods
+        for k, fold in enumerate(folds)
+    ]
+
+
+def test_on_a_cpu_the_models_of_an_ensemble_hold_out_the_same_graphs(
+    mutag: GraphSet, sizes: Sizes
+) -> None:
+    encoders = folds_of(mutag, "ucl", "hscl")
+    together = list(train_encoders(encoders, mutag, size=16))
+    assert sizes == [2, 2, 2]
+    assert [result.number for result in together] == [0, 3, 1, 4, 2, 5]
+    alone = list(train_encoders(encoders, mutag, size=1))
+    assert [result.number for result in alone] == [0, 1, 2, 3, 4, 5]
+    assert_each_its_own(weights(together), weights(alone))
+    assert all(result.seconds > 0 for result in together)
+
+
+def test_parts_are_about_equal(mutag: GraphSet, sizes: Sizes) -> None:
+    encoders = [Encoder(small(), mutag, seed) for seed in range(7)]
+    list(train_encoders(encoders, mutag, size=3))
+    assert sizes == [2, 3, 2]
+
+
+def test_results_are_those_of_their_encoders_however_they_are_sorted(mutag: GraphSet) -> None:
+    kinds = [small("hscl"), small("ucl"), small("scl", lr=0.1), small("ucl", epochs=1)]
+    encoders = [Encoder(cell, mutag, seed) for seed, cell in enumerate(kinds)]
+    together = weights(list(train_encoders(encoders, mutag, size=4)))
+    alone = [weights(list(train_encoders([encoder], mutag)))[0] for encoder in encoders]
+    assert_each_its_own(together, dict(enumerate(alone)))
+
+
+def test_what_cannot_be_stacked_trains_by_itself_beside_the_rest(
+    mutag: GraphSet, sizes: Sizes
+) -> None:
+    encoders = [Encoder(small(beta=beta), mutag, 0) for beta in (1.0, 500.0, 2.0)]
+    results = list(train_encoders(encoders, mutag, size=4))
+    assert sorted(sizes) == [1, 2]
+    assert sorted(result.number for result in results) == [0, 1, 2]
+
+
+def test_held_out_graphs_that_join_batches_get_a_ensemble_of_their_own(
+    mutag: GraphSet, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ensembles, "_shares", ensembles.joins)  # as on a GPU
+    from gcl_hard.graphs import epoch_batches
+
+    last = epoch_batches(188, 93, seed=0, epoch=2)[-1]
+    assert len(last) == 2
+    cell = small(batch_size=93, protocol="inductive")
+    encoders = [
+        Encoder(cell, mutag, 0, k, ids) for k, ids in enumerate((last, torch.arange(9), last[:1]))
+    ]
+    results = list(train_encoders(encoders, mutag, size=4))
+    assert len(results) == 3
+    assert sorted(sizes) == [1, 2]
+
+
+# Memory
+
+
+def test_an_ensemble_that_runs_out_of_memory_names_a_size_to_try(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not trained in parts: its numbers would hang on the memory that was free."""
+
+    def losses(*_: Any) -> torch.Tensor:
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(Ensemble, "losses", losses)
+    encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
+    message = "with 5 models in an ensemble: use --ensemble-size 2 or fewer$"
+    with pytest.raises(OutOfMemory, match=message):
+        list(train_encoders(encoders, mutag))
+
+
+def test_more_members_than_memory_holds_are_refused_with_the_estimate(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoders = [Encoder(small(), mutag, seed) for seed in range(30)]
+    one = ensemble_of(encoders[:1], mutag)
+    monkeypatch.setattr(ensembles, "free_memory", lambda _: 10 * one.memory_per_model())
+    check_size(10, one)
+    with pytest.raises(OutOfMemory, match=r"^30 models need about .* GB \(.* MB each\)") as error:
+        check_size(30, one)
+    assert str(error.value).endswith("use --ensemble-size 10 or fewer")
+    with pytest.raises(OutOfMemory, match="30 models need"):
+        list(train_encoders(encoders, mutag, size=30))
+
+
+def test_free_memory_is_a_part_of_what_the_machine_has() -> None:
+    free = ensembles.free_memory(torch.device("cpu"))
+    assert 0 < free < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+# The command
+
+
+TINY = ["--epochs=2", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--seeds=2"]
+
+
+def command(output: Path, *arguments: str) -> dict[str, tuple[Any, ...]]:
+    outcome = run(parse_bench([*TINY, *arguments, f"--output={output}"]), Console(file=StringIO()))
+    assert outcome.failures == []
+    return {
+        job.file_name: (record.fold_accuracies, record.fold_c, record.final_losses)
+        for job, record in outcome.results.records.items()
+    }
+
+
+MANY = [
+    "--dim=8", "--method=ucl,hscl,supervised", "--beta=1,10", "--protocol=paper,inductive",
+    "--select=true", "--threads=1", "--seeds=3", "--batch-size=64",
+]  # fmt: skip
+
+
+def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
+    """Groups are cut from all that the command plans, and an unfinished one is trained whole."""
+    fresh = command(tmp_path, *MANY, "--members=4")
+    for number, name in enumerate(sorted(fresh)):
+        if number % 2:
+            (tmp_path / name).unlink()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*_seed*.json")}
+    assert 0 < len(kept) < len(fresh)
+    assert command(tmp_path, *MANY, "--members=4") == fresh
+    assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
+
+
+@pytest.mark.spawns
+def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
+    """Nor what is finished already, where processes train it along."""
+    one, two = (command(tmp_path / jobs, *MANY, f"--jobs={jobs}") for jobs in "12")
+    assert one == two
+    for name in sorted(one)[::2]:
+        (tmp_path / "2" / name).unlink()
+    assert command(tmp_path / "2", *MANY, "--jobs=2") == one
+
+
+@pytest.mark.spawns
+def test_scoring_elsewhere_changes_no_number_of_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[int] = []
+
+    class Watched(scorers.Scorers):
+        def __init__(self, worker: Worker, processes: int) -> None:
+            began.append(processes)
+            super().__init__(worker, processes)
+
+    monkeypatch.setattr(scorers, "Scorers", Watched)
+    arguments = ["--method=ucl,hscl", "--protocol=paper,inductive"]
+    elsewhere = command(tmp_path / "two", *arguments, "--threads=2")
+    here = command(tmp_path / "one", *arguments, "--threads=1")
+    assert began == [1]
+    assert elsewhere == here
+    assert not list((tmp_path / "two").glob(".*"))  # no claim is left
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_progress_of_a_pack_never_passes_its_end(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch, *, masks: bool
+) -> None:
+    if masks:  # as on a GPU
+        monkeypatch.setattr(ensembles, "_shares", ensembles.joins)
+    seen: list[tuple[int, float, int]] = []
+
+    def on_epoch(encoder: int, epoch: float, loss: float, beside: int = 1) -> None:
+        seen.append((encoder, epoch, beside))
+
+    run_seed(small(protocol="inductive", epochs=3), mutag, 0, on_epoch=on_epoch, size=3)
+    assert {beside for *_, beside in seen} == {3 if masks else 1}
+    done = [first * 3 + epoch * beside for first, epoch, beside in seen]
+    assert done == sorted(done)
+    assert done[-1] == 9
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "true", ""])
+def test_members_are_auto_or_a_number(value: str) -> None:
+    message = "--members: expected auto or a whole number of at least 1, got"
+    with pytest.raises(InputError, match=message):
+        parse_bench([f"--members={value}"])
+
+
+def test_members_of_images_are_refused_in_words() -> None:
+    with pytest.raises(InputError, match="--members; it is of graphs"):
+        parse_bench(["--dataset=digits", "--members=4"])
+
+
+def test_degrees_of_held_out_graphs_change_no_bit(mutag: GraphSet) -> None:
+    """The scaling of all degrees moves with them; an encoder's own does not."""
+    graphs = load("MUTAG", download=False, features="degree-scalar")
+    fold = outer_folds(graphs.y.numpy(), seed=0, n_folds=3)[0]
+    edges = graphs.edge_index.clone()
+    for g in fold.test:
+        edges[:, graphs.edge_ptr[g] : graphs.edge_ptr[g + 1]] = graphs.node_ptr[g]
+    everything = torch.arange(graphs.n_graphs)
+    dirty = replace(graphs, edge_index=edges).standardised_on(everything)
+    assert not torch.equal(dirty.x, graphs.x)
+    cell = small(protocol="inductive", features="degree-scalar")
+    train, test = torch.from_numpy(fold.train), torch.from_numpy(fold.test)
+    clean, other = (
+        weights(list(train_encoders([Encoder(cell, of.standardised_on(train), 0, 0, test)], of)))[0]
+        for of in (graphs, dirty)
+    )
+    assert all(torch.equal(clean[name], other[name]) for name in clean)

@@ -1,0 +1,324 @@
+"""Colour refinement against nested tuples, and batches of colours against their nodes."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gcl_hard.graphs import compression as colours
+from gcl_hard.graphs.compression import ColouredSet, coloured
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.tudataset import load
+
+CPU = torch.device("cpu")
+PRIME = 1_000_003.0
+
+
+def graph(edges, features, y=0):
+    edge_index = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
+    x = torch.tensor(features, dtype=torch.float32)[:, None]
+    return SimpleNamespace(
+        x=x, edge_index=edge_index, edge_attr=None, y=y, num_nodes=len(features)
+    )  # fmt: skip
+
+
+ODD_ONES = [
+    graph([(0, 1)], [0, 0]),  # directed: node 1 hears of node 0 alone
+    graph([(0, 1), (1, 0)], [0, 0]),
+    graph([(0, 0)], [0]),  # hears of itself
+    graph([], [0]),
+    graph([(0, 1), (0, 1), (1, 0)], [0, 0], y=4),  # repeated: node 1 hears of node 0 twice
+    graph([(0, 2), (1, 2), (2, 0)], [0, 0, 0], y=4),
+    graph([(1, 0)], [0, 1], y=2),
+]
+
+
+@pytest.fixture(scope="module")
+def odd_ones() -> GraphSet:
+    return GraphSet.from_graphs(ODD_ONES)
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+def slowly(graphs, layers):
+    """What every node knows after each layer, spelt out."""
+    heard: list[list[int]] = [[] for _ in range(graphs.n_nodes)]
+    for source, target in graphs.edge_index.T.tolist():
+        heard[target].append(source)
+    known: list[tuple] = [tuple(row) for row in graphs.x.tolist()]
+    levels = [known]
+    for _ in range(layers):
+        known = [(known[n], tuple(sorted(known[m] for m in heard[n]))) for n in range(len(known))]
+        levels.append(known)
+    return levels
+
+
+def assert_same_partition(ours, theirs):
+    assert len(set(zip(ours, theirs, strict=True))) == len(set(ours)) == len(set(theirs))
+
+
+def test_refinement_of_mutag_equals_nested_tuples(mutag):
+    for ours, theirs in zip(colours.refined(mutag, 4), slowly(mutag, 4), strict=True):
+        assert_same_partition(ours.tolist(), theirs)
+        assert sorted(set(ours.tolist())) == list(range(ours.max() + 1))
+
+
+def test_refinement_of_odd_graphs(odd_ones):
+    levels = [level.tolist() for level in colours.refined(odd_ones, 3)]
+    for ours, theirs in zip(levels, slowly(odd_ones, 3), strict=True):
+        assert_same_partition(ours, theirs)
+    # One round: how many zeros each node hears of, and what it is itself.
+    #       directed  pair   loop  none  repeated  star      another feature
+    first = ["0", "1", "1", "1", "1", "0", "1", "2", "1", "0", "2", "0+1", "one"]
+    assert_same_partition(levels[1], first)
+    pair, loop = levels[3][2:4], levels[3][4]
+    assert pair == [loop, loop]  # in all rounds
+    assert levels[3][1] != loop  # what it hears of has itself heard of nobody
+
+
+def test_colours_do_not_depend_on_the_order_of_edges_or_features(mutag):
+    g = torch.Generator().manual_seed(0)
+    order = torch.randperm(mutag.edge_index.shape[1], generator=g)
+    columns = torch.randperm(mutag.n_features, generator=g)
+    other = GraphSet(
+        "other", mutag.x[:, columns], mutag.edge_index[:, order], mutag.y, mutag.node_ptr,
+        mutag.edge_ptr, 2, "other",
+    )  # fmt: skip
+    for one, two in zip(colours.refined(mutag, 3), colours.refined(other, 3), strict=True):
+        assert_same_partition(one.tolist(), two.tolist())
+
+
+def layers_of(n_features, layers, seed=0):
+    """Weights of maps for features and for every layer."""
+    g = torch.Generator().manual_seed(seed)
+    widths = [n_features] + [3] * (layers + 1)
+    return [torch.randint(1, 2**18, shape, generator=g) for shape in itertools.pairwise(widths)]
+
+
+def apply(z, weight):
+    """A random map of whole numbers to whole numbers: equal sums in whatever order."""
+    h = torch.remainder(((z + 1).long() @ weight).double(), PRIME)
+    return torch.remainder(h * h + 7, PRIME)
+
+
+def on_nodes(batch, weights):
+    """All levels of message passing, node by node."""
+    source, target = batch.edge_index
+    levels = [apply(batch.x.double(), weights[0])]
+    for weight in weights[1:]:
+        h = levels[-1]
+        levels.append(apply(h.index_add(0, target, h[source]), weight))
+    return levels
+
+
+def on_colours(set_of, batch, weights):
+    levels = [apply(set_of.graphs.x[set_of.representatives].double()[batch.features], weights[0])]
+    for sums, weight in zip(batch.sums, weights[1:], strict=True):
+        levels.append(apply(torch.sparse.mm(sums.forward, levels[-1]), weight))
+    return levels
+
+
+def orders(n, size):
+    g = torch.Generator().manual_seed(1)
+    shuffled = torch.randperm(n, generator=g)
+    return [torch.arange(n), shuffled[:size], shuffled[:size].sort().values, shuffled[-1:]]
+
+
+def rows(table):
+    return sorted(map(tuple, table.tolist()))
+
+
+@pytest.mark.parametrize("name", ["mutag", "odd_ones"])
+@pytest.mark.parametrize("layers", [1, 3, 5])
+def test_message_passing_on_colours_is_that_on_nodes_exactly(name, layers, request):
+    graphs = request.getfixturevalue(name)
+    set_of = ColouredSet(graphs, layers)
+    weights = layers_of(graphs.n_features, layers)
+    for index in orders(graphs.n_graphs, min(40, graphs.n_graphs - 2)):
+        single, batch = graphs.batch(index), set_of.batch(index).to(CPU, torch.float64)
+        nodes, ours = on_nodes(single, weights), on_colours(set_of, batch, weights)
+        assert batch.n_colours == tuple(map(len, ours))
+        for k, (level, of_nodes) in enumerate(zip(ours, nodes, strict=True)):
+            assert set(rows(level)) == set(rows(of_nodes))
+            known = torch.cat(nodes[: k + 1], 1).unique(dim=0)
+            assert len(level) == len(known)  # every colour of the batch, and once
+        # What a node has been on all levels, for every node of every graph.
+        lower = [level[at] for level, at in zip(ours, batch.parents, strict=False)]
+        assert len(batch.parents) == layers
+        table, of_nodes = torch.cat([*lower, ours[-1]], 1), torch.cat(nodes, 1)
+        colour, graph_of, times, _ = batch.pairs
+        for g in range(len(index)):
+            mine = graph_of == g
+            repeated = table[colour[mine]].repeat_interleave(times[mine].long(), 0)
+            assert rows(repeated) == rows(of_nodes[single.batch == g])
+        summed = torch.zeros(len(index), table.shape[1], dtype=torch.float64)
+        summed.index_add_(0, single.batch, of_nodes)
+        assert torch.equal(torch.sparse.mm(batch.readout.forward, table), summed)
+
+
+@pytest.mark.parametrize("name", ["mutag", "odd_ones"])
+def test_tables_of_a_batch_agree_with_each_other(name, request):
+    graphs = request.getfixturevalue(name)
+    set_of = ColouredSet(graphs, 3)
+    for index in orders(graphs.n_graphs, min(60, graphs.n_graphs - 2)):
+        batch = set_of.batch(index)
+        for sums in (*batch.sums, batch.readout):
+            assert torch.equal(sums.forward.to_dense().T, sums.backward.to_dense())
+            assert sums.forward.dtype == torch.float32
+        colour, graph_of, times, edges = batch.pairs
+        dense = torch.zeros(len(index), batch.n_colours[-1])
+        dense[graph_of, colour] = times
+        assert torch.equal(dense, batch.readout.forward.to_dense())
+        assert (colour.diff() >= 0).all()
+        assert times.min() >= 1
+        assert edges == [0, len(colour)]
+        assert torch.equal(dense.sum(1), batch.sizes)
+        assert torch.equal(batch.sizes, graphs.node_ptr.diff()[index].float())
+
+
+def test_a_batch_of_any_order_is_that_batch(mutag):
+    """Graphs come in the order asked for, labels and ids with them."""
+    set_of = ColouredSet(mutag, 2)
+    index = torch.tensor([150, 3, 77, 12])
+    batch, ordered = set_of.batch(index), set_of.batch(index.sort().values)
+    assert torch.equal(batch.graphs, index)
+    assert torch.equal(batch.y, mutag.y[index])
+    place = index.argsort()
+    assert torch.equal(batch.readout.forward.to_dense()[place], ordered.readout.forward.to_dense())
+    assert torch.equal(batch.sizes[place], ordered.sizes)
+    assert torch.equal(batch.features, ordered.features)
+    for one, other in zip(batch.parents, ordered.parents, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_products_with_columns_out_of_order(mutag):
+    """The transpose of the readout has its graphs as they come, not ascending."""
+    index = torch.tensor([150, 3, 77, 12, 99, 0])
+    backward = ColouredSet(mutag, 2).batch(index).to(CPU, torch.float64).readout.backward
+    x = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        torch.sparse.mm(backward, x), backward.to_dense() @ x, rtol=1e-13, atol=1e-13
+    )
+
+
+def test_classes_have_no_gaps(odd_ones):
+    set_of = ColouredSet(odd_ones, 1)
+    assert odd_ones.y.tolist() == [0, 0, 0, 0, 2, 2, 1]
+    for index, expected in (([4, 0, 5], [1, 0, 1]), ([6, 4], [0, 1]), ([5, 4], [0, 0])):
+        classes = set_of.batch(torch.tensor(index)).classes
+        assert classes.of.tolist() == expected
+        assert classes.n == max(expected) + 1
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_blocks_begin_where_their_colours_do(block, mutag, monkeypatch):
+    monkeypatch.setattr(colours, "BLOCK", block)
+    batch = ColouredSet(mutag, 2).batch(torch.arange(30))
+    colour, _, _, edges = batch.pairs
+    n_blocks = -(-batch.n_colours[-1] // block)
+    assert len(edges) == n_blocks + 1
+    assert edges[-1] == len(colour)
+    for i in range(n_blocks):
+        assert set((colour[edges[i] : edges[i + 1]] // block).tolist()) == {i}
+
+
+def test_counts_go_where_and_as_they_are_asked(mutag):
+    batch = ColouredSet(mutag, 2).batch(torch.arange(5))
+    moved = batch.to(torch.device("meta"), torch.float64)
+    counts = [m for s in (*moved.sums, moved.readout) for m in s]
+    counts += [moved.pairs.times, moved.sizes]
+    assert {(c.device.type, c.dtype) for c in counts} == {("meta", torch.float64)}
+    ids = [
+        moved.features,
+        *moved.parents,
+        *moved.pairs[:2],
+        moved.y,
+        moved.classes.of,
+        moved.graphs,
+    ]
+    assert {(i.device.type, i.dtype) for i in ids} == {("meta", torch.int64)}
+
+
+def assert_equal_batches(one, other):
+    assert one.n_colours == other.n_colours
+    for a, b in zip((*one.sums, one.readout), (*other.sums, other.readout), strict=True):
+        assert torch.equal(a.forward.to_dense(), b.forward.to_dense())
+    for a, b in zip(one.pairs, other.pairs, strict=True):
+        assert torch.equal(torch.as_tensor(a), torch.as_tensor(b))
+    for name in ("features", "sizes", "y", "graphs"):
+        assert torch.equal(getattr(one, name), getattr(other, name))
+
+
+def test_batches_are_remembered_by_graphs_and_precision(mutag):
+    set_of = ColouredSet(mutag, 2)
+    index = torch.arange(20)
+    first = set_of.remembered(index, CPU, torch.float32)
+    assert set_of.remembered(index.clone(), CPU, torch.float32) is first
+    double = set_of.remembered(index, CPU, torch.float64)
+    assert double.sizes.dtype == double.readout.forward.dtype == torch.float64
+    assert first.sizes.dtype == torch.float32
+    other = set_of.remembered(index.flip(0), CPU, torch.float32)
+    assert_equal_batches(other, set_of.batch(index.flip(0)))
+    assert_equal_batches(first, set_of.batch(index))
+
+
+def test_the_cache_holds_what_it_may_and_no_more(mutag, monkeypatch):
+    set_of = ColouredSet(mutag, 2)
+    parts = [torch.arange(start, start + 20) for start in (0, 20, 40, 60)]
+    sizes = [set_of.batch(part).n_bytes for part in parts]
+    monkeypatch.setattr(colours, "CACHE_BYTES", sum(sizes[:2]))
+    found = [set_of.remembered(part, CPU, torch.float32) for part in parts]
+    for part, batch, stays in zip(parts, found, (True, True, False, False), strict=True):
+        again = set_of.remembered(part, CPU, torch.float32)
+        assert (again is batch) == stays
+        assert_equal_batches(again, batch)
+
+
+def test_bytes_are_about_what_a_batch_holds(mutag):
+    batch = ColouredSet(mutag, 3).batch(torch.arange(128))
+    tensors = [*batch.parents, *batch.pairs[:3], batch.features, batch.sizes, batch.y]
+    for matrix in (m for s in (*batch.sums, batch.readout) for m in s):
+        tensors += [matrix.values(), matrix.col_indices(), matrix.crow_indices()]
+    held = sum(t.numel() * t.element_size() for t in tensors)
+    assert 0.7 < batch.n_bytes / held < 1.5
+
+
+def test_a_set_is_refined_once_for_a_depth_and_forgotten_with_the_set(monkeypatch):
+    refined = []
+    refine = colours.refined
+
+    def counted(graphs, layers):
+        refined.append(layers)
+        return refine(graphs, layers)
+
+    monkeypatch.setattr(colours, "refined", counted)
+    graphs = GraphSet.from_graphs(ODD_ONES)
+    first = coloured(graphs, 2)
+    assert coloured(graphs, 2) is first
+    assert coloured(graphs, 3) is not first
+    assert coloured(graphs, 3).n_colours[:3] == first.n_colours
+    assert refined == [2, 3]
+    coloured(GraphSet.from_graphs(ODD_ONES), 2)
+    assert refined == [2, 3, 2]
+    seen = weakref.ref(first)
+    del graphs, first
+    gc.collect()
+    assert seen() is None
+
+
+def test_colours_of_a_set_that_nobody_tells_apart():
+    """A cycle of every length is one colour; the batch counts it."""
+    cycles = [graph([(i, (i + 1) % n) for i in range(n)], [0] * n) for n in (3, 5, 6)]
+    set_of = ColouredSet(GraphSet.from_graphs(cycles), 4)
+    assert set_of.n_colours == (1,) * 5
+    batch = set_of.batch(torch.tensor([2, 0]))
+    assert batch.readout.forward.to_dense().tolist() == [[6.0], [3.0]]
+    assert [s.forward.to_dense().tolist() for s in batch.sums] == [[[2.0]]] * 4

@@ -1,0 +1,310 @@
+"""The page of a search, its best settings as a config, and the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from gcl_hard.cli import parse_bench
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
+from gcl_hard.experiments.settings import LISTED
+from gcl_hard.methods import METHODS
+from gcl_hard.reports.study_page import (
+    best_yaml,
+    check_target,
+    page,
+    terminal,
+    write,
+)
+from gcl_hard.tuning.api import SearchResult
+from tests.reports.made_study import finding, result_of, searched, study, trial
+
+COMMAND = "python -m gcl_hard.tune --dataset PTC --method hscl --trials 7"
+
+
+def text(made: SearchResult, path: Path = Path("search.md")) -> str:
+    """The page, tables without padding."""
+    found = page(made, path, command=COMMAND, figures=[[] for _ in made.findings])
+    return re.sub(r"(?<=\|) +| +(?=\|)", " ", found)
+
+
+def test_everything_is_written_and_every_link_leads_somewhere(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "my.search.md"
+    written = write(result_of(), path, command=COMMAND)
+    assert written[0] == path
+    assert sorted(path.parent.iterdir()) == sorted(written)
+    kinds = ["history", "importances", "slices", "contour", "intermediate"]
+    names = [f"my.search{end}" for end in (".md", ".html", "-best.yaml")]
+    assert [p.name for p in written] == names + [f"my.search-{kind}.png" for kind in kinds]
+    links = re.findall(r"(!?)\[([^\]]+)\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
+    assert {name for _, _, name in links} == {p.name for p in written[1:]} - {"my.search.html"}
+    assert "`my.search.html`" in path.read_text(encoding="utf-8")  # large, and often not kept
+    assert all(len(alt) > 20 for image, alt, _ in links if image)
+    assert len([1 for image, _, _ in links if image]) == len(kinds)
+
+
+def test_several_studies_have_files_of_their_own(tmp_path: Path) -> None:
+    first = study(trial(70.0, {"beta": 5.0, "lr": 0.02, "temperature": 0.4}))
+    made = result_of(finding(first, outer=60.0), finding(study(trial(50.0, {"beta": 3.0}))))
+    written = {p.name for p in write(made, tmp_path / "s.md", command=COMMAND)}
+    assert {"s.md", "s.html", "s-outer1-best.yaml", "s-outer2-best.yaml"} < written
+    assert {"s-outer1-history.png", "s-outer2-history.png"} < written
+    assert not any(name.startswith("s-best") for name in written)
+    said = re.sub(" +", " ", (tmp_path / "s.md").read_text(encoding="utf-8"))
+    assert "| 1 | 70.0 % | 60.0 % | +10.0 | β 5, learning rate 0.02, temperature γ 0.4 |" in said
+    assert "| 2 | 50.0 % | 61.0 % | -11.0 | β 3 |" in said
+    assert (
+        said.index("## Outer part 1") < said.index("s-outer1-best") < said.index("## Outer part 2")
+    )
+
+
+def test_the_config_beside_the_page_is_the_best_config(tmp_path: Path) -> None:
+    made = result_of(finding(study(trial(70.0, {"beta": 5.0, "lr": 0.02}))))
+    write(made, tmp_path / "s.md", command=COMMAND)
+    config = tmp_path / "s-best.yaml"
+    assert parse_bench(["--config", str(config)]).configs == (made.findings[0].config,)
+    head = config.read_text(encoding="utf-8").split("\n\n")[0]
+    assert f"#   python -m gcl_hard.bench --config {config.as_posix()}" in head
+    assert f"#   {COMMAND}" in head
+    assert "β 5, learning rate 0.02" in head
+
+
+def test_a_page_is_written_again_but_over_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "s.md"
+    made = finding(study(trial(50.0, {"beta": 1.0})))
+    write(result_of(made), path, command=COMMAND)
+    write(result_of(made, asked=99), path, command=COMMAND)
+    assert "1 of 99 trials" in path.read_text(encoding="utf-8")
+    path.write_text("# Results\n", encoding="utf-8")
+    with pytest.raises(InputError, match="not a search report"):
+        write(result_of(made), path, command=COMMAND)
+    assert path.read_text(encoding="utf-8") == "# Results\n"
+
+
+@pytest.mark.parametrize("name", ["s", "s.html", ".md", "folder.md", "file.txt/s.md"])
+def test_a_place_that_is_no_page_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "file.txt").touch()
+    with pytest.raises(InputError, match=re.escape(name)):
+        check_target(tmp_path / name)
+
+
+def test_an_empty_or_missing_file_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "empty.md").touch()
+    check_target(tmp_path / "empty.md")
+    check_target(tmp_path / "a" / "b" / "s.md")
+    check_target(Path("s.md"))
+    assert not (tmp_path / "a").exists()
+
+
+def test_the_page_begins_with_the_numbers_and_the_command() -> None:
+    said = text(result_of())
+    assert said.startswith("# Search: hscl on PTC_MR, protocol inductive\n\n7 trials, complete or ")
+    order = [f"```bash\n{COMMAND}\n```", "**Inner score: 70.0 %", "**Outer score: 61.0 %",
+             "**Optimism: +9.0 points", "## What was searched", "## The best settings",
+             "## The paper's grid", "## Trials", "## How it was searched"]  # fmt: skip
+    where = [said.index(one) for one in order]
+    assert where == sorted(where)
+    assert "| β | logarithmic | 0.1 | 20 |" in said
+    assert "| failed | diverged: 2 | 2 |" in said
+    assert "- held-out items of an inner score: 48" in said
+    assert "pruner" not in said  # there was none
+
+
+def test_facts_are_told_in_words() -> None:
+    said = text(
+        result_of(settings={"batch_size": 64, "lr": 1e-4}, dimensions={"beta": "{"}, none={})
+    )
+    assert said.endswith("- settings: batch size 64, lr 0.0001\n")
+
+
+def test_a_search_that_is_not_at_its_end_says_so() -> None:
+    assert "7 of 64 trials are complete or pruned." in text(result_of(asked=64))
+    several = result_of(finding(searched()), finding(study(trial(50.0, {"beta": 1.0}))), asked=7)
+    assert "7, 1 of 7 trials in each of 2 studies are complete or pruned." in text(several)
+
+
+def test_the_paper_s_protocol_is_labelled_before_its_number() -> None:
+    said = text(result_of(finding(searched(), outer=None), protocol="transductive"))
+    label = "> **No estimate.** Settings were chosen on the test folds, as the paper does"
+    assert said.index(label) < said.index("**Score on the test folds: 70.0 %")
+    assert "Outer score" not in said
+    assert "Inner score" not in said
+    assert "No estimate" not in text(result_of())
+
+
+def test_without_a_grid_there_is_no_word_of_it() -> None:
+    said = text(result_of(finding(study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0})))))
+    assert "grid" not in said
+
+
+OWN = {"encoder_own": True, "encoder": "Mine"}
+GRAPHS = {"graphs_own": True, "dataset": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (OWN, "your own encoder Mine(hidden=16)"),
+        (GRAPHS, "the graphs of mine, which are your own"),
+        (OWN | GRAPHS, "the graphs of mine, which are your own and your own encoder Mine(hid"),
+    ],
+)
+def test_what_no_config_has_is_told_and_not_run(
+    facts: dict[str, object], told: str, tmp_path: Path
+) -> None:
+    made = result_of(finding(study(trial(50.0, {"beta": 1.0, "encoder.hidden": 16}))), **facts)
+    said = text(made)
+    assert f"Not in it, as no config has them: {told}" in said
+    assert "gcl_hard.bench" not in said
+    write(made, tmp_path / "s.md", command=COMMAND)
+    config = (tmp_path / "s-best.yaml").read_text(encoding="utf-8")
+    assert f"# Not in it, as no config has them: {told}" in config
+    assert "hidden" not in yaml.safe_load(config)
+
+
+def test_what_a_config_has_is_run() -> None:
+    said = text(result_of())
+    assert "Not in it" not in said
+    assert "```bash\npython -m gcl_hard.bench --config search-best.yaml\n```" in said
+
+
+def test_a_grid_of_one_s_own_is_not_the_paper_s() -> None:
+    said = text(result_of(grid="the grid"))
+    assert "## The grid\n\nThe best of the 2 trials of the grid has 65.0 %" in said
+    assert "paper" not in said
+
+
+def test_how_things_are_stored_is_no_fact_for_people() -> None:
+    said = text(result_of())
+    for fact in ("encoder_own", "encoder own", "graphs own", "grid: ", "dimensions"):
+        assert fact not in said
+
+
+def test_an_outer_score_that_is_missing_says_why() -> None:
+    one = finding(searched(), outer=None, why="the search is not over")
+    said = text(result_of(one, asked=64))
+    assert "- **Outer score: none yet.** There is none: the search is not over." in said
+    assert "Optimism" not in said
+    both = text(result_of(finding(searched()), one, asked=64))
+    assert "| 1 | 70.0 % | 61.0 % | +9.0 | β 5" in both
+    assert "| 2 | 70.0 % | – | – | β 5" in both
+    assert "- **Outer score: none yet.**" in both
+
+
+def test_words_of_users_break_no_table() -> None:
+    made = study(trial(50.0, {"beta": 1.0}), trial("a|b <i>", {"beta": 1.0}))
+    assert "| failed | a\\|b &lt;i&gt;: 1 | 1 |" in text(result_of(finding(made)))
+
+
+# The best settings as a config
+
+
+ODD: dict[str, Any] = {"lr": 1e-05, "weight_decay": 1e-06, "batch_size": 17}
+SETTINGS: list[tuple[type[RunConfig], dict[str, Any]]] = [
+    (GraphConfig, {**ODD, "protocol": "inductive", "beta": math.pi}),
+    (GraphConfig, {"contrast": "two-view", "strength": 0.1 + 0.2, "temperature": 1e-05}),
+    (GraphConfig, {"objective": "infonce", "epochs": 3, "dim": 5}),
+    (
+        ImageConfig,
+        {**ODD, "dataset": "CIFAR10", "beta": 1e22, "probe_lr": (1e-05, 0.2), "flip": 0.1},
+    ),
+    (ImageConfig, {"positives": "class", "subset": 100, "size": 16, "probe": "logistic"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "method"),
+    [
+        *((kind, {}, method) for kind in (GraphConfig, ImageConfig) for method in METHODS),
+        *((kind, settings, "hscl") for kind, settings in SETTINGS),
+        (GraphConfig, {**ODD, "threshold_start": -1 / 3}, "hscl-tau"),
+    ],
+)
+def test_bench_reads_exactly_this_config(
+    kind: type[RunConfig], settings: dict[str, Any], method: str, tmp_path: Path
+) -> None:
+    config = kind(method=method, **settings)  # type: ignore[call-arg]
+    file = tmp_path / "best.yaml"
+    file.write_text(best_yaml(config, "head"), encoding="utf-8")
+    assert parse_bench(["--config", str(file)]).configs == (config,)
+
+
+@pytest.mark.parametrize(("kind", "settings"), SETTINGS)
+def test_every_yaml_reader_reads_the_same_numbers(
+    kind: type[RunConfig], settings: dict[str, Any]
+) -> None:
+    config = kind(method="hcl", class_prior=0.1234567890123456, **settings)  # type: ignore[call-arg]
+    read = yaml.safe_load(best_yaml(config, "head"))
+    for name, value in dataclasses.asdict(config).items():
+        if name not in read:
+            assert value is None
+            continue
+        found = read[name]
+        if name in LISTED:
+            (found,) = found
+        same = tuple(found) if isinstance(found, list) else found
+        assert (same, type(same)) == (value, type(value)), name
+
+
+def test_the_head_is_a_comment_of_as_many_lines() -> None:
+    text = best_yaml(GraphConfig(), "one\n\n  two: [")
+    assert text.startswith("# one\n#\n#   two: [\n\ndataset: [MUTAG]\n")
+
+
+def test_names_that_yaml_takes_for_something_else_stay_names() -> None:
+    read = yaml.safe_load(best_yaml(GraphConfig(dataset="1e5"), "head"))
+    assert read["dataset"] == ["1e5"]
+    assert yaml.safe_load(best_yaml(GraphConfig(dataset="no"), "head"))["dataset"] == ["no"]
+
+
+# The terminal
+
+
+def shown(made: SearchResult) -> str:
+    """The text, each row in a line."""
+    console = Console(width=500, color_system=None)
+    with console.capture() as seen:
+        console.print(terminal(made), highlight=False)
+    return seen.get()
+
+
+def test_the_best_settings_and_the_three_numbers() -> None:
+    found, inner, outer, optimism = shown(result_of()).splitlines()
+    settings = "β 5, learning rate 0.02, temperature γ 0.4"
+    counts = "trial 3 of 6 complete, 1 pruned, 2 failed (2 x diverged)"
+    assert found.split("  ")[0] == "made"
+    assert found.rstrip().endswith(f"{counts}: {settings}; 70.0 % inside, 61.0 % outside")
+    assert inner.startswith("Inner score 70.0 %  ")
+    assert outer.startswith("Outer score 61.0 %  ")
+    assert optimism.startswith("Optimism +9.0 points  ")
+
+
+def test_every_study_has_a_row() -> None:
+    one = finding(study(trial(50.0, {"beta": 1.0})), outer=None, why="the search is not over")
+    rows = shown(result_of(finding(searched()), one)).splitlines()
+    assert rows[0].rstrip().endswith("70.0 % inside, 61.0 % outside")
+    assert rows[1].rstrip().endswith("trial 0 of 1 complete, 0 pruned: β 1; 50.0 % inside")
+    assert rows[3].startswith("Outer score none yet")
+    assert rows[3].rstrip().endswith("There is none: the search is not over.")
+
+
+def test_the_paper_s_protocol_is_labelled() -> None:
+    made = result_of(finding(searched(), outer=None), protocol="transductive")
+    *_, score, warning = shown(made).splitlines()
+    assert score.startswith("Score on the test folds 70.0 %")
+    assert warning.startswith("Settings were chosen on the test folds, as the paper does")
+
+
+@pytest.mark.parametrize("reason", ["RuntimeError: no file [/data/x]", "expected [batch, d]"])
+def test_reasons_are_shown_as_they_are(reason: str) -> None:
+    made = study(trial(50.0, {"beta": 1.0}), trial(reason, {"beta": 2.0}))
+    assert f"1 failed (1 x {reason})" in shown(result_of(finding(made)))

@@ -1,0 +1,203 @@
+"""What a population cannot be made of, or trained with, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard import ContrastiveLoss, Exponential, NegativeSampler
+from gcl_hard.errors import InputError, OutOfMemory
+from gcl_hard.functional.hardening import MeanThreshold
+from gcl_hard.functional.schedules import Linear
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, Supervised, TwoView
+from gcl_hard.graphs.ensemble import refusal
+from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.order import epoch_batches
+from gcl_hard.training.ensemble import train_ensemble
+from gcl_hard.training.loop import Optimisation, train
+from tests.training.ensembles import (
+    batches_of,
+    models,
+    mutag,
+    same_bits,
+)
+
+__all__ = ["mutag"]
+
+
+# What cannot be stacked
+
+
+class Mine(nn.Module):
+    """An encoder of a user's own."""
+
+    out_dim = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(7, 4)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        nodes = self.linear(x)
+        graphs = nodes.new_zeros(int(batch[-1]) + 1, 4).index_add(0, batch, nodes)
+        return nodes, graphs
+
+
+def test_an_encoder_of_ones_own_is_trained_one_by_one_and_that_is_said(mutag: GraphSet) -> None:
+    def mine() -> list[GraphModel]:
+        torch.manual_seed(0)
+        return [InfoGraph(Mine(), method=name) for name in ("ucl", "hscl")]
+
+    together, apart = mine(), mine()
+    held_out = [torch.arange(20), None]
+    population = Ensemble(together, mutag, batch_size=64, held_out=held_out)
+    assert population.alone == "Mine cannot be stacked"
+    with pytest.warns(UserWarning, match="^Mine cannot be stacked: 2 models are trained one"):
+        losses = train_ensemble(population, Optimisation(epochs=2))
+    for m, alone in enumerate(apart):
+        plain = train(
+            alone, lambda e, m=m: batches_of(mutag, 64, held_out[m], e), Optimisation(epochs=2)  # type: ignore[misc]
+        )  # fmt: skip
+        assert losses[m] == plain
+        assert same_bits(together[m], alone)
+
+
+def jsd(sampler: NegativeSampler, **options: Any) -> InfoGraph:
+    return InfoGraph(GIN(7, dim=4), loss=ContrastiveLoss(sampler, objective="jsd", **options))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: TwoView(GIN(7), one_forward=False), "TwoView in two forward passes"),
+        (lambda: InfoGraph(GIN(7), objective="infonce"), "only JSD"),
+        (lambda: jsd(NegativeSampler(draws=3)), "only JSD without draws"),
+        (lambda: jsd(NegativeSampler(), on_empty="raise"), "on_empty='raise'"),
+        (lambda: jsd(NegativeSampler(hardening=MeanThreshold())), "MeanThreshold cannot"),
+        (lambda: jsd(NegativeSampler(hardening=lambda t: t)), "Custom cannot be stacked"),
+        (lambda: jsd(NegativeSampler(hardening=Exponential(500.0))), "beta 500 span more"),
+        (lambda: jsd(NegativeSampler(hardening=Exponential(Linear(0.0, 500.0)))), "beta 500 span"),
+    ],
+)
+def test_why_a_model_trains_alone_is_said(make: Any, why: str) -> None:
+    assert why in (refusal(make()) or "")
+
+
+def spoilt(change: Any, make: Any = None) -> Any:
+    def made() -> GraphModel:
+        one = InfoGraph(GIN(7, dim=4)) if make is None else make()
+        change(one)
+        return one
+
+    return made
+
+
+class OwnLoss(ContrastiveLoss):
+    """A loss of a user's own."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        spoilt(lambda one: one.encoder.convs[0].requires_grad_(requires_grad=False)),
+        spoilt(lambda one: setattr(one, "loss", OwnLoss(NegativeSampler(), objective="jsd"))),
+        spoilt(lambda one: setattr(one, "node_head", nn.Linear(12, 12))),
+        spoilt(lambda one: one.encoder.convs[1].eps.fill_(0.5)),
+        spoilt(lambda one: one.encoder.norms.__setitem__(0, nn.LayerNorm(4))),
+        spoilt(lambda one: one.encoder.norms.__setitem__(0, nn.BatchNorm1d(4, momentum=None))),
+        spoilt(lambda one: one.encoder.norms.__setitem__(0, nn.BatchNorm1d(4, affine=False))),
+    ],
+)
+def test_what_only_looks_like_our_model_trains_alone(mutag: GraphSet, make: Any) -> None:
+    assert "cannot be stacked" in (refusal(make()) or "")
+    if isinstance(make().node_head, nn.Linear):
+        return
+    torch.manual_seed(0)
+    one = make()
+    torch.manual_seed(0)
+    other = make()
+    (losses,) = train_ensemble(Ensemble([one], mutag), Optimisation(epochs=2))
+    assert losses == train(other, lambda e: batches_of(mutag, 128, None, e), Optimisation(epochs=2))
+
+
+@pytest.mark.parametrize(
+    ("held_out", "message"),
+    [(torch.tensor([999]), "held_out holds graph ids 999..999"), (torch.tensor([-1]), "-1..-1"),
+     (torch.tensor([0.5]), "expected graph ids"), (torch.ones(188).bool(), "torch.bool")],
+)  # fmt: skip
+def test_held_out_graphs_that_are_none_are_refused(
+    mutag: GraphSet, held_out: Tensor, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        Ensemble([InfoGraph(GIN(7))], mutag, held_out=[held_out])
+
+
+def test_features_of_another_width_are_named(mutag: GraphSet) -> None:
+    with pytest.raises(InputError, match=r"\[3371, 5\].* this GIN takes, got \[3371, 7\]"):
+        Ensemble([InfoGraph(GIN(5))], mutag)
+    with pytest.raises(InputError, match=r"got \[20, 7\]"):
+        Ensemble([InfoGraph(GIN(7))], mutag, features=[mutag.x[:20]])
+
+
+def test_a_population_can_be_trained_twice(mutag: GraphSet) -> None:
+    members = models(mutag, torch.float32)[:2]
+    population = Ensemble(members, mutag)
+    hows = [Optimisation(epochs=1), Optimisation(epochs=3)]
+    assert [len(losses) for losses in train_ensemble(population, hows)] == [1, 3]
+    assert population.models == members
+    assert [len(losses) for losses in train_ensemble(population, hows)] == [1, 3]
+
+
+def test_no_model_is_no_population(mutag: GraphSet) -> None:
+    with pytest.raises(InputError, match="at least one model, got none"):
+        Ensemble([], mutag)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda: InfoGraph(GIN(7, dim=4)), r"encoder.convs.0.nn.0.weight is \(8, 7\), .* \(4, 7\)"),
+        (lambda: InfoGraph(GIN(7, dim=8, layers=2)).double(), "torch.float32.* torch.float64"),
+        (lambda: InfoGraph(GIN(7, dim=8, layers=2, readout="mean")), "must be equal"),
+        (lambda: Supervised(GIN(7, dim=8, layers=2), 2), "InfoGraph.* and .*Supervised"),
+    ],
+)
+def test_models_of_different_shapes_are_named(mutag: GraphSet, other: Any, message: str) -> None:
+    first = InfoGraph(GIN(7, dim=8, layers=2))
+    with pytest.raises(InputError, match=message):
+        train_ensemble(Ensemble([first, other()], mutag), Optimisation(epochs=1))
+
+
+def test_lists_of_another_length_are_refused(mutag: GraphSet) -> None:
+    members = models(mutag, torch.float32)[:2]
+    with pytest.raises(InputError, match="held_out has 1 entries for 2 models"):
+        Ensemble(members, mutag, held_out=[None])
+    with pytest.raises(InputError, match="1 optimisations for 2 models"):
+        train_ensemble(Ensemble(members, mutag), [Optimisation()])
+    with pytest.raises(InputError, match=r"torch\.float32, got bf16-mixed and accumulate 1"):
+        train_ensemble(Ensemble(members, mutag), Optimisation(precision="bf16-mixed"))
+
+
+def test_held_out_graphs_that_leave_members_other_batches_are_refused(mutag: GraphSet) -> None:
+    members = models(mutag, torch.float32)[:2]
+    last = epoch_batches(mutag.n_graphs, 93, seed=0, epoch=1)[-1]
+    assert len(last) == 2
+    population = Ensemble(members, mutag, batch_size=93, held_out=[last, None])
+    with pytest.raises(InputError, match="different batches in epoch 1"):
+        train_ensemble(population, Optimisation(epochs=1))
+
+
+def test_memory_that_runs_out_says_what_to_lower(
+    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    population = Ensemble(models(mutag, torch.float32)[:2], mutag)
+
+    def full(*_: object) -> Tensor:
+        raise MemoryError
+
+    monkeypatch.setattr(population, "losses", full)
+    with pytest.raises(OutOfMemory, match="with 2 models in an ensemble"):
+        train_ensemble(population, Optimisation(epochs=1))

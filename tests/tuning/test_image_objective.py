@@ -1,0 +1,188 @@
+"""Inner and outer scores of images, against the runs of bench."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+
+from gcl_hard.errors import DivergenceError, OutOfMemory
+from gcl_hard.evaluation import FoldScore
+from gcl_hard.experiments import images
+from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.experiment import silent
+from gcl_hard.experiments.runs import Run
+from gcl_hard.tuning.objective import ImageOuter, ImagePart, Inner, Score
+from gcl_hard.tuning.space import Candidate
+from tests.tuning.digits import Tiny, few_digits, small
+from tests.tuning.scoring import Notes, context, scores_of
+
+FEW: dict[str, Any] = {"epochs": 5, "probe_epochs": 5, "lr_schedule": "constant"}
+
+
+class Batches:
+    """How many batches have been trained on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def encoder(self, name: str, stem: str) -> nn.Module:
+        found = Tiny()
+        found.register_forward_pre_hook(self._step)
+        return found
+
+    def _step(self, encoder: nn.Module, _: Any) -> None:
+        self.count += encoder.training
+
+
+@pytest.fixture(autouse=True)
+def steps(monkeypatch: pytest.MonkeyPatch) -> Batches:
+    found = Batches()
+    monkeypatch.setattr(images, "resnet", found.encoder)
+    return found
+
+
+def bench(config: ImageConfig, seed: int = 3, *, inner: bool = False) -> FoldScore:
+    """The score of a run, as bench makes it."""
+    experiment, run = images.ImageExperiment(), Run(config, seed, inner)
+    with tempfile.TemporaryDirectory() as folder:
+        where = replace(context(threads=1), output=Path(folder))
+        (trained,) = experiment.train([run], few_digits(), where, silent)
+        (fold,) = experiment.score(trained, few_digits(), where)
+    return fold
+
+
+def scores(configs: list[ImageConfig], inner: Inner, notes: Notes | None = None) -> list[Score]:
+    tried = [Candidate(10 * n, config) for n, config in enumerate(configs)]
+    found = scores_of(ImagePart(few_digits(), inner), tried, inner, notes)
+    assert [*found] == [one.number for one in tried]
+    return [*found.values()]
+
+
+def test_an_inner_score_is_that_of_benchs_inner_hold_out() -> None:
+    cells = [small(probe_epochs=10), small(probe_epochs=10, method="ucl", lr=0.01)]
+    found = scores(cells, Inner(seed=3))
+    for cell, score in zip(cells, found, strict=True):
+        fold = bench(cell, inner=True)
+        assert score == Score(score.number, 100 * fold.accuracy)
+    assert found[0].accuracy != found[1].accuracy
+
+
+def test_an_outer_score_is_benchs_score_on_the_test_images() -> None:
+    outer = ImageOuter(few_digits(), Inner(seed=3))
+    fold = bench(small())
+    assert outer.n_test == fold.n_test == 60
+    assert outer.score(Candidate(0, small()), 3, context(threads=1)) == 100 * fold.accuracy
+
+
+def test_hold_outs_are_a_fifth_hidden_from_training_and_drawn_anew() -> None:
+    data = few_digits()
+    inner = Inner(folds=3, seed=2)
+    part = ImagePart(data, inner)
+    labels = data.probe.labels.numpy()
+    kept, hidden = train_test_split(
+        np.arange(120), test_size=0.2, stratify=labels, random_state=2
+    )  # fmt: skip
+    first = part.folds[0]
+    for split, ids in ((first.probe, kept), (first.pretrain, kept), (first.test, hidden)):
+        assert torch.equal(split.images, data.probe.images[torch.from_numpy(np.sort(ids))])
+    drawn = set()
+    for fold in part.folds:
+        assert (len(fold.pretrain), len(fold.probe), len(fold.test)) == (96, 96, 24)
+        seen = {tuple(image.flatten().tolist()) for image in fold.pretrain.images}
+        asked = frozenset(tuple(image.flatten().tolist()) for image in fold.test.images)
+        assert not seen & asked
+        drawn.add(asked)
+    assert len(drawn) == 3
+    assert part.n_scored(inner) == len(frozenset().union(*drawn))
+
+
+def test_a_score_is_the_mean_over_hold_outs_each_reported_once() -> None:
+    notes, inner = Notes(), Inner(folds=2, steps="folds")
+    cells = [small(**FEW), small(**FEW, beta=5.0)]
+    found = scores(cells, inner, notes)
+    assert notes.steps == [(n, k) for n in (0, 10) for k in range(2)]
+    for score in found:
+        of_folds = [notes.reported[score.number, k] for k in range(2)]
+        assert score.accuracy == pytest.approx(np.mean(of_folds))
+    assert found == scores(cells, Inner(folds=2))
+
+
+def test_a_report_is_the_score_of_training_that_ended_there() -> None:
+    notes, inner = Notes(), Inner(steps="epochs")
+    (score,) = scores([small(**FEW)], inner, notes)
+    assert notes.steps == [(0, epoch) for epoch in inner.report_epochs(5)]
+    for (_, epoch), accuracy in notes.reported.items():
+        fold = bench(small(**FEW | {"epochs": epoch}), 0, inner=True)
+        assert accuracy == 100 * fold.accuracy
+    assert [score] == scores([small(**FEW)], Inner())  # looking changes nothing
+
+
+@pytest.mark.parametrize(
+    ("inner", "step", "batches"),
+    [(Inner(steps="epochs"), 2, 4), (Inner(folds=2, steps="folds"), 0, 10)],
+)
+def test_a_pruned_trial_trains_no_further_and_the_others_keep_their_scores(
+    steps: Batches, inner: Inner, step: int, batches: int
+) -> None:
+    notes = Notes({0: step})
+    first, second = scores([small(**FEW), small(**FEW, beta=5.0)], inner, notes)
+    assert first == Score(0, None)
+    assert steps.count == batches + 10 * inner.folds
+    assert max(at for number, at in notes.steps if number == 0) == step
+    assert second.accuracy == scores([small(**FEW, beta=5.0)], inner)[0].accuracy
+
+
+def test_progress_rises_to_the_whole_over_hold_outs_and_epochs() -> None:
+    notes = Notes()
+    scores([small(**FEW), small(**FEW)], Inner(folds=2), notes)
+    for number in (0, 10):
+        shares = notes.shares[number]
+        assert shares == sorted(shares)
+        assert {0.1, 0.5, 0.6, 1.0} <= {round(share, 9) for share in shares}
+
+
+@pytest.mark.parametrize("looking", [Inner(), Inner(steps="epochs")])
+def test_a_trial_that_diverges_fails_alone(looking: Inner) -> None:
+    cells = [small(**FEW, lr=lr) for lr in (1e-3, 1e30, 1e-2)]
+    found = scores(cells, looking)
+    assert isinstance(found[1].error, DivergenceError)
+    assert found[1].accuracy is None
+    assert [found[0].accuracy, found[2].accuracy] == [
+        scores([cell], Inner())[0].accuracy for cell in (cells[0], cells[2])
+    ]
+
+
+def test_a_trial_out_of_memory_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Greedy(Tiny):
+        def forward(self, x: Tensor) -> Tensor:
+            raise torch.OutOfMemoryError("out of memory")
+
+    kinds = iter([Tiny, Greedy, Tiny])
+    monkeypatch.setattr(images, "resnet", lambda name, stem: next(kinds)())
+    found = scores([small(**FEW)] * 3, Inner())
+    assert isinstance(found[1].error, OutOfMemory)
+    assert [score.error for score in (found[0], found[2])] == [None, None]
+    assert found[0].accuracy == found[2].accuracy
+
+
+def test_a_bug_is_not_taken_for_a_trial_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(images, "train_run", broken)
+    with pytest.raises(ZeroDivisionError):
+        scores([small()], Inner())
+
+
+def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    scores([small(**FEW)], Inner(steps="epochs"), Notes({0: 2}))
+    assert list(tmp_path.iterdir()) == []

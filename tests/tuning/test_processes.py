@@ -1,0 +1,238 @@
+"""Searches in processes of their own: killed, stopped, and several at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from gcl_hard import tune
+from gcl_hard.tuning.storage import AGAIN, GRID, INTERRUPTED, exclusive, failure_of, url_of
+
+TRIALS, LIMIT, ROOT = 6, 120.0, Path(__file__).parents[2]
+SETTINGS = [
+    "--dataset=MUTAG", "--method=hscl", "--epochs=150", "--layers=1", "--dim=4", "--device=cpu",
+    "--threads=1", f"--trials={TRIALS}", "--batch=2", "--sampler=random",
+]  # fmt: skip
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc")
+
+
+def children(pid: int) -> list[int]:
+    """Processes below one, from the nearest on."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            found.append(int(path.parent.name))
+    return found + [below for one in found for below in children(one)]
+
+
+@contextmanager
+def command(*arguments: str, script: str = "") -> Iterator[subprocess.Popen[str]]:
+    """The real command, in a group of its own; nothing of it outlives the block."""
+    start = ["-c", script] if script else ["-m", "gcl_hard.tune"]
+    with subprocess.Popen(
+        [sys.executable, *start, *SETTINGS, *arguments], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            for pid in (*children(process.pid), process.pid):
+                if process.poll() is None or pid != process.pid:
+                    os.kill(pid, signal.SIGKILL)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Status and what was printed as an error, in one line."""
+    _, said = process.communicate(timeout=LIMIT)
+    assert "Traceback" not in said, said
+    return process.returncode, " ".join(said.split())
+
+
+def storage_at(place: Path | str) -> BaseStorage | str:
+    if isinstance(place, Path) and place.suffix == ".journal":
+        return JournalStorage(JournalFileBackend(str(place)))
+    return f"sqlite:///{place}" if isinstance(place, Path) else place
+
+
+def trials(place: Path | str, name: str = "MUTAG_hscl_inductive") -> list[FrozenTrial]:
+    """As they are now; none while the study is being made."""
+    if isinstance(place, Path) and not place.exists():
+        return []
+    try:
+        study = optuna.load_study(study_name=name, storage=storage_at(place))
+    except Exception:
+        return []
+    return study.get_trials(deepcopy=False)
+
+
+def when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> None:
+    until = time.monotonic() + LIMIT
+    while time.monotonic() < until:
+        if ready():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def check_end(place: Path | str, n: int = TRIALS) -> list[FrozenTrial]:
+    """The asked number of trials came of it; every lost one was done again, once."""
+    found = trials(place)
+    states = [trial.state for trial in found]
+    assert states.count(TrialState.COMPLETE) == n
+    assert {*states} <= {TrialState.COMPLETE, TrialState.FAIL}
+    lost = {trial.number for trial in found if trial.state == TrialState.FAIL}
+    assert {failure_of(found[number]) for number in lost} <= {INTERRUPTED}
+    again = {trial.user_attrs[AGAIN]: trial for trial in found if AGAIN in trial.user_attrs}
+    assert {*again} == {number for number in lost if found[number].params}
+    for number, trial in again.items():
+        assert trial.params.items() >= found[number].params.items()
+        assert trial.user_attrs.get(GRID) == found[number].user_attrs.get(GRID)
+    done = [tuple(t.params.items()) for t in found if t.state == TrialState.COMPLETE]
+    assert len(set(done)) == n
+    return found
+
+
+def running(place: Path | str) -> int:
+    return sum(t.state == TrialState.RUNNING and bool(t.params) for t in trials(place))
+
+
+def complete(place: Path | str) -> int:
+    return sum(trial.state == TrialState.COMPLETE for trial in trials(place))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.db", "a.journal"])
+def test_after_the_driver_is_killed_the_same_command_goes_on(tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    stored = [f"--storage={place}", f"--output={tmp_path}"]
+    with command(*stored) as process:
+        when(process, lambda: complete(place) > 0 and running(place) > 0)
+        process.kill()
+    assert 0 < complete(place) < TRIALS
+    assert running(place) > 0
+    assert tune.main([*SETTINGS, *stored]) == 0
+    assert any(trial.state == TrialState.FAIL for trial in check_end(place))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_130_and_keeps_what_has_ended(tmp_path: Path) -> None:
+    place = tmp_path / "a.journal"
+    stored = [f"--storage={place}", f"--output={tmp_path}"]
+    with command(*stored) as process:
+        when(process, lambda: complete(place) > 0 and running(place) > 0)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        status, said = ended(process)
+    assert (status, said) == (130, tune.STOPPED)
+    states = [trial.state for trial in trials(place)]
+    assert TrialState.RUNNING not in states
+    assert TrialState.WAITING in states
+    assert 0 < states.count(TrialState.COMPLETE) < TRIALS
+    assert tune.main([*SETTINGS, *stored]) == 0
+    check_end(place)
+
+
+@pytest.mark.parametrize("name", ["a.db", "a.journal"])
+def test_a_second_driver_on_one_file_is_refused(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = [f"--storage={tmp_path / name}", f"--output={tmp_path}"]
+    with exclusive(url_of(str(tmp_path / name), tmp_path, "")):
+        assert tune.main([*SETTINGS, *stored]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+    assert "is in use by another search: wait until it has ended" in said
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_no_trial(tmp_path: Path) -> None:
+    place = tmp_path / "a.journal"
+    with command(f"--storage={place}", f"--output={tmp_path}", "--jobs=2") as process:
+        when(process, lambda: running(place) >= 2)
+        time.sleep(1.0)  # workers train
+        workers = [pid for pid in children(process.pid) if not children(pid)]
+        os.kill(max(workers), signal.SIGKILL)
+        assert ended(process)[0] == 0
+    found = check_end(place)
+    assert all(trial.state == TrialState.COMPLETE for trial in found)
+    alone = tmp_path / "alone.journal"
+    assert tune.main([*SETTINGS, f"--storage={alone}", f"--output={tmp_path}"]) == 0
+    assert [t.params for t in trials(alone)] == [t.params for t in found]
+    assert [t.value for t in trials(alone)] == [t.value for t in found]
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_workers_too(tmp_path: Path) -> None:
+    place = tmp_path / "a.journal"
+    stored = [f"--storage={place}", f"--output={tmp_path}", "--epochs=600"]
+    with command(*stored, "--jobs=2") as process:
+        when(process, lambda: running(place) >= 2)
+        time.sleep(1.0)
+        below = children(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        status, said = ended(process)
+        assert (status, said) == (130, tune.STOPPED)
+        assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+    assert TrialState.RUNNING not in [trial.state for trial in trials(place)]
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    place = tmp_path / "a.journal"
+    with command(f"--storage={place}", f"--output={tmp_path}", "--jobs=2") as process:
+        when(process, lambda: running(place) >= 2)
+        below = children(process.pid)
+        process.kill()
+        process.wait()
+        until = time.monotonic() + 30
+        while any(Path(f"/proc/{pid}").exists() for pid in below) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+
+
+QUICK_HEARTBEATS = """
+import sys
+from gcl_hard import tune
+from gcl_hard.tuning import storage
+storage.HEARTBEAT, storage.GRACE = 1, 3
+sys.exit(tune.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_two_drivers_share_a_study_on_a_server_and_one_goes_on_for_the_other(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    stored = [f"--storage={postgres_url}", f"--output={tmp_path}"]
+    with (
+        command(*stored, script=QUICK_HEARTBEATS) as first,
+        command(*stored, script=QUICK_HEARTBEATS) as second,
+    ):
+        when(first, lambda: running(postgres_url) >= 3)  # of two groups of two
+        second.kill()
+        assert ended(first) == (0, "")
+    found = trials(postgres_url)
+    states = [trial.state for trial in found]
+    assert states.count(TrialState.COMPLETE) == TRIALS
+    assert TrialState.RUNNING not in states
+    assert TrialState.FAIL in states
+    again = [trial.user_attrs[AGAIN] for trial in found if AGAIN in trial.user_attrs]
+    assert again
+    assert all(found[number].state == TrialState.FAIL for number in again)
