@@ -16,7 +16,7 @@ from matplotlib.image import imread
 from gcl_hard import figures
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.reports.command import FIGURES
-from tests.reports import made
+from tests.reports import made_runs as made
 
 EPOCHS = (1, 2, 3)
 
@@ -117,7 +117,7 @@ def test_results_without_diagnostics_say_what_gives_them(command: Command) -> No
     for figure in ("fig4", "fig5"):
         assert command.refuses(figure, str(command.results)) == said
     made.save(command.results, GraphConfig(), 1, epochs=EPOCHS)
-    assert "MUTAG hscl β=1 paper, seed 0 has no diagnostics" in command.refuses(
+    assert "MUTAG hscl β=1 transductive, seed 0 has no diagnostics" in command.refuses(
         "fig4", str(command.results)
     )
 
@@ -135,11 +135,11 @@ def test_places_that_give_nothing_are_named(command: Command) -> None:
     results = command.results
     assert f"{results} does not exist" in command.refuses("fig4", str(results))
     results.mkdir()
-    assert f"{results} has no record" in command.refuses("fig4", str(results))
+    assert f"{results} has no result" in command.refuses("fig4", str(results))
     broken = results / "broken_seed0.json"
     broken.write_text("{", encoding="utf-8")
     assert f"{broken} is half-written or damaged" in command.refuses("fig4", str(results))
-    broken.write_text(json.dumps(made.stored(GraphConfig()) | {"schema_version": 2}))
+    broken.write_text(json.dumps(made.stored(GraphConfig()) | {"schema_version": 99}))
     assert "upgrade gcl_hard" in command.refuses("fig4", str(broken))
 
 

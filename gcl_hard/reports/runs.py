@@ -306,6 +306,8 @@ def _check(
 def _matches(run: StoredRun, key: str, text: str) -> bool:
     if key == "dataset":
         text = ALIASES.get(text.upper(), canonical_name(text))
+    if key == "protocol" and text.casefold() == "paper":
+        text = "transductive"
     own = _word(run, key)
     if own.casefold() == text.casefold():
         return True

@@ -329,6 +329,7 @@ def refusal_of(*only: str) -> str:
         (["dataset=MUTAG"], CONFIGS[:4]),
         (["dataset=mutag", "method=ucl,hucl"], CONFIGS[:2]),
         (["dataset=ptc"], CONFIGS[4:5]),
+        (["protocol=paper", "method=hscl"], CONFIGS[2:4]),
         (["beta=2"], (CONFIGS[1], CONFIGS[3])),
         (["beta=2.0", "method=hscl"], CONFIGS[3:4]),
         (["dataset=MUTAG", "beta=none"], CONFIGS[:1]),
