@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.data_files import files_of
 from gcl_hard.experiments.experiment import Experiment, RunContext
 from gcl_hard.experiments.store import write_json
 from gcl_hard.io import cache_root
@@ -45,10 +46,9 @@ class DataSets:
         Raises:
             InputError: if they cannot be had or lack what is asked for.
         """
-        experiment = experiment_of(config)
-        key = config.domain, experiment.data_key(config)
+        key = config.domain, files_of(config).data_key(config)
         if key not in self._sets:
-            self._sets[key] = experiment.load(config, self._context)
+            self._sets[key] = experiment_of(config).load(config, self._context)
         return self._sets[key]
 
     def facts(self, config: RunConfig) -> dict[str, Any]:
@@ -60,20 +60,20 @@ class DataSets:
         Raises:
             InputError: if the data cannot be had.
         """
-        experiment = experiment_of(config)
-        key = config.domain, experiment.data_key(config)
+        known = files_of(config)
+        key = config.domain, known.data_key(config)
         if key not in self._facts:
-            files = experiment.files(config, self._context.data_dir)
+            files = known.files(config, self._context.data_dir)
             stamps = [(str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
             text = json.dumps([*key, self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             cache = FactsCache(cache_root() / "facts.json")
             found = cache.get(digest)
             if found is None:
-                found = experiment.facts(self.load(config))
+                found = experiment_of(config).facts(self.load(config))
                 cache.put(digest, found)
             self._facts[key] = found
-        return self._facts[key] | experiment.resolved(config, self._facts[key])
+        return self._facts[key] | known.resolved(config, self._facts[key])
 
     def size(self, config: RunConfig) -> tuple[int, int]:
         """The argument of :meth:`RunConfig.cost`."""

@@ -120,8 +120,8 @@ C_contra = TypeVar("C_contra", bound=RunConfig, contravariant=True)
 D = TypeVar("D")
 
 
-class Experiment(Protocol[C_contra, D]):
-    """One domain: how its data are found and described, how runs are trained and scored."""
+class DataFiles(Protocol[C_contra]):
+    """What is known of the data sets of a domain without reading them."""
 
     def canonical_name(self, name: str) -> str:
         """The name of a data set as its files spell it."""
@@ -129,17 +129,21 @@ class Experiment(Protocol[C_contra, D]):
     def data_key(self, config: C_contra) -> Hashable:
         """The settings that decide which data are loaded."""
 
-    def load(self, config: C_contra, context: RunContext) -> D:
-        """The data of a configuration, on the device unless loader workers prepare them."""
-
     def files(self, config: C_contra, data_dir: Path | None) -> list[Path]:
         """The files of a data set; empty if it is part of a package."""
 
-    def facts(self, data: D) -> dict[str, Any]:
-        """Sizes, and a digest that tells two sets of one name apart."""
-
     def resolved(self, config: C_contra, facts: dict[str, Any]) -> dict[str, Any]:
         """Settings that the data decided, for the result."""
+
+
+class Experiment(DataFiles[C_contra], Protocol[C_contra, D]):
+    """One domain: how its data are found and described, how runs are trained and scored."""
+
+    def load(self, config: C_contra, context: RunContext) -> D:
+        """The data of a configuration, on the device unless loader workers prepare them."""
+
+    def facts(self, data: D) -> dict[str, Any]:
+        """Sizes, and a digest that tells two sets of one name apart."""
 
     def size(self, data: D) -> tuple[int, int]:
         """The argument of :meth:`RunConfig.cost`."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from gcl_hard.evaluation import Fold, FoldScore, svm_cross_validation, svm_fold
 from gcl_hard.evaluation.nested import cross_validate, inner_folds
 from gcl_hard.experiments import baselines, hardware
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.data_files import GraphFiles
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -43,16 +43,8 @@ from gcl_hard.seeds import seed_for, seeded
 T = TypeVar("T")
 
 
-class GraphExperiment:
+class GraphExperiment(GraphFiles):
     """Experiments on graphs; methods as in ``Experiment``."""
-
-    def canonical_name(self, name: str) -> str:
-        """As the TUDataset site spells it."""
-        return tudataset.canonical_name(name)
-
-    def data_key(self, config: GraphConfig) -> tuple[str, ...]:
-        """Data set, kind of features, and encodings."""
-        return config.dataset, config.features, *(config.encodings or ())
 
     def load(self, config: GraphConfig, context: RunContext) -> GraphSet:
         """The set, on the device."""
@@ -61,18 +53,9 @@ class GraphExperiment:
         graphs = tudataset.load(config.dataset, data_dir=context.data_dir, features=config.features)
         return encoded(graphs, config.encodings or ()).to(torch.device(context.device))
 
-    def files(self, config: GraphConfig, data_dir: Path | None) -> list[Path]:
-        """The archive, or the files of an unpacked one."""
-        path = tudataset.locate(config.dataset, data_dir=data_dir).resolve()
-        return sorted(path.rglob("*")) if path.is_dir() else [path]
-
     def facts(self, data: GraphSet) -> dict[str, Any]:
         """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
         return graph_facts(data)
-
-    def resolved(self, config: GraphConfig, facts: dict[str, Any]) -> dict[str, Any]:
-        """Nothing."""
-        return {}
 
     def size(self, data: GraphSet) -> tuple[int, int]:
         """Nodes and graphs."""

@@ -18,6 +18,7 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.data_files import ImageFiles
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -37,7 +38,6 @@ from gcl_hard.images import (
     ViewPairs,
     Views,
     channel_statistics,
-    datasets,
     resnet,
 )
 from gcl_hard.io import atomic_write
@@ -57,16 +57,8 @@ OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
 training."""
 
 
-class ImageExperiment:
+class ImageExperiment(ImageFiles):
     """Experiments on images; methods as in ``Experiment``."""
-
-    def canonical_name(self, name: str) -> str:
-        """As the set is commonly spelt."""
-        return datasets.canonical_name(name)
-
-    def data_key(self, config: ImageConfig) -> tuple[str, str, str, int | None]:
-        """Data set, splits and subset."""
-        return config.dataset, config.pretrain_split, config.probe_split, config.subset
 
     def load(self, config: ImageConfig, context: RunContext) -> ImageData:
         """The splits of a configuration, on the device; with loader workers only the test."""
@@ -79,28 +71,9 @@ class ImageExperiment:
         ):
             return image_data(config, context.data_dir, device, on_cpu=on_cpu)
 
-    def files(self, config: ImageConfig, data_dir: Path | None) -> list[Path]:
-        """The archive, or the first files of a folder: of many thousands enough to tell."""
-        path = datasets.locate(config.dataset, data_dir=data_dir)
-        if path is None:
-            return []
-        if path.is_dir():
-            parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
-            return sorted(
-                [*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)]
-            )
-        return [path]
-
     def facts(self, data: ImageData) -> dict[str, Any]:
         """Sizes and a digest."""
         return image_facts(data)
-
-    def resolved(self, config: ImageConfig, facts: dict[str, Any]) -> dict[str, Any]:
-        """The size of views and the stem that goes with it."""
-        size = config.size or int(facts["side"])
-        if config.is_baseline and config.method != "untrained":
-            return {"size": size}
-        return {"size": size, "stem": config.stem_at(size)}
 
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""
