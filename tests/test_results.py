@@ -12,7 +12,7 @@ import pytest
 from gcl_hard.bench import main
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = "benchmarks/results/cells"
+CONFIGS = "benchmarks/results/tables"
 PAGES = {
     "results": ["--table", "recipe"],
     "results-table-2": ["--table", "2"],
