@@ -7,9 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 METHODS = ("ucl", "hucl", "scl", "hscl")
-FLOORS = {
-    "floor: untrained, same encoder and SVM": ("ours", "untrained"),
-    "floor: WL-OA kernel": ("floors", "wl-oa"),
+BASELINES = {
+    "baseline: untrained, same encoder and SVM": ("ours", "untrained"),
+    "baseline: WL-OA kernel": ("baselines", "wl-oa"),
 }
 
 
@@ -32,9 +32,9 @@ def test_the_first_table_of_what_to_expect_is_that_of_the_results() -> None:
             for row in csv.DictReader(file)
             if row["protocol"] == "inductive"
         }
-    assert [row[0] for row in body] == [*METHODS, *FLOORS]
+    assert [row[0] for row in body] == [*METHODS, *BASELINES]
     for name, *cells in body:
-        rows = [found[*FLOORS.get(name, ("ours", name)), dataset] for dataset in heads[1:]]
+        rows = [found[*BASELINES.get(name, ("ours", name)), dataset] for dataset in heads[1:]]
         assert cells == [f"{float(r['mean']):.1f} ± {float(r['std_seeds']):.1f}" for r in rows]
         assert {r["seeds"] for r in rows} == {"5"}
 

@@ -191,10 +191,11 @@ def test_a_row_is_found_by_its_part_name_and_protocol() -> None:
 
 def test_all_configs_of_a_command_stand_in_rows_and_the_other_way_round() -> None:
     for asked in (
-        {}, {"protocols": ("transductive",)}, {"methods": ("hscl",)}, {"methods": ("wl-oa", "untrained")},
+        {}, {"protocols": ("transductive",)}, {"methods": ("hscl",)},
+        {"methods": ("wl-oa", "untrained")},
         {"methods": ("hscl", "untrained"), "datasets": ("PTC_MR",)}, {"quick": True},
-        {"protocols": ("transductive",), "methods": ("wl-oa", "untrained")}, {"protocols": ("transductive",
-        "inductive"), "methods": ("scl", "hucl", "majority")},
+        {"protocols": ("transductive",), "methods": ("wl-oa", "untrained")},
+        {"protocols": ("transductive", "inductive"), "methods": ("scl", "hucl", "majority")},
     ):  # fmt: skip
         found = compared(**asked)
         configs = [config for one in found.entries for config in one.configs.values()]
@@ -228,7 +229,8 @@ def counts(found: dict[tuple[str, str], list[str]], question: str) -> list[list[
 
 def test_nothing_finished_is_no_answer() -> None:
     for asked in (
-        {"finished": lambda r, d, s: False}, {"protocols": ("transductive",)}, {"methods": ("majority",)},
+        {"finished": lambda r, d, s: False}, {"protocols": ("transductive",)},
+        {"methods": ("majority",)},
         {"finished": lambda r, d, s: r.part == "paper"},
     ):  # fmt: skip
         assert told(**asked) == {}

@@ -249,7 +249,8 @@ def test_what_stands_under_inductive_is_left_out_where_it_is_not_asked_for() -> 
 def test_sections_do_not_hang_below_a_protocol(whole: RecipeTable) -> None:
     assert re.findall(r"^#+ .*$", text(whole, figure="c.svg"), flags=re.M) == [
         "# Results", "## The two recipes", "## Protocol `inductive`", "## Protocol `transductive`",
-        "## Paired differences", "## Ablations: each part of the recipe off, and on", "## Fewer graphs",
+        "## Paired differences", "## Ablations: each part of the recipe off, and on",
+        "## Fewer graphs",
         "## Cost", "## How the tests work",
         "## Where the numbers come from",
     ]  # fmt: skip

@@ -283,7 +283,8 @@ def test_the_papers_figure_stands_beside_the_row_made_as_the_paper_made_it() -> 
 @pytest.mark.parametrize(
     "configs",
     [
-        hscl("inductive"), hscl("inductive", 1.0), [config("dcl", "transductive")], [config("majority")],
+        hscl("inductive"), hscl("inductive", 1.0), [config("dcl", "transductive")],
+        [config("majority")],
         [config("hscl", "transductive", beta=beta, contrast="two-view") for beta in (1.0, 2.0)],
     ],
 )  # fmt: skip

@@ -240,7 +240,8 @@ def test_csv_has_a_line_a_row_and_unix_ends() -> None:
     assert text.splitlines()[0] == ",".join(rows_frame(ROWS).columns)
     assert [(r["method"], r["protocol"], r["kind"], r["choice"]) for r in csv_lines()] == [
         ("scl", "transductive", "fixed", ""), ("hscl", "transductive", "fixed", "β=10"),
-        ("hscl", "transductive", "best", "best on test (β=2)"), ("majority", "inductive", "baseline", ""),
+        ("hscl", "transductive", "best", "best on test (β=2)"),
+        ("majority", "inductive", "baseline", ""),
     ]  # fmt: skip
 
 

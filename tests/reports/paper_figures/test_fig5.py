@@ -1,4 +1,4 @@
-"""Fig. 5: what is drawn are the losses of the looks."""
+"""Fig. 5: what is drawn are the losses of the snapshots."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_rows_of_the_file_hold_the_losses() -> None:
     rows = draw([run]).rows
     assert len(rows) == 2 * 4
     found = next(row for row in rows if row["epoch"] == 5 and row["panel"] == "l=-0.05")
-    look = run.snapshots[1]["settings"]["l=-0.05"]
+    snapshot = run.snapshots[1]["settings"]["l=-0.05"]
     assert found == {
         "dataset": "digits", "method": "hscl", "trained_with": "β=1", "seed": 3, "epoch": 5,
-        "panel": "l=-0.05", **{name: look["losses"][name] for name in LOSSES}, "common": 58,
+        "panel": "l=-0.05", **{name: snapshot["losses"][name] for name in LOSSES}, "common": 58,
         "anchors": 64, "hscl_at_most_hucl": True,
     }  # fmt: skip
 
@@ -163,9 +163,9 @@ def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
     drawn = draw([run])
     rest = [
         loss
-        for look in run.snapshots
+        for snapshot in run.snapshots
         for name in made.SETTINGS
-        for loss in look["settings"][name]["losses"].values()
+        for loss in snapshot["settings"][name]["losses"].values()
         if loss < 1e6
     ]
     panel = grid(drawn)[0, 0]
