@@ -108,7 +108,7 @@ def test_a_table_is_printed_tested_and_written_with_its_files(command: Command) 
     assert {"results.md", "results.csv", "results.tex"} < set(names)
     text = page.read_text(encoding="utf-8")
     for name in names:
-        assert not name.endswith(".svg") or f"({name})" in text, name
+        assert not name.endswith(".png") or f"({name})" in text, name
     before = {path.name: path.read_bytes() for path in page.parent.iterdir()}
     assert command(*arguments) == 0  # nothing is run
     assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == before

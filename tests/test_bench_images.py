@@ -79,7 +79,7 @@ def test_digits_with_a_resnet_from_a_command_to_a_page(
     assert len(command.files("*.pt")) == 1
     assert command.files("*.ckpt") == []
     text = page.read_text(encoding="utf-8")
-    figures = [path.name for path in page.parent.glob("page*curve*.svg")]
+    figures = [path.name for path in page.parent.glob("page*curve*.png")]
     assert figures
     assert all(f"({name})" in text for name in figures)
     assert "Monitoring" in text

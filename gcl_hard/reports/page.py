@@ -135,7 +135,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
 
     Args:
         results: of a command.
-        path: of the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.svg.
+        path: of the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png.
         command: that made the results.
         quick: whether they are of a smoke run.
 
@@ -148,7 +148,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     check_target(path, quick=quick)
     shown = rows(results)
     drawn = {
-        path.with_name(f"{path.stem}-{protocol}-{name}.svg"): figure
+        path.with_name(f"{path.stem}-{protocol}-{name}.png"): figure
         for (protocol, name), figure in result_figures(shown).items()
     }
     captions = {
@@ -174,7 +174,7 @@ def page(
         shown: its rows.
         command: that made them.
         quick: whether they are of a smoke run, which the page then says first.
-        figures: file names, ``NAME-<protocol>-<figure>.svg``.
+        figures: file names, ``NAME-<protocol>-<figure>.png``.
     """
     gaps = sorted((row.gap, f"{row.dataset} {row.method}") for row in shown if row.gap is not None)
     return rendered(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
-    """Write the page of ``--table recipe``, NAME.csv and NAME-curves.svg beside it.
+    """Write the page of ``--table recipe``, NAME.csv and NAME-curves.png beside it.
 
     Args:
         results: of the command.
@@ -50,7 +50,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     check_target(path, quick=quick)
     table = RecipeTable(results, quick=quick)
     drawn = (
-        {path.with_name(f"{path.stem}-curves.svg"): curves} if (curves := _curves(table)) else {}
+        {path.with_name(f"{path.stem}-curves.png"): curves} if (curves := _curves(table)) else {}
     )
     texts = {
         path: page(table, command, figure=next((f.name for f in drawn), None)),
@@ -136,7 +136,7 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
 
 
 def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
-    """Write the page of a search for a recipe, and NAME-ablations.svg beside it.
+    """Write the page of a search for a recipe, and NAME-ablations.png beside it.
 
     Args:
         chosen: by the search.
@@ -151,7 +151,7 @@ def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
     """
     from gcl_hard.reports.result_figures import forest
 
-    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-ablations.svg")
+    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-ablations.png")
     text = search_page(chosen, command, figure=drawn.name if figure else None)
     return write_files({path: text}, {drawn: figure} if figure else {})
 

@@ -124,9 +124,9 @@ def test_every_table_is_whole_and_stands_alone() -> None:
 
 
 def test_only_figures_that_are_there_are_shown() -> None:
-    found = text(results([config("ucl")]), "r-transductive-accuracy.svg", "r-inductive-beta.svg")
+    found = text(results([config("ucl")]), "r-transductive-accuracy.png", "r-inductive-beta.png")
     ((alt, name),) = re.findall(r"!\[(.*?)\]\((.*?)\)", found)
-    assert name == "r-transductive-accuracy.svg"
+    assert name == "r-transductive-accuracy.png"
     assert "accuracies" in alt
     assert "transductive" in alt
 
@@ -223,7 +223,7 @@ def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
     written = write(found, path, command=COMMAND, quick=False)
     assert [p.name for p in written] == [
         "out.md", "out.csv", "out.tex",
-        "out-transductive-accuracy.svg", "out-transductive-ranks.svg", "out-transductive-beta.svg",
+        "out-transductive-accuracy.png", "out-transductive-ranks.png", "out-transductive-beta.png",
     ]  # fmt: skip
     assert sorted(p.name for p in path.parent.iterdir()) == sorted(p.name for p in written)
     shown = path.read_text(encoding="utf-8")

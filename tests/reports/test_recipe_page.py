@@ -150,7 +150,7 @@ def test_nothing_finished_is_a_page_too() -> None:
 def test_nothing_is_no_number(given: str, request: pytest.FixtureRequest) -> None:
     found = request.getfixturevalue(given)
     for word in (r"(?i)\bnan\b", r"\binf\b", r"\bNone\b", r"-0\.0\b", r"\(,", r"\(\)"):
-        assert not re.search(word, text(found, figure="curves.svg"))
+        assert not re.search(word, text(found, figure="curves.png"))
 
 
 # The recipes
@@ -247,7 +247,7 @@ def test_what_stands_under_inductive_is_left_out_where_it_is_not_asked_for() -> 
 
 
 def test_sections_do_not_hang_below_a_protocol(whole: RecipeTable) -> None:
-    assert re.findall(r"^#+ .*$", text(whole, figure="c.svg"), flags=re.M) == [
+    assert re.findall(r"^#+ .*$", text(whole, figure="c.png"), flags=re.M) == [
         "# Results", "## The two recipes", "## Protocol `inductive`", "## Protocol `transductive`",
         "## Paired differences", "## Ablations: each part of the recipe off, and on",
         "## Fewer graphs",
@@ -417,10 +417,10 @@ def test_the_csv_has_a_line_a_row_and_set(part: RecipeTable, tmp_path: Path) -> 
 def test_a_figure_is_there_only_with_curves(whole: RecipeTable, tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     written = write(whole.results, path, command=COMMAND, quick=False)
-    assert written == [path, tmp_path / "page.csv", tmp_path / "page-curves.svg"]
+    assert written == [path, tmp_path / "page.csv", tmp_path / "page-curves.png"]
     assert all(one.stat().st_size for one in written)
-    assert "](page-curves.svg)" in path.read_text(encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text(whole, figure="page-curves.svg")
+    assert "](page-curves.png)" in path.read_text(encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text(whole, figure="page-curves.png")
     less = made_up(finished=lambda r, d, s: r.part != "fewer")
     other = tmp_path / "less" / "page.md"
     assert write(less, other, command=COMMAND, quick=False) == [other, other.with_suffix(".csv")]
@@ -481,7 +481,7 @@ def test_report_only_writes_the_page_of_what_is_there(
     shown = written.split("```bash\n")[1].split("\n```")[0]
     assert shown.startswith("python -m gcl_hard.bench --table recipe --dataset mutag --method hscl")
     assert "--report-only" not in shown
-    assert written == page(found, shown, figure="page-curves.svg")
+    assert written == page(found, shown, figure="page-curves.png")
     said = capsys.readouterr().out
     assert all(
         part.replace(NBSP, " ") in said.replace(NBSP, " ")
@@ -489,5 +489,5 @@ def test_report_only_writes_the_page_of_what_is_there(
         for part in line
     )
     assert "open" in said
-    for name in ("r.json", "page.md", "page.csv", "page-curves.svg"):
+    for name in ("r.json", "page.md", "page.csv", "page-curves.png"):
         assert str(tmp_path / name) in said

@@ -207,7 +207,7 @@ def test_without_a_baseline_none_is_spoken_of() -> None:
 
 def test_a_page_is_written_where_it_can_be(searched: tuple[Chosen, Bench], tmp_path: Path) -> None:
     path = tmp_path / "recipe.md"
-    picture = path.with_name("recipe-ablations.svg")
+    picture = path.with_name("recipe-ablations.png")
     assert write_search(searched[0], path, command=COMMAND) == [path, picture]
     assert path.read_bytes().decode() == search_page(searched[0], COMMAND, figure=picture.name)
     with pytest.raises(InputError, match=r"cannot write .*: Is a directory"):

@@ -420,7 +420,7 @@ def test_without_ablations_there_is_no_picture(tmp_path: Path) -> None:
 
 
 def test_a_page_shows_its_picture(searched: Chosen, tmp_path: Path) -> None:
-    path, picture = tmp_path / "recipe.md", tmp_path / "recipe-ablations.svg"
+    path, picture = tmp_path / "recipe.md", tmp_path / "recipe-ablations.png"
     assert write_search(searched, path, command="c") == [path, picture]
     assert f"({picture.name})" in path.read_text(encoding="utf-8")
     first = picture.read_bytes()
