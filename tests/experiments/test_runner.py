@@ -492,12 +492,12 @@ def test_ctrl_c_leaves_checkpoints_of_images_that_are_gone_on_from(
 ) -> None:
     images = [
         "--dataset=digits", "--encoder=resnet18", "--subset=60", "--batch-size=20", "--blur=0",
-        "--probe-epochs=3", "--method=ucl", "--checkpoint-minutes=0.001", "--epochs=8",
-        "--device=cpu", "--threads=2",
+        "--probe-epochs=3", "--method=ucl", "--epochs=5", "--device=cpu",
+        "--threads=2",
     ]  # fmt: skip
     command = [*tasks.command("gcl_hard.bench"), *images, f"--jobs={jobs}", f"--seeds={jobs}"]
     out, whole = tmp_path / "out", tmp_path / "whole"
-    with tasks.process(*command, f"--output={out}") as driver:
+    with tasks.process(*command, f"--output={out}", "--checkpoint-minutes=0") as driver:
         tasks.wait_for(lambda: list(out.glob("*.ckpt")))
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: the workers too
         _, err = driver.communicate(timeout=240)
