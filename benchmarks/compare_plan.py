@@ -143,12 +143,14 @@ RENAMES: tuple[Rename, ...] = (
             "kind": {"baseline": "floor"},
             "part": {"baselines": "floors"},
         },
-        keys={"configs": "cells", "run": "running"},
+        keys={"configs": "cells", "run": "running", "search_space": "space"},
         options={
             "run.ensemble_size": "run.members",
             "run.loader_workers": "run.workers",
             "jobs": "workers",
-            **dict.fromkeys(("datasets", "recipe", "search")),  # read when they are run
+            **dict.fromkeys(
+                ("datasets", "recipe", "search", "space", "space_name")
+            ),  # read when they are run
         },
         paths={
             "benchmarks/results/tables": "benchmarks/results/cells",
@@ -393,6 +395,20 @@ def _commands() -> Iterator[Command]:
     )
     yield bench("committed-table-2", f"--table 2 {STORE} {COMMITTED}")
     yield bench("committed-recipe", f"--table recipe {STORE} {COMMITTED}")
+    drawn = "--only dataset=MUTAG --only contrast="
+    plain = f"{drawn}local-global --only protocol=transductive --only"
+    inductive = "--only dataset=MUTAG --only protocol=inductive --only"
+    for name, only in (
+        ("fig1", f"{inductive} method=ucl,hucl,scl,hscl --only beta=1,none"),
+        ("fig3", f"{drawn}two-view --only method=hscl"),
+        ("fig4", f"{plain} beta=1,none"),
+        ("fig5", f"{plain} method=hscl --only beta=1"),
+        ("histograms", f"{plain} method=hucl,ucl"),
+        ("geometry", f"{plain} beta=1,none"),
+        ("beta", f"{inductive} epochs=200"),
+    ):
+        drawing = f"{name} {{tree}}/benchmarks/results/figures -o . --name figure {only}"
+        yield Command(f"committed-{name}", "figures", drawing)
     yield bench(
         "committed-search",
         f"--search {{tree}}/configs/search/recipe.yaml {STORE} --report-only --report page.md "
