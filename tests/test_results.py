@@ -1,4 +1,4 @@
-"""The numbers of the committed results pages are those of the committed store."""
+"""The numbers of the committed results pages are those of the committed records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from gcl_hard.bench import main
 
 ROOT = Path(__file__).parents[1]
-TABLES = "benchmarks/results/tables"
+CONFIGS = "benchmarks/results/tables"
 PAGES = {
     "results": ["--table", "recipe"],
     "results-table-2": ["--table", "2"],
@@ -27,14 +27,14 @@ def numbers(page: str) -> Counter[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_store_gives_the_numbers_of_the_page(
+def test_the_records_give_the_numbers_of_the_page(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in (TABLES, "configs"):
+    for folder in (CONFIGS, "configs"):
         (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
-    target = ["--output", TABLES, "--report", f"docs/{name}.md", "--json", "results.json"]
+    target = ["--output", CONFIGS, "--report", f"docs/{name}.md", "--json", "results.json"]
     assert main([*PAGES[name], *target, "--report-only"]) == 0
     made, committed = (
         (folder / f"docs/{name}.md").read_text(encoding="utf-8") for folder in (tmp_path, ROOT)

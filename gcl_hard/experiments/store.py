@@ -100,7 +100,7 @@ class Store:
         >>> store = Store(Path("results"))
         >>> from gcl_hard.experiments.config import GraphConfig
         >>> store.path(Run(GraphConfig(method="ucl"), 0)).name
-        'MUTAG_ucl_transductive_2f62a3a1a3_seed0.json'
+        'MUTAG_ucl_transductive_c90e8e0b9f_seed0.json'
     """
 
     def __init__(self, folder: Path) -> None:

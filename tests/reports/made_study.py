@@ -88,13 +88,13 @@ def searched() -> Study:
 
 
 def finding(of: Study, *, outer: float | None = 61.0, config: RunConfig | None = None,
-            why: str | None = None, looks: int = 1) -> Finding:  # fmt: skip
+            why: str | None = None, n_outer: int = 1) -> Finding:  # fmt: skip
     best = best_trial(of.trials)
     assert best is not None
     assert best.value is not None
     own = {"beta": best.params["beta"]} if "beta" in best.params else {}
     made = config or GraphConfig(dataset="PTC_MR", method="hscl", protocol="inductive", **own)
-    return Finding(of, best, made, best.value, outer, why, looks)
+    return Finding(of, best, made, best.value, outer, why, n_outer)
 
 
 def result_of(*findings: Finding, asked: int = 7, **changed: Any) -> SearchResult:

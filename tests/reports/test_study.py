@@ -108,7 +108,7 @@ def test_a_mean_of_some_outer_parts_is_none() -> None:
 
 def test_a_second_look_at_the_outer_part_is_told() -> None:
     assert "scored there" not in numbers(result_of())[1].meaning
-    again = numbers(result_of(finding(searched(), looks=3)))[1].meaning
+    again = numbers(result_of(finding(searched(), n_outer=3)))[1].meaning
     assert "3 trials have been scored there" in again
 
 

@@ -1,4 +1,4 @@
-"""Fig. 4: what is drawn are the shares of the looks."""
+"""Fig. 4: what is drawn are the shares of the snapshots."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def bands(drawn: made.Shown, panel: int) -> list[tuple[float, float]]:
 
 
 def shares(run: StoredRun, setting: str) -> Iterator[float]:
-    for look in run.snapshots:
-        yield look["settings"][setting]["assumption_1"]
+    for snapshot in run.snapshots:
+        yield snapshot["settings"][setting]["assumption_1"]
 
 
 def texts(drawn: made.Shown) -> str:
@@ -75,8 +75,8 @@ def test_rows_are_every_seed_epoch_and_setting() -> None:
 
 def test_the_picture_says_what_it_is_of() -> None:
     drawn = draw([made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)])
-    assert texts(drawn).endswith("MUTAG: nodes against graphs, JSD, protocol transductive, 2 "
-                                 "seeds, 64 anchors")  # fmt: skip
+    assert texts(drawn).endswith("MUTAG: nodes against graphs, JSD, protocol transductive, "
+                                 "2 seeds, 64 anchors")  # fmt: skip
     (legend,) = drawn.figure.legends
     assert [t.get_text() for t in legend.get_texts()] == [
         "hscl β=1", "the paper, CIFAR100: above 0.95",

@@ -1,4 +1,4 @@
-"""Panels of the geometry are the measures of the looks, on axes that show them."""
+"""Panels of the geometry are the measures of the snapshots, on axes that show them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def runs(*configs: RunConfig, epochs: Any = EPOCHS) -> list[StoredRun]:
 
 def values(run: StoredRun, name: str) -> list[float]:
     return [
-        look["geometry"][name] if name in GEOMETRY else look["settings"]["beta=1"][name]
-        for look in run.snapshots
+        snapshot["geometry"][name] if name in GEOMETRY else snapshot["settings"]["beta=1"][name]
+        for snapshot in run.snapshots
     ]
 
 
@@ -80,8 +80,8 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
     (run, _) = given = runs(HSCL, epochs=range(1, 41))
     run.snapshots[20]["settings"]["beta=1"]["collisions"] = 5.9e6
     for each in given:
-        for look in each.snapshots[:20]:
-            look["settings"]["beta=1"]["collisions"] = 2.0
+        for snapshot in each.snapshots[:20]:
+            snapshot["settings"]["beta=1"]["collisions"] = 2.0
     drawn = draw(given)
     low, high = panel(drawn, "collisions").get_ylim()
     assert 1 < low < 1.44
@@ -91,8 +91,8 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
 
 def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
     given = runs(UCL, HSCL)
-    for look in given[0].snapshots:
-        look["settings"]["beta=1"]["other_labels"] = 30.0
+    for snapshot in given[0].snapshots:
+        snapshot["settings"]["beta=1"]["other_labels"] = 30.0
     drawn = draw(given)
     assert rules(drawn, "effective_hscl") == [(30 + 3 * 32) / 4]
     assert "all negatives" in key(drawn)
@@ -108,14 +108,14 @@ def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
 def test_the_widest_angle_is_a_rule() -> None:
     given = runs(HSCL)
     for run in given:
-        for look in run.snapshots:
-            look["geometry"]["widest_angle"] = 96.4
+        for snapshot in run.snapshots:
+            snapshot["geometry"]["widest_angle"] = 96.4
     drawn = draw(given)
     assert rules(drawn, "least_angle") == [96.4]
     assert "widest possible" in key(drawn)
     for run in given:
-        for look in run.snapshots:
-            look["geometry"]["widest_angle"] = None
+        for snapshot in run.snapshots:
+            snapshot["geometry"]["widest_angle"] = None
     assert rules(draw(given), "least_angle") == []
 
 
@@ -123,9 +123,9 @@ def test_the_widest_angle_is_a_rule() -> None:
 def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
     given = runs(HSCL, epochs=range(1, 9))
     for run in given:
-        for look in run.snapshots:
-            look["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * look["epoch"])
-            del look["settings"]["beta=1"]["other_labels"]
+        for snapshot in run.snapshots:
+            snapshot["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * snapshot["epoch"])
+            del snapshot["settings"]["beta=1"]["other_labels"]
     drawn = draw(given)
     drawn.figure.draw_without_rendering()
     axes = panel(drawn, "effective_hscl")
