@@ -25,7 +25,7 @@ from pairs import Table, Values, ratios, timed
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
-from gcl_hard.experiments.experiment import RunContext, RunOptions, Trained, silent
+from gcl_hard.experiments.experiment import RunContext, RunOptions, TrainedRun, silent
 from gcl_hard.experiments.runs import Run
 
 EVERY = 10
@@ -50,7 +50,7 @@ class Case:
     seeds: int
     data_dir: Path | None
 
-    def train(self, every: int) -> list[Trained]:
+    def train(self, every: int) -> list[TrainedRun]:
         """Train all seeds, with a snapshot every so many epochs; 0 for none."""
         runs = [Run(self.config, seed) for seed in range(self.seeds)]
         options = RunOptions(diagnostics=every, monitor_every=0, checkpoint_minutes=1e6)

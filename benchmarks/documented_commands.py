@@ -50,7 +50,10 @@ def documented(tree: Path) -> list[Shown]:
 def canonical(value: Any) -> Any:
     """A parsed configuration as JSON: fields by name, paths with slashes, the rest as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        found = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        if {"kind", "settings"} <= found.keys():  # settings left out are the defaults of the kind
+            found["settings"] = found["kind"](**found["settings"])
+        return {name: canonical(item) for name, item in found.items()}
     if isinstance(value, argparse.Namespace):
         value = vars(value)
     if isinstance(value, Path):
