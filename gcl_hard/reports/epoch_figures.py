@@ -45,7 +45,7 @@ CLAIMED = 0.95
 """The paper's "over 95 % of all anchors across all epochs" (section V-B, CIFAR100)."""
 
 
-class Diagnostics(NamedTuple):
+class MeasuredEpochs(NamedTuple):
     """Snapshots of runs, for figures against the epoch.
 
     Attributes:
@@ -63,7 +63,7 @@ class Diagnostics(NamedTuple):
     facts: dict[str, Any]
 
 
-def diagnostics(runs: Sequence[StoredRun]) -> Diagnostics:
+def diagnostics(runs: Sequence[StoredRun]) -> MeasuredEpochs:
     """The snapshots of runs whose configurations make lines; of all, if none does.
 
     Raises:
@@ -88,7 +88,7 @@ def diagnostics(runs: Sequence[StoredRun]) -> Diagnostics:
         "unshared": not frame["shared"].all(),
     }  # fmt: skip
     methods = {called[run.config]: run.config.method for run in kept}
-    return Diagnostics(frame, kept, methods, facts)
+    return MeasuredEpochs(frame, kept, methods, facts)
 
 
 def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
