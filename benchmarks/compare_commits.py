@@ -404,7 +404,7 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
     typed = [(one.entry, list(one.arguments)) for one in shown]
     old = configurations(base, typed, words.parsers)
     new = configurations(here, [(entry, words.modern(entry, given)) for entry, given in typed])
-    ignored = words.ignored | words.incomparable  # a device is a setting here
+    ignored = words.ignored  # a device is a setting here
     refused = differing = 0
     for one, before, after in zip(shown, old, new, strict=True):
         if "error" in before:  # it names a file of the reader's own
@@ -420,7 +420,8 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
                 words.path(path): words.file_name(value) if isinstance(value, str) else value
                 for path, value in leaves
             }
-            _compare_values(found, _given(translated), _given(dict(flat(after, ignored=own))), "")
+            both = (translated, dict(flat(after, ignored=own)))
+            _compare_values(found, *(_given(o, words.incomparable) for o in both), "")
         if found.differences:
             differing += 1
             print(f"{one.page}: python -m gcl_hard.{one.entry} {' '.join(one.arguments)}")
@@ -429,9 +430,13 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
     return not differing
 
 
-def _given(options: Values) -> Values:
+def _given(options: Values, incomparable: frozenset[str]) -> Values:
     """Options that have a value: what one tree lacks and the other leaves open is the same."""
-    return {name: value for name, value in options.items() if value is not None}
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and name.partition(".")[0] not in incomparable
+    }
 
 
 @contextmanager

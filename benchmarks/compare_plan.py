@@ -37,7 +37,7 @@ class Rename:
         flags: ``--new`` to ``--old``; ``"tune --new"`` is for one entry point.
         values: by the name of a flag, JSON key or CSV column (the new one), its values.
         keys: JSON keys and CSV columns.
-        options: whole dotted paths of a parsed configuration, once its keys are new; None for
+        options: dotted paths, from the top, of a parsed configuration whose keys are new; None for
             options that one of the two trees lacks or keeps in another form.
         paths: parts of file names, in arguments and of what is written.
         ignored: new names of keys that only one of the two trees has.
@@ -143,14 +143,19 @@ RENAMES: tuple[Rename, ...] = (
             "kind": {"baseline": "floor"},
             "part": {"baselines": "floors"},
         },
-        keys={"configs": "cells", "run": "running", "search_space": "space"},
+        keys={
+            "configs": "cells",
+            "run": "running",
+            "n_outer": "looks",
+            "outer_missing": "why_no_outer",
+        },
         options={
             "run.ensemble_size": "run.members",
             "run.loader_workers": "run.workers",
             "jobs": "workers",
-            **dict.fromkeys(
-                ("datasets", "recipe", "search", "space", "space_name")
-            ),  # read when they are run
+            "search_space": "space",
+            # These are read when they are run.
+            **dict.fromkeys(("datasets", "recipe", "search", "space", "space_name")),
         },
         paths={
             "benchmarks/results/tables": "benchmarks/results/cells",
@@ -207,7 +212,10 @@ class Words:
     def path(self, dotted: str) -> str:
         """A dotted path of the tree's parsed configuration."""
         for rename in reversed(self.renames):
-            dotted = {old: new for new, old in rename.options.items()}.get(dotted, dotted)
+            for new, old in rename.options.items():
+                if old is not None and f"{dotted}.".startswith(f"{old}."):
+                    dotted = new + dotted.removeprefix(old)
+                    break
         return dotted
 
     @property
