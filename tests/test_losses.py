@@ -188,6 +188,32 @@ def test_detached_weights_give_the_gradient_of_a_frozen_q():
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+def test_detached_weights_freeze_those_of_the_debiasing_too():
+    z1, z2 = (z.requires_grad_() for z in views(seed=9))
+    z, y = F.normalize(torch.cat([z1, z2])), LABELS.repeat(2)
+
+    def frozen(t):
+        """The expectation of e^t under weights that are constants."""
+        weights = torch.exp(1.3 * t).detach()
+        return (weights * t.exp()).sum() / weights.sum()
+
+    terms = []
+    for i, t in enumerate(z @ z.T / 0.5):
+        negatives = [j for j in range(14) if j not in (i, (i + 7) % 14)]
+        positives = [j for j in range(14) if j != i and y[j] == y[i]]
+        debiased = (frozen(t[negatives]) - 0.1 * frozen(t[positives])) / 0.9
+        assert debiased > math.exp(-1 / 0.5)  # where it is clamped
+        terms += [torch.log1p(12 * torch.exp(-t[p]) * debiased) for p in positives]
+    expected = torch.autograd.grad(torch.stack(terms).mean(), (z1, z2))
+    loss = ContrastiveLoss(
+        NegativeSampler("others", Exponential(1.3)), positives="class", class_prior=0.1
+    )
+    for ours, theirs in zip(
+        torch.autograd.grad(loss(z1, z2, LABELS), (z1, z2)), expected, strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
 def test_scores_outside_others_are_never_looked_at():
     """NaN and 1e30 where nobody may look change neither the value nor the gradient."""
     from gcl_hard.losses import _Scores

@@ -147,6 +147,7 @@ def test_pruned_trials_count(scorer: Scorer, searched: Any, tmp_path: Path) -> N
     def odd(one: Candidate, report: Report) -> bool:
         if one.number % 2:
             report("scored", 0, one.number, None, None, wait=True)
+            assert stored(tmp_path).trials[one.number].state == PRUNED
         return not one.number % 2
 
     scorer.event = odd
