@@ -93,6 +93,22 @@ def test_local_global_equals_the_loops(name, admit, objective):
     assert abs(loss.local_global(nodes, graphs, batch, y).item() - expected) < 1e-10
 
 
+@pytest.mark.parametrize("fused", [True, False])
+def test_the_scale_of_jsd_never_sees_a_nodes_own_graph(fused):
+    nodes, graphs, batch, y = graphs_and_nodes(seed=3)
+    nodes += 5 * graphs[batch]
+    largest = (nodes @ graphs.T).abs().argmax()
+    assert largest % 5 == batch[largest // 5]
+    hardening, eta = ETAS["exponential"]
+    loss = ContrastiveLoss(NegativeSampler("others", hardening), objective="jsd")
+    loss.fused = fused
+    expected = loops.local_global(
+        nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(),
+        admit="others", eta=eta, objective="jsd",
+    )  # fmt: skip
+    assert abs(loss.local_global(nodes, graphs, batch).item() - expected) < 1e-10
+
+
 @pytest.mark.parametrize("objective", ["jsd", "infonce"])
 @pytest.mark.parametrize("prior", [0.0, 0.2, 0.9])
 def test_local_global_debiasing_equals_the_loops(prior, objective):
