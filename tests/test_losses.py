@@ -93,6 +93,22 @@ def test_local_global_equals_the_loops(name, admit, objective):
     assert abs(loss.local_global(nodes, graphs, batch, y).item() - expected) < 1e-10
 
 
+@pytest.mark.parametrize("fused", [True, False])
+def test_the_scale_of_jsd_never_sees_a_nodes_own_graph(fused):
+    nodes, graphs, batch, y = graphs_and_nodes(seed=3)
+    nodes += 5 * graphs[batch]
+    largest = (nodes @ graphs.T).abs().argmax()
+    assert largest % 5 == batch[largest // 5]
+    hardening, eta = ETAS["exponential"]
+    loss = ContrastiveLoss(NegativeSampler("others", hardening), objective="jsd")
+    loss.fused = fused
+    expected = loops.local_global(
+        nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(),
+        admit="others", eta=eta, objective="jsd",
+    )  # fmt: skip
+    assert abs(loss.local_global(nodes, graphs, batch).item() - expected) < 1e-10
+
+
 @pytest.mark.parametrize("objective", ["jsd", "infonce"])
 @pytest.mark.parametrize("prior", [0.0, 0.2, 0.9])
 def test_local_global_debiasing_equals_the_loops(prior, objective):
@@ -185,6 +201,32 @@ def test_detached_weights_give_the_gradient_of_a_frozen_q():
     expected = torch.autograd.grad(by_hand, (z1, z2))
     loss = ContrastiveLoss(NegativeSampler("others", Exponential(1.3)))(z1, z2)
     for ours, theirs in zip(torch.autograd.grad(loss, (z1, z2)), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_detached_weights_freeze_those_of_the_debiasing_too():
+    z1, z2 = (z.requires_grad_() for z in views(seed=9))
+    z, y = F.normalize(torch.cat([z1, z2])), LABELS.repeat(2)
+
+    def frozen(t):
+        """The expectation of e^t under weights that are constants."""
+        weights = torch.exp(1.3 * t).detach()
+        return (weights * t.exp()).sum() / weights.sum()
+
+    terms = []
+    for i, t in enumerate(z @ z.T / 0.5):
+        negatives = [j for j in range(14) if j not in (i, (i + 7) % 14)]
+        positives = [j for j in range(14) if j != i and y[j] == y[i]]
+        debiased = (frozen(t[negatives]) - 0.1 * frozen(t[positives])) / 0.9
+        assert debiased > math.exp(-1 / 0.5)  # where it is clamped
+        terms += [torch.log1p(12 * torch.exp(-t[p]) * debiased) for p in positives]
+    expected = torch.autograd.grad(torch.stack(terms).mean(), (z1, z2))
+    loss = ContrastiveLoss(
+        NegativeSampler("others", Exponential(1.3)), positives="class", class_prior=0.1
+    )
+    for ours, theirs in zip(
+        torch.autograd.grad(loss(z1, z2, LABELS), (z1, z2)), expected, strict=True
+    ):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -13,11 +14,13 @@ from typing import Any
 
 import pytest
 import torch
+from distributed import KilledWorker
 
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.experiments import graphs as graph_experiment
 from gcl_hard.experiments import protocols, runner
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.engine import TRIES
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.experiments.store import SCHEMA_VERSION, Store
@@ -293,21 +296,28 @@ def test_an_accident_in_scoring_is_its_runs_alone(
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize(
+    ("accident", "said"),
+    [
+        (ZeroDivisionError("by zero"), "seed 1: ZeroDivisionError: by zero"),
+        (KilledWorker("train_group", None, TRIES - 1), "seed 1: the workers .* were killed"),
+    ],
+)
 def test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    accident: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = protocols.build
 
     def broken(config: Any, n_features: int, seed: int, *rest: Any, **more: Any) -> Any:
         if seed == 1:
-            raise ZeroDivisionError("by zero")
+            raise accident
         return real(config, n_features, seed, *rest, **more)
 
     monkeypatch.setattr(protocols, "build", broken)
     ran = Ran(tmp_path, runs(seeds=3))
     assert {run.seed for run in ran.results} == {0, 2}
     (failure,) = ran.failures
-    assert "seed 1: ZeroDivisionError: by zero" in failure
+    assert re.search(said, failure)
     assert not list(tmp_path.glob(".*"))
 
 

@@ -9,12 +9,15 @@ from typing import Any
 
 import optuna
 import pytest
+from distributed import KilledWorker
 from optuna.samplers import RandomSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
+from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.engine import TRIES
 from gcl_hard.tuning import SearchResult, search, study
 from gcl_hard.tuning.result import AllFailed
 from gcl_hard.tuning.space import Candidate
@@ -147,6 +150,7 @@ def test_pruned_trials_count(scorer: Scorer, searched: Any, tmp_path: Path) -> N
     def odd(one: Candidate, report: Report) -> bool:
         if one.number % 2:
             report("scored", 0, one.number, None, None, wait=True)
+            assert stored(tmp_path).trials[one.number].state == PRUNED
         return not one.number % 2
 
     scorer.event = odd
@@ -188,6 +192,32 @@ def test_as_many_failures_as_asked_trials_end_a_search(
         with pytest.raises(AllFailed, match=said):
             searched(8, batch)
         assert states(tmp_path) == {FAIL: 8}
+
+
+def test_settings_that_kill_their_workers_fail_alone_and_say_so(
+    scorer: Scorer, searched: Any
+) -> None:
+    def kill(one: Candidate, report: Report) -> None:
+        if one.number == 1:
+            raise KilledWorker("score_trials", None, TRIES - 1)
+
+    scorer.event = kill
+    trials = searched(4, 4).study.trials
+    assert [len(group) for group in scorer.groups] == [4, 1, 1, 1, 1]
+    assert [trial.state for trial in trials] == [COMPLETE, FAIL, COMPLETE, COMPLETE, COMPLETE]
+    assert "was killed" in trials[1].user_attrs[FAILURE]
+
+
+def test_workers_that_are_killed_outside_are_named_and_the_trials_stay(
+    scorer: Scorer, searched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_: Any, report: Report) -> None:
+        raise KilledWorker("score_outside", None, TRIES - 1)
+
+    monkeypatch.setattr(search, "score_outside", kill)
+    with pytest.raises(GclHardError, match=r"trial \d of study outside were killed"):
+        searched(2)
+    assert states(tmp_path) == {COMPLETE: 2}
 
 
 def test_settings_that_are_no_configuration_fail_with_the_reason(

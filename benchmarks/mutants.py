@@ -1,0 +1,204 @@
+"""Change one expression of the package at a time, and see whether the named tests fail.
+
+    python benchmarks/mutants.py [--only 3,12] [--timeout SECONDS]
+
+Every mutant is made in a temporary git worktree of HEAD; ``GCL_HARD_DATA`` is handed on. A mutant
+is killed if its tests fail. The tests must pass without it, which is checked first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """An expression of gcl_hard, another in its place, and the tests that should fail by it."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: str  # below tests/
+
+
+# fmt: off
+MUTANTS = tuple(Mutant(*fields) for fields in (
+    ("InfoNCE: log weight has the wrong sign", "functional/objectives.py",
+     "softplus(log_weight + log_exp", "softplus(-log_weight + log_exp",
+     "test_losses.py::test_two_views_equal_the_loops"),
+    ("JSD: constant 2 log 2 is log 2", "functional/objectives.py",
+     "expectation - 2 * math.log(2)", "expectation - math.log(2)",
+     "test_losses.py::test_local_global_equals_the_loops"),
+    ("JSD scale (t/m) takes the own graph's score too", "functional/jsd.py",
+     "scores[rows].abs().scatter_(1, own[rows, None], 0.0)", "scores[rows].abs()",
+     "test_losses.py::test_the_scale_of_jsd_never_sees_a_nodes_own_graph"),
+    ("debiasing divides by 1 + class prior", "functional/negatives.py",
+     "rest - math.log1p(-class_prior)", "rest - math.log1p(class_prior)",
+     "test_losses.py::test_debiasing_equals_the_loops"),
+    ("debiased JSD is not clamped at 0", "functional/negatives.py",
+     "(1 - class_prior)).clamp(min=0.0)", "(1 - class_prior))",
+     "test_losses.py::test_local_global_debiasing_equals_the_loops"),
+    ("linear schedule (Eq. 4) starts one epoch late", "functional/schedules.py",
+     "(epoch - 1) / (epochs - 1)", "(epoch - 1) / epochs",
+     "functional/test_hardening.py::test_linear_schedule_is_equation_4"),
+    ("exponential hardening forgets the temperature", "functional/hardening.py",
+     "_now(self.beta) / temperature", "_now(self.beta)",
+     "functional/test_hardening.py::test_sampler_follows_its_schedule"),
+    ("threshold keeps nothing at equality (no slack for rounding)", "functional/hardening.py",
+     "slack = 4 *", "slack = -4 *",
+     "functional/test_hardening.py::test_a_threshold_of_one_keeps_equal_rows"),
+    ("fused JSD backward: graphs' gradient misses their positive", "functional/jsd.py",
+     "own, grad_pos[:, None] * nodes)", "own, 0 * grad_pos[:, None] * nodes)",
+     "test_losses.py::test_fused_path_equals_the_general_one_in_value_and_gradient"),
+    ("fused JSD: slope of undetached weights is not scaled by m", "functional/jsd.py",
+     "slope / scale if slope else None", "slope + 0 * scale if slope else None",
+     "test_losses.py::test_fused_path_equals_the_general_one_in_value_and_gradient"),
+    ("class positives include the anchor itself", "losses.py",
+     "same & ~torch.eye(2 * n_items, dtype=torch.bool, device=z.device)", "same",
+     "test_losses.py::test_two_views_equal_the_loops"),
+    ("sampler admits the own class under other_labels", "sampling.py",
+     "others & ~same_label", "others",
+     "test_losses.py::test_two_views_equal_the_loops"),
+    ("detach_weights does not detach the debiasing's weights", "losses.py",
+     "log_q_pos.detach()", "log_q_pos + 0.0",
+     "test_losses.py::test_detached_weights_freeze_those_of_the_debiasing_too"),
+    ("hcl of the table does not debias", "methods.py",
+     '"exponential", "view", True, "Robinson', '"exponential", "view", False, "Robinson',
+     "experiments/test_config.py::test_what_does_not_apply_is_emptied"),
+    ("inner hold-out is drawn from all graphs, not the training fold", "experiments/protocols.py",
+     "inner_holdout(fold.train, labels", "inner_holdout(np.r_[fold.train, fold.test], labels",
+     "experiments/test_protocols.py::test_an_inner_encoder_sees_neither_test_fold_nor_hold_out"),
+    ("train share takes one graph of a class too many", "experiments/protocols.py",
+     "max(1, round(share * len(of_class)))", "1 + round(share * len(of_class))",
+     "experiments/test_protocols.py::test_parts_of_a_fold_are_stratified_nested_and_leave_the_test_part"),
+    ("outer folds ignore the seed", "evaluation/splits.py",
+     "shuffle=True, random_state=seed", "shuffle=True, random_state=0",
+     "evaluation/test_splits.py::test_same_seed_same_folds_other_seed_other_folds"),
+    ("SVM: C is chosen on the test fold", "evaluation/svm.py",
+     "fold.train[part.test], self", "fold.test, self",
+     "evaluation/test_svm.py::test_chosen_c_and_accuracies_equal_grid_search_cv"),
+    ("nested grid search takes the last of several best", "evaluation/nested.py",
+     "int(np.argmax(inner))", "len(inner) - 1 - int(np.argmax(inner[::-1]))",
+     "evaluation/test_probes.py::test_linear_equals_a_nested_loop_over_c"),
+    ("corrected t-test forgets n_test/n_train", "evaluation/significance.py",
+     "(1 / len(x) + test_share)", "(1 / len(x))",
+     "evaluation/test_significance.py::test_t_test_equals_a_loop_in_plain_python"),
+    ("Holm is not monotone", "evaluation/significance.py",
+     "max(least, (len(tested) - rank) * value)", "(len(tested) - rank) * value",
+     "evaluation/test_significance.py::test_holm_equals_its_definition"),
+    ("selection reads the outer scores (test folds), not the hold-outs", "reports/frame.py",
+     "key=lambda c: self.inner[c]", "key=lambda c: self.outer[c]",
+     "reports/test_frame.py::test_a_selection_worked_by_hand"),
+    ("a result of another configuration is trusted", "experiments/store.py",
+     "and result.run == run", "and bool(result.run)",
+     "experiments/test_store.py::test_a_result_of_another_run_is_not_trusted_whatever_its_name"),
+    ("a result with too few folds is trusted", "experiments/store.py",
+     "len(result.fold_accuracies) == run.config.n_scores", "len(result.fold_accuracies) > 0",
+     "experiments/test_store.py::test_a_result_with_damaged_parts_is_not_trusted"),
+    ("a newer schema is overwritten", "experiments/store.py",
+     "version > SCHEMA_VERSION", "version > SCHEMA_VERSION + 1",
+     "experiments/test_store.py::test_a_result_of_a_newer_schema_is_neither_trusted_nor_overwritten"),
+    ("numbers of other data of the same name are reused", "experiments/runner.py",
+     "result if {**facts, **result.data} == facts else None", "result",
+     "experiments/test_runner.py::test_other_graphs_of_the_same_name_do_not_meet_old_numbers"),
+    ("two commands train one run: a held lock is not respected", "experiments/store.py",
+     "yield False", "yield True",
+     "experiments/test_store.py::test_a_lock_is_refused_while_another_process_holds_it_and_ends_with_that"),
+    ("a killed worker's task is not done elsewhere", "experiments/engine.py",
+     '.allowed-failures": TRIES - 1', '.allowed-failures": 0',
+     "experiments/test_engine.py::test_what_a_killed_worker_had_is_done_elsewhere"),
+    ("a task that kills all its workers is lost silently", "experiments/engine.py",
+     "except Exception as error:\n                task.error = error\n            self",
+     "except Exception as error:\n                task.error = None\n            self",
+     "experiments/test_engine.py::test_a_task_that_kills_its_workers_fails_alone"),
+    ("an accident in a group fails all its runs", "experiments/runner.py",
+     "if len(group.wanted) > 1 and", "if False and",
+     "experiments/test_runner.py::test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done"),
+    ("runs whose workers were killed do not say so", "experiments/runner.py",
+     '== "KilledWorker"', '== ""',
+     "experiments/test_runner.py::test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done"),
+    ("a trial that kills workers takes its group with it", "tuning/search.py",
+     "if len(candidates) > 1:  # one", "if False:  # one",
+     "tuning/test_search.py::test_settings_that_kill_their_workers_fail_alone_and_say_so"),
+    ("the first Ctrl-C leaves no time to save a checkpoint", "experiments/engine.py",
+     "            self._stopping = True", "            raise KeyboardInterrupt",
+     "experiments/test_engine.py::test_the_first_ctrl_c_lets_the_running_task_save"),
+    ("ensembles hold out different graphs", "experiments/ensembles.py",
+     'return encoder.held_out.numpy().tobytes()', "return joins(encoder)",
+     "experiments/test_ensembles.py::test_on_a_cpu_the_models_of_an_ensemble_hold_out_the_same_graphs"),
+    ("groups hold out different graphs", "experiments/groups.py",
+     "(run.seed, run.inner) if", "run.inner if",
+     "experiments/test_groups.py::test_on_a_cpu_those_train_together_that_hold_out_the_same_graphs"),
+    ("trials of a dead driver are not enqueued once more", "tuning/storage.py",
+     "trial.number not in known", "trial.number in known",
+     "tuning/test_storage.py::test_orphans_fail_and_are_enqueued_once_more"),
+    ("pruned trials are told as complete", "tuning/search.py",
+     "TrialState.PRUNED if accuracy is None else TrialState.COMPLETE", "TrialState.COMPLETE",
+     "tuning/test_search.py::test_pruned_trials_count"),
+    ("Ctrl-C: trials at work are not given back", "tuning/search.py",
+     "self._put_back()", "self._put_back(set())",
+     "tuning/test_search.py::test_a_stopped_search_keeps_what_has_ended_and_goes_on_with_the_rest"),
+    ("the outer test part is scored again at every call", "tuning/search.py",
+     "best is None or str(best.number) in done or", "best is None or",
+     "test_tune.py::test_the_same_command_again_scores_nothing"),
+))
+# fmt: on
+
+
+def outcome(tree: Path, tests: Sequence[str], timeout: float) -> str:
+    """What becomes of tests in a checkout: survived, killed or timed out."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    command += ["-m", "not gpu and not network", *(f"tests/{test}" for test in tests)]
+    environment = os.environ | {"PYTHONPATH": str(tree)}
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=timeout,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "timed out"
+    if done.returncode > 2:  # neither failed nor broken at import: no such test, for one
+        raise SystemExit(done.stdout + done.stderr)
+    return "killed" if done.returncode else "survived"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="numbers of mutants, comma-separated")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each mutant")
+    given = parser.parse_args()
+    wanted = [int(n) for n in given.only.split(",") if n] or range(len(MUTANTS))
+    chosen = [(n, MUTANTS[n]) for n in wanted]
+    root = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        git = ["git", "-C", str(root), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), "HEAD"], check=True)
+        try:
+            tests = list(dict.fromkeys(mutant.tests for _, mutant in chosen))
+            if (found := outcome(tree, tests, given.timeout * len(tests))) != "survived":
+                raise SystemExit(f"without any mutant the tests are {found}")
+            for n, (what, file, old, new, test) in chosen:
+                path = tree / "gcl_hard" / file
+                text = path.read_text(encoding="utf-8")
+                if text.count(old) != 1:
+                    raise SystemExit(f"{n}: {old!r} is {text.count(old)} times in {file}")
+                path.write_text(text.replace(old, new), encoding="utf-8")
+                start = time.perf_counter()
+                found = outcome(tree, [test], given.timeout)
+                path.write_text(text, encoding="utf-8")
+                print(f"{n}  {found}, {time.perf_counter() - start:.0f} s  {what}", flush=True)
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+
+
+if __name__ == "__main__":
+    main()
