@@ -388,7 +388,7 @@ class _Driver:
         """Store the score of a trial, that it was pruned, or why it failed."""
         study = self.studies[k]
         state = TrialState.PRUNED if accuracy is None else TrialState.COMPLETE
-        with ended_elsewhere():
+        with ended_elsewhere(study, trial._trial_id):
             if failure is not None:
                 trial.set_user_attr(FAILURE, failure)
                 state = TrialState.FAIL

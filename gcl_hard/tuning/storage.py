@@ -512,7 +512,7 @@ def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
     again = deaths < TRIES
     if again:  # before it is failed: a driver that dies in between loses nothing
         enqueue_again(study, trial, deaths)
-    with ended_elsewhere():
+    with ended_elsewhere(study, trial._trial_id):
         reason = INTERRUPTED if again else _GIVEN_UP
         study._storage.set_trial_user_attr(trial._trial_id, FAILURE, reason)
         study.tell(trial.number, state=TrialState.FAIL)
@@ -555,9 +555,14 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
         study.enqueue_trial(params, user_attrs={AGAIN: trial.number, **kept})
 
 
-def ended_elsewhere() -> contextlib.suppress:
+@contextlib.contextmanager
+def ended_elsewhere(study: Study, trial_id: int) -> Iterator[None]:
     """Passes over a trial that another driver has ended, as one without heartbeats."""
-    return contextlib.suppress(ValueError, UpdateFinishedTrialError)
+    try:
+        yield
+    except (ValueError, UpdateFinishedTrialError):
+        if not study._storage.get_trial(trial_id).state.is_finished():
+            raise
 
 
 class Heartbeats:
