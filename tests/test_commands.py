@@ -119,15 +119,15 @@ def scores(output: Path) -> list[tuple[float, float]]:
 
 
 def outcome(output: Path) -> dict[str, Any]:
-    """What a search found: best settings, inner and outer score, and looks at the outer part."""
+    """What a search found: best settings, inner and outer score, outer scorings."""
     (path,) = output.glob("*_search.json")
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     (study,) = content["studies"]
-    return {key: study[key] for key in ("params", "inner", "outer", "looks", "complete")}
+    return {key: study[key] for key in ("params", "inner", "outer", "n_outer", "complete")}
 
 
 @pytest.mark.slow
-def test_a_search_that_was_killed_ends_as_one_that_was_not_and_looks_outside_once(
+def test_a_search_that_was_killed_ends_as_one_that_was_not_and_scores_outside_once(
     tmp_path: Path,
 ) -> None:
     settings = ["--dataset=MUTAG", "--epochs=60", *SEARCH]
@@ -139,7 +139,7 @@ def test_a_search_that_was_killed_ends_as_one_that_was_not_and_looks_outside_onc
         assert run("tune", *settings, f"--output={killed}").returncode == 0
         assert scores(killed) == scores(tmp_path / "whole")
         assert outcome(killed) == outcome(tmp_path / "whole")
-    assert outcome(killed)["looks"] == 1
+    assert outcome(killed)["n_outer"] == 1
 
 
 def graphs(folder: Path, garbage: frozenset[int]) -> np.ndarray:
