@@ -48,6 +48,7 @@ from gcl_hard.tuning.storage import (
     enqueue_again,
     put_back,
     put_back_orphans,
+    uninterrupted,
     url_of,
 )
 
@@ -307,6 +308,7 @@ class _Driver:
         )
         self._groups[task] = k, candidates
 
+    @uninterrupted()
     def _ask(self, k: int) -> list[Candidate]:
         """The next group of a study; none where its trials are done or under way."""
         study, options = self.studies[k], self.search.options
@@ -359,6 +361,7 @@ class _Driver:
             self._end(k, trial, None, SURPLUS)
         return kept
 
+    @uninterrupted()
     def on_report(self, kind: str, k: int, number: int, *values: Any) -> bool:
         """Take a report of :class:`Scoring`; returns whether the trial goes on."""
         trial = self._trials.get((k, number))
@@ -384,6 +387,7 @@ class _Driver:
         except UpdateFinishedTrialError:  # stale: another driver has enqueued it again
             return False
 
+    @uninterrupted()
     def _end(self, k: int, trial: Trial, accuracy: float | None, failure: str | None) -> None:
         """Store the score of a trial, that it was pruned, or why it failed."""
         study = self.studies[k]
@@ -452,6 +456,7 @@ class _Driver:
                 ) from error
             study.set_user_attr(OUTER, {**study.user_attrs.get(OUTER, {}), str(best.number): score})
 
+    @uninterrupted()
     def _put_back(self, which: set[tuple[int, int]] | None = None) -> None:
         """Enqueue settings again whose trials had not ended."""
         for k, number in [*self._trials] if which is None else which:

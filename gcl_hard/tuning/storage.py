@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import threading
 import time
 import warnings
@@ -553,6 +554,22 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
         kept: dict[str, Any] = {GRID: True} if GRID in trial.user_attrs else {}
         kept |= {DEATHS: deaths} if deaths else {}
         study.enqueue_trial(params, user_attrs={AGAIN: trial.number, **kept})
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Holds Ctrl-C back until the block has ended: a journal fails if a write is cut short."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main one's
+        yield
+        return
+    held: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held and callable(before):
+        before(held[0], None)
 
 
 @contextlib.contextmanager

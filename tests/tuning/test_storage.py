@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -681,3 +682,35 @@ def test_of_equal_scores_the_oldest_is_the_best(study: optuna.Study) -> None:
     best = best_trial(study.trials)
     assert best is not None
     assert best.number == 1
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_ctrl_c_waits_for_the_end_of_a_write(*, nested: bool) -> None:
+    done = []
+
+    @storage.uninterrupted()
+    def write() -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append("written")
+
+    @storage.uninterrupted()
+    def outer() -> None:
+        write()
+        done.append("outer")
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        outer() if nested else write()
+    assert done == ["written", "outer"][: 1 + nested]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_only_a_trial_that_has_ended_is_passed_over(*, finished: bool) -> None:
+    study = optuna.create_study()
+    trial = study.ask()
+    if finished:
+        study.tell(trial, 1.0)
+    expected = contextlib.nullcontext() if finished else pytest.raises(ValueError, match="refused")
+    with expected, storage.ended_elsewhere(study, trial._trial_id):
+        raise ValueError("refused")
