@@ -247,7 +247,7 @@ class Cluster:
             if self._scheduler is None:
                 self._cluster = make_cluster(
                     n_workers=self.workers, threads_per_worker=1, processes=True,
-                    memory_limit=0, dashboard_address=None, silence_logs="CRITICAL",
+                    memory_limit=0, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL",
                 )  # fmt: skip
             self._client = make_client(self._cluster or self._scheduler, set_as_default=False)
         except (OSError, ValueError) as error:
