@@ -9,7 +9,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv lint spell types test test-perturbed check bench docs format clean
+.PHONY: help venv lint spell types test test-slow test-all test-perturbed check bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile

@@ -24,7 +24,7 @@ from gcl_hard.graphs import load, tudataset
 from gcl_hard.tuning import objective
 from gcl_hard.tuning.objective import GraphOuter, ImageOuter
 from gcl_hard.tuning.space import Candidate
-from tests.tuning.digits import Tiny
+from tests.experiments.tiny_images import Tiny
 from tests.tuning.scoring import context
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--device=cpu", "--threads=1"]

@@ -99,9 +99,10 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
     return Cluster(jobs, scheduler, on_report)
 
 
-@dataclass(eq=False)
-class _LocalTask:
-    call: Callable[[], Any]
+@dataclass(eq=False, kw_only=True)
+class _Ended:
+    """What a task gave, once it has ended."""
+
     value: Any = None
     error: Exception | None = None
 
@@ -112,19 +113,44 @@ class _LocalTask:
 
 
 @dataclass(eq=False)
-class _RemoteTask:
+class _LocalTask(_Ended):
+    call: Callable[[], Any]
+
+
+@dataclass(eq=False)
+class _RemoteTask(_Ended):
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     urgent: bool
     remote: bool
     future: Any = None
-    value: Any = None
-    error: Exception | None = None
 
-    def result(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.value
+
+@contextmanager
+def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator[Any]:
+    """Gives Ctrl-C to a handler while a block runs.
+
+    Args:
+        handler: as of :func:`signal.signal`.
+
+    Yields:
+        The handler that Ctrl-C had before, or None outside the main thread, which alone has
+        signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield None
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        handler(number, frame)
+
+    # Not the handler itself: signal.signal makes the repr of what it replaces, and a method's is
+    # that of its whole object.
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield before
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(eq=False)
@@ -164,7 +190,7 @@ class InProcess:
         """Run tasks; see :class:`Engine`."""
         while self._urgent or self._queue:
             task = (self._urgent or self._queue).popleft()
-            with self._interruptible():
+            with on_interrupt(self._stop):
                 try:
                     task.value = task.call()
                 except Exception as error:
@@ -188,23 +214,10 @@ class InProcess:
     def _report(self, *values: Any, wait: bool = False) -> bool:
         return self.on_report(*values) and not self._stopping
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Turn the first Ctrl-C into a request to stop."""
-        if threading.current_thread() is not threading.main_thread():  # signals are the main one's
-            yield
-            return
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            if self._stopping:
-                raise KeyboardInterrupt
-            self._stopping = True
-
-        before = signal.signal(signal.SIGINT, stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self._stopping:
+            raise KeyboardInterrupt
+        self._stopping = True
 
 
 class Cluster:

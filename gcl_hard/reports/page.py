@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Any
 from gcl_hard.errors import InputError
 from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables, text
-from gcl_hard.reports.frame import (
-    LEVEL,
-    Results,
-)
-from gcl_hard.reports.rows import (
-    Row,
-    rows,
-)
+from gcl_hard.reports.frame import LEVEL, Results
+from gcl_hard.reports.rows import Row, rows
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -106,7 +100,7 @@ def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure]) -> li
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as SVG."""
+    """Write a figure; an ``InputError`` names a place that cannot be written to."""
     from gcl_hard.reports.theme import save
 
     try:

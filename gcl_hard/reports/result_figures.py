@@ -56,7 +56,8 @@ def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     """Mean accuracies with 95 % intervals, one panel a data set, methods down.
 
     What was best on the test folds is hollow, being no estimate; a diamond is the paper's figure.
-    The majority class of images is left out: on a scale that holds it, nothing else is told apart.
+    The majority class of images is left out: with it, the scale would be too wide to tell the
+    other methods apart.
 
     Args:
         lines: of any protocols.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import threading
 import time
 import warnings
@@ -27,6 +26,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.errors import without_password as shown
+from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.store import locked
 
 if TYPE_CHECKING:
@@ -559,15 +559,9 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Holds Ctrl-C back until the block has ended: a journal fails if a write is cut short."""
-    if threading.current_thread() is not threading.main_thread():  # signals are the main one's
-        yield
-        return
     held: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
-    try:
+    with on_interrupt(lambda number, frame: held.append(number)) as before:
         yield
-    finally:
-        signal.signal(signal.SIGINT, before)
     if held and callable(before):
         before(held[0], None)
 

@@ -76,32 +76,29 @@ def one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_graphs, "GRAPHS", 1)
 
 
+def recorded(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
+    """The argument of each call of a method from now on."""
+    seen: list[Any] = []
+    real = getattr(owner, name)
+
+    def method(self: Any, argument: Any) -> Any:
+        seen.append(argument)
+        return real(self, argument)
+
+    monkeypatch.setattr(owner, name, method)
+    return seen
+
+
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """Ids of the batches that are made from now on."""
-    seen: list[Tensor] = []
-    real = GraphSet.batch
-
-    def batch(self: GraphSet, index: Tensor) -> GraphBatch:
-        seen.append(index)
-        return real(self, index)
-
-    monkeypatch.setattr(GraphSet, "batch", batch)
-    return seen
+    return recorded(monkeypatch, GraphSet, "batch")
 
 
 @pytest.fixture
 def views(monkeypatch: pytest.MonkeyPatch) -> list[GraphBatch]:
     """The views that are projected from now on."""
-    seen: list[GraphBatch] = []
-    real = TwoView.project
-
-    def project(self: TwoView, graphs: GraphBatch) -> Tensor:
-        seen.append(graphs)
-        return real(self, graphs)
-
-    monkeypatch.setattr(TwoView, "project", project)
-    return seen
+    return recorded(monkeypatch, TwoView, "project")
 
 
 def sample_of(
@@ -387,7 +384,7 @@ def test_a_snapshot_leaves_the_model_and_all_generators_as_they_were(
 ) -> None:
     config = small(contrast=contrast)
     model = warm(config, mutag)
-    model.encoder.convs[0].eval()  # as somebody who freezes a part of it
+    model.encoder.convs[0].eval()  # as when part of the encoder is frozen
     before = _state(model.state_dict())
     assert (" _extra_state cpu" in before) == (contrast == "two-view")
     modes = [module.training for module in model.modules()]

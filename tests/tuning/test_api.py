@@ -16,7 +16,7 @@ from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.graphs import GIN, GraphSet, load
 from gcl_hard.tuning import Finding, SearchResult, Space, study
 from gcl_hard.tuning.result import AllFailed
-from tests.tuning.digits import Tiny
+from tests.experiments.tiny_images import Tiny
 
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
 TINY: dict[str, Any] = {"epochs": 1, "layers": 1, "dim": 4}

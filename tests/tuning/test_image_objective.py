@@ -21,7 +21,7 @@ from gcl_hard.experiments.experiment import silent
 from gcl_hard.experiments.runs import Run
 from gcl_hard.tuning.objective import ImageOuter, ImagePart, Inner, Score
 from gcl_hard.tuning.space import Candidate
-from tests.tuning.digits import Tiny, few_digits, small
+from tests.experiments.tiny_images import Tiny, few_digits, small
 from tests.tuning.scoring import Notes, context, scores_of
 
 FEW: dict[str, Any] = {"epochs": 5, "probe_epochs": 5, "lr_schedule": "constant"}

@@ -37,8 +37,7 @@ from gcl_hard.tuning.objective import (
 )
 from gcl_hard.tuning.options import PrunerName
 from gcl_hard.tuning.space import Candidate
-from tests.tuning import digits
-from tests.tuning.digits import few_digits, garbage
+from tests.experiments import tiny_images
 from tests.tuning.scoring import context, scores_of
 
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
@@ -144,7 +143,7 @@ def test_the_walk_sees_through_closures_views_and_attributes(mutag: GraphSet) ->
 
 
 def test_from_a_part_of_images_there_is_no_way_to_test_images() -> None:
-    data = few_digits()
+    data = tiny_images.few_digits()
     outer = ImageOuter(data, Inner(folds=2))
     there = reachable(outer.part)
     assert not any(thing is data or thing is data.test for thing in there)
@@ -212,15 +211,15 @@ def test_degrees_outside_change_no_bit_of_what_is_scored(
 
 @pytest.fixture
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "resnet", lambda name, stem: digits.Tiny())
+    monkeypatch.setattr(images, "resnet", lambda name, stem: tiny_images.Tiny())
 
 
 @pytest.mark.usefixtures("_tiny")
 def test_other_test_images_and_labels_change_no_bit_of_an_inner_score() -> None:
-    data = few_digits()
-    dirty = replace(data, test=garbage(data.test))
+    data = tiny_images.few_digits()
+    dirty = replace(data, test=tiny_images.garbage(data.test))
     few: dict[str, Any] = {"probe_epochs": 5}
-    cells = [digits.small(**few), digits.small(**few, beta=10.0, lr=0.01)]
+    cells = [tiny_images.small(**few), tiny_images.small(**few, beta=10.0, lr=0.01)]
     outers = [ImageOuter(which, Inner(folds=2)) for which in (data, dirty)]
     clean, other = (run(outer.part, *cells, folds=2) for outer in outers)
     assert clean == other
