@@ -26,9 +26,16 @@ from gcl_hard.evaluation.checks import (
     check_numbers,
     check_share,
 )
-from gcl_hard.evaluation.kernels import C_GRID
-from gcl_hard.evaluation.nested import CrossValidation, FoldScore, grid_search
-from gcl_hard.evaluation.splits import Fold, check_labels, inner_holdout, outer_folds
+from gcl_hard.evaluation.folds import (
+    CrossValidation,
+    Fold,
+    FoldScore,
+    check_labels,
+    grid_search,
+    inner_holdout,
+    outer_folds,
+)
+from gcl_hard.evaluation.svm import C_GRID
 
 if TYPE_CHECKING:
     import torch

@@ -21,7 +21,7 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     svm_fold,
 )
-from gcl_hard.evaluation.kernels import C_GRID
+from gcl_hard.evaluation.svm import C_GRID
 from gcl_hard.experiments import baselines
 from gcl_hard.experiments.baselines import graph_size, label_histogram, probe_of
 from gcl_hard.experiments.config import GraphConfig
