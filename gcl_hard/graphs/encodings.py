@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.graphs.compression import refined
 from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.refinement import refined
 
 STEPS = range(2, 9)
 """Steps of the random walk; it cannot return after a single one."""

@@ -28,7 +28,7 @@ from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.protocols import build, part_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, encoded, load
-from gcl_hard.graphs.wl import wl_kernel
+from gcl_hard.graphs.refinement import wl_kernel
 from tests.experiments import small
 from tests.experiments.made import mutag, scored, train
 from tests.graphs.test_wl import tiny
