@@ -8,7 +8,7 @@ from gcl_hard.images.batching import epoch_batches as epoch_batches
 from gcl_hard.images.datasets import ImageSet as ImageSet
 from gcl_hard.images.datasets import Split as Split
 from gcl_hard.images.datasets import load as load
-from gcl_hard.images.encoders import projection_head as projection_head
-from gcl_hard.images.encoders import resnet as resnet
-from gcl_hard.images.encoders import stem_for as stem_for
 from gcl_hard.images.models import ImageContrast as ImageContrast
+from gcl_hard.images.models import projection_head as projection_head
+from gcl_hard.images.models import resnet as resnet
+from gcl_hard.images.models import stem_for as stem_for
