@@ -68,6 +68,30 @@ def unknown(kind: str, got: str, options: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {got!r}; {hint}known: {', '.join(known)}")
 
 
+def check_option(kind: str, got: str, options: Iterable[str]) -> str:
+    """A word, checked to be one of the options.
+
+    Args:
+        kind: what the word should be, as for :func:`unknown`.
+        got: the word.
+        options: the accepted words.
+
+    Returns:
+        The word.
+
+    Raises:
+        InputError: if it is none of them; offers the closest.
+
+    Example:
+        >>> check_option("method", "hscl", ["ucl", "scl", "hscl"])
+        'hscl'
+    """
+    known = list(options)
+    if got not in known:
+        raise unknown(kind, str(got), known)
+    return got
+
+
 SECRETS = (
     (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
     (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),

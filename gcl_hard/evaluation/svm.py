@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.evaluation.checks import Floats, Indices, check_grid, check_numbers
 from gcl_hard.evaluation.folds import (
     CrossValidation,
@@ -321,9 +321,7 @@ def embedding_kernel(name: KernelName, X: Floats, *, standardise: bool) -> Kerne
         >>> kernel(np.array([0, 1]), np.array([2])).tolist()
         [[1.0, -1.0], [-1.0, 1.0], [-4.0, 4.0]]
     """
-    if name not in _KERNELS:
-        raise unknown("kernel", name, _KERNELS)
-    return _KERNELS[name](X, standardise)
+    return _KERNELS[check_option("kernel", name, _KERNELS)](X, standardise)
 
 
 def check_kernel(name: str, kernel: ArrayLike) -> Floats:

@@ -170,7 +170,7 @@ class Ensemble:
             if isinstance(model, InfoGraph | TwoView):
                 model.set_epoch(epoch, last)
             if isinstance(model, InfoGraph):
-                self.rules.append(rule_of(model.loss))
+                self.rules.append(model.loss.rule)
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, of all graphs that some model trains on."""
@@ -381,15 +381,6 @@ def _refused_loss(loss: ContrastiveLoss) -> str | None:
     if loss.on_empty != "skip":
         return f"on_empty={loss.on_empty!r} cannot be stacked"
     return jsd.refusal(loss.sampler.hardening, loss.temperature)
-
-
-def rule_of(loss: ContrastiveLoss) -> Rule:
-    """How a loss weighs negatives in its current epoch."""
-    sampler = loss.sampler
-    return Rule(
-        sampler.current, loss.temperature, sampler.needs_labels, loss.detach_weights,
-        loss.class_prior,
-    )  # fmt: skip
 
 
 def _dense(parameters: Tables, name: str, x: Tensor) -> Tensor:

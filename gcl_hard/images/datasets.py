@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.images import files
 from gcl_hard.images.files import Images, Labels
 
@@ -102,9 +102,7 @@ class ImageSet:
         Raises:
             InputError: if there is none of that name.
         """
-        if name not in self.splits:
-            raise unknown(f"split of {self.name}", name, self.splits)
-        return self.splits[name]
+        return self.splits[check_option(f"split of {self.name}", name, self.splits)]
 
     def to(self, device: torch.device) -> ImageSet:
         """A copy on a device."""

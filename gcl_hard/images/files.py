@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError, check_option, nearest, unknown
 from gcl_hard.io import atomic_write, cache_root, given_folder
 
 TIMEOUT = 20.0  # seconds
@@ -194,8 +194,7 @@ def _timeout() -> Iterator[None]:
 def _check_splits(name: str, asked: Iterable[str], there: Sequence[str]) -> None:
     """Refuse splits that a set does not have; the error lists those it has."""
     for split in asked:
-        if split not in there:
-            raise unknown(f"split of {name}", split, there)
+        check_option(f"split of {name}", split, there)
 
 
 def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.losses import ContrastiveLoss
@@ -55,10 +55,8 @@ def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar") -> nn.Module:
         >>> encoder(torch.zeros(2, 3, 8, 8)).shape, encoder.out_dim
         (torch.Size([2, 512]), 512)
     """
-    if name not in get_args(ResNet):
-        raise unknown("encoder", name, get_args(ResNet))
-    if stem not in get_args(Stem):
-        raise unknown("stem", stem, get_args(Stem))
+    check_option("encoder", name, get_args(ResNet))
+    check_option("stem", stem, get_args(Stem))
     from torchvision import models  # takes a second
 
     network: nn.Module = models.get_model(name, weights=None)
