@@ -15,6 +15,10 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import Floats, Indices, check_at_least, check_share
 
+Accuracies = Callable[[Indices, Indices, Sequence[float]], list[float]]
+"""Takes indices to train on and to test on, and values of a hyper-parameter; returns the test
+accuracy of each."""
+
 
 @dataclass(frozen=True, eq=False)
 class Fold:
@@ -267,6 +271,50 @@ def cross_validate(
         return CrossValidation(tuple(pool.map(score_fold, folds)))
 
 
+def nested_score(
+    fold: Fold,
+    labels: Indices,
+    values: Sequence[float],
+    accuracies: Accuracies,
+    *,
+    n_inner: int,
+    seed: int,
+) -> FoldScore:
+    """Choose a hyper-parameter inside the training fold, refit on all of it, score the test part.
+
+    Args:
+        fold: the samples to train on and to test on.
+        labels: int64 [n] of the whole set.
+        values: the candidates; the first of several best ones is chosen.
+        accuracies: those of some candidates, each fitted to the same samples.
+        n_inner: inner folds, >= 2.
+        seed: of the inner folds, >= 0.
+
+    Returns:
+        The fold's score.
+
+    Raises:
+        InputError: a class has fewer than ``n_inner`` members in the training fold.
+
+    Example:
+        >>> fold = Fold(np.arange(0, 8), np.arange(8, 10))
+        >>> nested_score(
+        ...     fold, np.arange(10) % 2, [1, 2], lambda train, test, values: [0.5 for _ in values],
+        ...     n_inner=2, seed=0,
+        ... ).chosen
+        1.0
+    """
+    inside = inner_folds(labels[fold.train], n_inner=n_inner, seed=seed)
+    inner = [accuracies(fold.train[part.train], fold.train[part.test], values) for part in inside]
+    # Summed in GridSearchCV's order, so that ties are its ties to the last bit.
+    means = np.array(inner).T.copy().mean(axis=1)
+    best = int(means.argmax())
+    (accuracy,) = accuracies(fold.train, fold.test, [values[best]])
+    return FoldScore(
+        accuracy, float(values[best]), len(fold.train), len(fold.test), float(means[best])
+    )
+
+
 def grid_search(
     model: BaseEstimator,
     grid: Mapping[str, Sequence[float]],
@@ -307,26 +355,16 @@ def grid_search(
     """
     ((name, values),) = grid.items()
 
-    def accuracy(value: float, train: Indices, test: Indices) -> float:
-        fitted: Any = clone(model).set_params(**{name: value})
-        fitted.fit(embeddings[train], labels[train])
-        return float(fitted.score(embeddings[test], labels[test]))
+    def accuracies(train: Indices, test: Indices, some: Sequence[float]) -> list[float]:
+        # By hand: GridSearchCV in two threads at once trips over its own warning filters.
+        candidates: list[Any] = [clone(model).set_params(**{name: value}) for value in some]
+        return [
+            float(one.fit(embeddings[train], labels[train]).score(embeddings[test], labels[test]))
+            for one in candidates
+        ]
 
     def score(fold: Fold) -> FoldScore:
-        inside = inner_folds(labels[fold.train], n_inner=n_inner, seed=seed)
-        # By hand: GridSearchCV in two threads at once trips over its own warning filters.
-        inner = [
-            np.mean([accuracy(v, fold.train[f.train], fold.train[f.test]) for f in inside])
-            for v in values
-        ]
-        best = int(np.argmax(inner))
-        return FoldScore(
-            accuracy(values[best], fold.train, fold.test),
-            chosen=float(values[best]),
-            n_train=len(fold.train),
-            n_test=len(fold.test),
-            inner_accuracy=float(inner[best]),
-        )
+        return nested_score(fold, labels, values, accuracies, n_inner=n_inner, seed=seed)
 
     return cross_validate(score, outer_folds(labels, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 

@@ -21,7 +21,7 @@ from gcl_hard.evaluation.folds import (
     FoldScore,
     check_labels,
     cross_validate,
-    inner_folds,
+    nested_score,
     outer_folds,
 )
 
@@ -246,19 +246,11 @@ class _NestedSVM:
         last = max(fold.train.max(), fold.test.max())
         if last >= len(self.y):
             raise InputError(f"fold: index {last} is beyond the {len(self.y)} samples")
-        inside = inner_folds(self.y[fold.train], n_inner=self.n_inner, seed=self.seed)
         # Inputs are checked already; the option is local to a thread, so it is set in here.
         with config_context(assume_finite=True, skip_parameter_validation=True):
-            inner = [
-                self._accuracies(fold.train[part.train], fold.train[part.test], self.C_grid)
-                for part in inside
-            ]
-            # Summed in GridSearchCV's order, so that ties are its ties to the last bit.
-            means = np.array(inner).T.copy().mean(axis=1)
-            best = int(means.argmax())
-            C = self.C_grid[best]
-            (accuracy,) = self._accuracies(fold.train, fold.test, [C])
-        return FoldScore(accuracy, C, len(fold.train), len(fold.test), float(means[best]))
+            return nested_score(
+                fold, self.y, self.C_grid, self._accuracies, n_inner=self.n_inner, seed=self.seed
+            )
 
     def _accuracies(self, train: Indices, test: Indices, C_grid: Sequence[float]) -> list[float]:
         """Test accuracy for each C: one kernel, built once, serves the whole grid."""
