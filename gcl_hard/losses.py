@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.functional import masks, objectives
 from gcl_hard.functional import negatives as neg
+from gcl_hard.functional import objectives
 from gcl_hard.functional.jsd import Rule, jsd_negatives
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.sampling import NegativeSampler
@@ -188,11 +188,11 @@ class ContrastiveLoss(nn.Module):
         n_items = len(z1)
         with torch.autocast(z1.device.type, enabled=False):
             z = _at_least_float32(torch.cat([z1, z2]))
-            others = masks.two_view_others(n_items, z.device)
+            others = neg.two_view_others(n_items, z.device)
             same = None
             if self.sampler.needs_labels or self.positives == "class":
-                labels = masks.check_labels(labels, n_items, self._label_user()).repeat(2)
-                same = masks.same_label(labels, labels)
+                labels = neg.check_labels(labels, n_items, self._label_user()).repeat(2)
+                same = neg.same_label(labels, labels)
             if n_items == 0:
                 return self._no_anchors(z)
             if self.positives == "class" and same is not None:
@@ -222,18 +222,18 @@ class ContrastiveLoss(nn.Module):
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
-        masks.check_local_global(nodes, graphs, batch)
+        neg.check_local_global(nodes, graphs, batch)
         with torch.autocast(nodes.device.type, enabled=False):
             nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
             same = None
             if self.sampler.needs_labels:
-                labels = masks.check_labels(graph_labels, len(graphs), self._label_user())
-                same = masks.same_label(labels, labels)
+                labels = neg.check_labels(graph_labels, len(graphs), self._label_user())
+                same = neg.same_label(labels, labels)
             if len(nodes) == 0:
                 return self._no_anchors(nodes, graphs)
             if self.fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same)
-            others = masks.local_global_others(batch, len(graphs))
+            others = neg.local_global_others(batch, len(graphs))
             same = None if same is None else same[batch]
             t = self._logits(nodes, graphs)
             return self._loss(_Scores(t, others, same, batch[:, None], len(graphs) - 1))
@@ -272,7 +272,7 @@ class ContrastiveLoss(nn.Module):
         count = positive.sum(1)
         if self.pooling == "logsumexp":
             some = (count > 0).nonzero().flatten()
-            return masks.masked_logsumexp(t, positive)[some, 0], some, (count > 0).long()
+            return neg.masked_logsumexp(t, positive)[some, 0], some, (count > 0).long()
         return t.masked_select(positive), anchors.repeat_interleave(count), count
 
     def _mean(
@@ -294,9 +294,9 @@ class ContrastiveLoss(nn.Module):
                 f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
             )
         if self.reduction == "pairs":
-            return masks.masked_mean(terms, contributes), diagnostics
+            return neg.masked_mean(terms, contributes), diagnostics
         total = terms.new_zeros(len(count)).index_add(0, row, terms.where(contributes, 0.0))
-        return masks.masked_mean(total / count.clamp(min=1), used), diagnostics
+        return neg.masked_mean(total / count.clamp(min=1), used), diagnostics
 
     def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
         """The loss of an empty batch: an attached 0."""

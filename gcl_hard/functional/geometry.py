@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.masks import check_labels
+from gcl_hard.functional.negatives import check_labels
 from gcl_hard.functional.similarity import embeddings, unit
 
 
