@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class GclHardError(Exception):
@@ -90,6 +91,24 @@ def check_option(kind: str, got: str, options: Iterable[str]) -> str:
     if got not in known:
         raise unknown(kind, str(got), known)
     return got
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse an argument that is not an integer, or is below its smallest useful value.
+
+    Args:
+        name: the argument's name, for the message.
+        value: the value given.
+        least: the smallest value accepted.
+
+    Raises:
+        InputError: ``value`` is not an integer or is below ``least``.
+
+    Example:
+        >>> check_at_least("n_jobs", 2, 1)
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name}={value!r}: expected an integer >= {least}")
 
 
 SECRETS = (

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.negatives import draw, log_negative_distribution
 from gcl_hard.seeds import Generators
@@ -66,8 +66,8 @@ class NegativeSampler(nn.Module):
     ) -> None:
         super().__init__()
         check_option("admission", admit, get_args(Admission))
-        if draws is not None and draws < 1:
-            raise InputError(f"draws must be None or at least 1, got {draws}")
+        if draws is not None:
+            check_at_least("draws", draws, 1)
         self.admit: Admission = admit
         self.hardening = as_hardening(hardening)
         self.draws = draws

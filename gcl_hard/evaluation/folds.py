@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import Floats, Indices, check_at_least, check_share
+from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.evaluation.checks import Floats, Indices, check_share
 
 Accuracies = Callable[[Indices, Indices, Sequence[float]], list[float]]
 """Takes indices to train on and to test on, and values of a hyper-parameter; returns the test

@@ -17,11 +17,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gcl_hard.errors import DivergenceError, InputError, check_option
+from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_option
 from gcl_hard.evaluation.checks import (
     Indices,
     Singles,
-    check_at_least,
     check_grid,
     check_numbers,
     check_share,

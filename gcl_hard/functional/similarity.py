@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.functional import negatives, objectives
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.objectives import Objective
@@ -306,8 +306,7 @@ def cosine_histograms(z: Tensor, labels: Tensor, bins: int = 50) -> Histograms:
         >>> cosine_histograms(z, torch.tensor([0, 0, 1]), bins=2)[1:]
         (tensor([0, 1]), tensor([2, 0]))
     """
-    if bins < 1:
-        raise InputError(f"bins must be at least 1, got {bins}")
+    check_at_least("bins", bins, 1)
     z = unit(embeddings(z))
     labels = negatives.check_labels(labels, len(z), "a histogram of pairs")
     every = torch.arange(len(z), device=z.device)

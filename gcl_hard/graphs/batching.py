@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.graphs.data import GraphBatch, checked_ids
 from gcl_hard.graphs.layers import Sums
 from gcl_hard.seeds import seeded
@@ -71,8 +71,7 @@ def epoch_chunks(
         5
     """
     for what, got, least in (("batch_size", batch_size, 2), ("seed", seed, 0), ("epoch", epoch, 0)):
-        if got < least:
-            raise InputError(f"{what}={got}; expected an integer >= {least}")
+        check_at_least(what, got, least)
     kept = torch.ones(1, n_graphs, dtype=torch.bool) if kept is None else kept
     if (least := int(kept.sum(1).min())) < 2:
         raise InputError(f"{least} of {n_graphs} graphs to train on; expected >= 2")

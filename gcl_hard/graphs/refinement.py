@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import check_at_least
 from gcl_hard.functional.jsd import BLOCK, Classes, Pairs
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.layers import Sums
@@ -362,8 +362,7 @@ def wl_kernel(
         >>> wl_kernel(mutag, optimal_assignment=True).shape
         (188, 188)
     """
-    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
-        raise InputError(f"iterations={iterations!r}: expected an integer >= 1")
+    check_at_least("iterations", iterations, 1)
     plain = graphs.x[:, : graphs.n_features - graphs.n_encoded]
     known = replace(graphs, x=plain, n_encoded=0).to("cpu")
     owner = np.repeat(np.arange(graphs.n_graphs), known.node_ptr.diff().numpy())

@@ -161,11 +161,8 @@ class ViewPair:
 
     def to(self, device: str | torch.device) -> ViewPair:
         """The same on a device."""
-        first, second, labels = (
-            tensor.to(device, non_blocking=True)
-            for tensor in (self.first, self.second, self.labels)
-        )
-        return ViewPair(first, second, labels)
+        parts = (self.first, self.second, self.labels)
+        return ViewPair(*(part.to(device, non_blocking=True) for part in parts))
 
 
 @dataclass(eq=False)
