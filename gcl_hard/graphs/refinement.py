@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -70,19 +70,7 @@ class ColouredBatch:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ColouredBatch:
         """The same on a device, counts in the precision of the embeddings."""
-        colour, graph, times, edges = self.pairs
-        return replace(
-            self,
-            features=self.features.to(device),
-            sums=tuple(s.to(device, dtype) for s in self.sums),
-            parents=tuple(p.to(device) for p in self.parents),
-            pairs=Pairs(colour.to(device), graph.to(device), times.to(device, dtype), edges),
-            readout=self.readout.to(device, dtype),
-            sizes=self.sizes.to(device, dtype),
-            y=self.y.to(device),
-            classes=Classes(self.classes.of.to(device), self.classes.n),
-            graphs=self.graphs.to(device),
-        )
+        return ColouredBatch(**{k: _moved(v, device, dtype) for k, v in vars(self).items()})
 
     @property
     def n_bytes(self) -> int:
@@ -91,6 +79,16 @@ class ColouredBatch:
         return 2 * 12 * entries + 8 * (
             sum(map(len, self.parents)) + 3 * len(self.pairs.colour) + 4 * sum(self.n_colours)
         )
+
+
+def _moved(part: Any, device: torch.device, dtype: torch.dtype) -> Any:
+    """Tensors, also those in tuples, on a device; real numbers in a dtype."""
+    if isinstance(part, Tensor):
+        return part.to(device, dtype if part.is_floating_point() else part.dtype)
+    if isinstance(part, tuple):
+        parts = (_moved(one, device, dtype) for one in part)
+        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
+    return part
 
 
 class _Table(NamedTuple):

@@ -160,8 +160,6 @@ def find(
 
 
 def _npz(folder: Path, name: str) -> Path | None:
-    if not folder.is_dir():
-        return None
     wanted = f"{name}.npz".casefold()
     found = [f for f in folder.glob("*.npz") if f.name.casefold() == wanted]
     return min(found, key=lambda f: f.name != f"{name}.npz", default=None)

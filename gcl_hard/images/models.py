@@ -157,13 +157,8 @@ class ImageContrast(nn.Module):
             z1, z2 = self.project(torch.cat([pair.first, pair.second])).chunk(2)
         else:
             z1, z2 = self.project(pair.first), self.project(pair.second)
-        labels = pair.labels if self._needs_labels else None
-        loss: Tensor = self.loss(z1, z2, labels)
+        loss: Tensor = self.loss(z1, z2, pair.labels)
         return loss
-
-    @property
-    def _needs_labels(self) -> bool:
-        return self.loss.sampler.needs_labels or self.loss.positives == "class"
 
     def project(self, images: Tensor) -> Tensor:
         """The loss's inputs of normalised images: unit rows, float [B, 128]."""
