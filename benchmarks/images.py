@@ -39,7 +39,7 @@ from gcl_hard.images import (
     resnet,
     stem_for,
 )
-from gcl_hard.images.encoders import ResNet
+from gcl_hard.images.models import ResNet
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 CALLS = {"cpu": 1, "cuda": 10}  # per reading of the clock, so that a GPU is seldom waited for

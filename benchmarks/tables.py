@@ -108,7 +108,7 @@ TABLES = {
         "harness",
         [
             ("a run, s", "run", plain),
-            ("beside training and scoring, %", "beside training and scoring", plain),
+            ("overhead, %", "beside training and scoring", plain),
         ],
     ),
     "reopen": (

@@ -240,7 +240,8 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
         >>> domain_of({"dataset": ("CIFAR10",)}), domain_of({"table": "1"}), domain_of({})
         ('images', 'images', 'graphs')
     """
-    from gcl_hard.images.datasets import KNOWN, is_image_set
+    from gcl_hard.images.datasets import is_image_set
+    from gcl_hard.images.files import KNOWN
 
     given = stated.get("dataset", ())
     names = [given] if isinstance(given, str) else list(given)

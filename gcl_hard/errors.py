@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class GclHardError(Exception):
@@ -66,6 +67,48 @@ def unknown(kind: str, got: str, options: Iterable[str]) -> InputError:
     close = nearest(got, known)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return InputError(f"unknown {kind} {got!r}; {hint}known: {', '.join(known)}")
+
+
+def check_option(kind: str, got: str, options: Iterable[str]) -> str:
+    """A word, checked to be one of the options.
+
+    Args:
+        kind: what the word should be, as for :func:`unknown`.
+        got: the word.
+        options: the accepted words.
+
+    Returns:
+        The word.
+
+    Raises:
+        InputError: if it is none of them; offers the closest.
+
+    Example:
+        >>> check_option("method", "hscl", ["ucl", "scl", "hscl"])
+        'hscl'
+    """
+    known = list(options)
+    if got not in known:
+        raise unknown(kind, str(got), known)
+    return got
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse an argument that is not an integer, or is below its smallest useful value.
+
+    Args:
+        name: the argument's name, for the message.
+        value: the value given.
+        least: the smallest value accepted.
+
+    Raises:
+        InputError: ``value`` is not an integer or is below ``least``.
+
+    Example:
+        >>> check_at_least("n_jobs", 2, 1)
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name}={value!r}: expected an integer >= {least}")
 
 
 SECRETS = (

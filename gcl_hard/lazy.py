@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose public names are defined in its submodules.
+def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
+    """``__getattr__`` and ``__all__`` of a package whose stub, ``__init__.pyi``, imports its names.
+
+    The stub lists each name once, as ``from gcl_hard.package.module import name as name``, for
+    type checkers and for this function.
 
     Args:
         package: the ``__name__`` of the package.
-        modules: the submodule that defines each name.
+        file: its ``__file__``, beside which the stub is.
 
     Returns:
-        A function to bind to ``__getattr__`` (PEP 562).
+        A function to bind to ``__getattr__`` (PEP 562), and the names, sorted.
+
+    Source: Scientific Python's SPEC 1, *Lazy Loading of Submodules and Functions*.
 
     Example:
-        >>> lazy("json", {"JSONDecoder": "decoder"})("JSONDecoder").__name__
-        'JSONDecoder'
+        >>> import gcl_hard.graphs
+        >>> load_name, names = lazy("gcl_hard.graphs", gcl_hard.graphs.__file__)
+        >>> load_name("GraphSet").__name__, "GraphSet" in names
+        ('GraphSet', True)
     """
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    modules = {
+        alias.name: str(node.module)
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
     def getattribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{modules[name]}"), name)
+        return getattr(import_module(modules[name]), name)
 
-    return getattribute
+    return getattribute, sorted(modules)

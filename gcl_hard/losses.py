@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, unknown
-from gcl_hard.functional import masks, objectives
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.functional import negatives as neg
-from gcl_hard.functional.jsd import jsd_negatives
+from gcl_hard.functional import objectives
+from gcl_hard.functional.jsd import Rule, jsd_negatives
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.sampling import NegativeSampler
 
@@ -113,13 +113,15 @@ class ContrastiveLoss(nn.Module):
         on_empty: OnEmpty = "skip",
     ) -> None:
         super().__init__()
-        _one_of("objective", objective, get_args(Objective))
-        _one_of("positives", positives, get_args(Positives))
-        _one_of("pooling", pooling, get_args(Pooling))
-        _one_of("reduction", reduction, (*get_args(Reduction), None))
-        _one_of("on_empty", on_empty, get_args(OnEmpty))
+        check_option("objective", objective, get_args(Objective))
+        check_option("positives", positives, get_args(Positives))
+        check_option("pooling", pooling, get_args(Pooling))
+        check_option("on_empty", on_empty, get_args(OnEmpty))
+        if reduction is None:
+            reduction = "pairs" if positives == "class" else "anchors"
+        check_option("reduction", reduction, get_args(Reduction))
         if isinstance(weight, str):
-            _one_of("weight", weight, ("others", "kept"))
+            check_option("weight", weight, ("others", "kept"))
         elif not (math.isfinite(weight) and weight > 0):
             raise InputError(f"weight must be 'others', 'kept' or a number above 0, got {weight}")
         if objective == "jsd":
@@ -142,11 +144,19 @@ class ContrastiveLoss(nn.Module):
         self.weight: Literal["others", "kept"] | float = weight
         self.class_prior = class_prior
         self.detach_weights = detach_weights
-        self.reduction: Reduction = reduction or ("pairs" if positives == "class" else "anchors")
+        self.reduction: Reduction = reduction
         self.on_empty: OnEmpty = on_empty
         self.fused = True
         """Whether nodes against graphs use the fused implementation where it applies."""
         sampler.hardening.check(self.temperature)
+
+    @property
+    def rule(self) -> Rule:
+        """How negatives are weighed in the current epoch."""
+        return Rule(
+            self.sampler.current, self.temperature, self.sampler.needs_labels,
+            self.detach_weights, self.class_prior,
+        )  # fmt: skip
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Set the sampler's schedule to ``epoch`` (1 … ``epochs``)."""
@@ -178,11 +188,11 @@ class ContrastiveLoss(nn.Module):
         n_items = len(z1)
         with torch.autocast(z1.device.type, enabled=False):
             z = _at_least_float32(torch.cat([z1, z2]))
-            others = masks.two_view_others(n_items, z.device)
+            others = neg.two_view_others(n_items, z.device)
             same = None
             if self.sampler.needs_labels or self.positives == "class":
-                labels = masks.check_labels(labels, n_items, self._label_user()).repeat(2)
-                same = masks.same_label(labels, labels)
+                labels = neg.check_labels(labels, n_items, self._label_user()).repeat(2)
+                same = neg.same_label(labels, labels)
             if n_items == 0:
                 return self._no_anchors(z)
             if self.positives == "class" and same is not None:
@@ -212,18 +222,18 @@ class ContrastiveLoss(nn.Module):
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
-        masks.check_local_global(nodes, graphs, batch)
+        neg.check_local_global(nodes, graphs, batch)
         with torch.autocast(nodes.device.type, enabled=False):
             nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
             same = None
             if self.sampler.needs_labels:
-                labels = masks.check_labels(graph_labels, len(graphs), self._label_user())
-                same = masks.same_label(labels, labels)
+                labels = neg.check_labels(graph_labels, len(graphs), self._label_user())
+                same = neg.same_label(labels, labels)
             if len(nodes) == 0:
                 return self._no_anchors(nodes, graphs)
             if self.fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same)
-            others = masks.local_global_others(batch, len(graphs))
+            others = neg.local_global_others(batch, len(graphs))
             same = None if same is None else same[batch]
             t = self._logits(nodes, graphs)
             return self._loss(_Scores(t, others, same, batch[:, None], len(graphs) - 1))
@@ -232,10 +242,7 @@ class ContrastiveLoss(nn.Module):
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, same: Tensor | None
     ) -> tuple[Tensor, Diagnostics]:
         """Nodes against graphs under JSD, without the intermediate tensors of the general path."""
-        expected, t_pos, empty = jsd_negatives(
-            nodes, graphs, batch, same, hardening=self.sampler.current,
-            temperature=self.temperature, detach=self.detach_weights,
-        )  # fmt: skip
+        expected, t_pos, empty = jsd_negatives(nodes, graphs, batch, same, self.rule)
         if self.class_prior is not None:
             expected = neg.debiased(expected, objectives.softplus(t_pos), self.class_prior)
         own = torch.arange(len(t_pos), device=t_pos.device)
@@ -265,7 +272,7 @@ class ContrastiveLoss(nn.Module):
         count = positive.sum(1)
         if self.pooling == "logsumexp":
             some = (count > 0).nonzero().flatten()
-            return masks.masked_logsumexp(t, positive)[some, 0], some, (count > 0).long()
+            return neg.masked_logsumexp(t, positive)[some, 0], some, (count > 0).long()
         return t.masked_select(positive), anchors.repeat_interleave(count), count
 
     def _mean(
@@ -287,9 +294,9 @@ class ContrastiveLoss(nn.Module):
                 f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
             )
         if self.reduction == "pairs":
-            return masks.masked_mean(terms, contributes), diagnostics
+            return neg.masked_mean(terms, contributes), diagnostics
         total = terms.new_zeros(len(count)).index_add(0, row, terms.where(contributes, 0.0))
-        return masks.masked_mean(total / count.clamp(min=1), used), diagnostics
+        return neg.masked_mean(total / count.clamp(min=1), used), diagnostics
 
     def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
         """The loss of an empty batch: an attached 0."""
@@ -376,11 +383,6 @@ def _at_least_float32(z: Tensor) -> Tensor:
     if not z.is_floating_point():
         raise InputError(f"embeddings must be floating point, got {z.dtype}")
     return z.float() if z.dtype.itemsize < 4 else z
-
-
-def _one_of(argument: str, value: object, options: tuple[object, ...]) -> None:
-    if value not in options:
-        raise unknown(argument, str(value), [str(o) for o in options])
 
 
 def _refuse_with_jsd(temperature: float | None, pooling: str, weight: str | float) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.negatives import draw, log_negative_distribution
 from gcl_hard.seeds import Generators
@@ -65,10 +65,9 @@ class NegativeSampler(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if admit not in get_args(Admission):
-            raise unknown("admission", str(admit), get_args(Admission))
-        if draws is not None and draws < 1:
-            raise InputError(f"draws must be None or at least 1, got {draws}")
+        check_option("admission", admit, get_args(Admission))
+        if draws is not None:
+            check_at_least("draws", draws, 1)
         self.admit: Admission = admit
         self.hardening = as_hardening(hardening)
         self.draws = draws

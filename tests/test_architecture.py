@@ -108,8 +108,8 @@ def test_every_import_follows_an_arrow() -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("gcl_hard/functional/masks.py", "import numpy"),
-        ("gcl_hard/functional/masks.py", "from .. import losses"),
+        ("gcl_hard/functional/negatives.py", "import numpy"),
+        ("gcl_hard/functional/negatives.py", "from .. import losses"),
         ("gcl_hard/sampling.py", "from gcl_hard import ContrastiveLoss"),
         ("gcl_hard/sampling.py", "from .losses import ContrastiveLoss"),
         ("gcl_hard/losses.py", "def lazy():\n    from gcl_hard.graphs.encoders import GIN"),
@@ -135,8 +135,11 @@ def test_a_forbidden_import_is_found(path: str, source: str) -> None:
     ("path", "source"),
     [
         ("gcl_hard/__init__.py", "from .losses import ContrastiveLoss\nfrom . import methods"),
-        ("gcl_hard/functional/masks.py", "import math\nimport torch.nn.functional as F"),
-        ("gcl_hard/functional/__init__.py", "from .masks import others\nfrom ..errors import Bad"),
+        ("gcl_hard/functional/negatives.py", "import math\nimport torch.nn.functional as F"),
+        (
+            "gcl_hard/functional/__init__.py",
+            "from .negatives import draw\nfrom ..errors import Bad",
+        ),
         ("gcl_hard/graphs/models.py", "import torch_geometric\nfrom ..losses import Loss"),
         ("gcl_hard/experiments/figures.py", "from ..evaluation import svm\nfrom . import cell"),
         ("gcl_hard/tune.py", "from gcl_hard import errors, tuning\nimport jsonargparse"),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gcl_hard.evaluation.splits import inner_holdout
+from gcl_hard.evaluation.folds import inner_holdout
 
 LIMIT = 240.0  # seconds until a test gives up
 CPU = ["--device=cpu", "--threads=1"]

@@ -22,25 +22,6 @@ Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 
-def check_at_least(name: str, value: int, least: int) -> None:
-    """Refuse an argument that is not an integer, or is below its smallest useful value.
-
-    Args:
-        name: the argument's name, for the message.
-        value: the value given.
-        least: the smallest value accepted.
-
-    Raises:
-        InputError: ``value`` is not an integer or is below ``least``.
-
-    Example:
-        >>> check_at_least("n_jobs", 2, 1)
-    """
-    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not integer or value < least:
-        raise InputError(f"{name}={value!r}: expected an integer >= {least}")
-
-
 def check_share(name: str, value: float, usual: float) -> None:
     """Refuse a share that is not strictly between 0 and 1.
 

@@ -17,18 +17,24 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gcl_hard.errors import DivergenceError, InputError, unknown
+from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_option
 from gcl_hard.evaluation.checks import (
     Indices,
     Singles,
-    check_at_least,
     check_grid,
     check_numbers,
     check_share,
 )
-from gcl_hard.evaluation.kernels import C_GRID
-from gcl_hard.evaluation.nested import CrossValidation, FoldScore, grid_search
-from gcl_hard.evaluation.splits import Fold, check_labels, inner_holdout, outer_folds
+from gcl_hard.evaluation.folds import (
+    CrossValidation,
+    Fold,
+    FoldScore,
+    check_labels,
+    grid_search,
+    inner_holdout,
+    outer_folds,
+)
+from gcl_hard.evaluation.svm import C_GRID
 
 if TYPE_CHECKING:
     import torch
@@ -133,8 +139,7 @@ def knn_cross_validation(
     """
     X = check_numbers("embeddings", embeddings)
     y = check_labels(labels, len(X), n_folds)
-    if metric not in get_args(Metric):
-        raise unknown("metric", metric, get_args(Metric))
+    check_option("metric", metric, get_args(Metric))
     check_at_least("n_inner", n_inner, 2)
     folds = outer_folds(y, seed=seed, n_folds=n_folds)
     n_train = min(len(fold.train) for fold in folds)
@@ -195,8 +200,7 @@ class ProbeRecipe:
     holdout: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.solver not in get_args(Solver):
-            raise unknown("solver", self.solver, get_args(Solver))
+        check_option("solver", self.solver, get_args(Solver))
         for name in ("rates", "C_grid"):
             object.__setattr__(self, name, check_grid(name, getattr(self, name)))
         if not 0 <= self.weight_decay < np.inf:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
-from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import Floats, check_at_least, check_numbers, check_share
+from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.evaluation.checks import Floats, check_numbers, check_share
 
 # scipy.stats takes half a second to import, which tables of p-values need not wait for.
 

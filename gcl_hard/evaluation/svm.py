@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist, squareform
 from sklearn import config_context
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from gcl_hard.errors import InputError
-from gcl_hard.evaluation.checks import Indices, check_grid, check_numbers
-from gcl_hard.evaluation.kernels import (
-    C_GRID,
-    Kernel,
-    KernelName,
-    check_kernel,
-    embedding_kernel,
-    given_kernel,
-    sum_kernel,
+from gcl_hard.errors import InputError, check_option
+from gcl_hard.evaluation.checks import Floats, Indices, check_grid, check_numbers
+from gcl_hard.evaluation.folds import (
+    CrossValidation,
+    Fold,
+    FoldScore,
+    check_labels,
+    cross_validate,
+    nested_score,
+    outer_folds,
 )
-from gcl_hard.evaluation.nested import CrossValidation, FoldScore, cross_validate, inner_folds
-from gcl_hard.evaluation.splits import Fold, check_labels, outer_folds
 
-__all__ = [
-    "C_GRID",
-    "kernel_cross_validation",
-    "kernel_fold",
-    "svm_cross_validation",
-    "svm_fold",
-]
+ASYMMETRY = 1e-6  # of the largest entry: rounding in single precision stays below it
+
+C_GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
+"""Candidates for the penalty C of kernels whose diagonal is about 1."""
+
+KernelName = Literal["rbf", "linear"]
+Kernel = Callable[[Indices, Indices], Floats]
+"""Takes training and test indices; returns the kernel of both, in that order, against the training
+rows, as a new matrix that the caller may modify."""
 
 MOST_STEPS = 10_000_000
 """Iteration limit of libsvm's solver, which may cycle when C is large and the kernel has low rank;
@@ -84,11 +87,8 @@ def svm_fold(
         >>> svm_fold(x, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    svm = _of_embeddings(
-        embeddings, labels, 2, standardise=standardise, kernel=kernel, added=added, weight=weight,
-        C_grid=C_grid, n_inner=n_inner, seed=seed,
-    )  # fmt: skip
-    return svm(fold)
+    seen = _of_embeddings(embeddings, standardise, kernel, added, weight)
+    return _NestedSVM(seen, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
 
 
 def svm_cross_validation(
@@ -133,10 +133,8 @@ def svm_cross_validation(
         >>> len(svm_cross_validation(x, y, seed=0, n_folds=5).folds)
         5
     """
-    svm = _of_embeddings(
-        embeddings, labels, n_folds, standardise=standardise, kernel=kernel, added=added,
-        weight=weight, C_grid=C_grid, n_inner=n_inner, seed=seed,
-    )  # fmt: skip
+    seen = _of_embeddings(embeddings, standardise, kernel, added, weight)
+    svm = _NestedSVM(seen, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
     return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
@@ -178,7 +176,8 @@ def kernel_fold(
         >>> kernel_fold(kernel, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    return _of_kernel(kernel, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
+    given = _of_kernel(kernel)
+    return _NestedSVM(given, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
 
 
 def kernel_cross_validation(
@@ -219,38 +218,39 @@ def kernel_cross_validation(
         >>> len(kernel_cross_validation(kernel, y, seed=0, n_folds=5).folds)
         5
     """
-    svm = _of_kernel(kernel, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    given = _of_kernel(kernel)
+    svm = _NestedSVM(given, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
     return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
-@dataclass(frozen=True, eq=False)
 class _NestedSVM:
-    """Scores folds of one problem, with arguments that have been checked."""
+    """Scores folds of a problem: the number of its samples and the kernel that the SVM sees."""
 
-    y: Indices
-    kernel: Kernel
-    C_grid: tuple[float, ...]
-    n_inner: int
-    seed: int
+    def __init__(
+        self,
+        problem: tuple[int, Kernel],
+        labels: ArrayLike,
+        n_folds: int,
+        *,
+        C_grid: Sequence[float],
+        n_inner: int,
+        seed: int,
+    ) -> None:
+        n, self.kernel = problem
+        self.y = check_labels(labels, n, n_folds)
+        self.C_grid = check_grid("C_grid", C_grid)
+        self.n_inner, self.seed = n_inner, seed
 
     def __call__(self, fold: Fold) -> FoldScore:
         """Choose C inside the training fold, refit on all of it, score on the test part."""
         last = max(fold.train.max(), fold.test.max())
         if last >= len(self.y):
             raise InputError(f"fold: index {last} is beyond the {len(self.y)} samples")
-        inside = inner_folds(self.y[fold.train], n_inner=self.n_inner, seed=self.seed)
         # Inputs are checked already; the option is local to a thread, so it is set in here.
         with config_context(assume_finite=True, skip_parameter_validation=True):
-            inner = [
-                self._accuracies(fold.train[part.train], fold.train[part.test], self.C_grid)
-                for part in inside
-            ]
-            # Summed in GridSearchCV's order, so that ties are its ties to the last bit.
-            means = np.array(inner).T.copy().mean(axis=1)
-            best = int(means.argmax())
-            C = self.C_grid[best]
-            (accuracy,) = self._accuracies(fold.train, fold.test, [C])
-        return FoldScore(accuracy, C, len(fold.train), len(fold.test), float(means[best]))
+            return nested_score(
+                fold, self.y, self.C_grid, self._accuracies, n_inner=self.n_inner, seed=self.seed
+            )
 
     def _accuracies(self, train: Indices, test: Indices, C_grid: Sequence[float]) -> list[float]:
         """Test accuracy for each C: one kernel, built once, serves the whole grid."""
@@ -266,19 +266,12 @@ class _NestedSVM:
 
 def _of_embeddings(
     embeddings: ArrayLike,
-    labels: ArrayLike,
-    n_folds: int,
-    *,
     standardise: bool,
     kernel: KernelName,
     added: ArrayLike | None,
     weight: float,
-    C_grid: Sequence[float],
-    n_inner: int,
-    seed: int,
-) -> _NestedSVM:
+) -> tuple[int, Kernel]:
     X = check_numbers("embeddings", embeddings)
-    y = check_labels(labels, len(X), n_folds)
     if not 0 < weight < np.inf:
         raise InputError(f"weight={weight!r}: expected a positive finite number")
     seen = embedding_kernel(kernel, X, standardise=standardise)
@@ -287,18 +280,144 @@ def _of_embeddings(
         if len(K) != len(X):
             raise InputError(f"added kernel: expected {len(X)} rows, one per sample, got {len(K)}")
         seen = sum_kernel(seen, given_kernel(K), weight)
-    return _NestedSVM(y, seen, check_grid("C_grid", C_grid), n_inner, seed)
+    return len(X), seen
 
 
-def _of_kernel(
-    kernel: ArrayLike,
-    labels: ArrayLike,
-    n_folds: int,
-    *,
-    C_grid: Sequence[float],
-    n_inner: int,
-    seed: int,
-) -> _NestedSVM:
+def _of_kernel(kernel: ArrayLike) -> tuple[int, Kernel]:
     K = check_kernel("kernel", kernel)
-    y = check_labels(labels, len(K), n_folds)
-    return _NestedSVM(y, given_kernel(K), check_grid("C_grid", C_grid), n_inner, seed)
+    return len(K), given_kernel(K)
+
+
+def embedding_kernel(name: KernelName, X: Floats, *, standardise: bool) -> Kernel:
+    """A kernel of embeddings, its statistics taken over the training rows of each call.
+
+    ``rbf`` is exp(-‖x - y‖² / v) and ``linear`` is ⟨x - m, y - m⟩ / v, with v = d · var(X) (1 if
+    that is 0) and m the mean row of X, X being the (standardised) training rows.
+
+    Args:
+        name: ``rbf`` or ``linear``.
+        X: checked embeddings [n, d] of the whole set.
+        standardise: scale each column by the mean and deviation of the training rows.
+
+    Returns:
+        The kernel.
+
+    Raises:
+        InputError: another name.
+
+    Source: scikit-learn, ``sklearn.svm.SVC`` with ``gamma="scale"`` and ``kernel="rbf"``, or
+        ``kernel="poly", degree=1``, the linear kernel over v; an SVM with a bias does not see m.
+
+    Example:
+        >>> kernel = embedding_kernel("linear", np.array([[0.0], [2.0], [5.0]]), standardise=False)
+        >>> kernel(np.array([0, 1]), np.array([2])).tolist()
+        [[1.0, -1.0], [-1.0, 1.0], [-4.0, 4.0]]
+    """
+    return _KERNELS[check_option("kernel", name, _KERNELS)](X, standardise)
+
+
+def check_kernel(name: str, kernel: ArrayLike) -> Floats:
+    """A kernel as a finite, symmetric float64 matrix in C order.
+
+    Args:
+        name: the argument's name, for the message.
+        kernel: real numbers [n, n], n >= 1, symmetric up to rounding in single precision.
+
+    Returns:
+        The kernel, float64 [n, n].
+
+    Raises:
+        InputError: not a square matrix of real numbers, a value that is NaN, infinite or too large
+            to square, or an entry that differs from its mirror image.
+
+    Example:
+        >>> check_kernel("kernel", [[2, 1], [1, 2]]).dtype
+        dtype('float64')
+    """
+    K: Floats = check_numbers(name, kernel, ("n", "n"))
+    difference = np.abs(K - K.T)
+    i, j = np.unravel_index(difference.argmax(), K.shape)
+    if difference[i, j] > ASYMMETRY * np.abs(K).max():
+        raise InputError(
+            f"{name}: [{i}, {j}] is {K[i, j]:g} and [{j}, {i}] is {K[j, i]:g}; "
+            "expected a symmetric matrix"
+        )
+    return K
+
+
+def given_kernel(K: Floats) -> Kernel:
+    """A kernel that is a matrix of the whole set.
+
+    Args:
+        K: checked kernel [n, n].
+
+    Returns:
+        The kernel.
+
+    Example:
+        >>> given_kernel(np.array([[2.0, 1.0], [1.0, 2.0]]))(np.array([1]), np.array([0])).tolist()
+        [[2.0], [1.0]]
+    """
+    return lambda train, test: K[np.ix_(np.concatenate([train, test]), train)]
+
+
+def sum_kernel(first: Kernel, second: Kernel, weight: float) -> Kernel:
+    """A kernel plus another one, ``first + weight * second``.
+
+    Args:
+        first: a kernel.
+        second: another kernel of the same samples.
+        weight: of the second one, positive and finite.
+
+    Returns:
+        The kernel.
+
+    Example:
+        >>> one = given_kernel(np.eye(2))
+        >>> sum_kernel(one, one, 0.5)(np.array([1]), np.array([0])).tolist()
+        [[1.5], [0.0]]
+    """
+
+    def kernel(train: Indices, test: Indices) -> Floats:
+        K = first(train, test)
+        K += weight * second(train, test)
+        return K
+
+    return kernel
+
+
+def _rbf(X: Floats, standardise: bool) -> Kernel:
+    """The RBF kernel; all folds share the squared distances of raw embeddings."""
+    squared = None if standardise else squareform(pdist(X, "sqeuclidean"))
+
+    def kernel(train: Indices, test: Indices) -> Floats:
+        rows = np.concatenate([train, test])
+        if squared is None:
+            Z = StandardScaler().fit(X[train]).transform(X[rows])
+            variance = Z[: len(train)].var()
+            K: Floats = euclidean_distances(Z, Z[: len(train)], squared=True)
+            np.fill_diagonal(K, 0.0)
+        else:
+            variance = X[train].var()
+            K = squared[np.ix_(rows, train)]
+        K *= -1.0 / (X.shape[1] * variance) if variance != 0 else -1.0
+        return np.exp(K, out=K)
+
+    return kernel
+
+
+def _linear(X: Floats, standardise: bool) -> Kernel:
+    """The linear kernel; raw columns are centred too, or a large mean would leave only rounding."""
+
+    def kernel(train: Indices, test: Indices) -> Floats:
+        rows = np.concatenate([train, test])
+        Z = StandardScaler(with_std=standardise).fit(X[train]).transform(X[rows])
+        variance = (Z[: len(train)] if standardise else X[train]).var()
+        K: Floats = Z @ Z[: len(train)].T
+        K *= 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
+        return K
+
+    return kernel
+
+
+_KERNELS: dict[str, Callable[[Floats, bool], Kernel]] = {"rbf": _rbf, "linear": _linear}

@@ -16,12 +16,11 @@ from gcl_hard.evaluation import (
     kernel_fold,
     svm_fold,
 )
-from gcl_hard.evaluation.baselines import majority_fold
-from gcl_hard.evaluation.kernels import C_GRID, KernelName
-from gcl_hard.evaluation.nested import cross_validate
+from gcl_hard.evaluation.folds import cross_validate, majority_fold
+from gcl_hard.evaluation.svm import C_GRID, KernelName
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.graphs import GraphSet
-from gcl_hard.graphs.wl import wl_kernel
+from gcl_hard.graphs.refinement import wl_kernel
 
 
 def score(

@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.functional.assumptions import diagnose
-from gcl_hard.functional.collapse import cdnv, equiangularity, equinorm, nc1
 from gcl_hard.functional.geometry import (
     alignment,
+    cdnv,
     class_centres,
     effective_rank,
+    equiangularity,
+    equinorm,
     least_angle,
+    nc1,
     packing,
     uniformity,
     widest_angle,

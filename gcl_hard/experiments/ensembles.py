@@ -19,11 +19,11 @@ from gcl_hard.experiments import protocols
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.groups import equal_parts, usual_size
 from gcl_hard.graphs import Ensemble, GraphSet
-from gcl_hard.graphs.compression import coloured
+from gcl_hard.graphs.batching import epoch_chunks
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
-from gcl_hard.graphs.order import epoch_chunks
+from gcl_hard.graphs.refinement import coloured
 from gcl_hard.training.ensemble import Snapshots, train_ensemble
 
 OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import Fold, FoldScore, svm_cross_validation, svm_fold
-from gcl_hard.evaluation.nested import cross_validate, inner_folds
+from gcl_hard.evaluation.folds import cross_validate, inner_folds
 from gcl_hard.experiments import baselines, hardware
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.data_files import GraphFiles

@@ -15,7 +15,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
 from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.images import ImageSet, Split
-from gcl_hard.images.datasets import KNOWN, load
+from gcl_hard.images.datasets import load
+from gcl_hard.images.files import KNOWN
 
 SUBSET_SEED = 0
 

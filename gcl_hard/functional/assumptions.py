@@ -11,7 +11,7 @@ from torch import Tensor
 from gcl_hard.functional import objectives
 from gcl_hard.functional.comparison import LossComparison, compare_each, joined
 from gcl_hard.functional.hardening import Hardening
-from gcl_hard.functional.masks import mean_or_nan
+from gcl_hard.functional.negatives import mean_or_nan
 from gcl_hard.functional.similarity import ScoreTable, log_etas
 
 SLACK = 1e-12

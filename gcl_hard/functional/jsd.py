@@ -168,7 +168,7 @@ class _CountedJSD(torch.autograd.Function):
         losses = scores.new_empty(len(scores))
         for some in _together(rules, scores.device):
             mine = None if kept is None else kept[some]
-            losses[some] = _overwrite(scores[some], pairs, rules[some], classes, mine)
+            losses[some] = _Tables(scores[some], pairs, rules[some], classes, mine).losses()
         ctx.save_for_backward(nodes, graphs, scores)
         return losses
 
@@ -189,21 +189,6 @@ def _together(rules: Sequence[Rule], device: torch.device) -> Iterator[slice]:
         if end == len(rules) or device.type == "cpu" or rules[end].kind != rules[start].kind:
             yield slice(start, end)
             start = end
-
-
-def _overwrite(
-    scores: Tensor,
-    pairs: Pairs,
-    rules: tuple[Rule, ...],
-    classes: Classes | None,
-    kept: Tensor | None,
-) -> Tensor:
-    """Losses [p] of models of one kind; their scores [p, U, G] become dℓ/dt."""
-    tables = _Tables(scores, pairs, rules, classes, kept)
-    total, summed = tables.all_blocks()
-    total = torch.where(total == 0, 1.0, total)
-    scores.div_(total[:, None, None])
-    return summed / total
 
 
 def _admission(
@@ -256,8 +241,8 @@ class _Tables:
     def _each(self, values: tuple[float, ...]) -> Tensor:
         return _column(values, self.dtype, self.scores.device)[:, None, None]
 
-    def all_blocks(self) -> tuple[Tensor, Tensor]:
-        """Anchors that contribute and the sum of their losses, [p] each."""
+    def losses(self) -> Tensor:
+        """Losses [p]; the scores [p, U, G] become dℓ/dt."""
         total = summed = self.scores.new_zeros(len(self.scores))
         blocks = self.pairs.edges
         n_colours = self.scores.shape[1]
@@ -268,7 +253,9 @@ class _Tables:
             rows = slice(i * size, min((i + 1) * size, n_colours))
             weights, losses = self._block(rows, slice(first, last))
             total, summed = total + weights, summed + losses
-        return total, summed
+        total = torch.where(total == 0, 1.0, total)
+        self.scores.div_(total[:, None, None])
+        return summed / total
 
     def _block(self, rows: slice, of: slice) -> tuple[Tensor, Tensor]:
         scores = self.scores[:, rows]
@@ -379,24 +366,10 @@ def _span(rule: Rule) -> float:
     return 2 * (rule.hardening.slope(rule.temperature) or 0.0)
 
 
-class Setting(NamedTuple):
-    """What does not depend on the embeddings.
-
-    Attributes:
-        hardening: with a ``slope``.
-        temperature: at which it sees t / m.
-        detach: whether q is a constant to the gradient.
-    """
-
-    hardening: Hardening
-    temperature: float
-    detach: bool
-
-
 class _JSDNegatives(torch.autograd.Function):
     @staticmethod
     def forward(  # noqa: PLR0917 (autograd passes them by position)
-        ctx: Any, nodes: Tensor, graphs: Tensor, own: Tensor, same: Tensor | None, setting: Setting
+        ctx: Any, nodes: Tensor, graphs: Tensor, own: Tensor, same: Tensor | None, rule: Rule
     ) -> tuple[Tensor, Tensor, Tensor]:
         scores = nodes @ graphs.T
         t_pos = scores.gather(1, own[:, None])[:, 0].clone()
@@ -405,7 +378,7 @@ class _JSDNegatives(torch.autograd.Function):
         excluded = excluded if same is None else excluded | same
         empty = excluded.all(1)[own]
         expected = torch.empty_like(t_pos)
-        if isinstance(setting.hardening, Uniform):
+        if isinstance(rule.hardening, Uniform):
             admitted = (~excluded).to(scores.dtype)
             weights = admitted / admitted.sum(1, keepdim=True).clamp(min=1)
             for rows in _row_blocks(scores):
@@ -415,8 +388,8 @@ class _JSDNegatives(torch.autograd.Function):
             penalty = torch.zeros_like(excluded, dtype=scores.dtype)
             penalty.masked_fill_(excluded, -math.inf)
             for rows in _row_blocks(scores):
-                q, empty[rows] = _softmax(scores[rows], penalty[own[rows]], scale, setting)
-                slope = 0.0 if setting.detach else setting.hardening.slope(setting.temperature)
+                q, empty[rows] = _softmax(scores[rows], penalty[own[rows]], scale, rule)
+                slope = 0.0 if rule.detach else rule.hardening.slope(rule.temperature)
                 expected[rows] = _expected(scores[rows], q, slope / scale if slope else None)
         ctx.save_for_backward(nodes, graphs, own, scores)
         ctx.mark_non_differentiable(empty)
@@ -434,11 +407,11 @@ class _JSDNegatives(torch.autograd.Function):
         return grad_nodes, grad_graphs, None, None, None
 
 
-def _softmax(t: Tensor, penalty: Tensor, scale: Tensor, setting: Setting) -> tuple[Tensor, Tensor]:
+def _softmax(t: Tensor, penalty: Tensor, scale: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
     """q of a block's rows, and which of them are empty (there q is uniform)."""
     s = t / scale
-    rows = Rows(s, setting.temperature, s, penalty == 0)
-    log_eta = setting.hardening.log_eta(rows) + penalty
+    rows = Rows(s, rule.temperature, s, penalty == 0)
+    log_eta = rule.hardening.log_eta(rows) + penalty
     empty = log_eta.amax(1) == -math.inf
     if empty.is_cuda or empty.any():  # no waiting for a GPU's answer
         log_eta.masked_fill_(empty[:, None], 0.0)
@@ -474,10 +447,7 @@ def jsd_negatives(
     graphs: Tensor,
     own: Tensor,
     same: Tensor | None,
-    *,
-    hardening: Hardening,
-    temperature: float,
-    detach: bool,
+    rule: Rule,
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""The negative side of JSD for nodes against graphs.
 
@@ -493,9 +463,8 @@ def jsd_negatives(
         graphs: float [G, d].
         own: int64 [N], each node's graph.
         same: bool [G, G], which graphs share a label and are no negatives; None admits all.
-        hardening: one whose ``slope`` is known.
-        temperature: γ at which the hardening sees t / m.
-        detach: whether q is a constant to the gradient.
+        rule: how negatives are weighed, with a hardening whose ``slope`` is known; its labels and
+            class prior are not used.
 
     Returns:
         ``expected`` float [N], finite but without meaning in empty rows; ``t_pos`` float [N],
@@ -507,13 +476,10 @@ def jsd_negatives(
     Example:
         >>> zeros = torch.zeros(2, 1)
         >>> e, t, empty = jsd_negatives(
-        ...     zeros, zeros, torch.tensor([0, 1]), None,
-        ...     hardening=Uniform(), temperature=0.5, detach=True
+        ...     zeros, zeros, torch.tensor([0, 1]), None, Rule(Uniform(), 0.5)
         ... )
         >>> e
         tensor([0.6931, 0.6931])
     """
-    out: tuple[Tensor, Tensor, Tensor] = _JSDNegatives.apply(
-        nodes, graphs, own, same, Setting(hardening, temperature, detach)
-    )
+    out: tuple[Tensor, Tensor, Tensor] = _JSDNegatives.apply(nodes, graphs, own, same, rule)
     return out

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 
 
 class Schedule(ABC):
@@ -136,8 +136,7 @@ class Annealed(Schedule):
     changes: int
 
     def __post_init__(self) -> None:
-        if self.changes < 1:
-            raise InputError(f"changes must be a whole number of at least 1, got {self.changes}")
+        check_at_least("changes", self.changes, 1)
 
     def at(self, epoch: int, epochs: int) -> float:
         """Value in ``epoch`` of ``epochs``."""

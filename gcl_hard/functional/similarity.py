@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gcl_hard.errors import InputError
-from gcl_hard.functional import masks, objectives
+from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.functional import negatives, objectives
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.objectives import Objective
 
@@ -139,11 +139,11 @@ def two_view_scores(
     _check_temperature(temperature)
     n = len(z1)
     z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
-    labels = masks.check_labels(labels, n, "a comparison of losses").repeat(2)
-    others = masks.two_view_others(n, z.device)
+    labels = negatives.check_labels(labels, n, "a comparison of losses").repeat(2)
+    others = negatives.two_view_others(n, z.device)
     t, scale = _logits(z, z, others, temperature, objective)
     t_pos = t.diagonal(n).repeat(2)
-    same = masks.same_label(labels, labels)
+    same = negatives.same_label(labels, labels)
     return ScoreTable(t, others, same, t_pos, temperature, scale, objective)
 
 
@@ -191,15 +191,15 @@ def local_global_scores(
         ([[3.0, -2.0]], [3.0], 2.0)
     """
     nodes, graphs = embeddings(nodes, "nodes"), embeddings(graphs, "graphs")
-    masks.check_local_global(nodes, graphs, batch)
+    negatives.check_local_global(nodes, graphs, batch)
     _check_temperature(temperature)
-    labels = masks.check_labels(labels, len(graphs), "a comparison of losses")
-    others = masks.local_global_others(batch, len(graphs))
+    labels = negatives.check_labels(labels, len(graphs), "a comparison of losses")
+    others = negatives.local_global_others(batch, len(graphs))
     t, own = _logits(nodes, graphs, others, temperature, objective)
     if objective == "infonce" or scale is None:
         scale = own
     t_pos = t.gather(1, batch[:, None])[:, 0]
-    same = masks.same_label(labels[batch], labels)
+    same = negatives.same_label(labels[batch], labels)
     return ScoreTable(t, others, same, t_pos, temperature, scale, objective)
 
 
@@ -306,16 +306,15 @@ def cosine_histograms(z: Tensor, labels: Tensor, bins: int = 50) -> Histograms:
         >>> cosine_histograms(z, torch.tensor([0, 0, 1]), bins=2)[1:]
         (tensor([0, 1]), tensor([2, 0]))
     """
-    if bins < 1:
-        raise InputError(f"bins must be at least 1, got {bins}")
+    check_at_least("bins", bins, 1)
     z = unit(embeddings(z))
-    labels = masks.check_labels(labels, len(z), "a histogram of pairs")
+    labels = negatives.check_labels(labels, len(z), "a histogram of pairs")
     every = torch.arange(len(z), device=z.device)
     counts = torch.zeros(2, bins, dtype=torch.int64, device=z.device)
     for start in range(0, len(z), BLOCK):
         rows = every[start : start + BLOCK]
         index = ((z[rows] @ z.T + 1) * (bins / 2)).long().clamp_(0, bins - 1)
-        later, same = rows[:, None] < every, masks.same_label(labels[rows], labels)
+        later, same = rows[:, None] < every, negatives.same_label(labels[rows], labels)
         for i, of in enumerate((later & same, later & ~same)):
             counts[i] += torch.bincount(index[of], minlength=bins)
     edges = torch.linspace(-1, 1, bins + 1, dtype=torch.float64, device=z.device)

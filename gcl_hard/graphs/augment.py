@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.graphs.data import GraphBatch
 
 WALK_FACTOR = 4
@@ -211,8 +211,7 @@ def check_views(augmentations: Iterable[str], strength: float) -> None:
         >>> check_views(("drop-nodes", "mask-attributes"), strength=0.2)
     """
     for name in augmentations:
-        if name not in AUGMENTATIONS:
-            raise unknown("augmentation", name, AUGMENTATIONS)
+        check_option("augmentation", name, AUGMENTATIONS)
     if not 0 <= strength < 1:
         raise InputError(f"strength must be in [0, 1), got {strength}")
 

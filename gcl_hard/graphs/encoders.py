@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GINEConv, global_add_pool, global_mean_pool
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_at_least, check_option
 
 Readout = Literal["sum", "mean", "both"]
 READOUTS = {
@@ -101,14 +101,11 @@ class GIN(nn.Module):
     ) -> None:
         super().__init__()
         for name, size in (("in_dim", in_dim), ("dim", dim), ("layers", layers)):
-            if size < 1:
-                raise InputError(f"{name} must be at least 1, got {size}")
-        if edge_dim is not None and edge_dim < 1:
-            raise InputError(f"edge_dim must be at least 1 or None, got {edge_dim}")
-        if readout not in READOUTS:
-            raise unknown("readout", readout, READOUTS)
-        if jk not in get_args(JumpingKnowledge):
-            raise unknown("jk", jk, get_args(JumpingKnowledge))
+            check_at_least(name, size, 1)
+        if edge_dim is not None:
+            check_at_least("edge_dim", edge_dim, 1)
+        check_option("readout", readout, READOUTS)
+        check_option("jk", jk, get_args(JumpingKnowledge))
         widths = [in_dim] + [dim] * (layers - 1)
         mlps = [nn.Sequential(nn.Linear(w, dim), nn.ReLU(), nn.Linear(dim, dim)) for w in widths]
         self.convs = nn.ModuleList(

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.errors import InputError, unknown
-from gcl_hard.graphs.compression import refined
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.refinement import refined
 
 STEPS = range(2, 9)
 """Steps of the random walk; it cannot return after a single one."""
@@ -157,9 +157,7 @@ def check_encodings(names: Iterable[str]) -> tuple[str, ...]:
     """
     checked: list[str] = []
     for name in names:
-        if name not in ENCODINGS:
-            raise unknown("encoding", name, ENCODINGS)
-        if name in checked:
+        if check_option("encoding", name, ENCODINGS) in checked:
             raise InputError(f"encoding {name!r} is named twice; expected each at most once")
         checked.append(name)
     return tuple(checked)

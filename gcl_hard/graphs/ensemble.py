@@ -11,13 +11,12 @@ from torch.nn.functional import cross_entropy
 from gcl_hard.errors import InputError
 from gcl_hard.functional import jsd
 from gcl_hard.functional.jsd import Rule, counted_jsd
-from gcl_hard.graphs.compression import ColouredBatch, ColouredSet
+from gcl_hard.graphs.batching import PairedViews, epoch_batches, epoch_chunks
 from gcl_hard.graphs.data import GraphBatch, GraphSet, checked_ids
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.layers import Counts, Sums, Tables, add_rows, linear, normed
 from gcl_hard.graphs.models import GraphModel, Head, InfoGraph, Supervised, TwoView
-from gcl_hard.graphs.order import epoch_batches, epoch_chunks
-from gcl_hard.graphs.views import PairedViews
+from gcl_hard.graphs.refinement import ColouredBatch, ColouredSet
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.sampling import NegativeSampler
 from gcl_hard.seeds import Generators
@@ -40,7 +39,7 @@ class Ensemble:
 
     What they compute is what each computes alone, up to rounding. For local–global contrast and
     supervised training equal nodes are compressed: those that no message passing tells apart are
-    one (:class:`gcl_hard.graphs.compression.ColouredSet`). Two-view models draw the same views,
+    one (:class:`gcl_hard.graphs.refinement.ColouredSet`). Two-view models draw the same views,
     in which few nodes are equal.
 
     Args:
@@ -171,7 +170,7 @@ class Ensemble:
             if isinstance(model, InfoGraph | TwoView):
                 model.set_epoch(epoch, last)
             if isinstance(model, InfoGraph):
-                self.rules.append(rule_of(model.loss))
+                self.rules.append(model.loss.rule)
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, of all graphs that some model trains on."""
@@ -382,15 +381,6 @@ def _refused_loss(loss: ContrastiveLoss) -> str | None:
     if loss.on_empty != "skip":
         return f"on_empty={loss.on_empty!r} cannot be stacked"
     return jsd.refusal(loss.sampler.hardening, loss.temperature)
-
-
-def rule_of(loss: ContrastiveLoss) -> Rule:
-    """How a loss weighs negatives in its current epoch."""
-    sampler = loss.sampler
-    return Rule(
-        sampler.current, loss.temperature, sampler.needs_labels, loss.detach_weights,
-        loss.class_prior,
-    )  # fmt: skip
 
 
 def _dense(parameters: Tables, name: str, x: Tensor) -> Tensor:

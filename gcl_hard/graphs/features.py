@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option
 
 KINDS = ("auto", "labels", "degree-onehot", "degree-scalar", "constant", "attributes")
 MAX_ONE_HOT_DEGREE = 1000
@@ -21,9 +21,7 @@ def check_kind(kind: str) -> str:
         >>> check_kind("labels")
         'labels'
     """
-    if kind not in KINDS:
-        raise unknown("node feature kind", kind, KINDS)
-    return kind
+    return check_option("node feature kind", kind, KINDS)
 
 
 def node_features(

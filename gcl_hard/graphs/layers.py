@@ -24,10 +24,6 @@ class Sums(NamedTuple):
     forward: Tensor
     backward: Tensor
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> Sums:
-        """The same elsewhere."""
-        return Sums(*(matrix.to(device, dtype) for matrix in self))
-
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     r"""Every model's own linear layer.

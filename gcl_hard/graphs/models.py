@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.graphs.augment import AUGMENTATIONS, check_views
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.encoders import xavier
@@ -284,8 +284,7 @@ class Supervised(GraphModel):
     """
 
     def __init__(self, encoder: nn.Module, n_classes: int, out_dim: int | None = None) -> None:
-        if n_classes < 2:
-            raise InputError(f"n_classes must be at least 2, got {n_classes}")
+        check_at_least("n_classes", n_classes, 2)
         super().__init__(encoder, out_dim)
         self.classifier = nn.Linear(self.out_dim, n_classes)
         xavier(self.classifier)

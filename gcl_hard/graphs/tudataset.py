@@ -10,9 +10,8 @@ import tempfile
 import urllib.request
 import zipfile
 import zlib
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +30,12 @@ TIMEOUT = 20.0
 """Seconds to wait for an answer of the server."""
 PACKAGED = Path(__file__).parents[1] / "data"
 
+EVERY = slice(None)
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Sizes of a known set; edges count once per direction, labels as one-hot columns."""
 
     graphs: int
@@ -198,21 +197,14 @@ def locate(
 def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
     if name not in MANIFEST:
         return
-    expected = MANIFEST[name]
-    got = Sizes(
-        graphs=raw.y.numel(),
-        nodes=int(raw.node_ptr[-1]),
-        edges=raw.edge_index.shape[1],
-        classes=int(raw.y.max()) + 1,
-        node_labels=0 if raw.node_labels is None else raw.node_labels.shape[1],
-        node_attributes=0 if raw.node_attributes is None else raw.node_attributes.shape[1],
-        edge_labels=0 if raw.edge_labels is None else raw.edge_labels.shape[1],
-    )
+    n_nodes, n_classes = int(raw.node_ptr[-1]), int(raw.y.max()) + 1
+    labels = (raw.node_labels, raw.node_attributes, raw.edge_labels)
+    columns = [0 if block is None else block.shape[1] for block in labels]
+    got = Sizes(raw.y.numel(), n_nodes, raw.edge_index.shape[1], n_classes, *columns)
     wrong = [
-        f"{getattr(got, field.name)} {field.name.replace('_', ' ')} where {name} has "
-        f"{getattr(expected, field.name)}"
-        for field in fields(Sizes)
-        if getattr(got, field.name) != getattr(expected, field.name)
+        f"{is_} {what.replace('_', ' ')} where {name} has {expected}"
+        for what, is_, expected in zip(Sizes._fields, got, MANIFEST[name], strict=True)
+        if is_ != expected
     ]
     if wrong:
         raise InputError(f"{path} is not the TUDataset's {name}: {'; '.join(wrong)}")
@@ -260,7 +252,11 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
     """
     wanted = {key: f"{name}_{key}.txt" for key in (*REQUIRED, *OPTIONAL)}
     try:
-        raw = _from_folder(path, wanted) if path.is_dir() else _from_zip(path, name, wanted)
+        if path.is_dir():
+            raw = _read(path, name, wanted)
+        else:
+            with zipfile.ZipFile(path) as archive:
+                raw = _read(zipfile.Path(archive), name, wanted)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise InputError(
             f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to have "
@@ -275,25 +271,14 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
         raise InputError(f"{path}: a {name}_*.txt file is not text: {error}") from error
 
 
-def _from_folder(path: Path, wanted: dict[str, str]) -> dict[str, bytes]:
-    folders = (path, path / "raw")
-    return {
-        key: (folder / file).read_bytes()
-        for folder in folders
+def _read(root: Path | zipfile.Path, name: str, wanted: dict[str, str]) -> dict[str, bytes]:
+    files = {
+        key: place / file
+        for place in (root, root / "raw", root / name)
         for key, file in wanted.items()
-        if (folder / file).is_file()
+        if (place / file).is_file()
     }
-
-
-def _from_zip(path: Path, name: str, wanted: dict[str, str]) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        members = set(archive.namelist())
-        places = {key: (f"{name}/{file}", file) for key, file in wanted.items()}
-        return {
-            key: archive.read(next(place for place in options if place in members))
-            for key, options in places.items()
-            if members.intersection(options)
-        }
+    return {key: file.read_bytes() for key, file in files.items()}
 
 
 def parse(texts: dict[str, str], origin: str) -> RawGraphs:
@@ -383,17 +368,14 @@ def _edges(table: Array, graph: Array, origin: str) -> tuple[Array, Array]:
     return np.stack([codes // n_nodes, codes % n_nodes]), lines[position]
 
 
-def _one_hot(table: Array | None, rows: Array | None = None) -> Tensor | None:
+def _one_hot(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:
     """A block of columns per label column, one column per value, from the smallest value on."""
     if table is None or not len(table):
         return None
     values = torch.from_numpy(table - table.min(axis=0))
     blocks = [torch.nn.functional.one_hot(column) for column in values.unbind(1)]
-    encoded = torch.cat(blocks, dim=1).float()
-    return encoded if rows is None else encoded[torch.from_numpy(rows)]
+    return torch.cat(blocks, dim=1).float()[rows]
 
 
-def _real(table: Array | None, rows: Array | None = None) -> Tensor | None:
-    if table is None:
-        return None
-    return torch.from_numpy(table if rows is None else table[rows]).float()
+def _real(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:
+    return None if table is None else torch.from_numpy(table[rows]).float()

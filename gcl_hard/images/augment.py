@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 
 JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
 ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop
@@ -102,8 +102,7 @@ class Views(nn.Module):
         self, recipe: ViewRecipe, *, size: int, mean: Sequence[float], std: Sequence[float]
     ) -> None:
         super().__init__()
-        if size < 2:
-            raise InputError(f"size must be at least 2 pixels, got {size}")
+        check_at_least("size", size, 2)
         for name, values in (("mean", mean), ("std", std)):
             if len(values) != 3 or not all(map(math.isfinite, values)):
                 raise InputError(f"{name} must be three finite numbers, got {tuple(values)}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from itertools import starmap
 
 import torch
 from torch import Tensor
@@ -158,15 +159,13 @@ class ViewPair:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def to(self, device: torch.device) -> ViewPair:
+    def to(self, device: str | torch.device) -> ViewPair:
         """The same on a device."""
-        first, second, labels = (
-            tensor.to(device, non_blocking=True)
-            for tensor in (self.first, self.second, self.labels)
-        )
-        return ViewPair(first, second, labels)
+        parts = (self.first, self.second, self.labels)
+        return ViewPair(*(part.to(device, non_blocking=True) for part in parts))
 
 
+@dataclass(eq=False)
 class ViewPairs:
     """The batches of an epoch as pairs of views: what :func:`gcl_hard.training.loop.train` takes.
 
@@ -194,45 +193,40 @@ class ViewPairs:
         [torch.Size([256, 3, 8, 8])]
     """
 
-    def __init__(
-        self,
-        split: Split,
-        views: Views,
-        *,
-        batch_size: int = 256,
-        seed: int = 0,
-        data_seed: int = 0,
-        balanced: bool = False,
-        class_pairs: bool = False,
-        workers: int = 0,
-        device: str | torch.device = "cpu",
-    ) -> None:
-        self.split = split
-        self.views = views
-        self.batch_size = batch_size
-        self.seed, self.data_seed = seed, data_seed
-        self.balanced = balanced
-        self.workers = workers
-        self.device = torch.device(device)
-        self._pairs = ClassPairs(split.labels) if class_pairs else None
-        self._labels = split.labels.cpu()
+    split: Split
+    views: Views
+    _: KW_ONLY
+    batch_size: int = 256
+    seed: int = 0
+    data_seed: int = 0
+    balanced: bool = False
+    class_pairs: bool = False
+    workers: int = 0
+    device: str | torch.device = "cpu"
+
+    def __post_init__(self) -> None:
+        self._labels = self.split.labels.cpu()
+        self._pairs = ClassPairs(self._labels) if self.class_pairs else None
 
     def __call__(self, epoch: int) -> Iterator[ViewPair]:
         """The pairs of an epoch (from 1), made one at a time."""
         batches = epoch_batches(
             self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
         )
-        steps = _Steps(self, batches, epoch)
+        steps = [(index, epoch, step) for step, index in enumerate(batches)]
         if not self.workers:
-            for step in range(len(steps)):
-                yield steps[step]
+            yield from starmap(self.pair, steps)
             return
         # A generator of its own: the loader would draw from the global one.
         loader = torch.utils.data.DataLoader(
-            steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch)
-        )
+            steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch),
+            collate_fn=self._pair_of,
+        )  # fmt: skip
         for pair in loader:
             yield pair.to(self.device)
+
+    def _pair_of(self, step: tuple[Tensor, int, int]) -> ViewPair:
+        return self.pair(*step)
 
     def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
         """The views of some images, int64 [B] on the CPU, in a step (from 0) of an epoch."""
@@ -242,17 +236,3 @@ class ViewPairs:
         both = self.split.images[torch.cat([index, partners]).to(self.split.images.device)]
         first, second = self.views(both, seed=seed_for(self.seed, epoch, step, 1)).chunk(2)
         return ViewPair(first, second, self.split.labels[index.to(self.split.labels.device)])
-
-
-class _Steps(torch.utils.data.Dataset[ViewPair]):
-    """The steps of an epoch, for workers."""
-
-    def __init__(self, pairs: ViewPairs, batches: list[Tensor], epoch: int) -> None:
-        self._make = pairs.pair
-        self._batches, self._epoch = batches, epoch
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __getitem__(self, step: int) -> ViewPair:
-        return self._make(self._batches[step], self._epoch, step)

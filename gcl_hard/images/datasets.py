@@ -5,34 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.images import files
-from gcl_hard.images.files import Images, Labels
-
-
-class Known(NamedTuple):
-    """The official sizes of a set."""
-
-    n_train: int
-    n_test: int
-    n_classes: int
-    side: int
-
-
-KNOWN: dict[str, Known] = {
-    "digits": Known(1_437, 360, 10, 8),
-    "CIFAR10": Known(50_000, 10_000, 10, 32),
-    "CIFAR100": Known(50_000, 10_000, 100, 32),
-    "STL10": Known(5_000, 8_000, 10, 96),
-    "TinyImageNet": Known(100_000, 10_000, 200, 64),
-}
-"""The sets that need no NAME.npz."""
+from gcl_hard.images.files import KNOWN, Images, Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +82,7 @@ class ImageSet:
         Raises:
             InputError: if there is none of that name.
         """
-        if name not in self.splits:
-            raise unknown(f"split of {self.name}", name, self.splits)
-        return self.splits[name]
+        return self.splits[check_option(f"split of {self.name}", name, self.splits)]
 
     def to(self, device: torch.device) -> ImageSet:
         """A copy on a device."""
@@ -166,7 +144,7 @@ def locate(
         True
     """
     name = canonical_name(name)
-    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN)
+    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     return None if found is None else found.path
 
 
@@ -209,7 +187,7 @@ def load(
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
     name = canonical_name(name)
-    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download, known=KNOWN)
+    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     wanted = tuple(dict.fromkeys(splits))
     where = "scikit-learn's digits" if found is None else str(found.path)
     if found is None:

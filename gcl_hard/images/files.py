@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import socket
 import sys
 import tempfile
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +18,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError, check_option, nearest, unknown
 from gcl_hard.io import atomic_write, cache_root, given_folder
 
 TIMEOUT = 20.0  # seconds
@@ -46,30 +44,48 @@ class Found(NamedTuple):
     layout: Layout
 
 
-class Site(NamedTuple):
-    """A published set: its folder once unpacked, its address and its layout."""
+class Known(NamedTuple):
+    """The official sizes of a set, and where it is published, if no package holds it.
 
-    folder: str
-    url: str
-    layout: Layout
+    Attributes:
+        n_train: images to train on.
+        n_test: images to test on.
+        n_classes: C.
+        side: pixels of an image's side.
+        folder: of the published set once unpacked; empty for one that a package holds.
+        url: its address.
+        layout: of its files.
+    """
+
+    n_train: int
+    n_test: int
+    n_classes: int
+    side: int
+    folder: str = ""
+    url: str = ""
+    layout: Layout = "torchvision"
 
 
-SITES: dict[str, Site] = {
-    "CIFAR10": Site(
-        "cifar-10-batches-py", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-        "torchvision",
+KNOWN: dict[str, Known] = {
+    "digits": Known(1_437, 360, 10, 8),
+    "CIFAR10": Known(
+        50_000, 10_000, 10, 32, "cifar-10-batches-py",
+        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
     ),
-    "CIFAR100": Site(
-        "cifar-100-python", "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
-        "torchvision",
+    "CIFAR100": Known(
+        50_000, 10_000, 100, 32, "cifar-100-python",
+        "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
     ),
-    "STL10": Site(
-        "stl10_binary", "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "torchvision"
+    "STL10": Known(
+        5_000, 8_000, 10, 96, "stl10_binary",
+        "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
     ),
-    "TinyImageNet": Site(
-        "tiny-imagenet-200", "http://cs231n.stanford.edu/tiny-imagenet-200.zip", "folders"
+    "TinyImageNet": Known(
+        100_000, 10_000, 200, 64, "tiny-imagenet-200",
+        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", "folders",
     ),
 }  # fmt: skip
+"""The sets that need no NAME.npz."""
 
 
 def cache_folder(cache_dir: str | Path | None = None) -> Path:
@@ -91,7 +107,6 @@ def find(
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     download: bool = True,
-    known: Iterable[str] = (),
 ) -> Found | None:
     """The files of a set, downloaded if necessary; None for scikit-learn's digits.
 
@@ -101,7 +116,6 @@ def find(
             the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root.
         download: whether it may be downloaded.
-        known: names to offer when this one may be a misspelling.
 
     Returns:
         The path and its layout.
@@ -114,11 +128,11 @@ def find(
     folders = {"cache": cache_folder(cache_dir)}
     if given:
         folders = {"data folder": given, **folders}
-    site = SITES.get(name)
+    site = KNOWN.get(name)
     for folder in folders.values():
         if (npz := _npz(folder, name)) is not None:
             return Found(npz, "npz")
-        if site is not None and (folder / site.folder).is_dir():
+        if site and site.folder and (folder / site.folder).is_dir():
             return Found(folder / site.folder, site.layout)
     if name == "digits":
         return None
@@ -126,9 +140,8 @@ def find(
     tried = [f"{where} {folder}: {looked}" for where, folder in folders.items()]
     head, needed = f"dataset {name!r} cannot be had", f"{name}.npz"
     if site is None:
-        options = list(known)
-        if nearest(name, options):
-            head = f"{unknown('dataset', name, options)}; any other set needs its {name}.npz"
+        if nearest(name, KNOWN):
+            head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz"
     else:
         needed += f", or {site.url} unpacked to {site.folder}/,"
         reason: object = "switched off"
@@ -147,31 +160,22 @@ def find(
 
 
 def _npz(folder: Path, name: str) -> Path | None:
-    if not folder.is_dir():
-        return None
     wanted = f"{name}.npz".casefold()
     found = [f for f in folder.glob("*.npz") if f.name.casefold() == wanted]
     return min(found, key=lambda f: f.name != f"{name}.npz", default=None)
 
 
-def _download(name: str, site: Site, folder: Path) -> Path:
+def _download(name: str, site: Known, folder: Path) -> Path:
     """Fetch and unpack into a temporary folder, then rename: the cache never holds half a set."""
+    from torchvision import datasets
+
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / site.folder
     with tempfile.TemporaryDirectory(dir=folder) as temporary, _timeout():
         if site.layout == "torchvision":
-            from torchvision import datasets
-
             getattr(datasets, name)(temporary, download=True)
         else:
-            archive = Path(temporary) / f"{site.folder}.zip"
-            with (
-                urllib.request.urlopen(site.url) as answer,
-                archive.open("wb") as file,
-            ):
-                shutil.copyfileobj(answer, file)
-            with zipfile.ZipFile(archive) as packed:
-                packed.extractall(temporary)  # zipfile keeps members inside the folder
+            datasets.utils.download_and_extract_archive(site.url, temporary)
         try:
             (Path(temporary) / site.folder).replace(target)
         except OSError:
@@ -194,8 +198,7 @@ def _timeout() -> Iterator[None]:
 def _check_splits(name: str, asked: Iterable[str], there: Sequence[str]) -> None:
     """Refuse splits that a set does not have; the error lists those it has."""
     for split in asked:
-        if split not in there:
-            raise unknown(f"split of {name}", split, there)
+        check_option(f"split of {name}", split, there)
 
 
 def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:

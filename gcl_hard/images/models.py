@@ -1,19 +1,99 @@
-"""An image encoder and projection head under a contrastive loss between two views."""
+"""ResNets with a stem for small images, SimCLR's projection head, and both under a loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
-from gcl_hard.images.encoders import projection_head
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
+
+ResNet = Literal["resnet18", "resnet50"]
+Stem = Literal["cifar", "imagenet"]
+
+SMALL = 64  # pixels: at or below, the ImageNet stem would discard most of an image
+HIDDEN, PROJECTED = 512, 128
+
+
+def stem_for(size: int) -> Stem:
+    """The stem for images of a size in pixels: ``"cifar"`` up to 64, else ``"imagenet"``.
+
+    Example:
+        >>> stem_for(32), stem_for(96)
+        ('cifar', 'imagenet')
+    """
+    return "cifar" if size <= SMALL else "imagenet"
+
+
+def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar") -> nn.Module:
+    """A torchvision ResNet without its classifier, untrained.
+
+    Args:
+        name: ``"resnet50"`` (embeddings 2048 wide) or ``"resnet18"`` (512).
+        stem: ``"cifar"``, a 3×3 convolution of stride 1 and no max-pooling, for images up to 64
+            pixels; ``"imagenet"``, torchvision's own 7×7 of stride 2 with max-pooling.
+
+    Returns:
+        A module from float [B, 3, S, S] to float [B, d]; ``out_dim`` is d.
+
+    Raises:
+        InputError: for another name or stem.
+
+    Source:
+        He et al. (2016); Chen et al. (2020), *SimCLR*, appendix B.9, for the stem. The H-SCL paper
+        uses the ResNet-50.
+
+    Example:
+        >>> import torch
+        >>> encoder = resnet("resnet18")
+        >>> encoder(torch.zeros(2, 3, 8, 8)).shape, encoder.out_dim
+        (torch.Size([2, 512]), 512)
+    """
+    check_option("encoder", name, get_args(ResNet))
+    check_option("stem", stem, get_args(Stem))
+    from torchvision import models  # takes a second
+
+    network: nn.Module = models.get_model(name, weights=None)
+    if stem == "cifar":
+        network.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=1, bias=False)
+        nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
+        network.maxpool = nn.Identity()
+    classifier = network.fc
+    assert isinstance(classifier, nn.Linear)
+    network.out_dim = classifier.in_features  # type: ignore[assignment]
+    network.fc = nn.Identity()
+    return network
+
+
+def projection_head(in_dim: int, hidden: int = HIDDEN, out_dim: int = PROJECTED) -> nn.Sequential:
+    """The projection head between embeddings and loss, discarded after training.
+
+    Args:
+        in_dim: width of the embeddings.
+        hidden: width of the hidden layer.
+        out_dim: width of the loss's inputs.
+
+    Returns:
+        Linear without bias, BatchNorm, ReLU, Linear.
+
+    Source: Chen et al. (2020), *SimCLR*; the widths are those of HCL's and H-SCL's code.
+
+    Example:
+        >>> projection_head(2048)[-1].out_features
+        128
+    """
+    return nn.Sequential(
+        nn.Linear(in_dim, hidden, bias=False),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(inplace=True),
+        nn.Linear(hidden, out_dim),
+    )
 
 
 class ImageContrast(nn.Module):
@@ -77,13 +157,8 @@ class ImageContrast(nn.Module):
             z1, z2 = self.project(torch.cat([pair.first, pair.second])).chunk(2)
         else:
             z1, z2 = self.project(pair.first), self.project(pair.second)
-        labels = pair.labels if self._needs_labels else None
-        loss: Tensor = self.loss(z1, z2, labels)
+        loss: Tensor = self.loss(z1, z2, pair.labels)
         return loss
-
-    @property
-    def _needs_labels(self) -> bool:
-        return self.loss.sampler.needs_labels or self.loss.positives == "class"
 
     def project(self, images: Tensor) -> Tensor:
         """The loss's inputs of normalised images: unit rows, float [B, 128]."""

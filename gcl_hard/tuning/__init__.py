@@ -3,17 +3,6 @@
 ``python -m gcl_hard.tune`` and :func:`study` are its entry points.
 """
 
-from typing import TYPE_CHECKING
-
 from gcl_hard.lazy import lazy
 
-if TYPE_CHECKING:
-    from gcl_hard.tuning.api import study
-    from gcl_hard.tuning.result import Finding, SearchResult
-    from gcl_hard.tuning.space import Space
-
-__all__ = ["Finding", "SearchResult", "Space", "study"]
-
-__getattr__ = lazy(
-    __name__, {"Finding": "result", "SearchResult": "result", "Space": "space", "study": "api"}
-)
+__getattr__, __all__ = lazy(__name__, __file__)

@@ -18,7 +18,7 @@ from torch import nn
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory, unknown
 from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
-from gcl_hard.evaluation.nested import inner_folds
+from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig, defaults
 from gcl_hard.experiments.domains import experiment_of

@@ -21,8 +21,8 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     svm_fold,
 )
-from gcl_hard.evaluation.kernels import embedding_kernel, given_kernel, sum_kernel
-from gcl_hard.evaluation.nested import FoldScore
+from gcl_hard.evaluation.folds import FoldScore
+from gcl_hard.evaluation.svm import embedding_kernel, given_kernel, sum_kernel
 
 SCALES = pytest.mark.parametrize("standardise", [False, True], ids=["raw", "standardised"])
 KERNELS = pytest.mark.parametrize("kernel", ["rbf", "linear"])

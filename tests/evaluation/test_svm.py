@@ -22,7 +22,7 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     svm_fold,
 )
-from gcl_hard.evaluation.nested import CrossValidation, FoldScore
+from gcl_hard.evaluation.folds import CrossValidation, FoldScore
 
 
 def blobs(n: int, n_classes: int, overlap: float, seed: int, d: int = 8):

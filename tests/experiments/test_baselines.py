@@ -21,14 +21,14 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     svm_fold,
 )
-from gcl_hard.evaluation.kernels import C_GRID
+from gcl_hard.evaluation.svm import C_GRID
 from gcl_hard.experiments import baselines
 from gcl_hard.experiments.baselines import graph_size, label_histogram, probe_of
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.protocols import build, part_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, encoded, load
-from gcl_hard.graphs.wl import wl_kernel
+from gcl_hard.graphs.refinement import wl_kernel
 from tests.experiments import small
 from tests.experiments.made import mutag, scored, train
 from tests.graphs.test_wl import tiny

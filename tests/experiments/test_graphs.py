@@ -22,7 +22,7 @@ from gcl_hard.experiments.graphs import GraphExperiment, score_embeddings
 from gcl_hard.experiments.protocols import build, setting_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, Supervised
-from gcl_hard.graphs.wl import wl_kernel
+from gcl_hard.graphs.refinement import wl_kernel
 from tests.experiments import small
 from tests.experiments.made import (
     encoders,

@@ -14,7 +14,7 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import kernel_cross_validation
 from gcl_hard.graphs import GraphSet, encoded, load
-from gcl_hard.graphs.wl import wl_kernel
+from gcl_hard.graphs.refinement import wl_kernel
 
 
 def labelled(edges: str, labels: str, y: int = 0) -> SimpleNamespace:

@@ -16,8 +16,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("GCL_HARD_DATA", raising=False)
     monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    for name, site in files.SITES.items():
-        set_url(monkeypatch, name, f"{NOWHERE}/{site.folder}.tar.gz")
+    for name, site in files.KNOWN.items():
+        if site.url:
+            set_url(monkeypatch, name, f"{NOWHERE}/{site.folder}.tar.gz")
     return tmp_path / "cache" / "images"
 
 

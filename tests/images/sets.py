@@ -24,7 +24,7 @@ rng = np.random.default_rng(0)
 
 
 def set_url(monkeypatch: pytest.MonkeyPatch, name: str, url: str) -> None:
-    monkeypatch.setitem(files.SITES, name, files.SITES[name]._replace(url=url))
+    monkeypatch.setitem(files.KNOWN, name, files.KNOWN[name]._replace(url=url))
     if hasattr(tv, name):
         monkeypatch.setattr(getattr(tv, name), "url", url)
 

@@ -21,7 +21,6 @@ from sklearn.datasets import load_digits
 from gcl_hard.errors import InputError
 from gcl_hard.images import datasets, files
 from gcl_hard.images.datasets import (
-    KNOWN,
     ImageSet,
     Split,
     canonical_name,
@@ -47,7 +46,7 @@ def test_known_names_are_read_in_any_case(written: str, meant: str) -> None:
 def test_a_name_means_images_if_known_or_if_its_npz_lies_there(
     mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert all(is_image_set(name.swapcase()) for name in KNOWN)
+    assert all(is_image_set(name.swapcase()) for name in files.KNOWN)
     assert not is_image_set("Mine")
     assert not is_image_set("Mine", mirror)
     write(mirror, "mine")
@@ -179,7 +178,7 @@ def test_a_name_spelt_exactly_comes_before_other_capitals(mirror: Path) -> None:
 def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
     name: str, mirror: Path, cache: Path
 ) -> None:
-    site = files.SITES[name]
+    site = files.KNOWN[name]
     with pytest.raises(InputError) as caught:
         load(name, data_dir=mirror)
     text = str(caught.value)

@@ -24,14 +24,9 @@ from PIL import Image
 from torchvision import datasets as tv
 
 from gcl_hard.errors import InputError
-from gcl_hard.images import datasets, files
-from gcl_hard.images.datasets import (
-    KNOWN,
-    Known,
-    Split,
-    load,
-    locate,
-)
+from gcl_hard.images import files
+from gcl_hard.images.datasets import Split, load, locate
+from gcl_hard.images.files import KNOWN
 from tests.images.sets import NOWHERE, pixels, rng, same, set_url, write
 
 # torchvision's layouts, tiny and with checksums of their own
@@ -91,7 +86,7 @@ def test_cifar_is_read_as_torchvision_lays_it_out(
     name: str, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = fake_cifar(mirror, name, monkeypatch)
-    assert locate(name, data_dir=mirror) == mirror / files.SITES[name].folder
+    assert locate(name, data_dir=mirror) == mirror / files.KNOWN[name].folder
     found = load(name, data_dir=mirror)
     for split, (images, labels) in written.items():
         assert same(found.split(split), images, labels)
@@ -152,7 +147,8 @@ def test_stl10_is_read_as_torchvision_lays_it_out(
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, mirror: Path) -> Path:
     """Three classes of two images and three validation images, the second training image grey."""
-    monkeypatch.setitem(datasets.KNOWN, "TinyImageNet", Known(6, 3, 3, 64))
+    tiny = KNOWN["TinyImageNet"]._replace(n_train=6, n_test=3, n_classes=3)
+    monkeypatch.setitem(KNOWN, "TinyImageNet", tiny)
     return write_tiny(mirror / "tiny-imagenet-200")
 
 

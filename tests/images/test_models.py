@@ -13,8 +13,7 @@ from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardening import Rows
 from gcl_hard.images.batching import ViewPair
-from gcl_hard.images.encoders import resnet
-from gcl_hard.images.models import ImageContrast
+from gcl_hard.images.models import ImageContrast, resnet
 from gcl_hard.methods import METHODS
 from tests.images.sets import images, views
 from tests.reference import loops

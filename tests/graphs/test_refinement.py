@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gcl_hard.graphs import compression as colours
-from gcl_hard.graphs.compression import ColouredSet, coloured
+from gcl_hard.graphs import refinement as colours
 from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.refinement import ColouredSet, coloured
 from gcl_hard.graphs.tudataset import load
 
 CPU = torch.device("cpu")

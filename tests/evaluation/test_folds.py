@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import Fold, check_labels, inner_holdout, outer_folds
-from gcl_hard.evaluation.nested import inner_folds
+from gcl_hard.evaluation.folds import inner_folds
 
 class_sizes = st.lists(st.integers(10, 40), min_size=2, max_size=6)
 

@@ -1,12 +1,15 @@
-"""The order of graphs in an epoch, cut into batches."""
+"""Batches of graphs: their order in an epoch, and two views of the same graphs as one batch."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError
-from gcl_hard.graphs.data import checked_ids
+from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.graphs.data import GraphBatch, checked_ids
+from gcl_hard.graphs.layers import Sums
 from gcl_hard.seeds import seeded
 
 
@@ -68,8 +71,7 @@ def epoch_chunks(
         5
     """
     for what, got, least in (("batch_size", batch_size, 2), ("seed", seed, 0), ("epoch", epoch, 0)):
-        if got < least:
-            raise InputError(f"{what}={got}; expected an integer >= {least}")
+        check_at_least(what, got, least)
     kept = torch.ones(1, n_graphs, dtype=torch.bool) if kept is None else kept
     if (least := int(kept.sum(1).min())) < 2:
         raise InputError(f"{least} of {n_graphs} graphs to train on; expected >= 2")
@@ -96,3 +98,55 @@ def _joined(left: list[int]) -> list[tuple[int, ...]]:
         else:
             groups.append((i,))
     return groups
+
+
+@dataclass(frozen=True, eq=False)
+class PairedViews:
+    """Both views of some graphs, and the sparse matrices of message passing on them.
+
+    Attributes:
+        graphs: the first views, followed by the second ones.
+        y: int64 [B], of the graphs.
+        neighbours: adjacency with self loops [n, n], or the incidence [n, e] of targets and
+            edges where edges have features.
+        readout: membership of nodes in graphs, [2B, n].
+    """
+
+    graphs: GraphBatch
+    y: Tensor
+    neighbours: Sums
+    readout: Sums
+
+    @property
+    def sizes(self) -> Tensor:
+        """Nodes of each graph, int64 [2B]."""
+        return torch.bincount(self.graphs.batch, minlength=self.graphs.n_graphs)
+
+    @classmethod
+    def of(cls, first: GraphBatch, second: GraphBatch, *, by_edge: bool) -> PairedViews:
+        """Pair two views of the same graphs."""
+        both = first.followed_by(second)
+        n, device = len(both.x), both.x.device
+        nodes = torch.arange(n, device=device)
+        source, target = both.edge_index
+        if by_edge:
+            edges = torch.arange(len(source), device=device)
+            neighbours = _sums(target, edges, (n, len(source)), both.x.dtype)
+        else:
+            to, of = torch.cat([target, nodes]), torch.cat([source, nodes])
+            neighbours = _sums(to, of, (n, n), both.x.dtype)
+        readout = _sums(both.batch, nodes, (both.n_graphs, n), both.x.dtype)
+        return cls(both, first.y, neighbours, readout)
+
+
+def _sums(row: Tensor, column: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Sums:
+    """The matrix that counts pairs of row and column, and its transpose."""
+    return Sums(_csr(row, column, shape, dtype), _csr(column, row, shape[::-1], dtype))
+
+
+def _csr(row: Tensor, column: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+    order = torch.argsort(row * shape[1] + column)
+    starts = torch.bincount(row, minlength=shape[0]).cumsum(0)
+    starts = torch.cat([starts.new_zeros(1), starts])
+    times = torch.ones(len(row), dtype=dtype, device=row.device)
+    return torch.sparse_csr_tensor(starts, column[order], times, shape, check_invariants=False)

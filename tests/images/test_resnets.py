@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.images.encoders import projection_head, resnet, stem_for
+from gcl_hard.images.models import projection_head, resnet, stem_for
 
 
 @pytest.mark.parametrize(
