@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import starmap
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.augment import Views
@@ -218,9 +220,9 @@ class ViewPairs:
             yield from starmap(self.pair, steps)
             return
         # A generator of its own: the loader would draw from the global one.
-        loader = torch.utils.data.DataLoader(
-            steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch),
-            collate_fn=self._pair_of,
+        loader: DataLoader[ViewPair] = DataLoader(
+            cast("Any", steps), batch_size=None, num_workers=self.workers,
+            generator=seeded(self.seed, epoch), collate_fn=cast("Any", self._pair_of),
         )  # fmt: skip
         for pair in loader:
             yield pair.to(self.device)
