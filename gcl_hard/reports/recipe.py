@@ -23,14 +23,8 @@ from gcl_hard.experiments.recipe_table import (
 from gcl_hard.experiments.settings import NOT_OF_RECIPES
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Comparison, Results, Scores, compare, corrected, seconds
-from gcl_hard.reports.tables import (
-    rich_table,
-)
-from gcl_hard.reports.text import (
-    NBSP,
-    count,
-    interval,
-)
+from gcl_hard.reports.tables import rich_table
+from gcl_hard.reports.text import NBSP, count, interval
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -19,17 +19,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import rendered
-from gcl_hard.reports.tables import (
-    text_frame,
-)
-from gcl_hard.reports.text import (
-    ACCURACY,
-    percent,
-    points,
-    setting,
-    settings,
-    value,
-)
+from gcl_hard.reports.tables import text_frame
+from gcl_hard.reports.text import ACCURACY, percent, points, setting, settings, value
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, failure_of
 
 if TYPE_CHECKING:

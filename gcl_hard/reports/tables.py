@@ -9,18 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.reports.frame import (
-    LEVEL,
-    Comparison,
-    Selection,
-)
-from gcl_hard.reports.rows import (
-    CONTROLS,
-    SYMBOLS,
-    Row,
-    in_symbols,
-    rows_frame,
-)
+from gcl_hard.reports.frame import LEVEL, Comparison, Selection
+from gcl_hard.reports.rows import CONTROLS, SYMBOLS, Row, in_symbols, rows_frame
 from gcl_hard.reports.text import NBSP, of_images, p_value, points, test_name, test_part
 
 if TYPE_CHECKING:

@@ -17,13 +17,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.experiments.settings import LISTED
 from gcl_hard.methods import METHODS
-from gcl_hard.reports.study_page import (
-    best_yaml,
-    check_target,
-    page,
-    terminal,
-    write,
-)
+from gcl_hard.reports.study_page import best_yaml, check_target, page, terminal, write
 from gcl_hard.tuning.api import SearchResult
 from tests.reports.made_study import finding, result_of, searched, study, trial
 

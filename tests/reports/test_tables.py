@@ -12,16 +12,8 @@ from rich.console import Console
 
 from gcl_hard.experiments.ablations import Gain
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.reports.frame import (
-    Results,
-    Scores,
-    Selection,
-)
-from gcl_hard.reports.rows import (
-    Row,
-    rows,
-    rows_frame,
-)
+from gcl_hard.reports.frame import Results, Scores, Selection
+from gcl_hard.reports.rows import Row, rows, rows_frame
 from gcl_hard.reports.tables import (
     ACROSS,
     DIFFERENCES,
@@ -42,12 +34,7 @@ from gcl_hard.reports.tables import (
     to_csv,
     to_latex,
 )
-from gcl_hard.reports.text import (
-    NBSP,
-    interval,
-    points,
-    values,
-)
+from gcl_hard.reports.text import NBSP, interval, points, values
 from tests.experiments import record
 from tests.reports.made import (
     BEST,
