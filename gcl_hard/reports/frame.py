@@ -141,22 +141,18 @@ def standard_error(accuracy: float, n: int) -> float:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The paired difference of two rows, on the folds of the seeds that both have.
+class Comparison(Interval):
+    """The paired difference of two rows, points, on the folds of the seeds that both have.
+
+    Its interval is that of the corrected resampled t-test, at 95 %.
 
     Attributes:
         seeds: that both have.
-        mean: accuracy of the first less the second, points.
-        low: lower end of its 95 % interval (corrected resampled t).
-        high: upper end.
         p: of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
         p_wilcoxon: of Wilcoxon's test over seeds' means, Holm-corrected; None if it has none.
     """
 
     seeds: int
-    mean: float
-    low: float
-    high: float
     p: float
     p_wilcoxon: float | None
 
@@ -188,7 +184,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
         return None
     t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.accuracies, b.accuracies)
-    return Comparison(len(seeds), t.difference, t.low, t.high, t.p, p_wilcoxon)
+    return Comparison(t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon)
 
 
 def corrected(family: Sequence[Comparison]) -> list[Comparison]:

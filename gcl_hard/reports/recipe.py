@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.experiments.ablations import Gain, over_sets, said
+from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.ablations import over_sets, said
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.recipe_table import (
     ABLATED,
@@ -136,7 +137,7 @@ class RecipeTable:
         on = {dataset: one for dataset, one in found.items() if one is not None}
         return Pair(ours, theirs, on) if on else None
 
-    def over_sets(self, pair: Pair) -> Gain | None:
+    def over_sets(self, pair: Pair) -> Interval | None:
         """The mean difference over data sets, each weighing the same, errors independent.
 
         Args:
@@ -145,13 +146,13 @@ class RecipeTable:
         Returns:
             Points with the interval, which is for these sets; None until all seeds are finished.
         """
-        each = []
+        each: list[Interval] = []
         for dataset in self.datasets:
             one = pair.on.get(dataset)
             if one is not None and one.seeds == len(self.results.seeds):
-                each.append(Gain(one.mean, one.low, one.high))
+                each.append(one)
             elif one is None and dataset not in pair.ours.configs:
-                each.append(Gain(0.0, 0.0, 0.0))
+                each.append(Interval(0.0, 0.0, 0.0))
             else:
                 return None
         return over_sets(each)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gcl_hard.experiments.ablations import Chosen, Gain, Settings, Tried, said
+from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.ablations import Chosen, Settings, Tried, said
 from gcl_hard.experiments.presets import PRESETS
 from gcl_hard.experiments.recipe_table import ABLATED, ABLATIONS, REPORTED, SHARES
 from gcl_hard.reports.frame import Results
@@ -210,7 +211,7 @@ def in_short(chosen: Chosen) -> list[str]:
 def _gains(one: Tried, chosen: Chosen) -> list[str]:
     gains = [one.gains[dataset] for dataset in chosen.search.datasets]
     gains += [one.gain, *(one.by_method[method] for method in chosen.search.baselines)]
-    return [NOTHING if gain == Gain(0.0, 0.0, 0.0) else interval(gain) for gain in gains]
+    return [NOTHING if gain == Interval(0.0, 0.0, 0.0) else interval(gain) for gain in gains]
 
 
 def _listed(several: Iterable[Tried]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
+from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.config import RunConfig
 
 NBSP = "\u00a0"
@@ -35,27 +36,10 @@ def points(value: float) -> str:
     return f"{value:+z.1f}"
 
 
-class Ranged(Protocol):
-    """A mean difference with its interval, all in points."""
-
-    @property
-    def mean(self) -> float:
-        """The difference."""
-
-    @property
-    def low(self) -> float:
-        """Lower end."""
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-
-
-def interval(one: Ranged) -> str:
+def interval(one: Interval) -> str:
     """A difference with its interval, in one piece.
 
     Example:
-        >>> from gcl_hard.evaluation.significance import Interval
         >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
         '+1.2 [+0.0, +3.0]'
     """

@@ -102,8 +102,8 @@ def test_where_no_seed_is_shared_there_is_no_difference() -> None:
 
 
 def test_significant_is_below_five_percent() -> None:
-    assert Comparison(2, 1.0, 0.0, 2.0, 0.0499, None).significant
-    assert not Comparison(2, 1.0, 0.0, 2.0, 0.05, None).significant
+    assert Comparison(1.0, 0.0, 2.0, 2, 0.0499, None).significant
+    assert not Comparison(1.0, 0.0, 2.0, 2, 0.05, None).significant
 
 
 # Questions

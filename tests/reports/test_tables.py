@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gcl_hard.experiments.ablations import Gain
+from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.reports.frame import Results, Scores, Selection
 from gcl_hard.reports.rows import Row, rows, rows_frame
@@ -58,12 +58,12 @@ from tests.reports.made import (
 @pytest.mark.parametrize(
     ("gain", "words"),
     [
-        (Gain(1.25, -0.5, 3.0), f"+1.2 [-0.5,{NBSP}+3.0]"),
-        (Gain(-0.04, -10.06, 0.0), f"+0.0 [-10.1,{NBSP}+0.0]"),
-        (Gain(0.0, 0.0, 0.0), f"+0.0 [+0.0,{NBSP}+0.0]"),
+        (Interval(1.25, -0.5, 3.0), f"+1.2 [-0.5,{NBSP}+3.0]"),
+        (Interval(-0.04, -10.06, 0.0), f"+0.0 [-10.1,{NBSP}+0.0]"),
+        (Interval(0.0, 0.0, 0.0), f"+0.0 [+0.0,{NBSP}+0.0]"),
     ],
 )
-def test_points_are_signed_and_have_no_minus_zero(gain: Gain, words: str) -> None:
+def test_points_are_signed_and_have_no_minus_zero(gain: Interval, words: str) -> None:
     assert interval(gain) == words
     assert [points(v) for v in (1.26, -1.26, -0.01)] == ["+1.3", "-1.3", "+0.0"]
 
