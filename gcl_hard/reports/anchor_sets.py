@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.reports import theme
 from gcl_hard.reports.runs import RERUN, StoredRun, labels, subject
-from gcl_hard.reports.text import count
+from gcl_hard.reports.tables import count
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

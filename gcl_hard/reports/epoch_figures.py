@@ -33,6 +33,7 @@ from gcl_hard.reports.runs import (
     usual_temperature,
     versions,
 )
+from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
 
 PANELS = {
@@ -106,7 +107,7 @@ def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
 
 def _anchors(frame: pd.DataFrame) -> str:
     numbers = frame.loc[frame["anchors"] > 0, "anchors"]
-    return f"{theme.between(numbers) if len(numbers) else 0} anchors"
+    return f"{between(numbers) if len(numbers) else 0} anchors"
 
 
 def _titles(runs: Sequence[StoredRun]) -> dict[str, str]:

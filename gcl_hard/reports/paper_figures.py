@@ -31,7 +31,7 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
-from gcl_hard.reports.text import of_images, test_part
+from gcl_hard.reports.tables import between, of_images, test_part
 from gcl_hard.reports.theme import Drawn, themed
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
@@ -483,7 +483,7 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
               "label": f"in all columns: {first}, {words[first]}"},
              {"color": theme.INK, "linewidth": 1.6, "label": "line: as the column says"}],
         )  # fmt: skip
-    last = theme.between(int(run.snapshots[-1]["epoch"]) for run in runs)
+    last = between(int(run.snapshots[-1]["epoch"]) for run in runs)
     theme.heading(
         figure, f"Cosines of pairs of one label and of two. {subject(runs)}, epoch {last}"
     )

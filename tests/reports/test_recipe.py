@@ -13,7 +13,7 @@ from gcl_hard.experiments.recipe_table import REPORTED, Entry
 from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Comparison, corrected
 from gcl_hard.reports.recipe import FIRST, QUESTIONS, RecipeTable, summary
-from gcl_hard.reports.text import NBSP
+from gcl_hard.reports.tables import NBSP
 from tests.experiments.made_recipes import recipes
 from tests.reports.made_recipe import METHODS, PROTOCOLS, SEEDS, SETS, compared, of, step_down
 

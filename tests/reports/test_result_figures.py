@@ -20,8 +20,7 @@ from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.recipe_table import SHARES
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.frame import Scores
-from gcl_hard.reports.recipe import RecipeTable
-from gcl_hard.reports.recipe_page import search_page, write_search
+from gcl_hard.reports.recipe import RecipeTable, search_page, write_search
 from gcl_hard.reports.result_figures import (
     FIGURES,
     HARMS,

@@ -22,7 +22,7 @@ from gcl_hard.reports.study import (
     states,
     step_of,
 )
-from gcl_hard.reports.text import settings
+from gcl_hard.reports.tables import settings
 from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts
 from tests.reports.made import lines_of
 from tests.reports.made_study import finding, result_of, searched, study, trial

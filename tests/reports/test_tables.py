@@ -18,23 +18,26 @@ from gcl_hard.reports.tables import (
     ACROSS,
     DIFFERENCES,
     HEADS,
+    NBSP,
     accuracy_tables,
     baseline_table,
     best_trained,
     by_label,
     choice_table,
     difference_table,
+    interval,
     markdown,
     notes,
     optimism_table,
+    points,
     protocol_table,
     significance_table,
     terminal,
     text_frame,
     to_csv,
     to_latex,
+    values,
 )
-from gcl_hard.reports.text import NBSP, interval, points, values
 from tests.experiments import record
 from tests.reports.made import (
     BEST,
