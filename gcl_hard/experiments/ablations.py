@@ -411,8 +411,7 @@ class _InnerScores:
     def possible(self, settings: Settings) -> bool:
         """Whether settings go together: two ablations may each be fine by themselves."""
         try:
-            for method in self.search.methods:
-                self.search.config(self.search.datasets[0], method, settings)
+            _check_configs(self.search, settings, "")
         except InputError:
             return False
         return True

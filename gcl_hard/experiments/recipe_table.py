@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig
+from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig, is_baseline
 from gcl_hard.experiments.presets import QUICK, TABLE_II, recipe
 from gcl_hard.graphs.tudataset import lacks_edge_labels
 
@@ -52,6 +52,11 @@ class Entry:
     method: str
     protocol: str
     configs: Mapping[str, GraphConfig]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether nothing contrastive is trained."""
+        return is_baseline(self.method)
 
 
 def papers(*, quick: bool) -> dict[str, Any]:

@@ -63,6 +63,11 @@ def line(template: str, **context: Any) -> str:
     return " ".join(own.get_template(template).render(**context).split())
 
 
+def caption(figure: str, **facts: Any) -> str:
+    """The caption of a figure, from its template and the numbers that it states."""
+    return line(f"captions/{figure}.j2", **facts)
+
+
 def check_target(path: Path, *, quick: bool) -> None:
     """Refuse to put a smoke run in the place of results.
 
@@ -81,12 +86,12 @@ def check_target(path: Path, *, quick: bool) -> None:
         raise InputError(f"{path} holds results: give a smoke run another --report")
 
 
-def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure]) -> list[Path]:
+def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure | None]) -> list[Path]:
     """Write texts and figures, each whole or not at all; folders that are missing are made.
 
     Args:
         texts: by file, a page first.
-        figures: by file.
+        figures: by file; one that there is nothing to draw in is None.
 
     Returns:
         What was written, texts first.
@@ -97,24 +102,13 @@ def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure]) -> li
     for path, content in texts.items():
         with atomic_write(path) as file:
             file.write(content.encode())
-    if figures:
+    drawn = {path: figure for path, figure in figures.items() if figure is not None}
+    if drawn:
         from gcl_hard.reports.theme import save
 
-        for path, figure in figures.items():
+        for path, figure in drawn.items():
             save(figure, path)
-    return [*texts, *figures]
-
-
-def result_figures(shown: Sequence[Row]) -> dict[tuple[str, str], Figure]:
-    """Figures of results by protocol and name; those that the rows do not give are left out."""
-    from gcl_hard.reports.result_figures import FIGURES
-
-    return {
-        (protocol, name): figure
-        for protocol in tables.names(shown, "protocol")
-        for name, draw in FIGURES.items()
-        if (figure := draw(shown, protocol)) is not None
-    }
+    return [*texts, *drawn]
 
 
 # The page of results
@@ -135,11 +129,15 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     Raises:
         InputError: if the place cannot be written to, or a smoke run would replace results.
     """
+    from gcl_hard.reports.result_figures import FIGURES
+
     check_target(path, quick=quick)
     shown = rows(results)
     drawn = {
         path.with_name(f"{path.stem}-{protocol}-{name}.png"): figure
-        for (protocol, name), figure in result_figures(shown).items()
+        for protocol in tables.names(shown, "protocol")
+        for name, draw in FIGURES.items()
+        if (figure := draw(shown, protocol)) is not None
     }
     captions = {
         p: line("caption.tex.j2", **protocol_context(results, shown, p))

@@ -16,6 +16,7 @@ from gcl_hard.experiments.presets import PRESETS
 from gcl_hard.experiments.recipe_table import (
     ABLATED,
     ABLATIONS,
+    CURVES,
     REPORTED,
     SCORED_ALIKE,
     SHARES,
@@ -180,7 +181,7 @@ class RecipeTable:
     @cached_property
     def baselines(self) -> list[Entry]:
         """Rows of baselines, those of one method together."""
-        rows = [row for row in self.rows("baselines", "ours") if is_baseline(row)]
+        rows = [row for row in self.rows("baselines", "ours") if row.is_baseline]
         names = [row.name for row in self.rows("baselines")]
         return sorted(rows, key=lambda row: (names.index(row.name), row.part == "baselines"))
 
@@ -189,11 +190,6 @@ def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
     """Pairs with Holm's correction over all their comparisons."""
     found = iter(corrected([one for pair in pairs for one in pair.on.values()]))
     return [replace(pair, on={dataset: next(found) for dataset in pair.on}) for pair in pairs]
-
-
-def is_baseline(row: Entry) -> bool:
-    """Whether nothing contrastive is trained."""
-    return any(config.is_baseline for config in row.configs.values())
 
 
 def recipe_of(row: Entry) -> str:
@@ -276,7 +272,7 @@ def accuracy_table(table: RecipeTable, protocol: str) -> DataFrame:
         row
         for part in ("ours", "paper")
         for row in table.entries
-        if (row.part, row.protocol) == (part, protocol) and not is_baseline(row)
+        if (row.part, row.protocol) == (part, protocol) and not row.is_baseline
     ]
     body = [
         [row.name, recipe_of(row), *(_accuracy(table, row, d) for d in table.datasets)]
@@ -298,7 +294,7 @@ def cost_table(table: RecipeTable) -> DataFrame:
     """Seconds a seed: the mean of trained methods, and baselines."""
     rows: dict[tuple[str, str, str], list[Entry]] = {}
     for row in table.rows("ours", "paper"):
-        if not is_baseline(row):
+        if not row.is_baseline:
             rows.setdefault(("trained", recipe_of(row), row.protocol), []).append(row)
     rows |= {(row.name, recipe_of(row), ""): [row] for row in table.baselines}
     body = []
@@ -358,6 +354,33 @@ def entries_frame(table: RecipeTable) -> DataFrame:
     return DataFrame(lines)
 
 
+def learning_data(table: RecipeTable) -> DataFrame:
+    """Accuracy against the number of training graphs.
+
+    Args:
+        table: the rows of the recipe table.
+
+    Returns:
+        ``dataset``, ``method``, ``graphs`` (of a training fold), ``mean`` and ``half``, that of
+        the 95 % interval; methods with one point are left out.
+    """
+    rows = []
+    fewer = {(row.name, row.method): row for row in table.rows("fewer")}
+    for dataset in table.datasets:
+        for method in CURVES:
+            whole = table.row("baselines" if method == "wl-oa" else "ours", method)
+            for share in (*SHARES, 1.0):
+                row = whole if share == 1 else fewer.get((f"{share:g}", method))
+                scores = row and table.scores(row, dataset)
+                if row and scores and (span := scores.interval):
+                    n_graphs = table.records(row, dataset)[0].data["n_graphs"]
+                    n = n_graphs * (1 - 1 / row.configs[dataset].n_scores)
+                    half = (span.high - span.low) / 2
+                    rows.append([dataset, method, share * n, scores.mean, half])
+    data = text_frame(["dataset", "method", "graphs", "mean", "half"], rows)
+    return data[data.groupby(["dataset", "method"])["mean"].transform("size") > 1]
+
+
 # The terminal
 
 
@@ -400,11 +423,11 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
 
     check_target(path, quick=quick)
     table = RecipeTable(results, quick=quick)
-    figure, drawn = learning_curves(table), path.with_name(f"{path.stem}-curves.png")
+    figure, drawn = learning_curves(learning_data(table)), path.with_name(f"{path.stem}-curves.png")
     csv = entries_frame(table).to_csv(index=False, float_format="%.4f", lineterminator="\n")
     text = page(table, command, figure=drawn.name if figure else None)
     texts = {path: text, path.with_suffix(".csv"): csv}
-    return write_files(texts, {drawn: figure} if figure else {})
+    return write_files(texts, {drawn: figure})
 
 
 def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
@@ -424,7 +447,7 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
     ]
     kernels = {c.kernel for row in table.rows("ours") for c in row.configs.values()}
     own, of_paper = (
-        [row.name for row in table.rows(part) if not is_baseline(row)] for part in ("ours", "paper")
+        [row.name for row in table.rows(part) if not row.is_baseline] for part in ("ours", "paper")
     )
     return rendered(
         "recipe_table.md.j2",
@@ -493,7 +516,7 @@ def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
 
     figure, drawn = forest(chosen), path.with_name(f"{path.stem}-ablations.png")
     text = search_page(chosen, command, figure=drawn.name if figure else None)
-    return write_files({path: text}, {drawn: figure} if figure else {})
+    return write_files({path: text}, {drawn: figure})
 
 
 def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> str:

@@ -26,9 +26,8 @@ from optuna.trial import FrozenTrial
 from optuna.visualization import matplotlib as optuna_matplotlib
 
 from gcl_hard.reports import theme
-from gcl_hard.reports.study import complete
 from gcl_hard.reports.tables import ACCURACY, BETA, TEMPERATURE, setting, value
-from gcl_hard.tuning.storage import GRID
+from gcl_hard.tuning.storage import GRID, complete
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
 MARKS: dict[str, dict[str, Any]] = {

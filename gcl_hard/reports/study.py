@@ -18,7 +18,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import RunConfig
@@ -26,7 +26,14 @@ from gcl_hard.experiments.settings import LISTED
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
 from gcl_hard.reports.tables import ACCURACY, percent, points, setting, settings, text_frame, value
-from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, failure_of
+from gcl_hard.tuning.storage import (
+    GRID,
+    INTERRUPTED,
+    SURPLUS,
+    TrialCounts,
+    complete,
+    failure_of,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -175,11 +182,6 @@ def against_grid(result: SearchResult, finding: Finding) -> str | None:
 
 
 # Tables
-
-
-def complete(study: Study) -> list[FrozenTrial]:
-    """Trials with a score."""
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def space(studies: Sequence[Study]) -> DataFrame:

@@ -241,8 +241,7 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
     """
     found: dict[str, dict[str, Row]] = {}
     for row in rows:
-        label = f"{row.method} best on test" if row.kind == "best" else row.label
-        found.setdefault(label, {})[row.dataset] = row
+        found.setdefault(row.entry, {})[row.dataset] = row
     return found
 
 
@@ -294,10 +293,10 @@ def _entry(row: Row | None) -> str:
     return " ".join(parts)
 
 
-def difference_table(rows: Sequence[Row], *, protocol: bool = False) -> DataFrame:
-    """Differences from the controls with their p-values, of rows that are tested."""
+def difference_table(rows: Sequence[Row]) -> DataFrame:
+    """Differences from the controls with their p-values, of rows of one protocol."""
     table = text_frame(DIFFERENCES, (_tested(row) for row in rows if row.tests))
-    return table if protocol else table.drop(columns="protocol")
+    return table.drop(columns="protocol")
 
 
 DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")

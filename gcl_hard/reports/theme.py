@@ -20,7 +20,6 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from gcl_hard.io import atomic_write
-from gcl_hard.reports.page import line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,11 +166,6 @@ def heading(figure: Figure, text: str) -> None:
         0.01, 1 + 0.05 / figure.get_figheight(), textwrap.fill(text, HEADING_WIDTH),
         fontsize=TEXT + 0.5, va="bottom", weight="bold",
     )  # fmt: skip
-
-
-def caption(figure: str, **facts: Any) -> str:
-    """The caption of a figure, from its template and the numbers that it states."""
-    return line(f"captions/{figure}.j2", **facts)
 
 
 @themed
