@@ -173,7 +173,7 @@ what is older."""
 PARSERS = {
     "bench": "gcl_hard.cli:parse_bench",
     "tune": "gcl_hard.cli:parse_tune",
-    "figures": "gcl_hard.reports.command:parse_figures",
+    "figures": "gcl_hard.figures:parse_figures",
 }
 """What parses the command line of an entry point."""
 

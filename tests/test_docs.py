@@ -18,7 +18,7 @@ import pytest
 
 from gcl_hard.cli import bench_parser, parse_bench, parse_tune, tune_parser
 from gcl_hard.errors import InputError
-from gcl_hard.reports.command import figures_parser, parse_figures
+from gcl_hard.figures import figures_parser, parse_figures
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md")])

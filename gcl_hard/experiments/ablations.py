@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.evaluation.significance import corrected_t_test
+from gcl_hard.evaluation.significance import Interval, corrected_t_test
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.presets import read_yaml
 from gcl_hard.experiments.runs import Run
@@ -38,27 +38,7 @@ FoldAccuracies = NDArray[np.float64]
 """Accuracies in percent, of seeds × folds."""
 
 
-@dataclass(frozen=True)
-class Gain:
-    """A mean difference in points with its 95 % interval.
-
-    Attributes:
-        mean: of the differences.
-        low: lower end.
-        high: upper end.
-    """
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def error(self) -> float:
-        """Slightly more than one standard error: the t quantile is taken for a normal one."""
-        return (self.high - self.low) / (2 * LEVEL_Z)
-
-
-def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Gain:
+def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Interval:
     """Of one data set: the difference of the means over methods, hold-out by hold-out.
 
     The interval is that of :func:`gcl_hard.evaluation.significance.corrected_t_test`, since
@@ -69,7 +49,7 @@ def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Ga
         theirs: the same methods on the same hold-outs.
 
     Returns:
-        The gain, points.
+        The gain with its 95 % interval, points.
 
     Example:
         >>> gain([np.array([61.0, 63.0])], [np.array([60.0, 60.0])]).mean
@@ -77,33 +57,20 @@ def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Ga
     """
     a, b = (np.mean(scores, axis=0).ravel() for scores in (ours, theirs))
     test = corrected_t_test(a, b, test_share=HOLDOUT_SHARE)
-    return Gain(test.difference, test.low, test.high)
+    return Interval(test.difference, test.low, test.high)
 
 
-def over_sets(gains: Sequence[Gain]) -> Gain:
+def over_sets(gains: Sequence[Interval]) -> Interval:
     """The mean gain over data sets, each weighing the same, errors taken as independent.
 
     Example:
-        >>> whole = over_sets([Gain(1.0, 0.0, 2.0), Gain(3.0, 2.0, 4.0)])
+        >>> whole = over_sets([Interval(1.0, 0.0, 2.0), Interval(3.0, 2.0, 4.0)])
         >>> whole.mean, round(whole.high, 2)
         (2.0, 2.71)
     """
     mean = sum(one.mean for one in gains) / len(gains)
     half = math.sqrt(sum(((one.high - one.low) / 2) ** 2 for one in gains)) / len(gains)
-    return Gain(mean, mean - half, mean + half)
-
-
-def gains_of(
-    ours: Callable[[str, str], FoldAccuracies],
-    theirs: Callable[[str, str], FoldAccuracies],
-    datasets: Sequence[str],
-    methods: Sequence[str],
-) -> Mapping[str, Gain]:
-    """The gain on every data set."""
-    return {
-        name: gain([ours(name, m) for m in methods], [theirs(name, m) for m in methods])
-        for name in datasets
-    }
+    return Interval(mean, mean - half, mean + half)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +84,6 @@ class Alternative:
 
     ablation: str
     settings: Settings
-
-    @property
-    def name(self) -> str:
-        """Name on pages."""
-        return said(self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,11 +243,11 @@ class Tried:
 
     settings: Settings
     ablation: str
-    gains: Mapping[str, Gain]
-    by_method: Mapping[str, Gain]
+    gains: Mapping[str, Interval]
+    by_method: Mapping[str, Interval]
 
     @cached_property
-    def gain(self) -> Gain:
+    def gain(self) -> Interval:
         """Over all data sets."""
         return over_sets([*self.gains.values()])
 
@@ -315,6 +277,9 @@ class Chosen:
     best: Settings
     own: Mapping[str, Tried] = field(default_factory=dict)
     final: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+One = TypeVar("One", Alternative, Tried)
 
 
 def choose(search: RecipeSearch, execute: Execute, *, with_edges: Callable[[str], bool]) -> Chosen:
@@ -357,10 +322,13 @@ def choose(search: RecipeSearch, execute: Execute, *, with_edges: Callable[[str]
 
 def _helping(alternatives: Iterable[Tried]) -> list[Tried]:
     """Of each ablation the best alternative, if it helps; best first."""
-    ablations: dict[str, Tried] = {}
-    for one in sorted(alternatives, key=lambda one: -one.gain.mean):
-        ablations.setdefault(one.ablation, one)
-    return [one for one in ablations.values() if one.gain.mean > one.gain.error]
+    ranked = sorted(alternatives, key=lambda one: -one.gain.mean)
+    return [one for one in _one_each(ranked) if one.gain.mean > _error(one.gain)]
+
+
+def _error(gain: Interval) -> float:
+    """Slightly more than one standard error: the t quantile is taken for a normal one."""
+    return (gain.high - gain.low) / (2 * LEVEL_Z)
 
 
 def _joined(inner: _InnerScores, helping: Sequence[Tried]) -> tuple[list[Tried], list[Tried]]:
@@ -380,15 +348,12 @@ def _joined(inner: _InnerScores, helping: Sequence[Tried]) -> tuple[list[Tried],
 
 def _own(inner: _InnerScores, name: str, best: Settings) -> Tried | None:
     """What a data set prefers to the recipe for all."""
-    preferred = sorted(
-        (
-            one
-            for one in inner.search.ablations
-            if inner.on(one.settings, {}, name).low > 0
-            and any(best.get(k) != v for k, v in one.settings.items())
-        ),
-        key=lambda one: -inner.on(one.settings, {}, name).mean,
-    )
+    gains = {one: inner.gain(name, one.settings, {}) for one in inner.search.ablations}
+    preferred = [
+        one
+        for one in sorted(gains, key=lambda one: -gains[one].mean)
+        if gains[one].low > 0 and any(best.get(k) != v for k, v in one.settings.items())
+    ]
     taken: Settings = {}
     for one in _one_each(preferred):
         more = {**one.settings, **taken}  # the better one has its way
@@ -398,19 +363,19 @@ def _own(inner: _InnerScores, name: str, best: Settings) -> Tried | None:
         return None
     settings = {**best, **taken}
     inner.run([settings], [name])
-    against = inner.on(settings, best, name)
+    against = inner.gain(name, settings, best)
     if against.low <= 0:
         return None
-    of = {m: inner.gain_of(m, settings, best, name) for m in inner.search.methods}
+    of = {m: inner.gain(name, settings, best, m) for m in inner.search.methods}
     return Tried(settings, "", {name: against}, of)
 
 
-def _one_each(alternatives: Sequence[Alternative]) -> list[Alternative]:
+def _one_each(ranked: Iterable[One]) -> list[One]:
     """The first alternative of each ablation."""
-    ablations: dict[str, Alternative] = {}
-    for one in alternatives:
-        ablations.setdefault(one.ablation, one)
-    return [*ablations.values()]
+    found: dict[str, One] = {}
+    for one in ranked:
+        found.setdefault(one.ablation, one)
+    return [*found.values()]
 
 
 class _InnerScores:
@@ -446,8 +411,7 @@ class _InnerScores:
     def possible(self, settings: Settings) -> bool:
         """Whether settings go together: two ablations may each be fine by themselves."""
         try:
-            for method in self.search.methods:
-                self.search.config(self.search.datasets[0], method, settings)
+            _check_configs(self.search, settings, "")
         except InputError:
             return False
         return True
@@ -465,32 +429,23 @@ class _InnerScores:
         """Percent."""
         return float(self.scores(name, method, settings).mean())
 
-    def gain_of(self, method: str, ours: Settings, theirs: Settings, name: str) -> Gain:
-        """Of one method on one data set."""
-        return self._gains(ours, theirs, [name], [method])[name]
-
-    def on(self, ours: Settings, theirs: Settings, name: str) -> Gain:
-        """Of the methods that decide on one data set."""
-        return self._gains(ours, theirs, [name], self.search.deciding)[name]
+    def gain(self, name: str, ours: Settings, theirs: Settings, *methods: str) -> Interval:
+        """On one data set: of some methods, or of those that decide."""
+        both = (
+            [self.scores(name, m, settings) for m in methods or self.search.deciding]
+            for settings in (ours, theirs)
+        )
+        return gain(*both)
 
     def tried(self, settings: Settings, ablation: str) -> Tried:
         """Against the start, on all data sets."""
-        datasets, methods = self.search.datasets, self.search.methods
+        datasets = self.search.datasets
         by_method = {
-            m: over_sets([self.gain_of(m, settings, {}, name) for name in datasets])
-            for m in methods
+            m: over_sets([self.gain(name, settings, {}, m) for name in datasets])
+            for m in self.search.methods
         }
-        gains = self._gains(settings, {}, datasets, self.search.deciding)
+        gains = {name: self.gain(name, settings, {}) for name in datasets}
         return Tried(settings, ablation, gains, by_method)
-
-    def _gains(
-        self, ours: Settings, theirs: Settings, datasets: Sequence[str], methods: Sequence[str]
-    ) -> Mapping[str, Gain]:
-        return gains_of(
-            lambda name, method: self.scores(name, method, ours),
-            lambda name, method: self.scores(name, method, theirs),
-            datasets, methods,
-        )  # fmt: skip
 
 
 HEAD = "# Our recipe for "

@@ -117,7 +117,7 @@ def _show(
         console.print(tables.terminal(rows(results)))
     if options.report is not None:
         if options.table == "recipe":
-            from gcl_hard.reports.recipe_page import write
+            from gcl_hard.reports.recipe import write
         else:
             from gcl_hard.reports.page import write
         written += write(results, options.report, command=command, quick=options.quick)
@@ -146,7 +146,7 @@ def _search(options: BenchOptions, runner: Runner, command: str) -> None:
     """Search for a recipe, print what was chosen, write its page and configs."""
     from gcl_hard.experiments.ablations import check_folder, choose, read_search, write
     from gcl_hard.graphs.tudataset import MANIFEST, lacks_edge_labels
-    from gcl_hard.reports import recipe_page
+    from gcl_hard.reports import recipe
 
     assert options.search is not None
     search = read_search(options.search)
@@ -177,12 +177,12 @@ def _search(options: BenchOptions, runner: Runner, command: str) -> None:
     except GclHardError as error:
         why = ["--report-only runs nothing: leave it out"] if options.report_only else failures
         raise GclHardError("\n".join([str(error), *why])) from error
-    runner.console.print("\n".join(recipe_page.in_short(chosen)), highlight=False)
+    runner.console.print("\n".join(recipe.in_short(chosen)), highlight=False)
     written: list[Path] = []
     if options.best is not None:
         written += write(chosen, options.best, command=command)
     if options.report is not None:
-        written += recipe_page.write_search(chosen, options.report, command=command)
+        written += recipe.write_search(chosen, options.report, command=command)
     if written:
         line = f"written: {', '.join(map(str, written))}"
         runner.console.print(line, highlight=False, soft_wrap=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig
+from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig, is_baseline
 from gcl_hard.experiments.presets import QUICK, TABLE_II, recipe
 from gcl_hard.graphs.tudataset import lacks_edge_labels
 
@@ -31,8 +31,8 @@ SCORED_ALIKE = ("untrained", "supervised")
 """Baselines with a row for each recipe, since they take its settings."""
 
 
-Own = Callable[[str], Mapping[str, Any] | None]
-"""The settings of a row on a data set; None where it has no configuration."""
+Own = Mapping[str, Mapping[str, Any] | None]
+"""The settings of a row by data set; None where it has no configuration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,11 @@ class Entry:
     method: str
     protocol: str
     configs: Mapping[str, GraphConfig]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether nothing contrastive is trained."""
+        return is_baseline(self.method)
 
 
 def papers(*, quick: bool) -> dict[str, Any]:
@@ -80,16 +85,15 @@ def entries(
         The rows; an ablation has no configuration on a set where it changes nothing.
     """
     paper = papers(quick=quick)
+    papers_own: Own = dict.fromkeys(datasets, paper)
     recipes = {name: ours(name, quick=quick) for name in datasets}
 
     def row(
-        part: Part, name: str, method: str, settings: Own,
-        protocol: Any = "inductive",
-    ) -> Entry:  # fmt: skip
-        given = {dataset: settings(dataset) for dataset in datasets}
+        part: Part, name: str, method: str, settings: Own, protocol: Any = "inductive"
+    ) -> Entry:
         configs = {
             dataset: GraphConfig(dataset=dataset, method=method, protocol=protocol, **own)
-            for dataset, own in given.items()
+            for dataset, own in settings.items()
             if own is not None
         }
         return Entry(part, name, method, protocol, configs)
@@ -98,9 +102,9 @@ def entries(
         (m for m in methods if m not in GRAPH_BASELINES), key=lambda m: m not in REPORTED
     )
     baselines = [m for m in methods if m in GRAPH_BASELINES]
-    rows = [row("baselines", m, m, lambda _: paper) for m in baselines]
-    rows += [row("ours", m, m, lambda name: recipes[name]) for m in baselines if m in SCORED_ALIKE]
-    both: tuple[tuple[Part, Own], ...] = (("ours", recipes.__getitem__), ("paper", lambda _: paper))
+    rows = [row("baselines", m, m, papers_own) for m in baselines]
+    rows += [row("ours", m, m, recipes) for m in baselines if m in SCORED_ALIKE]
+    both: tuple[tuple[Part, Own], ...] = (("ours", recipes), ("paper", papers_own))
     rows += [
         row(part, m, m, settings, protocol)
         for part, settings in both
@@ -111,47 +115,33 @@ def entries(
     if "inductive" not in protocols:
         return rows
     if ABLATED in trained:
-        parts: tuple[Part, Part] = ("off", "on")
+        for ablation, names in ABLATIONS.items():
+            off = {d: _ablated(recipes[d], paper, d, names) for d in datasets}
+            on = {d: _ablated(paper, recipes[d], d, names) for d in datasets}
+            rows += [row("off", ablation, ABLATED, off), row("on", ablation, ABLATED, on)]
+    for share in SHARES:
+        kernel = {d: {"train_share": share} for d in datasets}
+        fewer = {d: {**recipes[d], "train_share": share} for d in datasets}
         rows += [
-            row(part, ablation, ABLATED, _Ablation(recipes, paper, names, off=part == "off"))
-            for ablation, names in ABLATIONS.items()
-            for part in parts
+            row("fewer", f"{share:g}", m, kernel if m == "wl-oa" else fewer)
+            for m in CURVES
+            if m in methods
         ]
-    rows += [
-        row("fewer", f"{share:g}", m, _Fewer({} if m == "wl-oa" else recipes, share))
-        for share in SHARES
-        for m in CURVES
-        if m in methods
-    ]
     return [one for one in rows if one.configs]
 
 
-@dataclass(frozen=True, eq=False)
-class _Ablation:
-    """Settings with one ablation of ours taken away, or alone added to the paper's."""
-
-    recipes: Mapping[str, Mapping[str, Any]]
-    paper: Mapping[str, Any]
-    names: tuple[str, ...]
-    off: bool
-
-    def __call__(self, dataset: str) -> Mapping[str, Any] | None:
-        own = GraphConfig(dataset=dataset, method=ABLATED, **self.recipes[dataset])
-        papers_own = GraphConfig(dataset=dataset, method=ABLATED, **self.paper)
-        base, other = (own, papers_own) if self.off else (papers_own, own)
-        bare = lacks_edge_labels(dataset)
-        names = [name for name in self.names if not (bare and name == "edge_labels")]
-        changed = {name: getattr(other, name) for name in names}
-        if all(getattr(base, name) == value for name, value in changed.items()):
-            return None
-        moved = asdict(replace(base, **changed))
-        return {k: v for k, v in moved.items() if k not in ("dataset", "method", "protocol")}
-
-
-@dataclass(frozen=True, eq=False)
-class _Fewer:
-    recipes: Mapping[str, Mapping[str, Any]]
-    share: float
-
-    def __call__(self, dataset: str) -> Mapping[str, Any]:
-        return {**self.recipes.get(dataset, {}), "train_share": self.share}
+def _ablated(
+    own: Mapping[str, Any], others: Mapping[str, Any], dataset: str, names: Sequence[str]
+) -> Mapping[str, Any] | None:
+    """A recipe with some settings as in another; None where that changes nothing."""
+    base, other = (GraphConfig(dataset=dataset, method=ABLATED, **given) for given in (own, others))
+    bare = lacks_edge_labels(dataset)
+    changed = {n: getattr(other, n) for n in names if not (bare and n == "edge_labels")}
+    moved = replace(base, **changed)
+    if moved == base:
+        return None
+    return {
+        name: value
+        for name, value in asdict(moved).items()
+        if name not in ("dataset", "method", "protocol")
+    }

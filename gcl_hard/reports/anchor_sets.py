@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.reports import theme
+from gcl_hard.reports.page import caption
 from gcl_hard.reports.runs import RERUN, StoredRun, labels, subject
-from gcl_hard.reports.text import count
+from gcl_hard.reports.tables import count
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -382,7 +383,7 @@ def fig3(
         f"Hard negatives at l = {words} of anchor {one}, {'a node' if node else 'a view'} of label "
         f"{points.anchor_labels[one]}. {which}, trained with {labels([run.config])[run.config]}",
     )
-    note = theme.caption(
+    note = caption(
         "fig3", infonce=points.objective == "infonce", width=points.candidates.shape[1],
         projection=projection, kept=f"{100 * kept:.0f}", node=node, outside=outside,
         quantile=setting is None and threshold not in THRESHOLDS and f"{100 * SHARE:.0f}",

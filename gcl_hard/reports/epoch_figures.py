@@ -20,6 +20,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.diagnostics import OWN, SETTINGS
 from gcl_hard.reports import theme
+from gcl_hard.reports.page import caption
 from gcl_hard.reports.runs import (
     COUNTS,
     LOSSES,
@@ -33,6 +34,7 @@ from gcl_hard.reports.runs import (
     usual_temperature,
     versions,
 )
+from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
 
 PANELS = {
@@ -106,7 +108,7 @@ def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
 
 def _anchors(frame: pd.DataFrame) -> str:
     numbers = frame.loc[frame["anchors"] > 0, "anchors"]
-    return f"{theme.between(numbers) if len(numbers) else 0} anchors"
+    return f"{between(numbers) if len(numbers) else 0} anchors"
 
 
 def _titles(runs: Sequence[StoredRun]) -> dict[str, str]:
@@ -136,6 +138,16 @@ def _plot(panel: Axes, own: pd.DataFrame, style: dict[str, Any], place: float) -
     every = len(own) // 6 if len(own) > 12 else 1
     panel.plot(epochs, own["mean"], markevery=(int(place * every), every), **style)
     panel.fill_between(epochs, own["min"], own["max"], color=style["color"], alpha=0.15, lw=0)
+
+
+def _lines(
+    panel: Axes, frame: pd.DataFrame, value: str, styles: dict[str, dict[str, Any]]
+) -> list[pd.DataFrame]:
+    """A number against epoch, a line and band for each training; gives what is drawn."""
+    found = over_seeds(frame, value).groupby("line", sort=False)
+    for index, (line, own) in enumerate(found):
+        _plot(panel, own, styles[str(line)], index / len(found))
+    return [own for _, own in found]
 
 
 def _cut(lines: Sequence[pd.DataFrame]) -> float:
@@ -208,18 +220,14 @@ def fig4(runs: Sequence[StoredRun]) -> Drawn:
     for panel, (name, title) in zip(panels, titles.items(), strict=True):
         panel.set_title(title)
         panel.axhline(CLAIMED, **rule)
-        lines = over_seeds(frame[frame["panel"] == name], "assumption_1").groupby(
-            "line", sort=False
-        )
-        for index, (line, one) in enumerate(lines):
-            _plot(panel, one, styles[str(line)], index / len(lines))
-            low = min(low, one["min"].min()) if one["min"].notna().any() else low
+        drawn = _lines(panel, frame[frame["panel"] == name], "assumption_1", styles)
+        low = min([low, *(one["min"].min() for one in drawn if one["min"].notna().any())])
     bottom = next(edge for edge in (0.8, 0.5, 0.0) if edge < low or edge == 0)
     panels[0].set_ylim(bottom, 1 + 0.02 * (1 - bottom))
     panels[0].set_ylabel("share of anchors")
     theme.legend(figure, [*styles.values(), rule], "trained with")
     theme.heading(figure, f"Assumption 1 while training. {subject(runs)}, {_anchors(frame)}")
-    note = theme.caption(
+    note = caption(
         "fig4", facts=facts, last=frame[frame["last"]], shares=data["fraction"].dropna(),
         claimed=CLAIMED, bottom=bottom, versions=versions(runs),
     )  # fmt: skip
@@ -301,7 +309,7 @@ def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
         )
     theme.legend(figure, list(styles.values()))
     theme.heading(figure, f"Four losses of one encoder. {subject(runs)}, {_anchors(frame)}")
-    note = theme.caption(
+    note = caption(
         "fig5", facts=facts, last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
         nodes=_nodes(runs), held={line: held(frame[frame["line"] == line]) for line in methods},
         cut=cut, versions=versions(runs),
@@ -372,10 +380,7 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
     styles, rules = theme.line_styles(methods), list[dict[str, Any]]()
     for panel, (name, title) in zip(panels, MEASURES.items(), strict=True):
         panel.set_title(title)
-        lines = over_seeds(frame, name).groupby("line", sort=False)
-        for index, (line, own) in enumerate(lines):
-            _plot(panel, own, styles[str(line)], index / len(lines))
-        drawn = [own for _, own in lines]
+        drawn = _lines(panel, frame, name, styles)
         if math.isfinite(top := _cut(drawn)):
             panel.set_ylim(*_limits(drawn, top))
             highest = max(own["mean"].max() for own in drawn)
@@ -394,7 +399,7 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
         _plain_ticks(panel)
     theme.legend(figure, [*styles.values(), *rules], "trained with")
     theme.heading(figure, f"How embeddings lie. {subject(runs)}, {_anchors(frame)}")
-    note = theme.caption(
+    note = caption(
         "geometry", facts=facts, nodes=_nodes(runs), cut=cut, versions=versions(runs),
         scaled={getattr(run.config, "standardise", False) for run in runs},
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """Accuracies of runs, their paired comparisons, choices inside training folds, the result file.
 
-They are computed without pandas, so that a finished table prints at once; :func:`runs_frame` gives
-the runs as a tidy frame.
+They are computed without pandas, so that a finished table prints at once.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from gcl_hard.evaluation.significance import (
     Interval,
@@ -24,9 +25,6 @@ from gcl_hard.experiments.config import SELECTABLE, RunConfig
 from gcl_hard.experiments.presets import published_accuracy
 from gcl_hard.experiments.runs import Run, candidate_groups, plan
 from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 LEVEL = 0.05
 """A difference is significant if its corrected p is below."""
@@ -141,22 +139,18 @@ def standard_error(accuracy: float, n: int) -> float:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The paired difference of two rows, on the folds of the seeds that both have.
+class Comparison(Interval):
+    """The paired difference of two rows, points, on the folds of the seeds that both have.
+
+    Its interval is that of the corrected resampled t-test, at 95 %.
 
     Attributes:
         seeds: that both have.
-        mean: accuracy of the first less the second, points.
-        low: lower end of its 95 % interval (corrected resampled t).
-        high: upper end.
         p: of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
         p_wilcoxon: of Wilcoxon's test over seeds' means, Holm-corrected; None if it has none.
     """
 
     seeds: int
-    mean: float
-    low: float
-    high: float
     p: float
     p_wilcoxon: float | None
 
@@ -188,7 +182,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
         return None
     t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.accuracies, b.accuracies)
-    return Comparison(len(seeds), t.difference, t.low, t.high, t.p, p_wilcoxon)
+    return Comparison(t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon)
 
 
 def corrected(family: Sequence[Comparison]) -> list[Comparison]:
@@ -224,23 +218,15 @@ class Selection:
     @cached_property
     def chosen(self) -> tuple[tuple[int, ...], ...]:
         """For each seed and fold, the index of the chosen candidate."""
-        first, indices = self.outer[0], range(len(self.inner))
-        return tuple(
-            tuple(
-                max(indices, key=lambda c: self.inner[c].folds[s][k])
-                for k in range(len(first.folds[0]))
-            )
-            for s in range(len(first.seeds))
-        )
+        inner = np.array([one.folds for one in self.inner])
+        return tuple(map(tuple, inner.argmax(axis=0).tolist()))
 
     @cached_property
     def scores(self) -> Scores:
         """Test accuracies of what was chosen."""
-        folds = tuple(
-            tuple(self.outer[c].folds[s][k] for k, c in enumerate(row))
-            for s, row in enumerate(self.chosen)
-        )
-        return replace(self.outer[0], folds=folds)
+        outer = np.array([one.folds for one in self.outer])
+        taken = np.take_along_axis(outer, np.array([self.chosen]), axis=0)[0]
+        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())))
 
     @property
     def best(self) -> int | None:
@@ -412,26 +398,3 @@ def _selection_json(selection: Selection) -> dict[str, Any]:
         "best_on_test": selection.best,
         "optimism": selection.optimism,
     }
-
-
-def runs_frame(results: Results) -> DataFrame:
-    """The finished runs, tidy: one line for each configuration × seed × fold.
-
-    Args:
-        results: of a command.
-
-    Returns:
-        Columns ``dataset``, ``method``, ``protocol``, ``config`` (key of the configuration),
-        ``inner`` (whether scored on hold-outs), ``seed``, ``fold`` (from 0) and ``accuracy``
-        (percent).
-    """
-    from pandas import DataFrame
-
-    names = ["dataset", "method", "protocol", "config", "inner", "seed", "fold", "accuracy"]
-    lines = [
-        (c.dataset, c.method, c.protocol, c.key(), run.inner, run.seed, fold, accuracy)
-        for run, record in results.records.items()
-        for c in [run.config]
-        for fold, accuracy in enumerate(record.fold_accuracies)
-    ]
-    return DataFrame(lines, columns=names)

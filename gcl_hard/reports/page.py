@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.io import atomic_write
-from gcl_hard.reports import tables, text
+from gcl_hard.reports import tables
 from gcl_hard.reports.frame import LEVEL, Results
 from gcl_hard.reports.rows import Row, rows
 
@@ -31,17 +31,17 @@ QUICK = "**A smoke run:"
 
 
 @cache
-def environment() -> Environment:
+def environment(*, html: bool = False) -> Environment:
     """The templates of this package, with what formats numbers and tables in them."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     found = Environment(
         loader=PackageLoader("gcl_hard.reports"), undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, autoescape=False,
+        lstrip_blocks=True, autoescape=html,
     )  # fmt: skip
-    own = (tables.markdown, text.points, text.interval, text.percent, text.count,
-           text.settings)  # fmt: skip
-    found.filters |= {function.__name__: function for function in own}
+    own = ("markdown", "html", "points", "interval", "percent", "count", "settings", "escaped",
+           "duration", "between")  # fmt: skip
+    found.filters |= {name: getattr(tables, name) for name in own}
     found.globals |= {"LEVEL": LEVEL, "QUICK": QUICK}
     return found
 
@@ -55,6 +55,17 @@ def rendered(template: str, **context: Any) -> str:
     """
     made = environment().get_template(template).render(**context)
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
+
+
+def line(template: str, **context: Any) -> str:
+    """A template as one line of sentences, such as a caption."""
+    own = environment().overlay(trim_blocks=False, lstrip_blocks=False)
+    return " ".join(own.get_template(template).render(**context).split())
+
+
+def caption(figure: str, **facts: Any) -> str:
+    """The caption of a figure, from its template and the numbers that it states."""
+    return line(f"captions/{figure}.j2", **facts)
 
 
 def check_target(path: Path, *, quick: bool) -> None:
@@ -75,12 +86,12 @@ def check_target(path: Path, *, quick: bool) -> None:
         raise InputError(f"{path} holds results: give a smoke run another --report")
 
 
-def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure]) -> list[Path]:
+def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure | None]) -> list[Path]:
     """Write texts and figures, each whole or not at all; folders that are missing are made.
 
     Args:
         texts: by file, a page first.
-        figures: by file.
+        figures: by file; one that there is nothing to draw in is None.
 
     Returns:
         What was written, texts first.
@@ -91,34 +102,13 @@ def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure]) -> li
     for path, content in texts.items():
         with atomic_write(path) as file:
             file.write(content.encode())
-    for path, figure in figures.items():
-        save_figure(figure, path)
-    return [*texts, *figures]
+    drawn = {path: figure for path, figure in figures.items() if figure is not None}
+    if drawn:
+        from gcl_hard.reports.theme import save
 
-
-# Figures: the only places where these pages draw.
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure; an ``InputError`` names a place that cannot be written to."""
-    from gcl_hard.reports.theme import save
-
-    try:
-        save(figure, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
-
-
-def result_figures(shown: Sequence[Row]) -> dict[tuple[str, str], Figure]:
-    """Figures of results by protocol and name; those that the rows do not give are left out."""
-    from gcl_hard.reports.result_figures import FIGURES
-
-    return {
-        (protocol, name): figure
-        for protocol in tables.names(shown, "protocol")
-        for name, draw in FIGURES.items()
-        if (figure := draw(shown, protocol)) is not None
-    }
+        for path, figure in drawn.items():
+            save(figure, path)
+    return [*texts, *drawn]
 
 
 # The page of results
@@ -139,14 +129,18 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     Raises:
         InputError: if the place cannot be written to, or a smoke run would replace results.
     """
+    from gcl_hard.reports.result_figures import FIGURES
+
     check_target(path, quick=quick)
     shown = rows(results)
     drawn = {
         path.with_name(f"{path.stem}-{protocol}-{name}.png"): figure
-        for (protocol, name), figure in result_figures(shown).items()
+        for protocol in tables.names(shown, "protocol")
+        for name, draw in FIGURES.items()
+        if (figure := draw(shown, protocol)) is not None
     }
     captions = {
-        p: " ".join(rendered("caption.tex.j2", **protocol_context(results, shown, p)).split())
+        p: line("caption.tex.j2", **protocol_context(results, shown, p))
         for p in tables.names(shown, "protocol")
     }
     texts = {
@@ -176,9 +170,9 @@ def page(
         command=command,
         results=results,
         quick=quick,
-        split=any(text.of_images(config.protocol) for config in results.configs),
-        epochs=text.values((c for c in results.configs if c.encoders), "epochs"),
-        folds=text.values((c for c in results.configs if hasattr(c, "folds")), "folds"),
+        split=any(tables.of_images(config.protocol) for config in results.configs),
+        epochs=tables.values((c for c in results.configs if c.encoders), "epochs"),
+        folds=tables.values((c for c in results.configs if hasattr(c, "folds")), "folds"),
         images=_image_sizes(results),
         significance=tables.significance_table(shown),
         baselines=tables.baseline_table(shown),
@@ -209,7 +203,7 @@ def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> d
     chosen = [one for one in results.selections if one.candidates[0].protocol == protocol]
     return {
         "protocol": protocol,
-        "split": text.of_images(protocol),
+        "split": tables.of_images(protocol),
         "rows": own,
         "seeds": len(results.seeds),
         "aware": tables.names((row for row in own if row.reads_labels), "method"),
@@ -221,8 +215,8 @@ def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> d
         "some_open": any(row.scores and not row.whole for row in own),
         "all_open": any(row.scores is None for row in own),
         "gaps": any(row.gap is not None for row in own),
-        "test_part": text.test_part(protocol),
-        "test_name": text.test_name(protocol),
+        "test_part": tables.test_part(protocol),
+        "test_name": tables.test_name(protocol),
         "differences": tables.difference_table(own),
         "choices": tables.choice_table(chosen) if chosen else None,
     }
@@ -274,6 +268,6 @@ def origin(results: Results) -> dict[str, Any] | None:
             name.replace("_", "-"): value
             for name in vars(results.configs[0])
             if name not in ("dataset", "method", "protocol")
-            and (value := text.values(trained, name))
+            and (value := tables.values(trained, name))
         },
     }

@@ -21,6 +21,7 @@ from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3
 from gcl_hard.reports.epoch_figures import epoch_axis, fig4, fig5, geometry
 from gcl_hard.reports.frame import Scores
+from gcl_hard.reports.page import caption
 from gcl_hard.reports.runs import (
     RERUN,
     StoredRun,
@@ -31,7 +32,7 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
-from gcl_hard.reports.text import of_images, test_part
+from gcl_hard.reports.tables import between, of_images, test_part
 from gcl_hard.reports.theme import Drawn, themed
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
@@ -40,32 +41,33 @@ __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
 
 
 class Accuracies(NamedTuple):
-    """Accuracies of runs, and how they are grouped.
+    """Accuracies of runs, and which runs they are of.
 
     Attributes:
         data: rows of the figure.
-        methods: the method of each line, by label.
         kept: the runs that the numbers are over.
         seeds: which seeds these are, in words.
     """
 
     data: pd.DataFrame
-    methods: dict[str, str]
     kept: list[StoredRun]
     seeds: str
 
 
-def _row(line: str, values: Sequence[float], **more: object) -> dict[str, object]:
+def _row(line: str, config: RunConfig, scores: Scores, **more: object) -> dict[str, object]:
     """Mean and standard deviation of accuracies over seeds."""
-    std = stdev(values) if len(values) > 1 else math.nan
     return {
-        "line": line, **more, "seeds": len(values), "accuracy_mean": fmean(values),
-        "accuracy_std": std,
+        "line": line, "method": config.method, **more, "seeds": len(scores.seeds),
+        "accuracy_mean": scores.mean, "accuracy_std": scores.std,
     }  # fmt: skip
 
 
-def _means(runs: Sequence[StoredRun]) -> list[float]:
-    return [fmean(run.accuracies) for run in runs]
+def _scores(runs: Sequence[StoredRun]) -> Scores:
+    """The test accuracies of a configuration's runs."""
+    return Scores(
+        tuple(run.seed for run in runs), tuple(run.accuracies for run in runs),
+        train_share=runs[0].config.share_of_fold,
+    )  # fmt: skip
 
 
 def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
@@ -85,13 +87,13 @@ def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
     rows = []
     for config, own in by_config(kept).items():
         if tested:
-            rows.append(_row(names[config], _means(own), method=config.method, epoch=config.epochs))
+            rows.append(_row(names[config], config, _scores(own), epoch=config.epochs))
             continue
         curves = [dict(run.curve) for run in own]
         epochs = sorted(set.intersection(*map(set, curves)))
         for epoch in epochs if len(epochs) > 1 else ():
-            values = [curve[epoch] for curve in curves]
-            rows.append(_row(names[config], values, method=config.method, epoch=epoch))
+            scores = Scores(tuple(run.seed for run in own), tuple((c[epoch],) for c in curves))
+            rows.append(_row(names[config], config, scores, epoch=epoch))
     if not rows:
         raise InputError(
             "accuracy against epochs needs results of several numbers of epochs, or monitoring "
@@ -99,14 +101,12 @@ def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
             "--monitor-every 1"
         )
     on = test_part(runs[0].config.protocol) if tested else "training images (monitoring)"
+    order = [*names.values()]
+    rows.sort(key=lambda row: (order.index(str(row["line"])), row["epoch"]))
     data = pd.DataFrame(rows).assign(dataset=runs[0].config.dataset, accuracy_on=on)
-    order = {name: index for index, name in enumerate(dict.fromkeys(names.values()))}
-    data = data.sort_values(
-        ["line", "epoch"], key=lambda c: c.map(order) if c.name == "line" else c
-    )
-    data = data[["dataset", "method", "line", "accuracy_on", "epoch", "seeds", "accuracy_mean",
-                 "accuracy_std"]].reset_index(drop=True)  # fmt: skip
-    return Accuracies(data, dict(zip(data["line"], data["method"], strict=True)), kept, words)
+    columns = ["dataset", "method", "line", "accuracy_on", "epoch", "seeds", "accuracy_mean",
+               "accuracy_std"]  # fmt: skip
+    return Accuracies(data[columns].astype({"accuracy_std": float}), kept, words)
 
 
 @themed
@@ -128,7 +128,8 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
 
     Source: H-SCL paper, Fig. 1.
     """
-    data, methods, kept, seeds = epochs_data(runs)
+    data, kept, seeds = epochs_data(runs)
+    methods = dict(zip(data["line"], data["method"], strict=True))
     on = data["accuracy_on"].iloc[0]
     tested = "monitoring" not in on
     band = not tested and len(methods) <= 4  # more of them would hide each other
@@ -150,7 +151,7 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
     theme.legend(figure, list(styles.values()))
     what = "Test accuracy" if tested else "Monitoring, not test, accuracy"
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
-    note = theme.caption(
+    note = caption(
         "fig1", tested=tested, band=band, seeds=seeds, readers=label_readers(kept),
         missing=[name for name in labels(by_config(runs)).values() if name not in methods],
         reached=reached(data), versions=versions(kept),
@@ -214,14 +215,10 @@ def beta_data(runs: Sequence[StoredRun]) -> Accuracies:
     names, called = _beta_names(lines), labels(dots)
     shown = [run for run in runs if run.config in {*lines, *dots}]
     kept, words = same_seeds(shown, called | names)
-    found, rows = by_config(kept), []
-    order = [*lines.values()]
-    for config in sorted(
-        lines, key=lambda c: (c.beta is not None, order.index(lines[c]), c.beta or 0)
-    ):
-        rows.append(_beta_row("beta", names[config], config, found[config]))
-    for config in dots:
-        rows.append(_beta_row("ablation", called[config], config, found[config]))
+    found, order = by_config(kept), [*lines.values()]
+    ranked = sorted(lines, key=lambda c: (c.beta is not None, order.index(lines[c]), c.beta or 0))
+    rows = [_beta_row("beta", names[config], found[config]) for config in ranked]
+    rows += [_beta_row("ablation", called[config], found[config]) for config in dots]
     data = pd.DataFrame(rows).assign(
         dataset=configs[0].dataset, accuracy_on=test_part(configs[0].protocol)
     )
@@ -229,9 +226,8 @@ def beta_data(runs: Sequence[StoredRun]) -> Accuracies:
         "dataset", "accuracy_on", "panel", "method", "line", "beta", "beta_changes", "seeds",
         "accuracy_mean", "accuracy_std", "interval_low", "interval_high",
     ]  # fmt: skip
-    data = data[columns].astype({"beta": float})
-    methods = dict(zip(data["line"], data["method"], strict=True))
-    return Accuracies(data, methods, kept, words)
+    numbers = ["beta", *columns[-3:]]
+    return Accuracies(data[columns].astype(dict.fromkeys(numbers, float)), kept, words)
 
 
 def _beta_names(lines: Mapping[RunConfig, RunConfig]) -> dict[RunConfig, str]:
@@ -260,18 +256,12 @@ def _ablation(configs: Iterable[RunConfig]) -> list[RunConfig]:
     return kept if len({method(config.method).debias for config in kept}) == 2 else []
 
 
-def _beta_row(
-    panel: str, line: str, config: RunConfig, runs: Sequence[StoredRun]
-) -> dict[str, object]:
-    scores = Scores(
-        tuple(run.seed for run in runs), tuple(run.accuracies for run in runs),
-        train_share=config.share_of_fold,
-    )  # fmt: skip
+def _beta_row(panel: str, line: str, runs: Sequence[StoredRun]) -> dict[str, object]:
+    config, scores = runs[0].config, _scores(runs)
     interval = scores.interval if panel == "ablation" else None
     return _row(
-        line, _means(runs), panel=panel, method=config.method, beta=config.beta,
-        beta_changes=config.beta_changes, interval_low=interval.low if interval else math.nan,
-        interval_high=interval.high if interval else math.nan,
+        line, config, scores, panel=panel, beta=config.beta, beta_changes=config.beta_changes,
+        interval_low=interval and interval.low, interval_high=interval and interval.high,
     )  # fmt: skip
 
 
@@ -293,7 +283,7 @@ def beta(runs: Sequence[StoredRun]) -> Drawn:
 
     Source: Robinson et al. (2021), Fig. 2 and appendix C.
     """
-    data, _, kept, seeds = beta_data(runs)
+    data, kept, seeds = beta_data(runs)
     curves, dots = (data[data["panel"] == name] for name in ("beta", "ablation"))
     there = [(own, width) for own, width in ((curves, 5), (dots, 3)) if len(own)]
     slanted = len(dots) > len(PARTS)
@@ -316,7 +306,7 @@ def beta(runs: Sequence[StoredRun]) -> Drawn:
         panel.set_ylim(top=min(100.5, panel.get_ylim()[1]))
     heading = " and ".join(shown)
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
-    note = theme.caption(
+    note = caption(
         "beta", curves=len(curves), dots=len(dots), annealed=curves["beta_changes"].any(),
         folds=not of_images(kept[0].config.protocol), seeds=seeds, readers=label_readers(kept),
         versions=versions(kept),
@@ -384,7 +374,7 @@ def histogram_data(runs: Sequence[StoredRun]) -> pd.DataFrame:
     Raises:
         InputError: if a last snapshot has no histograms, or all its pairs are of one kind.
     """
-    rows = []
+    rows, called = [], labels(by_config(runs))
     for config, own in by_config(runs).items():
         each = [_histograms(run) for run in own]
         shares = [overlap(*(torch.from_numpy(one[k]) for k in KINDS)).item() for one in each]
@@ -392,15 +382,12 @@ def histogram_data(runs: Sequence[StoredRun]) -> pd.DataFrame:
         for kind in KINDS:
             counts = np.sum([one[kind] for one in each], axis=0)
             edges = np.linspace(-1, 1, len(counts) + 1)
-            rows.append(
-                pd.DataFrame(
-                    {"dataset": config.dataset, "method": config.method,
-                     "line": labels([config])[config], "pairs": kind,
-                     "cosine_from": edges[:-1], "cosine_to": edges[1:],
-                     "count": counts, "density": counts / counts.sum() * len(counts) / 2,
-                     "seeds": len(own), "overlap_mean": fmean(shares), "overlap_std": std}
-                ).assign(line=labels(by_config(runs))[config])
-            )  # fmt: skip
+            rows.append(pd.DataFrame({
+                "dataset": config.dataset, "method": config.method, "line": called[config],
+                "pairs": kind, "cosine_from": edges[:-1], "cosine_to": edges[1:], "count": counts,
+                "density": counts / counts.sum() * len(counts) / 2, "seeds": len(own),
+                "overlap_mean": fmean(shares), "overlap_std": std,
+            }))  # fmt: skip
     return pd.concat(rows, ignore_index=True)
 
 
@@ -483,8 +470,8 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
               "label": f"in all columns: {first}, {words[first]}"},
              {"color": theme.INK, "linewidth": 1.6, "label": "line: as the column says"}],
         )  # fmt: skip
-    last = theme.between(int(run.snapshots[-1]["epoch"]) for run in runs)
+    last = between(int(run.snapshots[-1]["epoch"]) for run in runs)
     theme.heading(
         figure, f"Cosines of pairs of one label and of two. {subject(runs)}, epoch {last}"
     )
-    return Drawn(figure, data, theme.caption("histograms", versions=versions(runs)))
+    return Drawn(figure, data, caption("histograms", versions=versions(runs)))

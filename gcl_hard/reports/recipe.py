@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.experiments.ablations import Gain, over_sets, said
+from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.ablations import Chosen, Settings, Tried, over_sets, said
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.presets import PRESETS
 from gcl_hard.experiments.recipe_table import (
     ABLATED,
+    ABLATIONS,
+    CURVES,
     REPORTED,
     SCORED_ALIKE,
+    SHARES,
     Entry,
     Part,
     entries,
     ours,
     papers,
-)
+)  # fmt: skip
 from gcl_hard.experiments.settings import NOT_OF_RECIPES
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Comparison, Results, Scores, compare, corrected, seconds
-from gcl_hard.reports.tables import (
-    rich_table,
-)
-from gcl_hard.reports.text import (
-    NBSP,
-    count,
-    interval,
-)
+from gcl_hard.reports.page import check_target, origin, rendered, write_files
+from gcl_hard.reports.tables import NBSP, count, interval, markdown, rich_table, text_frame, values
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -113,12 +113,8 @@ class RecipeTable:
 
     def row(self, part: Part, name: str, protocol: str = "inductive") -> Entry | None:
         """A row by its part, name and protocol."""
-        found = (
-            one
-            for one in self.entries
-            if (one.part, one.name, one.protocol) == (part, name, protocol)
-        )
-        return next(found, None)
+        known = {(one.part, one.name, one.protocol): one for one in self.entries}
+        return known.get((part, name, protocol))
 
     def rows(self, *parts: Part) -> list[Entry]:
         """All rows of some parts."""
@@ -131,8 +127,8 @@ class RecipeTable:
 
     def scores(self, row: Entry, dataset: str) -> Scores | None:
         """A row's accuracies on a data set; None if nothing is finished."""
-        found = self.records(row, dataset)
-        return Scores.of_records(found, row.configs[dataset]) if found else None
+        config = row.configs.get(dataset)
+        return None if config is None else self.results.scores(config)
 
     def pair(self, ours: Entry | None, theirs: Entry | None) -> Pair | None:
         """The difference of two rows, p not corrected; None where no data set has both."""
@@ -142,7 +138,7 @@ class RecipeTable:
         on = {dataset: one for dataset, one in found.items() if one is not None}
         return Pair(ours, theirs, on) if on else None
 
-    def over_sets(self, pair: Pair) -> Gain | None:
+    def over_sets(self, pair: Pair) -> Interval | None:
         """The mean difference over data sets, each weighing the same, errors independent.
 
         Args:
@@ -151,13 +147,13 @@ class RecipeTable:
         Returns:
             Points with the interval, which is for these sets; None until all seeds are finished.
         """
-        each = []
+        each: list[Interval] = []
         for dataset in self.datasets:
             one = pair.on.get(dataset)
             if one is not None and one.seeds == len(self.results.seeds):
-                each.append(Gain(one.mean, one.low, one.high))
+                each.append(one)
             elif one is None and dataset not in pair.ours.configs:
-                each.append(Gain(0.0, 0.0, 0.0))
+                each.append(Interval(0.0, 0.0, 0.0))
             else:
                 return None
         return over_sets(each)
@@ -185,24 +181,15 @@ class RecipeTable:
     @cached_property
     def baselines(self) -> list[Entry]:
         """Rows of baselines, those of one method together."""
-        rows = [row for row in self.rows("baselines", "ours") if is_baseline(row)]
+        rows = [row for row in self.rows("baselines", "ours") if row.is_baseline]
         names = [row.name for row in self.rows("baselines")]
         return sorted(rows, key=lambda row: (names.index(row.name), row.part == "baselines"))
-
-    def so_far(self, n_seeds: int) -> str:
-        """How many seeds there are, where some are missing."""
-        return "" if n_seeds == len(self.results.seeds) else f" [{n_seeds}]"
 
 
 def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
     """Pairs with Holm's correction over all their comparisons."""
     found = iter(corrected([one for pair in pairs for one in pair.on.values()]))
     return [replace(pair, on={dataset: next(found) for dataset in pair.on}) for pair in pairs]
-
-
-def is_baseline(row: Entry) -> bool:
-    """Whether nothing contrastive is trained."""
-    return any(config.is_baseline for config in row.configs.values())
 
 
 def recipe_of(row: Entry) -> str:
@@ -238,24 +225,24 @@ def summary(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
     return heads, body
 
 
-def difference_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of all questions, data sets across."""
+def difference_table(table: RecipeTable) -> DataFrame:
+    """All questions, data sets across."""
     body = [
         [question if not k else "", pair.name, *_points(table, pair)]
         for question, pairs in table.questions.items()
         for k, pair in enumerate(pairs)
     ]
-    return ["question", "rows", *_across(table)], body
+    return text_frame(["question", "rows", *_across(table)], body)
 
 
-def ablation_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of the recipe's parts, off and on."""
+def ablation_table(table: RecipeTable) -> DataFrame:
+    """The recipe's parts, off and on."""
     body, before = [], ""
     for pair in table.ablations:
         name = pair.ours.name
         body.append(["" if name == before else name, pair.ours.part, *_points(table, pair)])
         before = name
-    return ["part of the recipe", "", *_across(table)], body
+    return text_frame(["part of the recipe", "", *_across(table)], body)
 
 
 def _across(table: RecipeTable) -> list[str]:
@@ -279,19 +266,19 @@ def _points(table: RecipeTable, pair: Pair) -> list[str]:
     return each
 
 
-def accuracy_lines(table: RecipeTable, protocol: str) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of methods under a protocol, ours first, and of baselines."""
+def accuracy_table(table: RecipeTable, protocol: str) -> DataFrame:
+    """Methods under a protocol, ours first, and of baselines."""
     trained = [
         row
         for part in ("ours", "paper")
         for row in table.entries
-        if (row.part, row.protocol) == (part, protocol) and not is_baseline(row)
+        if (row.part, row.protocol) == (part, protocol) and not row.is_baseline
     ]
     body = [
         [row.name, recipe_of(row), *(_accuracy(table, row, d) for d in table.datasets)]
         for row in (*trained, *table.baselines)
     ]
-    return ["", "recipe", *table.datasets], body
+    return text_frame(["", "recipe", *table.datasets], body)
 
 
 def _accuracy(table: RecipeTable, row: Entry, dataset: str) -> str:
@@ -299,14 +286,15 @@ def _accuracy(table: RecipeTable, row: Entry, dataset: str) -> str:
     if scores is None:
         return OPEN
     std = "" if scores.std is None else f"{NBSP}±{NBSP}{scores.std:.1f}"
-    return f"{scores.mean:.1f}{std}{table.so_far(len(scores.seeds))}"
+    n = len(scores.seeds)
+    return f"{scores.mean:.1f}{std}" + ("" if n == len(table.results.seeds) else f" [{n}]")
 
 
-def cost_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of seconds a seed: the mean of trained methods, and baselines."""
+def cost_table(table: RecipeTable) -> DataFrame:
+    """Seconds a seed: the mean of trained methods, and baselines."""
     rows: dict[tuple[str, str, str], list[Entry]] = {}
     for row in table.rows("ours", "paper"):
-        if not is_baseline(row):
+        if not row.is_baseline:
             rows.setdefault(("trained", recipe_of(row), row.protocol), []).append(row)
     rows |= {(row.name, recipe_of(row), ""): [row] for row in table.baselines}
     body = []
@@ -317,11 +305,11 @@ def cost_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
             mean = statistics.fmean(each) if each else None
             means.append(OPEN if mean is None else f"{mean:.0f}" if mean >= 1 else "< 1")
         body.append([*key, *means])
-    return ["", "recipe", "protocol", *table.datasets], body
+    return text_frame(["", "recipe", "protocol", *table.datasets], body)
 
 
-def recipe_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of the settings in which the recipes differ; sets of one share a column."""
+def recipe_table(table: RecipeTable) -> DataFrame:
+    """The settings in which the recipes differ; sets of one share a column."""
     paper = GraphConfig(method=ABLATED, **papers(quick=table.quick))
     columns: dict[GraphConfig, list[str]] = {}
     for name in table.datasets:
@@ -335,7 +323,7 @@ def recipe_lines(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
     ]
     several = len(columns) > 1
     heads = [f"ours: {', '.join(sets)}" if several else "ours" for sets in columns.values()]
-    return ["setting", "paper's", *heads], body
+    return text_frame(["setting", "paper's", *heads], body)
 
 
 def _setting(config: GraphConfig, name: str) -> str:
@@ -366,6 +354,33 @@ def entries_frame(table: RecipeTable) -> DataFrame:
     return DataFrame(lines)
 
 
+def learning_data(table: RecipeTable) -> DataFrame:
+    """Accuracy against the number of training graphs.
+
+    Args:
+        table: the rows of the recipe table.
+
+    Returns:
+        ``dataset``, ``method``, ``graphs`` (of a training fold), ``mean`` and ``half``, that of
+        the 95 % interval; methods with one point are left out.
+    """
+    rows = []
+    fewer = {(row.name, row.method): row for row in table.rows("fewer")}
+    for dataset in table.datasets:
+        for method in CURVES:
+            whole = table.row("baselines" if method == "wl-oa" else "ours", method)
+            for share in (*SHARES, 1.0):
+                row = whole if share == 1 else fewer.get((f"{share:g}", method))
+                scores = row and table.scores(row, dataset)
+                if row and scores and (span := scores.interval):
+                    n_graphs = table.records(row, dataset)[0].data["n_graphs"]
+                    n = n_graphs * (1 - 1 / row.configs[dataset].n_scores)
+                    half = (span.high - span.low) / 2
+                    rows.append([dataset, method, share * n, scores.mean, half])
+    data = text_frame(["dataset", "method", "graphs", "mean", "half"], rows)
+    return data[data.groupby(["dataset", "method"])["mean"].transform("size") > 1]
+
+
 # The terminal
 
 
@@ -384,3 +399,186 @@ SUMMARY = (
     "Our recipe, protocol inductive: points by which the first row is above the second, mean over "
     "sets with its 95 % interval; on how many sets above 0, significantly above and below."
 )
+
+
+# The page of the recipe table
+
+
+def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
+    """Write the page of ``--table recipe``, NAME.csv and NAME-curves.png beside it.
+
+    Args:
+        results: of the command.
+        path: of the page, NAME.md.
+        command: that made the results.
+        quick: whether they are of a smoke run.
+
+    Returns:
+        What was written, the page first.
+
+    Raises:
+        InputError: if the place cannot be written to, or a smoke run would replace results.
+    """
+    from gcl_hard.reports.result_figures import learning_curves
+
+    check_target(path, quick=quick)
+    table = RecipeTable(results, quick=quick)
+    figure, drawn = learning_curves(learning_data(table)), path.with_name(f"{path.stem}-curves.png")
+    csv = entries_frame(table).to_csv(index=False, float_format="%.4f", lineterminator="\n")
+    text = page(table, command, figure=drawn.name if figure else None)
+    texts = {path: text, path.with_suffix(".csv"): csv}
+    return write_files(texts, {drawn: figure})
+
+
+def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
+    """The page of the recipe table, as Markdown.
+
+    Args:
+        table: its rows.
+        command: that made them.
+        figure: relative path of the learning curves, where there are any.
+    """
+    seeds, inductive = table.results.seeds, "inductive" in table.protocols
+    first = [
+        one
+        for question in [*QUESTIONS][:FIRST]
+        for pair in table.questions.get(question, [])
+        for one in pair.on.values()
+    ]
+    kernels = {c.kernel for row in table.rows("ours") for c in row.configs.values()}
+    own, of_paper = (
+        [row.name for row in table.rows(part) if not row.is_baseline] for part in ("ours", "paper")
+    )
+    return rendered(
+        "recipe_table.md.j2",
+        command=command,
+        results=table.results,
+        quick=table.quick,
+        epochs=values((c for c in table.results.configs if not c.is_baseline), "epochs"),
+        fresh=set(seeds) <= set(PRESETS["recipe"].values["seeds"]),
+        with_kernel=any(kernel.startswith("rbf+") for kernel in kernels),
+        datasets=table.datasets,
+        reported=REPORTED,
+        ablated=ABLATED,
+        comparisons=len(first),
+        above=sum(one.significant and one.mean > 0 for one in first),
+        below=sum(one.significant and one.mean < 0 for one in first),
+        summary=markdown(text_frame(*summary(table)), texts=2) if inductive else "",
+        recipes=markdown(recipe_table(table), texts=1),
+        paper_methods=(
+            None if set(own) == set(of_paper) else [m for m in REPORTED if m in of_paper]
+        ),
+        protocols={
+            protocol: {
+                "aware": list(dict.fromkeys(
+                    row.name
+                    for row in table.rows("ours", "paper")
+                    if row.protocol == protocol
+                    and any(c.reads_labels for c in row.configs.values())
+                )),
+                "accuracies": markdown(accuracy_table(table, protocol), texts=2),
+            }
+            for protocol in table.protocols
+        },
+        baselines={row.name for row in table.baselines},
+        differences=markdown(difference_table(table), texts=2) if inductive else "",
+        ablations=markdown(ablation_table(table), texts=2) if inductive else "",
+        parts={
+            name: [setting.replace("_", " ") for setting in settings]
+            for name, settings in ABLATIONS.items()
+            if name in {row.name for row in table.rows("off", "on")}
+        },
+        shares=SHARES,
+        figure=figure if inductive else None,
+        cost=markdown(cost_table(table), texts=3),
+        origin=origin(table.results),
+    )  # fmt: skip
+
+
+# The page of the search for a recipe
+
+
+def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
+    """Write the page of a search for a recipe, and NAME-ablations.png beside it.
+
+    Args:
+        chosen: by the search.
+        path: of the page, NAME.md.
+        command: that made it.
+
+    Returns:
+        What was written, the page first.
+
+    Raises:
+        InputError: if the place cannot be written to.
+    """
+    from gcl_hard.reports.result_figures import forest
+
+    figure, drawn = forest(chosen), path.with_name(f"{path.stem}-ablations.png")
+    text = search_page(chosen, command, figure=drawn.name if figure else None)
+    return write_files({path: text}, {drawn: figure})
+
+
+def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> str:
+    """The page of a search for a recipe, as Markdown.
+
+    Args:
+        chosen: by the search.
+        command: that made it.
+        figure: relative path of the picture of the alternatives, where there is one.
+    """
+    search = chosen.search
+    heads = [*search.datasets, "all sets", *search.baselines]
+    alone, before = [], ""
+    for one in chosen.alternatives:
+        name = "" if one.ablation == before else one.ablation
+        mark = " *helping*" if one in chosen.helping else ""
+        alone.append([name, f"{said(one.settings)}{mark}", *_gains(one, chosen)])
+        before = one.ablation
+    scores = [
+        [method, name, *(f"{found[d, method]:.1f}" for d in search.datasets)]
+        for method in search.methods
+        for name, found in (("start", chosen.scores), ("chosen", chosen.final))
+    ]
+    joined = [[said(one.settings), *_gains(one, chosen)] for one in chosen.joined]
+    return rendered(
+        "recipe_search.md.j2",
+        command=command,
+        chosen=chosen,
+        search=search,
+        figure=figure,
+        summary=in_short(chosen),
+        above=_listed(one for one in chosen.alternatives if one.gain.low > 0),
+        below=_listed(one for one in chosen.alternatives if one.gain.high < 0),
+        left_out=_listed(chosen.left_out),
+        start=said(search.start),
+        alone=markdown(text_frame(["part of the recipe", "setting", *heads], alone), texts=2),
+        joined=markdown(text_frame(["settings", *heads], joined), texts=1),
+        scores=markdown(text_frame(["", "recipe", *search.datasets], scores), texts=2),
+    )
+
+
+def in_short(chosen: Chosen) -> list[str]:
+    """What was chosen, in lines for a terminal."""
+    gain = f" ({interval(chosen.joined[-1].gain)} points over the start)" if chosen.joined else ""
+    own = [
+        f"recipe for {name}: {_recipe(one.settings)} ({interval(one.gains[name])} points over the "
+        "recipe for all sets)"
+        for name, one in chosen.own.items()
+    ]
+    return [f"recipe for all sets: {_recipe(chosen.best)}{gain}",
+            *(own or ["no set has a recipe of its own"])]  # fmt: skip
+
+
+def _gains(one: Tried, chosen: Chosen) -> list[str]:
+    gains = [one.gains[dataset] for dataset in chosen.search.datasets]
+    gains += [one.gain, *(one.by_method[method] for method in chosen.search.baselines)]
+    return [NOTHING if gain == Interval(0.0, 0.0, 0.0) else interval(gain) for gain in gains]
+
+
+def _listed(several: Iterable[Tried]) -> str:
+    return "; ".join(f"{said(one.settings)} ({interval(one.gain)})" for one in several)
+
+
+def _recipe(settings: Settings) -> str:
+    return f"the start with {said(settings)}" if settings else "the start"

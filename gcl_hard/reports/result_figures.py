@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from gcl_hard.evaluation import average_ranks, cliques, critical_difference, friedman
 from gcl_hard.methods import METHODS
 from gcl_hard.reports import theme
+from gcl_hard.reports.rows import rows_frame
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.ablations import Chosen
-    from gcl_hard.reports.recipe import RecipeTable
     from gcl_hard.reports.rows import Row
 
 
@@ -37,18 +37,11 @@ def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
         ``low`` and ``high`` of :attr:`Row.interval` (NaN of one accuracy), ``paper``.
     """
     shown = [line for line in lines if line.protocol == protocol and line.scores]
-    rows = [
-        {
-            "dataset": line.dataset, "method": line.method, "kind": line.kind, "beta": line.beta,
-            "label": f"{line.method} best on test" if line.kind == "best" else line.label,
-            "mean": line.scores.mean if line.scores else None, "paper": line.paper,
-            "low": line.interval.low if line.interval else None,
-            "high": line.interval.high if line.interval else None,
-        }
-        for line in shown
-    ]  # fmt: skip
-    columns = ["dataset", "method", "kind", "label", "beta", "mean", "low", "high", "paper"]
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[4:], float))
+    own = {"label": [line.entry for line in shown], "beta": [line.beta for line in shown]}
+    numbers = ["beta", "mean", "low", "high", "paper"]
+    data = rows_frame(shown).assign(**own)
+    columns = ["dataset", "method", "kind", "label", *numbers]
+    return data.reindex(columns=columns).astype(dict.fromkeys(numbers, float))
 
 
 @theme.themed
@@ -231,8 +224,8 @@ def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
         for method in dict.fromkeys(line.method for line in own)
     }
     trained = [row for method, row in table.items() if method in METHODS]
-    sets = [d for d in datasets if all(_whole(row.get(d)) for row in trained)]
-    rows = [row for row in table.values() if sets and all(_whole(row.get(d)) for d in sets)]
+    sets = [d for d in datasets if all(d in row and row[d].whole for row in trained)]
+    rows = [row for row in table.values() if sets and all(d in row and row[d].whole for d in sets)]
     if len(sets) < 2 or len(rows) < 3:
         return None
     scores = np.array([[s.mean for row in rows if (s := row[d].scores)] for d in sets])
@@ -240,11 +233,6 @@ def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
     p = friedman(scores)
     return Ranks([row[sets[0]] for row in rows], sets, found, critical, cliques(found, critical),
                  0.0 if p is None else p)  # fmt: skip
-
-
-def _whole(line: Row | None) -> bool:
-    """Whether all seeds of a line are finished."""
-    return line is not None and line.scores is not None and len(line.scores.seeds) == line.expected
 
 
 def _representative(lines: Sequence[Row], method: str, dataset: str) -> Row | None:
@@ -387,47 +375,16 @@ def forest(chosen: Chosen) -> Figure | None:
     return figure
 
 
-def learning_data(table: RecipeTable) -> pd.DataFrame:
-    """Accuracy against the number of training graphs.
-
-    Args:
-        table: the rows of the recipe table.
-
-    Returns:
-        ``dataset``, ``method``, ``graphs`` (of a training fold), ``mean`` and ``half``, that of
-        the 95 % interval; methods with one point are left out.
-    """
-    from gcl_hard.experiments.recipe_table import CURVES, SHARES
-
-    rows = []
-    fewer = {(row.name, row.method): row for row in table.rows("fewer")}
-    for dataset in table.datasets:
-        for method in CURVES:
-            whole = table.row("baselines" if method == "wl-oa" else "ours", method)
-            for share in (*SHARES, 1.0):
-                row = whole if share == 1 else fewer.get((f"{share:g}", method))
-                scores = row and table.scores(row, dataset)
-                if row and scores and (interval := scores.interval):
-                    n_graphs = table.records(row, dataset)[0].data["n_graphs"]
-                    n = n_graphs * (1 - 1 / row.configs[dataset].n_scores)
-                    rows.append({"dataset": dataset, "method": method, "graphs": share * n,
-                                 "mean": scores.mean,
-                                 "half": (interval.high - interval.low) / 2})  # fmt: skip
-    data = pd.DataFrame(rows, columns=["dataset", "method", "graphs", "mean", "half"])
-    return data[data.groupby(["dataset", "method"])["mean"].transform("size") > 1]
-
-
 @theme.themed
-def learning_curves(table: RecipeTable) -> Figure | None:
+def learning_curves(data: pd.DataFrame) -> Figure | None:
     """Accuracy against the number of training graphs: a panel a data set, a curve a method.
 
     Args:
-        table: the rows of the recipe table.
+        data: ``dataset``, ``method``, ``graphs``, ``mean`` and ``half``, that of the interval.
 
     Returns:
         The figure; None without a curve of two points.
     """
-    data = learning_data(table)
     if data.empty:
         return None
     marks = {"wl-oa": (":", "s"), "supervised": ("-.", "^"), "untrained": ("--", "v")}

@@ -98,6 +98,11 @@ class Row:
         return f"{self.method} {self.choice}".strip()
 
     @property
+    def entry(self) -> str:
+        """Its line of a table over data sets: the label, without the setting that was best."""
+        return f"{self.method} best on test" if self.kind == "best" else self.label
+
+    @property
     def interval(self) -> Interval | None:
         """Mean and 95 % interval over all seed × fold pairs; None where there is one pair only."""
         return None if self.scores is None else self.scores.interval
@@ -247,23 +252,14 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
 
 def _row_line(row: Row) -> dict[str, Any]:
     scores, interval = row.scores, row.interval
-    line: dict[str, Any] = {
-        "dataset": row.dataset,
-        "protocol": row.protocol,
-        "method": row.method,
-        "kind": row.kind,
-        "choice": row.choice,
-        "seeds": len(scores.seeds) if scores else 0,
-        "seeds_expected": row.expected,
-        "mean": scores and scores.mean,
-        "std_seeds": scores and scores.std,
-        "std_folds": scores and scores.fold_std,
-        "se_test": scores and scores.test_error,
-        "low": interval and interval.low,
-        "high": interval and interval.high,
-        "paper": row.paper,
-        "gap": row.gap,
-    }
+    texts = ("dataset", "protocol", "method", "kind", "choice")
+    line: dict[str, Any] = {name: getattr(row, name) for name in texts} | {
+        "seeds": len(scores.seeds) if scores else 0, "seeds_expected": row.expected,
+        "mean": scores and scores.mean, "std_seeds": scores and scores.std,
+        "std_folds": scores and scores.fold_std, "se_test": scores and scores.test_error,
+        "low": interval and interval.low, "high": interval and interval.high,
+        "paper": row.paper, "gap": row.gap,
+    }  # fmt: skip
     for control in CONTROLS:
         test = row.tests.get(control)
         line[f"vs_{control}"] = test and test.mean

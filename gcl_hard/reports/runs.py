@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import groupby
 from pathlib import Path
@@ -22,18 +23,12 @@ from gcl_hard.experiments.config import (
 )
 from gcl_hard.experiments.diagnostics import OWN, SETTINGS
 from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.store import (
-    SCHEMA_VERSION,
-    RunResult,
-    Store,
-    read_compact,
-    read_result,
-)
+from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult, Store, read_compact, read_result
 from gcl_hard.graphs.tudataset import ALIASES
 from gcl_hard.images.datasets import canonical_name
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports.rows import SYMBOLS
-from gcl_hard.reports.text import count, values
+from gcl_hard.reports.tables import count, values
 
 WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
 RERUN = "run the same command again with --diagnostics 1"
@@ -112,8 +107,9 @@ def read(places: Iterable[Path]) -> list[StoredRun]:
             run; names it.
     """
     found: dict[tuple[RunConfig, int], StoredRun] = {}
-    for place in places:
-        for run in _folder(place) if place.is_dir() else _file(place):
+    for path, result in (one for place in places for one in _results(place)):
+        if not result.inner:
+            run = _stored(path, result)
             known = found.setdefault((run.config, run.seed), run)
             found[run.config, run.seed] = max(known, run, key=_precedence)
     if not found:
@@ -129,102 +125,82 @@ def _precedence(run: StoredRun) -> tuple[Any, ...]:
 def _order(run: StoredRun) -> tuple[Any, ...]:
     config, known = run.config, list(METHODS)
     index = known.index(config.method) if config.method in known else len(known)
-    return (
-        config.dataset,
-        config.protocol,
-        index,
-        config.beta or 0.0,
-        config.epochs,
-        config.key(),
-        run.seed,
-    )
+    own = index, config.beta or 0.0, config.epochs, config.key(), run.seed
+    return config.dataset, config.protocol, *own
 
 
-def _folder(folder: Path) -> list[StoredRun]:
-    found = [run for path, result in Store(folder).files() for run in _of_result(path, result)]
-    if not found and not any(folder.glob("*_seed*.json")):
-        raise InputError(f"{folder} has no result of a finished run; {WANTED}")
+def _results(place: Path) -> Iterable[tuple[Path, RunResult]]:
+    """The results in a folder or file, each with the file that it is in."""
+    if place.is_dir():
+        found = list(Store(place).files())
+        if not found:
+            raise InputError(f"{place} has no result of a finished run; {WANTED}")
+        return found
+    if not place.exists():
+        raise InputError(f"{place} does not exist; {WANTED}")
+    if place.suffix == ".jsonl":
+        return [(place, result) for result in read_compact(place)]
+    try:
+        content = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{place} is damaged or not JSON; {WANTED}") from error
+    if isinstance(content, dict) and {"config", "seed"} <= content.keys():
+        return [(place, read_result(place))]
+    if not isinstance(content, dict) or not isinstance(content.get("configs"), list):
+        raise InputError(f"{place} is neither a run's result nor a result file; {WANTED}")
+    if (schema := content.get("schema_version")) != SCHEMA_VERSION:
+        raise InputError(
+            f"{place} is of schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
+        )
+    with _damage(place):
+        found = [(place, one) for stored in content["configs"] for one in _of_config(stored)]
+    if not found:
+        raise InputError(f"{place} has no finished run")
     return found
 
 
-def _file(path: Path) -> list[StoredRun]:
-    if not path.exists():
-        raise InputError(f"{path} does not exist; {WANTED}")
-    if path.suffix == ".jsonl":
-        return [run for result in read_compact(path) for run in _of_result(path, result)]
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Name the file in whose contents something is wrong."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged or not JSON; {WANTED}") from error
-    if isinstance(content, dict) and {"config", "seed"} <= content.keys():
-        return list(_of_result(path, read_result(path)))
-    if not isinstance(content, dict) or not isinstance(content.get("configs"), list):
-        raise InputError(f"{path} is neither a run's result nor a result file; {WANTED}")
-    schema = content.get("schema_version")
-    if schema != SCHEMA_VERSION:
-        raise InputError(
-            f"{path} is of schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
-        )
-    try:
-        runs = [run for stored in content["configs"] for run in _of_config(path, stored)]
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise InputError(f"{path} is damaged: a run lacks a field or has a wrong one") from error
-    if not runs:
-        raise InputError(f"{path} has no finished run")
-    return runs
-
-
-def _of_result(path: Path, result: RunResult) -> Iterator[StoredRun]:
-    """The run of a stored result; none for the score of an inner hold-out."""
-    if result.inner:
-        return
-    try:
-        yield _run(
-            path, config=result.config, seed=result.seed, accuracies=result.fold_accuracies,
-            curve=result.curve, snapshots=result.diagnostics,
-            version=result.versions.get("source"), finished=result.finished,
-        )  # fmt: skip
+        yield
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(f"{path} is damaged: a run lacks a field or has a wrong one") from error
 
 
-def _of_config(path: Path, stored: Mapping[str, Any]) -> Iterator[StoredRun]:
+def _of_config(stored: Mapping[str, Any]) -> Iterator[RunResult]:
     """The runs of a configuration in a result file."""
     none: list[list[Any]] = [[] for _ in stored["seeds"]]
     for seed, accuracies, curve, snapshots in zip(
         stored["seeds"], stored["fold_accuracies"], stored.get("curves", none),
         stored.get("diagnostics", none), strict=True,
     ):  # fmt: skip
-        yield _run(
-            path, config=stored["config"], seed=seed, accuracies=accuracies, curve=curve,
-            snapshots=snapshots, version=stored.get("versions", {}).get("source"),
+        yield RunResult(
+            config=stored["config"], seed=seed, fold_accuracies=accuracies, fold_c=[],
+            final_losses=[], seconds_train=0.0, seconds_eval=0.0, data={}, device="", finished="",
+            versions=stored.get("versions", {}), curve=curve, diagnostics=snapshots,
         )  # fmt: skip
 
 
-def _run(
-    path: Path, *, config: dict[str, Any], seed: int, accuracies: Sequence[float],
-    curve: Sequence[Sequence[float]], snapshots: Sequence[Mapping[str, Any]],
-    version: str | None, finished: str = "",
-) -> StoredRun:  # fmt: skip
-    if not all(map(_is_whole, snapshots)):
-        raise KeyError("diagnostics")
-    known = from_dict(config)
-    points = path.parent / f"{Run(known, int(seed)).key}.npz"
-    return StoredRun(
-        config=known,
-        seed=int(seed),
-        accuracies=tuple(float(accuracy) for accuracy in accuracies),
-        curve=tuple((int(epoch), float(accuracy)) for epoch, accuracy in curve),
-        snapshots=tuple(sorted(snapshots, key=lambda one: int(one["epoch"]))),
-        points=points if points.exists() else None,
-        source=path,
-        version=None if version is None else str(version),
-        finished=finished,
-    )
+def _stored(path: Path, result: RunResult) -> StoredRun:
+    with _damage(path):
+        if not all(map(_is_whole, result.diagnostics)):
+            raise KeyError("diagnostics")
+        config, version = from_dict(result.config), result.versions.get("source")
+        points = path.parent / f"{Run(config, int(result.seed)).key}.npz"
+        return StoredRun(
+            config=config,
+            seed=int(result.seed),
+            accuracies=tuple(float(accuracy) for accuracy in result.fold_accuracies),
+            curve=tuple((int(epoch), float(accuracy)) for epoch, accuracy in result.curve),
+            snapshots=tuple(sorted(result.diagnostics, key=lambda one: int(one["epoch"]))),
+            points=points if points.exists() else None,
+            source=path,
+            version=None if version is None else str(version),
+            finished=result.finished,
+        )
 
 
 def _is_whole(snapshot: Mapping[str, Any]) -> bool:

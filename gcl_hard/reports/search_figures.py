@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -25,23 +25,9 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.visualization import matplotlib as optuna_matplotlib
 
-from gcl_hard.reports import study as tables
 from gcl_hard.reports import theme
-from gcl_hard.reports.study import complete
-from gcl_hard.reports.text import (
-    ACCURACY,
-    BETA,
-    TEMPERATURE,
-    duration,
-    percent,
-    setting,
-    settings,
-    value,
-)
-from gcl_hard.tuning.storage import GRID
-
-if TYPE_CHECKING:
-    from gcl_hard.tuning.result import SearchResult
+from gcl_hard.reports.tables import ACCURACY, BETA, TEMPERATURE, setting, value
+from gcl_hard.tuning.storage import GRID, complete
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
 MARKS: dict[str, dict[str, Any]] = {
@@ -304,51 +290,7 @@ def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) 
     return data[name]
 
 
-# The page
-
-
-def html(result: SearchResult, *, title: str) -> str:
-    """The page of a search: its numbers and, for every study, tables and interactive figures.
-
-    Args:
-        result: of the search.
-        title: of the page.
-
-    Returns:
-        HTML with the script that draws, once; it loads nothing.
-    """
-    from jinja2 import Environment, PackageLoader
-
-    studies = []
-    for number, finding in enumerate(result.findings, 1):
-        drawn = interactive(readable(finding.study), tables.step_of(result))
-        studies.append(
-            {
-                "inner": percent(finding.inner), "outer": percent(finding.outer),
-                "chosen": settings(finding.best.params),
-                "best": _html(tables.best_trials(finding.study, finding.best)),
-                "against_grid": tables.against_grid(result, finding),
-                "duration": duration(finding.seconds),
-                "states": _html(tables.states(finding.study)),
-                "figures": [
-                    (caption, figure.to_html(
-                        full_html=False, include_plotlyjs=name == "history" and number == 1,
-                        config={"displaylogo": False, "responsive": True, "showSendToCloud": False},
-                        default_height="440px", div_id=f"{name}-{number}",
-                    ))
-                    for name, (caption, figure) in drawn.items()
-                ],
-            }
-        )  # fmt: skip
-    environment = Environment(loader=PackageLoader("gcl_hard.reports"), autoescape=True)
-    return environment.get_template("search.html.j2").render(
-        title=title, note=tables.chosen_on_test(result), numbers=tables.numbers(result),
-        space=_html(tables.space([finding.study for finding in result.findings])), studies=studies,
-    )  # fmt: skip
-
-
-def _html(table: pd.DataFrame) -> str:
-    return str(table.to_html(index=False, border=0))
+# The figures of the HTML page
 
 
 def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:

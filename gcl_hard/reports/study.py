@@ -1,13 +1,16 @@
-"""The report of a hyperparameter search: numbers, tables, page and best settings."""
+"""The report of a hyperparameter search: numbers, tables, page, best settings and the terminal."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -15,27 +18,48 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.settings import LISTED
 from gcl_hard.reports.frame import standard_error
-from gcl_hard.reports.page import rendered
-from gcl_hard.reports.tables import (
-    text_frame,
+from gcl_hard.reports.page import environment, line, rendered, write_files
+from gcl_hard.reports.tables import ACCURACY, percent, points, setting, settings, text_frame, value
+from gcl_hard.tuning.storage import (
+    GRID,
+    INTERRUPTED,
+    SURPLUS,
+    TrialCounts,
+    complete,
+    failure_of,
 )
-from gcl_hard.reports.text import (
-    ACCURACY,
-    percent,
-    points,
-    setting,
-    settings,
-    value,
-)
-from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, failure_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from rich.console import RenderableType
 
     from gcl_hard.tuning.result import Finding, SearchResult
+
+HEAD = "# Search: "
+ALT = {
+    "history": "Inner accuracies of the trials in their order, with the best so far",
+    "importances": "How much each setting matters for the inner accuracy",
+    "slices": "Inner accuracy against each setting, one panel each",
+    "contour": "Inner accuracy over two settings",
+    "intermediate": "Inner accuracy while training, one line a trial",
+}
+"""What figures of a search show."""
+FACTS = {
+    "dataset": "data set",
+    "inner": "inner score on",
+    "outer": "outer score on",
+    "n_inner_test": "held-out items of an inner score",
+    "n_outer_test": "held-out items of an outer score",
+}
+ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own")
+"""Facts that have their own places on the page."""
+
 
 BEST = 5
 """Trials in the table of the best."""
@@ -46,6 +70,7 @@ STATES = {
     "RUNNING": "running",
     "WAITING": "waiting",
 }
+
 # Numbers
 
 
@@ -124,7 +149,7 @@ def numbers(result: SearchResult) -> list[Number]:
         "ratio": ratio,
     }
     return [
-        Number(*shown, meaning=_line("search_numbers.j2", kind=kind, **context))
+        Number(*shown, meaning=line("search_numbers.j2", kind=kind, **context))
         for kind, shown in found.items()
     ]
 
@@ -139,7 +164,7 @@ def chosen_on_test(result: SearchResult) -> str | None:
     if not on_test(result):
         return None
     seen = result.reads_labels
-    return _line("search_numbers.j2", kind="warning", items=items(result), seen=seen)
+    return line("search_numbers.j2", kind="warning", items=items(result), seen=seen)
 
 
 def against_grid(result: SearchResult, finding: Finding) -> str | None:
@@ -152,20 +177,11 @@ def against_grid(result: SearchResult, finding: Finding) -> str | None:
     gap = max(ours) - max(theirs) if ours and theirs else None
     error = inner_error(result, finding)
     ratio = abs(gap) / error if error and gap is not None else None
-    return _line("search_numbers.j2", kind="grid", grid=grid_of(result), ours=ours,
+    return line("search_numbers.j2", kind="grid", grid=grid_of(result), ours=ours,
                  theirs=theirs, gap=gap, error=error, ratio=ratio)  # fmt: skip
 
 
-def _line(template: str, **context: Any) -> str:
-    return " ".join(rendered(template, **context).split())
-
-
 # Tables
-
-
-def complete(study: Study) -> list[FrozenTrial]:
-    """Trials with a score."""
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def space(studies: Sequence[Study]) -> DataFrame:
@@ -278,3 +294,269 @@ def _names(trials: Sequence[FrozenTrial]) -> list[str]:
 
 def _values(trial: FrozenTrial, names: Sequence[str]) -> list[str]:
     return [value(trial.params.get(name)) for name in names]
+
+
+# The pages
+
+
+def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
+    """Write the page of a search, and the figures, the HTML page and the best settings beside it.
+
+    Args:
+        result: of the search.
+        path: of the page, NAME.md; the rest is NAME.html, NAME-<figure>.png and NAME-best.yaml,
+            for several studies NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
+        command: that searched.
+
+    Returns:
+        What was written, the page first.
+
+    Raises:
+        InputError: if the place cannot be written to; names it.
+    """
+    from gcl_hard.reports.search_figures import write_figures
+
+    check_target(path)
+    stems = _stems(result, path)
+    own = {"title": title(result), "step": step_of(result), "grid": grid_of(result)}
+    both = list(zip(result.findings, stems, strict=True))
+    drawn = [write_figures(finding.study, stem, **own) for finding, stem in both]
+    texts = {
+        path: page(result, path, command=command, figures=drawn),
+        path.with_suffix(".html"): html(result),
+    }
+    for finding, stem in both:
+        config = _config(stem)
+        texts[config] = best_yaml(finding.config, _head(result, finding, config, command))
+    return [*write_files(texts, {}), *(figure for of_study in drawn for figure in of_study)]
+
+
+def check_target(path: Path) -> None:
+    """Refuse a place that no page of a search can be written to.
+
+    Args:
+        path: of the page to be written.
+
+    Raises:
+        InputError: if it is not NAME.md, is in no folder that can be written to, or is a page of
+            something else.
+    """
+    if path.suffix != ".md":
+        raise InputError(f"report is a page of Markdown, NAME.md, got {path}")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}: give a file in a folder that can be written to")
+    try:
+        there = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError):
+        there = "something else"
+    if there.strip() and not there.startswith(HEAD):
+        raise InputError(f"{path} is not a search report: give the report another name")
+
+
+def page(
+    result: SearchResult, path: Path, *, command: str, figures: Sequence[Sequence[Path]]
+) -> str:
+    """The page of a search, as Markdown for GitHub and MkDocs.
+
+    Args:
+        result: of the search.
+        path: where it will be.
+        command: that searched.
+        figures: files of every study.
+    """
+    counts = [TrialCounts.of(f.study.get_trials(deepcopy=False)) for f in result.findings]
+    done = [one.finished for one in counts]
+    files = [
+        {
+            "config": _config(stem),
+            "missing": _not_in_config(result, finding),
+            "figures": {f.name: ALT[f.stem.removeprefix(f"{stem.name}-")] for f in drawn},
+        }
+        for finding, stem, drawn in zip(result.findings, _stems(result, path), figures, strict=True)
+    ]
+    return rendered(
+        "search.md.j2",
+        **_context(result),
+        head=HEAD,
+        command=command,
+        asked=result.asked,
+        done=done,
+        finished=min(done) >= result.asked,
+        over=all(one.over(result.asked) for one in counts),
+        took=sum(finding.seconds for finding in result.findings),
+        html=path.with_suffix(".html").name,
+        files=files,
+        facts={
+            FACTS.get(name, name.replace("_", " ")): _fact(fact)
+            for name, fact in result.facts.items()
+            if fact not in (None, {}) and name not in ELSEWHERE
+        },
+    )
+
+
+def html(result: SearchResult) -> str:
+    """The page of a search as HTML: its numbers, and for each study tables and moving figures.
+
+    Args:
+        result: of the search.
+
+    Returns:
+        HTML with the script that draws, once; it loads nothing.
+    """
+    from gcl_hard.reports.search_figures import interactive, readable
+
+    figures = [
+        [
+            (caption, figure.to_html(
+                full_html=False, include_plotlyjs=name == "history" and not number,
+                config={"displaylogo": False, "responsive": True, "showSendToCloud": False},
+                default_height="440px", div_id=f"{name}-{number + 1}",
+            ))
+            for name, (caption, figure) in drawn.items()
+        ]
+        for number, finding in enumerate(result.findings)
+        for drawn in [interactive(readable(finding.study), step_of(result))]
+    ]  # fmt: skip
+    template = environment(html=True).get_template("search.html.j2")
+    return template.render(**_context(result), figures=figures)
+
+
+def _context(result: SearchResult) -> dict[str, Any]:
+    """What both pages say."""
+    return {
+        "title": title(result),
+        "warning": chosen_on_test(result),
+        "numbers": numbers(result),
+        "grid": grid_of(result),
+        "space": space([finding.study for finding in result.findings]),
+        "studies": studies(result) if len(result.findings) > 1 else None,
+        "parts": [
+            {
+                "finding": finding,
+                "best": best_trials(finding.study, finding.best),
+                "grid": grid_table(finding.study, finding.best, inner_error(result, finding)),
+                "against_grid": against_grid(result, finding),
+                "states": states(finding.study),
+            }
+            for finding in result.findings
+        ],
+    }
+
+
+def _fact(fact: object) -> str:
+    if isinstance(fact, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {value(v)}" for name, v in fact.items())
+    return value(fact)
+
+
+def title(result: SearchResult) -> str:
+    """Method, data set and protocol."""
+    facts = result.facts
+    return f"{facts['method']} on {facts['dataset']}, protocol {facts['protocol']}"
+
+
+def _stems(result: SearchResult, path: Path) -> list[Path]:
+    stem = path.with_suffix("")
+    if len(result.findings) == 1:
+        return [stem]
+    return [stem.with_name(f"{stem.name}-outer{k + 1}") for k in range(len(result.findings))]
+
+
+def _config(stem: Path) -> Path:
+    return stem.with_name(f"{stem.name}-best.yaml")
+
+
+def _head(result: SearchResult, finding: Finding, config: Path, command: str) -> str:
+    return rendered(
+        "best.yaml.j2",
+        trials=len(complete(finding.study)),
+        title=title(result),
+        config=config,
+        command=command,
+        finding=finding,
+        warning=chosen_on_test(result),
+        missing=_not_in_config(result, finding),
+    ).rstrip()
+
+
+def _not_in_config(result: SearchResult, finding: Finding) -> str:
+    """What the config cannot hold, so that the command does not run it."""
+    facts, missing = result.facts, []
+    if facts.get("graphs_own"):
+        missing.append(f"the graphs of {facts['dataset']}, which are your own")
+    if facts.get("encoder_own"):
+        own = {k: v for k, v in finding.best.params.items() if k.startswith("encoder.")}
+        given = ", ".join(f"{name.removeprefix('encoder.')}={v!r}" for name, v in own.items())
+        missing.append(f"your own encoder {facts.get('encoder')}({given})")
+    return f"Not in it, as no config has them: {' and '.join(missing)}." if missing else ""
+
+
+def best_yaml(config: RunConfig, head: str) -> str:
+    """A config of exactly one configuration, for ``python -m gcl_hard.bench --config``.
+
+    Settings that a method does not have, such as β of hscl-tau, are left out where the flag takes
+    no null.
+
+    Args:
+        config: the settings.
+        head: what the comment at the top says; may have several lines.
+
+    Returns:
+        YAML; numbers are read back with the same bits.
+
+    Example:
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> print("\\n".join(best_yaml(GraphConfig(beta=2.5), "The best.").splitlines()[:6]))
+        # The best.
+        <BLANKLINE>
+        dataset: [MUTAG]
+        method: [hscl]
+        protocol: [transductive]
+        beta: [2.5]
+    """
+    stated: dict[str, Any] = {}
+    for name, given in asdict(config).items():
+        if name not in LISTED:
+            stated[name] = list(given) if isinstance(given, tuple) else given
+        elif given is not None:
+            stated[name] = [given]
+    comment = "\n".join(f"# {line}".rstrip() for line in head.splitlines())
+    body = yaml.safe_dump(
+        stated, sort_keys=False, default_flow_style=None, allow_unicode=True, width=float("inf")
+    )
+    return f"{comment}\n\n{body}"
+
+
+# The terminal
+
+
+def terminal(result: SearchResult) -> RenderableType:
+    """The best settings and the numbers, each with what it means."""
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    table = RichTable.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    rows = [(finding.study.study_name, _found(finding)) for finding in result.findings]
+    rows += [(f"{number.name} {number.value}", number.meaning) for number in numbers(result)]
+    for row in rows:
+        table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
+    warning = chosen_on_test(result)
+    return Group(table, *([Text(warning, style="bold yellow")] if warning else []))
+
+
+def _found(finding: Finding) -> str:
+    one = TrialCounts.of(finding.study.get_trials(deepcopy=False))
+    failed = "; ".join(f"{n} x {reason}" for reason, n in one.failures.most_common())
+    counts = f"{one.complete} complete, {one.pruned} pruned"
+    counts += f", {one.failures.total()} failed ({failed})" if failed else ""
+    where = "on the test folds" if finding.config.protocol == "transductive" else "inside"
+    scores = f"{finding.inner:.1f} % {where}"
+    scores += "" if finding.outer is None else f", {finding.outer:.1f} % outside"
+    best = settings(finding.best.params)
+    return f"trial {finding.best.number} of {counts}: {best}; {scores}"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 import matplotlib as mpl
 import numpy as np
 import seaborn as sns
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -167,26 +166,6 @@ def heading(figure: Figure, text: str) -> None:
         0.01, 1 + 0.05 / figure.get_figheight(), textwrap.fill(text, HEADING_WIDTH),
         fontsize=TEXT + 0.5, va="bottom", weight="bold",
     )  # fmt: skip
-
-
-def between(numbers: Iterable[float]) -> str:
-    """A range in words.
-
-    Example:
-        >>> between([3, 1, 2]), between([4, 4])
-        ('1 to 3', '4')
-    """
-    low, high = min(numbers := list(numbers)), max(numbers)
-    return f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
-
-
-def caption(figure: str, **facts: Any) -> str:
-    """The caption of a figure, from its template and the numbers that it states."""
-    loader = PackageLoader("gcl_hard.reports")
-    environment = Environment(loader=loader, undefined=StrictUndefined)
-    environment.filters["between"] = between
-    text = environment.get_template(f"captions/{figure}.j2").render(facts)
-    return " ".join(text.split())
 
 
 @themed

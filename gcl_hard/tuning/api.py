@@ -38,7 +38,7 @@ def search(options: TuneOptions, console: Console) -> tuple[SearchResult, Path]:
     """
     check_writable(options.output)
     if options.report is not None:
-        from gcl_hard.reports.study_page import check_target
+        from gcl_hard.reports.study import check_target
 
         check_writable(options.report.absolute().parent)
         check_target(options.report)
@@ -81,7 +81,7 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
     except AllFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    from gcl_hard.reports.study_page import terminal, write
+    from gcl_hard.reports.study import terminal, write
 
     console.print(terminal(result), highlight=False)
     written = [path]
@@ -207,7 +207,7 @@ def study(
     )  # fmt: skip
     result, _ = search(options, Console(quiet=not progress))
     if options.report is not None:
-        from gcl_hard.reports.study_page import write
+        from gcl_hard.reports.study import write
 
         write(result, options.report, command="gcl_hard.tuning.study(…)")
     return result

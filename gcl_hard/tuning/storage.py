@@ -478,6 +478,11 @@ class TrialCounts:
         return self.finished >= asked or self.failures.total() >= asked
 
 
+def complete(study: Study) -> list[FrozenTrial]:
+    """Trials with a score."""
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
 def best_trial(trials: Iterable[FrozenTrial]) -> FrozenTrial | None:
     """The trial with the highest score, of several the oldest; None without a score.
 

@@ -7,16 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.reports.frame import (
-    Comparison,
-    Results,
-    Scores,
-)
-from gcl_hard.reports.rows import (
-    Kind,
-    Row,
-    rows,
-)
+from gcl_hard.reports.frame import Comparison, Results, Scores
+from gcl_hard.reports.rows import Kind, Row, rows
 from tests.experiments import record
 
 ACCURACIES = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0], [92.0, 88.0, 84.0]]
@@ -47,7 +39,7 @@ def at(mean: float, n: int = 2) -> Scores:
 
 def differs(p: float, mean: float = 4.25, seeds: int = 2) -> dict[str, Comparison]:
     """A comparison with ucl."""
-    return {"ucl": Comparison(seeds, mean, mean - 1, mean + 1, p, 0.5)}
+    return {"ucl": Comparison(mean, mean - 1, mean + 1, seeds, p, 0.5)}
 
 
 OPEN = row(scores=None, setting="β=10", paper=57.7)
@@ -55,7 +47,7 @@ FULL = row(
     "scl",
     paper=55.8,
     seconds=46.0,
-    tests={**differs(0.012345), "scl": Comparison(2, -1, -2, 0, 1, None)},
+    tests={**differs(0.012345), "scl": Comparison(-1, -2, 0, 2, 1, None)},
 )
 BEST = row(kind="best", setting="β=2", optimism=1.5, expected=5)
 ROWS = [FULL, OPEN, BEST, row("majority", "baseline", protocol="inductive")]

@@ -15,15 +15,8 @@ import pytest
 from gcl_hard.experiments.recipe_table import REPORTED, Entry, entries
 from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Results
-from gcl_hard.reports.recipe import (
-    RecipeTable,
-)
-from gcl_hard.reports.recipe_page import (
-    page,
-)
-from gcl_hard.reports.text import (
-    NBSP,
-)
+from gcl_hard.reports.recipe import RecipeTable, page
+from gcl_hard.reports.tables import NBSP
 from tests.experiments import record
 from tests.experiments.made_recipes import recipes
 from tests.reports.made import cells_of

@@ -23,7 +23,6 @@ from gcl_hard.reports.frame import (
     Selection,
     compare,
     result_json,
-    runs_frame,
     seconds,
     standard_error,
 )
@@ -351,18 +350,6 @@ def test_the_standard_error_is_that_of_a_mean_of_hits() -> None:
         hits = 100 * (np.arange(n) < right)
         error = standard_error(100 * right / n, n)
         assert error == pytest.approx(hits.std() / np.sqrt(n))
-
-
-def test_the_frame_of_runs_has_a_line_for_every_accuracy() -> None:
-    configs = [*BETAS, config("majority")]
-    results = filled(configs, (3, 1), select=True, missing=[Run(configs[0], 3)])
-    frame = runs_frame(results)
-    assert len(frame) == FOLDS * len(results.records)
-    means = frame[~frame["inner"]].groupby(["config", "seed"])["accuracy"].mean()
-    for (key, seed), mean in means.items():
-        (one,) = (c for c in configs if c.key() == key)
-        assert mean == pytest.approx(np.mean(noise(Run(one, seed))))
-    assert len(means) == len(configs) * 2 - 1
 
 
 # The result file

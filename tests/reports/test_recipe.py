@@ -13,9 +13,7 @@ from gcl_hard.experiments.recipe_table import REPORTED, Entry
 from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Comparison, corrected
 from gcl_hard.reports.recipe import FIRST, QUESTIONS, RecipeTable, summary
-from gcl_hard.reports.text import (
-    NBSP,
-)
+from gcl_hard.reports.tables import NBSP
 from tests.experiments.made_recipes import recipes
 from tests.reports.made_recipe import METHODS, PROTOCOLS, SEEDS, SETS, compared, of, step_down
 
@@ -104,8 +102,8 @@ def test_where_no_seed_is_shared_there_is_no_difference() -> None:
 
 
 def test_significant_is_below_five_percent() -> None:
-    assert Comparison(2, 1.0, 0.0, 2.0, 0.0499, None).significant
-    assert not Comparison(2, 1.0, 0.0, 2.0, 0.05, None).significant
+    assert Comparison(1.0, 0.0, 2.0, 2, 0.0499, None).significant
+    assert not Comparison(1.0, 0.0, 2.0, 2, 0.05, None).significant
 
 
 # Questions

@@ -19,9 +19,8 @@ from gcl_hard.experiments.recipe_table import ABLATIONS, REPORTED, Entry
 from gcl_hard.experiments.store import Store
 from gcl_hard.reports.frame import Comparison, Results
 from gcl_hard.reports.page import QUICK
-from gcl_hard.reports.recipe import QUESTIONS, Pair, RecipeTable, summary, terminal
-from gcl_hard.reports.recipe_page import page, write
-from gcl_hard.reports.text import NBSP
+from gcl_hard.reports.recipe import QUESTIONS, Pair, RecipeTable, page, summary, terminal, write
+from gcl_hard.reports.tables import NBSP
 from tests.experiments.made_recipes import RECIPE, put, recipes
 from tests.reports.made_recipe import (
     BASELINES,

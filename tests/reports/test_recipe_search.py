@@ -12,14 +12,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.ablations import Chosen, said
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.reports.recipe_page import (
-    in_short,
-    search_page,
-    write_search,
-)
-from gcl_hard.reports.text import (
-    interval,
-)
+from gcl_hard.reports.recipe import in_short, search_page, write_search
+from gcl_hard.reports.tables import interval
 from tests.experiments.made_search import SEEDS, Bench, chosen
 
 COMMAND = "python -m gcl_hard.bench --search mine.yaml"

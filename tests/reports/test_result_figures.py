@@ -20,8 +20,7 @@ from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.recipe_table import SHARES
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.frame import Scores
-from gcl_hard.reports.recipe import RecipeTable
-from gcl_hard.reports.recipe_page import search_page, write_search
+from gcl_hard.reports.recipe import RecipeTable, learning_data, search_page, write_search
 from gcl_hard.reports.result_figures import (
     FIGURES,
     HARMS,
@@ -303,7 +302,7 @@ def test_the_same_lines_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_curves_are_of_the_rows_with_fewer_graphs(part: RecipeTable) -> None:
-    figure = learning_curves(part)
+    figure = learning_curves(learning_data(part))
     assert figure is not None
     assert [panel.get_title() for panel in figure.axes] == part.datasets
     names = [one.get_text() for one in figure.legends[0].get_texts()]
@@ -330,10 +329,10 @@ def test_curves_are_of_the_rows_with_fewer_graphs(part: RecipeTable) -> None:
 @pytest.mark.usefixtures("recipes")
 def test_a_curve_has_two_points_at_least() -> None:
     one = compared(finished=lambda r, d, s: (r.part, r.name) == ("fewer", "0.1"))
-    assert learning_curves(one) is None
+    assert learning_curves(learning_data(one)) is None
     two = compared(finished=lambda r, d, s: d == "MUTAG" and r.method == "hscl" and r.part in (
         "fewer", "ours"))  # fmt: skip
-    figure = learning_curves(two)
+    figure = learning_curves(learning_data(two))
     assert figure is not None
     assert [panel.get_title() for panel in figure.axes] == ["MUTAG"]
     assert len(figure.axes[0].containers) == 1

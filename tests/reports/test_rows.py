@@ -12,13 +12,8 @@ from scipy import stats
 
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.reports.frame import (
-    Results,
-)
-from gcl_hard.reports.rows import (
-    Row,
-    rows,
-)
+from gcl_hard.reports.frame import Results
+from gcl_hard.reports.rows import Row, rows
 from tests.experiments import record
 from tests.reports.test_frame import config, filled, noise
 

@@ -13,7 +13,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult
-from gcl_hard.reports.command import parse_only
+from gcl_hard.figures import parse_only
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.runs import (
     StoredRun,

@@ -13,7 +13,6 @@ from gcl_hard.reports.study import (
     against_grid,
     best_trials,
     chosen_on_test,
-    complete,
     grid_table,
     inner_error,
     numbers,
@@ -22,10 +21,8 @@ from gcl_hard.reports.study import (
     states,
     step_of,
 )
-from gcl_hard.reports.text import (
-    settings,
-)
-from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts
+from gcl_hard.reports.tables import settings
+from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts, complete
 from tests.reports.made import lines_of
 from tests.reports.made_study import finding, result_of, searched, study, trial
 

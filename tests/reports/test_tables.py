@@ -10,42 +10,32 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gcl_hard.experiments.ablations import Gain
+from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.reports.frame import (
-    Results,
-    Scores,
-    Selection,
-)
-from gcl_hard.reports.rows import (
-    Row,
-    rows,
-    rows_frame,
-)
+from gcl_hard.reports.frame import Results, Scores, Selection
+from gcl_hard.reports.rows import Row, rows, rows_frame
 from gcl_hard.reports.tables import (
     ACROSS,
     DIFFERENCES,
     HEADS,
+    NBSP,
     accuracy_tables,
     baseline_table,
     best_trained,
     by_label,
     choice_table,
     difference_table,
+    interval,
     markdown,
     notes,
     optimism_table,
+    points,
     protocol_table,
     significance_table,
     terminal,
     text_frame,
     to_csv,
     to_latex,
-)
-from gcl_hard.reports.text import (
-    NBSP,
-    interval,
-    points,
     values,
 )
 from tests.experiments import record
@@ -71,12 +61,12 @@ from tests.reports.made import (
 @pytest.mark.parametrize(
     ("gain", "words"),
     [
-        (Gain(1.25, -0.5, 3.0), f"+1.2 [-0.5,{NBSP}+3.0]"),
-        (Gain(-0.04, -10.06, 0.0), f"+0.0 [-10.1,{NBSP}+0.0]"),
-        (Gain(0.0, 0.0, 0.0), f"+0.0 [+0.0,{NBSP}+0.0]"),
+        (Interval(1.25, -0.5, 3.0), f"+1.2 [-0.5,{NBSP}+3.0]"),
+        (Interval(-0.04, -10.06, 0.0), f"+0.0 [-10.1,{NBSP}+0.0]"),
+        (Interval(0.0, 0.0, 0.0), f"+0.0 [+0.0,{NBSP}+0.0]"),
     ],
 )
-def test_points_are_signed_and_have_no_minus_zero(gain: Gain, words: str) -> None:
+def test_points_are_signed_and_have_no_minus_zero(gain: Interval, words: str) -> None:
     assert interval(gain) == words
     assert [points(v) for v in (1.26, -1.26, -0.01)] == ["+1.3", "-1.3", "+0.0"]
 
