@@ -480,7 +480,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
         usual = {one.name: one.default for one in fields(TuneOptions) if one.name in _tune_flags()}
         _print_config(defaults(CONFIGS[domain]) | DEFAULTS[domain] | usual | stated)
     settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
-    return tune_options(domain, settings, stated)
+    return tune_options(domain, settings, **stated)
 
 
 def _explained_tune(error: InputError) -> InputError:
