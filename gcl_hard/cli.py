@@ -477,7 +477,7 @@ def _explained_tune(error: InputError) -> InputError:
     message = str(error)
     if message.startswith("--space"):
         return InputError("a file with a search space goes to --space FILE, not to --config")
-    if "expected" in message and "got [" in message:
+    if "got [" in message:
         return InputError(
             f"{message}; a search takes one value of each setting (a file of lists is for "
             f"python -m gcl_hard.bench)"

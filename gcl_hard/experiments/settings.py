@@ -285,13 +285,9 @@ def _explained_value(key: str, message: str) -> str:
     name, got = flag(key), message.rpartition("value: ")[2].strip()
     if words := re.search(r"Literal\[(.*?)\]", message):
         return str(unknown(name, got, re.findall(r"'(.*?)'", words[1])))
-    if "Expected a <class 'float'>" in message:  # on its own or in a union
-        return f"--{name} must be {PLAIN['float']}, got {got}"
-    if expected := re.match(r"Expected a <class '(\w+)'>", message):
-        return f"--{name}: expected {PLAIN.get(expected[1], expected[1])}, got {got}"
-    if kinds := re.findall(r"Expected <class '(\w+)'>", message):  # of a union
-        got = message.rpartition("Given value: ")[2].strip()
-        return f"--{name}: expected {PLAIN.get(kinds[0], kinds[0])}, got {got}"
+    if kinds := re.findall(r"<class '(\w+)'>", message):  # several of a union
+        kind = "float" if "float" in kinds else kinds[0]
+        return f"--{name} must be {PLAIN.get(kind, kind)}, got {got}"
     return f"--{name}: {message}"
 
 

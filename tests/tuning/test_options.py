@@ -211,7 +211,7 @@ def test_seeds_are_those_of_numpy(seed: int) -> None:
         ("--pruner=medain", "unknown pruner 'medain'; did you mean median?"),
         ("--method=hslc", "unknown method 'hslc'; did you mean hscl"),
         ("--space=bta", "unknown search space 'bta'; did you mean beta"),
-        ("--trials=many", "--trials: expected a whole number, got many"),
+        ("--trials=many", "--trials must be a whole number, got many"),
         ("--crop=0.5", "unknown flag --crop; it is of images"),
         ("--dataset=digits --layers=2", "unknown flag --layers; it is of graphs"),
         ("--report=page.html", "report is a page of Markdown, NAME.md, got page.html"),
