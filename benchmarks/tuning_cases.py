@@ -21,7 +21,7 @@ from rich.console import Console
 from gcl_hard.cli import parse_tune
 from gcl_hard.experiments import runner
 from gcl_hard.tuning import api, objective, search
-from gcl_hard.tuning.objective import REPORTS, GraphPart
+from gcl_hard.tuning.objective import REPORTS
 
 METHOD = "hscl"
 EPOCHS = 50
@@ -111,14 +111,14 @@ def whole_study(case: Case, *more: str) -> Searched:
 @contextmanager
 def clocked_scoring(spent: list[float]) -> Iterator[None]:
     """Note the seconds that every scoring of a part takes."""
-    score = GraphPart._score
+    score = objective._svm_accuracies
 
     def clocked(*arguments: Any) -> Any:
         seconds, found = timed(lambda: score(*arguments))
         spent.append(seconds)
         return found
 
-    with patch.object(GraphPart, "_score", clocked):
+    with patch.object(objective, "_svm_accuracies", clocked):
         yield
 
 

@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,11 +27,11 @@ from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.presets import PRESETS, QUICK, Preset, recipe
 from gcl_hard.experiments.settings import (
     LISTED,
-    add_flag,
     add_options,
     add_settings,
     all_settings,
     explain,
+    options_of,
 )
 
 if TYPE_CHECKING:
@@ -113,39 +113,27 @@ class BenchOptions:
     ] = False
     seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)"] = (0, 1, 2, 3, 4)
     quick: Annotated[bool, "smoke run: few seeds and epochs, not reportable"] = False
-    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
-    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
+    search: Annotated[Path | None, "YAML of a search for a recipe: configs/search/recipe.yaml"] = (
+        None
+    )
+    best: Annotated[Path | None, "folder for the configs that a search chooses"] = None
     output: Annotated[Path, "folder that finished runs are saved in at once"] = Path("results")
     json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
     report: Annotated[Path | None, "page.md to write; page.csv, .tex and figures beside it"] = None
     report_only: Annotated[bool, "run nothing: show what is finished"] = False
     force: Annotated[bool, "run finished runs again"] = False
+    compact: Annotated[Path | None, "move the results of a folder into one file, and end"] = None
+    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
+    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
     jobs: Annotated[int | None, "processes on this machine; --table 2 starts one a core"] = 1
     threads: Annotated[int | None, "CPU threads of all processes, one each at least"] = None
     scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
-    search: Annotated[Path | None, "YAML of a search for a recipe: configs/search/recipe.yaml"] = (
-        None
-    )
-    best: Annotated[Path | None, "folder for the configs that a search chooses"] = None
-    compact: Annotated[Path | None, "move the results of a folder into one file, and end"] = None
 
 
-RUN_FLAGS: dict[str, tuple[Any, str]] = {
-    "diagnostics": (int, "measure what the theory says every N epochs (docs: theory); 0: never"),
-    "ensemble_size": (int, "graphs: encoders trained as one ensemble, auto or a number"),
-    "loader_workers": (int, "images: processes that make views on the CPU; 0: on the device"),
-    "monitor_every": (int, "images: epochs between points of the monitoring curve; 0: none"),
-    "checkpoint_minutes": (float, "images: between checkpoints of a run; 0: after every step"),
-    "resume": (bool, "images: go on with runs from their checkpoints"),
-    "save_encoder": (bool, "images: keep each trained encoder beside its result"),
-}
-"""Flags of :class:`RunOptions`, with type and help."""
 OF_DOMAIN: dict[str, Domain] = {
-    "ensemble_size": "graphs",
-    **dict.fromkeys(
-        ("loader_workers", "monitor_every", "checkpoint_minutes", "resume", "save_encoder"),
-        "images",
-    ),
+    name: "graphs" if name == "ensemble_size" else "images"
+    for name in options_of(RunOptions)
+    if name != "diagnostics"
 }
 """Flags of :class:`RunOptions` that one domain has."""
 
@@ -187,20 +175,11 @@ def bench_parser() -> ArgumentParser:
         "python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
     )
     add_settings(parser, listed=True, own={}, common=True)
-    add_options(
-        parser, "what is run", BenchOptions,
-        ("table", "recipe", "select", "seeds", "quick", "search", "best"),
-    )  # fmt: skip
-    add_options(
-        parser, "where and how", BenchOptions,
-        ("output", "json", "report", "report_only", "force", "compact", "data_dir", "device",
-         "jobs", "threads", "scheduler"),
-    )  # fmt: skip
-    group = parser.add_argument_group("training runs")
-    usual = RunOptions()
-    for name, (kind, text) in RUN_FLAGS.items():
-        default = "auto" if name == "ensemble_size" else getattr(usual, name)
-        add_flag(group, name, kind, text, default, listed=False)
+    names = [*options_of(BenchOptions)]
+    first = names.index("output")
+    add_options(parser, "what is run", BenchOptions, names[:first])
+    add_options(parser, "where and how", BenchOptions, names[first:])
+    add_options(parser, "training runs", RunOptions, options_of(RunOptions))
     add_settings(parser, listed=True, own={}, common=False)
     return parser
 
@@ -305,8 +284,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     domain = domain_of(stated)
     config = CONFIGS[domain]
     _check_domain(stated, domain)
-    computed = ("configs", "run", "datasets")
-    usual = {one.name: one.default for one in fields(BenchOptions) if one.name not in computed}
+    usual = _defaults(BenchOptions)
     values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
         values[name] = (() if default is None else (default,)) if name in LISTED else default
@@ -315,17 +293,36 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         values |= preset.values
     quick = QUICK[domain] if stated.get("quick") else {}
     values |= quick | stated
-    if printing:
-        _print_config(values)
     _check_bench(values, stated, config)
-    given = {one.name: stated[one.name] for one in fields(RunOptions) if one.name in stated}
+    given = {name: stated[name] for name in options_of(RunOptions) if name in stated}
     configs: list[RunConfig] = []
     if values["search"] is None and values["compact"] is None:
         configs = _configs(config, values, preset, {*stated, *quick}, stated)
+    run = _run_options(given)
+    if printing:
+        refused = _refused(values) | ({"dataset"} - {*stated} if values["search"] else set())
+        _print_config({name: one for name, one in values.items() if name not in refused})
     return BenchOptions(
-        tuple(dict.fromkeys(configs)), run=_run_options(given), datasets=stated.get("dataset"),
+        tuple(dict.fromkeys(configs)), run=run, datasets=stated.get("dataset"),
         **{name: values[name] for name in usual},
     )  # fmt: skip
+
+
+def _defaults(options: type) -> dict[str, Any]:
+    """Flags of a dataclass with their defaults."""
+    return {name: default for name, (*_, default) in options_of(options).items()}
+
+
+def _refused(values: Mapping[str, Any]) -> set[str]:
+    """Flags for which a search for a recipe, and the table of recipes, have values of their own."""
+    settings = {*defaults(GraphConfig), "recipe", "select"}
+    if values["search"] is not None:
+        return settings - {"dataset"} | {"table", "seeds", "quick", "json"}
+    return settings - {*OF_TABLE} if values["table"] == "recipe" else set()
+
+
+OF_TABLE = ("dataset", "method", "protocol")
+"""Settings that the table of recipes takes."""
 
 
 def _print_config(values: Mapping[str, Any]) -> None:
@@ -357,9 +354,7 @@ def _check_bench(
         raise InputError(
             f"{path} searches on graphs, and {', '.join(stated['dataset'])} are images"
         )
-    others = {"table", "select", "seeds", "recipe", "quick", "json"}
-    own = sorted(set(stated) & {*defaults(GraphConfig), *others} - {"dataset"})
-    if own:
+    if own := sorted(_refused(values) & {*stated}):
         raise InputError(f"{path} states what is searched: leave out {', '.join(map(flag, own))}")
 
 
@@ -416,12 +411,10 @@ def _recipe_table(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[
     from gcl_hard.experiments.recipe_table import entries
     from gcl_hard.graphs.tudataset import canonical_name
 
-    mine = ("dataset", "method", "protocol")
-    own = sorted((set(stated) & {*defaults(GraphConfig), "recipe", "select"}) - {*mine})
-    if own:
+    if own := sorted(_refused(values) & {*stated}):
         raise InputError(
             f"--table recipe has settings of its own: leave out {', '.join(map(flag, own))}; it "
-            f"takes {', '.join(mine)} and seeds"
+            f"takes {', '.join(OF_TABLE)} and seeds"
         )
     datasets = dict.fromkeys(map(canonical_name, values["dataset"]))
     methods = dict.fromkeys(GraphConfig(method=name).method for name in values["method"])
@@ -443,16 +436,9 @@ def tune_parser() -> ArgumentParser:
     )
     own = {"protocol": "inductive, images split"}
     add_settings(parser, listed=False, own=own, common=True)
-    add_options(parser, "the search", TuneOptions, _tune_flags())
+    add_options(parser, "the search", TuneOptions, options_of(TuneOptions))
     add_settings(parser, listed=False, own=own, common=False)
     return parser
-
-
-def _tune_flags() -> list[str]:
-    from gcl_hard.tuning.options import TuneOptions
-
-    own = ("base", "search_space", "graphs")
-    return [one.name for one in fields(TuneOptions) if one.name not in own]
 
 
 def parse_tune(arguments: Sequence[str]) -> TuneOptions:
@@ -477,11 +463,14 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     printing = stated.pop("print_config", False)
     domain = domain_of(stated)
     _check_domain(stated, domain)
-    if printing:
-        usual = {one.name: one.default for one in fields(TuneOptions) if one.name in _tune_flags()}
-        _print_config(defaults(CONFIGS[domain]) | DEFAULTS[domain] | usual | stated)
     settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
-    return tune_options(domain, settings, stated)
+    options = tune_options(domain, settings, **stated)
+    if printing:
+        usual = defaults(CONFIGS[domain]) | DEFAULTS[domain] | _defaults(TuneOptions)
+        for dimension in options.search_space.dimensions:
+            usual.pop(dimension.name, None)
+        _print_config(usual | settings | stated)
+    return options
 
 
 def _explained_tune(error: InputError) -> InputError:
@@ -489,7 +478,7 @@ def _explained_tune(error: InputError) -> InputError:
     message = str(error)
     if message.startswith("--space"):
         return InputError("a file with a search space goes to --space FILE, not to --config")
-    if "expected" in message and "got [" in message:
+    if "got [" in message:
         return InputError(
             f"{message}; a search takes one value of each setting (a file of lists is for "
             f"python -m gcl_hard.bench)"

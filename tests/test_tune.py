@@ -25,7 +25,7 @@ from gcl_hard.tuning import objective
 from gcl_hard.tuning.objective import GraphOuter, ImageOuter
 from gcl_hard.tuning.space import Candidate
 from tests.experiments.tiny_images import Tiny
-from tests.tuning.scoring import context
+from tests.tuning.scoring import outer_accuracy
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--device=cpu", "--threads=1"]
 DIGITS = [
@@ -151,7 +151,7 @@ def test_what_it_saves_is_a_cell_that_scores_the_same_outside(command: Command) 
     ids, labels = torch.arange(188).numpy(), graphs.y.numpy()
     fold = inner_holdout(ids, labels, seed=1, fraction=0.3)
     outer = GraphOuter(graphs, fold)
-    assert outer.score(Candidate(0, cell), 1, context(threads=1)) == result["outer"]
+    assert outer_accuracy(outer, cell, 1, threads=1) == result["outer"]
 
 
 def test_the_same_command_again_scores_nothing(

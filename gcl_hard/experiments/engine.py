@@ -263,7 +263,13 @@ class Cluster:
                     memory_limit=0, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL",
                 )  # fmt: skip
             self._client = make_client(self._cluster or self._scheduler, set_as_default=False)
-        except (OSError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
+            self.__exit__(type(error), error, None)
+            if self._scheduler is None:
+                raise InputError(
+                    f"the {self.workers} worker processes of this machine could not be started: "
+                    f"{error}; give fewer --jobs, or --jobs 1, which starts none"
+                ) from error
             raise InputError(
                 f"the scheduler {self._scheduler} cannot be reached: {error}; give --scheduler "
                 f"tcp://HOST:PORT of a running dask scheduler, or leave it out"

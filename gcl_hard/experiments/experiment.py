@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -33,25 +33,25 @@ def silent(run: Run, share: float, loss: float) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How runs are executed; none of it changes their numbers, ``ensemble_size`` beyond rounding.
+    """How runs are executed; of their numbers ``ensemble_size`` alone changes any, by rounding."""
 
-    Attributes:
-        resume: whether a run goes on from its checkpoint.
-        loader_workers: processes that make views of images, 0 for none.
-        monitor_every: epochs between two points of the monitoring curve, 0 for no curve.
-        checkpoint_minutes: least time between two checkpoints; 0 is one after every step.
-        save_encoder: whether the trained encoder is kept beside the result.
-        ensemble_size: encoders trained as one ensemble, None for the default of the device.
-        diagnostics: epochs between two snapshots of a run's first encoder, 0 for none.
-    """
-
-    resume: bool = False
-    loader_workers: int = 0
-    monitor_every: int = 10
-    checkpoint_minutes: float = 10.0
-    save_encoder: bool = False
-    ensemble_size: int | None = None
-    diagnostics: int = 0
+    diagnostics: Annotated[
+        int, "measure what the theory says every N epochs (docs: theory); 0: never"
+    ] = 0
+    ensemble_size: Annotated[
+        int | None, "graphs: encoders trained as one ensemble, a number or auto (default)"
+    ] = None
+    loader_workers: Annotated[
+        int, "images: processes that make views on the CPU; 0: on the device"
+    ] = 0
+    monitor_every: Annotated[
+        int, "images: epochs between points of the monitoring curve; 0: none"
+    ] = 10
+    checkpoint_minutes: Annotated[
+        float, "images: between checkpoints of a run; 0: after every step"
+    ] = 10.0
+    resume: Annotated[bool, "images: go on with runs from their checkpoints"] = False
+    save_encoder: Annotated[bool, "images: keep each trained encoder beside its result"] = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentError, ArgumentParser
 
@@ -38,23 +38,20 @@ def _items(value: Any) -> list[Any]:
     return items
 
 
-def _words(value: Any) -> tuple[str, ...]:
-    return tuple(str(word) for word in _items(value))
+def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any, ...]]:
+    """A reader of several values, from text with commas between them or from a list."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        items = _items(value)
+        try:
+            return tuple(kind(str(item)) for item in items)
+        except ValueError:
+            raise BadValueError(f"expected {what}, separated by commas, got {value}") from None
+
+    return read
 
 
-def _numbers(value: Any) -> tuple[float, ...]:
-    items = _items(value)
-    try:
-        return tuple(float(item) for item in items)
-    except (TypeError, ValueError):
-        raise BadValueError(f"expected numbers, separated by commas, got {value}") from None
-
-
-def _counts(value: Any) -> tuple[int, ...]:
-    items = _items(value)
-    if not all(str(item).isdecimal() for item in items):
-        raise BadValueError(f"expected whole numbers, separated by commas, got {value}")
-    return tuple(int(item) for item in items)
+_words, _numbers = _list_of(str, "names"), _list_of(float, "numbers")
 
 
 def as_seeds(value: Any) -> tuple[int, ...]:
@@ -107,7 +104,7 @@ LISTED: dict[str, Callable[[Any], Any]] = {
     "threshold_start": _numbers,
     "threshold_end": _numbers,
     "lr": _numbers,
-    "epochs": _counts,
+    "epochs": _list_of(int, "whole numbers"),
 }
 """Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
 READERS: dict[str, Callable[[Any], Any]] = {
@@ -160,22 +157,30 @@ def _written(default: Any) -> str:
 
 
 @cache
+def options_of(options: type) -> dict[str, tuple[Any, str, Any]]:
+    """The fields of a dataclass that are flags, annotated with a help text: type, help, default."""
+    hints = get_type_hints(options, include_extras=True)
+    flags = (one for one in fields(options) if get_origin(hints[one.name]) is Annotated)
+    return {one.name: (*get_args(hints[one.name]), one.default) for one in flags}
+
+
+@cache
 def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     """Settings of configurations: the domains that have them, type, help and default."""
     found: dict[str, tuple[tuple[Domain, ...], Any, str, Any]] = {}
     for config in CONFIGS.values():
-        domain, hints = config.domain, get_type_hints(config, include_extras=True)
-        for one in fields(config):
-            kind, text = get_args(hints[one.name])
-            if one.name not in found:
-                found[one.name] = ((domain,), kind, text, one.default)
+        domain = config.domain
+        for name, (kind, text, own) in options_of(config).items():
+            if name not in found:
+                found[name] = ((domain,), kind, text, own)
                 continue
-            domains, known, first, default = found[one.name]
-            both = {"graphs": default, "images": one.default}
-            default = default if default == one.default else both
-            text = first if text == first else f"{first}; images: {text}"
-            kind = known if known == kind else Any if str in (known, kind) else known | kind
-            found[one.name] = (*domains, domain), kind, text, default
+            _, known, first, default = found[name]
+            found[name] = (
+                ("graphs", "images"),
+                known if known == kind else Any if str in (known, kind) else known | kind,
+                first if text == first else f"{first}; images: {text}",
+                default if default == own else {"graphs": default, "images": own},
+            )
     return found
 
 
@@ -204,13 +209,10 @@ def add_settings(
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
-    """A group of flags for the annotated fields of a dataclass."""
-    group = parser.add_argument_group(title)
-    hints = get_type_hints(options, include_extras=True)
-    default = {one.name: one.default for one in fields(options)}
+    """A group of flags for fields of a dataclass."""
+    group, known = parser.add_argument_group(title), options_of(options)
     for name in names:
-        kind, text = get_args(hints[name])
-        add_flag(group, name, kind, text, default[name], listed=False)
+        add_flag(group, name, *known[name], listed=False)
 
 
 def settings_from(
@@ -283,13 +285,9 @@ def _explained_value(key: str, message: str) -> str:
     name, got = flag(key), message.rpartition("value: ")[2].strip()
     if words := re.search(r"Literal\[(.*?)\]", message):
         return str(unknown(name, got, re.findall(r"'(.*?)'", words[1])))
-    if "Expected a <class 'float'>" in message:  # on its own or in a union
-        return f"--{name} must be {PLAIN['float']}, got {got}"
-    if expected := re.match(r"Expected a <class '(\w+)'>", message):
-        return f"--{name}: expected {PLAIN.get(expected[1], expected[1])}, got {got}"
-    if kinds := re.findall(r"Expected <class '(\w+)'>", message):  # of a union
-        got = message.rpartition("Given value: ")[2].strip()
-        return f"--{name}: expected {PLAIN.get(kinds[0], kinds[0])}, got {got}"
+    if kinds := re.findall(r"<class '(\w+)'>", message):  # several of a union
+        kind = "float" if "float" in kinds else kinds[0]
+        return f"--{name} must be {PLAIN.get(kind, kind)}, got {got}"
     return f"--{name}: {message}"
 
 

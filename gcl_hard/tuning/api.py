@@ -12,25 +12,28 @@ from gcl_hard.errors import unknown
 from gcl_hard.experiments.config import CONFIGS, defaults
 from gcl_hard.experiments.store import check_writable, write_json
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning.options import DEFAULTS, PrunerName, SamplerName, TuneOptions, check_given
+from gcl_hard.tuning.options import PrunerName, SamplerName, TuneOptions, tune_options
 from gcl_hard.tuning.result import AllFailed, Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
-from gcl_hard.tuning.space import Base, EncoderMaker, Space, default_space, read_space
+from gcl_hard.tuning.space import EncoderMaker
 from gcl_hard.tuning.storage import exclusive, opened, reachable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def search(options: TuneOptions, console: Console) -> tuple[SearchResult, Path]:
+def search(
+    options: TuneOptions, console: Console, command: str = "gcl_hard.tuning.study(…)"
+) -> tuple[SearchResult, list[Path]]:
     """Do what is left of a search, score the best settings on the outer parts, save the result.
 
     Args:
         options: what is asked for.
         console: for progress.
+        command: that the page shows.
 
     Returns:
-        What was found, and the file it was written to.
+        What was found, and the files that were written.
 
     Raises:
         InputError: for anything wrong with data, space, storage or folders, before training.
@@ -38,7 +41,7 @@ def search(options: TuneOptions, console: Console) -> tuple[SearchResult, Path]:
     """
     check_writable(options.output)
     if options.report is not None:
-        from gcl_hard.reports.study import check_target
+        from gcl_hard.reports.study import check_target, write
 
         check_writable(options.report.absolute().parent)
         check_target(options.report)
@@ -55,9 +58,11 @@ def search(options: TuneOptions, console: Console) -> tuple[SearchResult, Path]:
     with reachable(url):
         findings = tuple(Finding.of(study, prepared.options.base) for study in studies)
         result = SearchResult(findings, options.trials, prepared.facts())
-        path = options.output / f"{prepared.stem}_search.json"
-        write_json(result.as_json(), path)
-    return result, path
+        written = [options.output / f"{prepared.stem}_search.json"]
+        write_json(result.as_json(), written[0])
+    if options.report is not None:
+        written += write(result, options.report, command=command)
+    return result, written
 
 
 def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
@@ -75,18 +80,15 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
     """
     from rich.console import Console
 
+    from gcl_hard.reports.study import terminal
+
     console = Console()
     try:
-        result, path = search(options, console)
+        result, written = search(options, console, public_command(arguments, "tune"))
     except AllFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    from gcl_hard.reports.study import terminal, write
-
     console.print(terminal(result), highlight=False)
-    written = [path]
-    if options.report is not None:
-        written += write(result, options.report, command=public_command(arguments, "tune"))
     line = f"results: {', '.join(map(str, written))}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
@@ -184,30 +186,15 @@ def study(
         settings, encoder = {**settings, "encoder": encoder}, None
     named = {} if graphs is not None else {"dataset": name, "data_dir": data_dir}
     domain = domain_of(named)
-    config = CONFIGS[domain]
     for key in settings:
-        if key not in defaults(config):
-            raise unknown("setting", key, defaults(config))
-    stated = {**DEFAULTS[domain], **settings, "dataset": name, "method": method}
-    base = Base(config, stated, encoder)
-    if isinstance(space, Mapping):
-        chosen, called = Space.of(space), None
-    else:
-        called = str(space or default_space(base.config))
-        chosen = read_space(called)
-    fitted = chosen.fitted(base)
-    check_given(settings, fitted, base)
-    options = TuneOptions(
-        base, fitted, called,
+        if key not in defaults(CONFIGS[domain]):
+            raise unknown("setting", key, defaults(CONFIGS[domain]))
+    options = tune_options(
+        domain, settings, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
         trials=trials, sampler=sampler, pruner=pruner, inner_folds=inner_folds,
         outer_folds=outer_folds, batch=batch, jobs=jobs, scheduler=scheduler, seed=seed,
         storage=storage, study_name=study_name, output=Path(output),
         report=None if report is None else Path(report), device=device,
         data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,
     )  # fmt: skip
-    result, _ = search(options, Console(quiet=not progress))
-    if options.report is not None:
-        from gcl_hard.reports.study import write
-
-        write(result, options.report, command="gcl_hard.tuning.study(…)")
-    return result
+    return search(options, Console(quiet=not progress))[0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from gcl_hard.tuning.space import Base, Candidate, Space
 if TYPE_CHECKING:
     from gcl_hard.experiments.ensembles import Encoder
     from gcl_hard.experiments.image_data import ImageData
+    from gcl_hard.experiments.images import OnEpochEnd
     from gcl_hard.graphs import GraphSet
     from gcl_hard.graphs.models import GraphModel
 
@@ -42,10 +43,6 @@ REPORTS = 5
 OF_GIN = ("layers", "dim", "readout")
 """Settings of the GIN, which an encoder of the user's own replaces."""
 MOST_LETTERS = 500  # of a reason
-
-
-class OwnError(GclHardError):
-    """Something in the user's own encoder went wrong."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,8 @@ class Scoring:
         context: where and how.
         inner: on which splits.
         study: number of the study in the search.
-        report: called with what is reported, the study's number and the trial's.
+        report: called with what is reported, the study's number and the trial's; returns whether
+            the trial goes on.
     """
 
     context: RunContext
@@ -116,27 +114,40 @@ class Scoring:
     study: int
     report: Callable[..., bool]
 
-    def begin(self, number: int) -> bool:
-        """Whether a trial is still to be scored: a task may be repeated after its worker died."""
-        return self.report("begin", self.study, number, wait=True)
 
-    def progress(self, number: int, share: float) -> None:
-        """Report the share of a trial's work that is done, in [0, 1].
+@dataclass(eq=False)
+class _Trial:
+    """A candidate on its way through the folds that it is scored on."""
 
-        Raises:
-            KeyboardInterrupt: if the search is being stopped.
-        """
-        if not self.report("progress", self.study, number, share):
+    candidate: Candidate
+    scoring: Scoring
+    n_folds: int = 1
+    accuracies: list[float] = field(default_factory=list)
+    error: Exception | None = None
+    pruned: bool = False
+
+    @property
+    def config(self) -> Any:
+        return self.candidate.config
+
+    @property
+    def goes_on(self) -> bool:
+        return self.error is None and not self.pruned
+
+    def progress(self, share: float) -> None:
+        """Report the share of a fold's work that is done; KeyboardInterrupt if all is stopped."""
+        share = (len(self.accuracies) + share) / self.n_folds
+        if not self.scoring.report("progress", self.scoring.study, self.candidate.number, share):
             raise KeyboardInterrupt
 
-    def intermediate(self, number: int, step: int, accuracy: float) -> bool:
-        """Report an intermediate score, percent; returns whether the trial goes on."""
-        return self.report("intermediate", self.study, number, step, accuracy, wait=True)
+    def intermediate(self, step: int, accuracy: float) -> None:
+        """Report an intermediate score, percent, after which the trial may be pruned."""
+        at = self.scoring.study, self.candidate.number, step
+        self.pruned = not self.scoring.report("intermediate", *at, accuracy, wait=True)
 
-    def scored(self, score: Score) -> None:
-        """Report the score of a trial, which the driver stores at once."""
-        reason = None if score.error is None else failure_reason(score.error)
-        self.report("scored", self.study, score.number, score.accuracy, reason, wait=True)
+    def score(self) -> Score:
+        mean = float(np.mean(self.accuracies)) if self.goes_on else None
+        return Score(self.candidate.number, mean, self.error)
 
 
 def failure_reason(error: Exception) -> str:
@@ -145,36 +156,67 @@ def failure_reason(error: Exception) -> str:
         return "diverged"
     if isinstance(error, OutOfMemory):
         return "out of memory"
+    return _in_words(error)[:MOST_LETTERS]
+
+
+def _in_words(error: Exception) -> str:
     kind = "" if isinstance(error, GclHardError) else f"{type(error).__name__}: "
-    return f"{kind}{' '.join(str(error).split())}"[:MOST_LETTERS]
+    return f"{kind}{' '.join(str(error).split())}"
+
+
+class Part(ABC):
+    """Data that a search may see: trials are scored on splits of them."""
+
+    @abstractmethod
+    def n_scored(self, inner: Inner) -> int:
+        """Samples that an inner score is over."""
+
+    @abstractmethod
+    def _folds(self, inner: Inner) -> Sequence[Any]:
+        """The splits."""
+
+    @abstractmethod
+    def _train(self, trials: list[_Trial], k: int, fold: Any) -> None:
+        """Train and score trials that :meth:`_groups` has put together on the k-th split."""
+
+    def _groups(self, trials: Sequence[_Trial]) -> list[list[_Trial]]:
+        """Trials that can train as one ensemble."""
+        groups: dict[object, list[_Trial]] = {}
+        for trial in trials:
+            key = trial.config.group_key if trial.candidate.make is None else None
+            groups.setdefault(trial if key is None else key, []).append(trial)
+        return list(groups.values())
+
+    def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
+        """Inner scores as they come: candidates train as ensembles where they can.
+
+        Args:
+            candidates: settings of trials.
+            scoring: how.
+
+        Yields:
+            Scores; a candidate whose settings do not work has an error.
+        """
+        folds = self._folds(scoring.inner)
+        trials = [_Trial(one, scoring, len(folds)) for one in candidates]
+        for k, fold in enumerate(folds):
+            for group in self._groups([trial for trial in trials if trial.goes_on]):
+                self._train(group, k, fold)
+                for trial in group:
+                    if scoring.inner.steps == "folds" and trial.goes_on:
+                        trial.intermediate(k, trial.accuracies[-1])
+                    if k == len(folds) - 1 or not trial.goes_on:
+                        yield trial.score()
+
+
+def _percent(scores: Sequence[FoldScore]) -> float:
+    return 100 * float(np.mean([score.accuracy for score in scores]))
 
 
 # Graphs
 
 
-@dataclass(eq=False)
-class _Trial:
-    """A candidate on its way through the inner folds."""
-
-    candidate: Candidate
-    config: GraphConfig
-    accuracies: list[float] = field(default_factory=list)
-    error: Exception | None = None
-    pruned: bool = False
-
-    @property
-    def goes_on(self) -> bool:
-        return self.error is None and not self.pruned
-
-    def intermediate(self, scoring: Scoring, step: int, accuracy: float) -> None:
-        self.pruned = not scoring.intermediate(self.candidate.number, step, accuracy)
-
-    def score(self) -> Score:
-        mean = float(np.mean(self.accuracies)) if self.goes_on else None
-        return Score(self.candidate.number, mean, self.error)
-
-
-class GraphPart:
+class GraphPart(Part):
     """The outer-training part of graphs, a set by itself: from it no way leads to the others.
 
     Args:
@@ -186,120 +228,113 @@ class GraphPart:
     def __init__(self, graphs: GraphSet, *, on_test_folds: bool = False) -> None:
         self.graphs, self._on_test_folds = graphs, on_test_folds
 
-    @cached_property
-    def labels(self) -> NDArray[np.int64]:
-        """int64 [G]."""
-        found: NDArray[np.int64] = self.graphs.y.cpu().numpy()
-        return found
+    def _folds(self, inner: Inner) -> Sequence[Fold | None]:
+        return [None] if self._on_test_folds else inner.split(self.graphs.y.cpu().numpy())
 
     def n_scored(self, inner: Inner) -> int:
         """Graphs that an inner score is over; refuses a class too small to choose C inside."""
         if self._on_test_folds:
             return self.graphs.n_graphs
-        folds = inner.split(self.labels)
+        labels = self.graphs.y.cpu().numpy()
+        folds = inner.split(labels)
         for fold in folds:
-            inner_folds(self.labels[fold.train], n_inner=5, seed=inner.seed)
+            inner_folds(labels[fold.train], n_inner=5, seed=inner.seed)
         return sum(len(fold.test) for fold in folds)
 
-    def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
-        """Inner scores as they come: candidates train as ensembles where they can be.
+    def _train(self, trials: list[_Trial], k: int, fold: Fold | None) -> None:
+        from gcl_hard.experiments.ensembles import Encoder
 
-        Args:
-            candidates: settings of trials.
-            scoring: how.
+        encoders, inner = [], trials[0].scoring.inner
+        for trial in trials:
+            epochs = inner.report_epochs(trial.config.epochs)
+            given = trial.config, self.graphs, inner.seed, k
+            make = trial.candidate.make
+            encoders.append(
+                Encoder(*given, make=make, snapshots=epochs)
+                if fold is None
+                else Encoder.of_fold(*given, fold, make=make, snapshots=epochs)
+            )
+        # Scaled by the fold's training graphs alone.
+        _train_graphs(trials, encoders, self.graphs, encoders[0].graphs, fold)
 
-        Yields:
-            Scores; a candidate whose settings do not work has an error.
-        """
-        inner = scoring.inner
-        runs = [_Trial(one, cast("GraphConfig", one.config)) for one in candidates]
-        folds = [None] if self._on_test_folds else inner.split(self.labels)
-        for k, fold in enumerate(folds):
-            last = k == len(folds) - 1
-            for group in _groups([run for run in runs if run.goes_on]):
-                self._train(group, scoring, (k, len(folds)), fold)
-                for run in group:
-                    if inner.steps == "folds" and run.goes_on:
-                        run.intermediate(scoring, k, run.accuracies[-1])
-                    if last or not run.goes_on:
-                        yield run.score()
 
-    def _train(
-        self,
-        group: list[_Trial],
-        scoring: Scoring,
-        position: tuple[int, int],
-        fold: Fold | None,
-    ) -> None:
-        """Train and score one fold of candidates that can be one ensemble."""
-        from gcl_hard.experiments.ensembles import TrainedEncoder, train_encoders
-        from gcl_hard.experiments.graphs import use_threads
+def _train_graphs(
+    trials: Sequence[_Trial],
+    encoders: Sequence[Encoder],
+    graphs: GraphSet,
+    embedded: GraphSet,
+    fold: Fold | None,
+) -> None:
+    """Train an encoder for each trial, as one ensemble if there are several, and score them.
 
-        context, inner, (k, n_folds) = scoring.context, scoring.inner, position
-        use_threads(context, self.graphs, group[0].config)
-        encoders = [
-            _encoder(run.candidate, self.graphs, (inner.seed, k), fold,
-                     snapshots=inner.report_epochs(run.config.epochs))
-            for run in group
-        ]  # fmt: skip
-        seen = encoders[0].graphs  # scaled by the fold's training graphs alone
-        trained: dict[_Trial, GraphModel] = {}
+    Args:
+        trials: that share ``GraphConfig.group_key``, or one.
+        encoders: theirs.
+        graphs: that are trained on, without any fold's scaling.
+        embedded: that are embedded.
+        fold: of the embedded graphs, to train and test the SVM on; None for the cross-validation
+            of the configuration.
+    """
+    from gcl_hard.experiments.ensembles import TrainedEncoder, train_encoders
+    from gcl_hard.experiments.graphs import use_threads
 
-        def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
-            for run in (group[n] for n in of):
-                share = (k + epoch / run.config.epochs) / n_folds
-                scoring.progress(run.candidate.number, share)
+    context = trials[0].scoring.context
+    use_threads(context, graphs, trials[0].config)
+    trained: dict[_Trial, GraphModel] = {}
 
-        def on_snapshot(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
-            of_runs = {group[n]: model for n, model in models.items()}
-            for run, accuracy in self._score(of_runs, seen, scoring, fold).items():
-                run.intermediate(scoring, epoch, accuracy)
-            return [n for n in models if not group[n].goes_on]
+    def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
+        for trial in (trials[n] for n in of):
+            trial.progress(epoch / trial.config.epochs)
 
+    def on_snapshot(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
+        seen = {trials[n]: model for n, model in models.items()}
+        for trial, accuracy in _svm_accuracies(seen, embedded, fold).items():
+            trial.intermediate(epoch, accuracy)
+        return [n for n in models if not trials[n].goes_on]
+
+    try:
+        for result in train_encoders(
+            encoders, graphs, size=context.options.ensemble_size, on_epoch=on_epoch,
+            see=on_snapshot,
+        ):  # fmt: skip
+            trial = trials[result.number]
+            if isinstance(result.trained, TrainedEncoder):
+                trained[trial] = result.trained.model
+            else:
+                trial.error = trial.error or result.trained
+    except Exception as error:
+        # The user's own encoder may raise anything; settings cause only these two.
+        own = trials[0].candidate.make is not None
+        if not own and not isinstance(error, OutOfMemory | InputError):
+            raise
+        for trial in trials:
+            trial.error = trial.error or (None if trial in trained else error)
+    done = {trial: model for trial, model in trained.items() if trial.goes_on}
+    for trial, accuracy in _svm_accuracies(done, embedded, fold).items():
+        trial.accuracies.append(accuracy)
+
+
+def _svm_accuracies(
+    models: Mapping[_Trial, GraphModel], graphs: GraphSet, fold: Fold | None
+) -> dict[_Trial, float]:
+    """Accuracies in percent; a model without finite embeddings has failed."""
+    from gcl_hard.experiments.protocols import embeddings
+
+    found: dict[_Trial, NDArray[np.float64]] = {}
+    for trial, model in models.items():
         try:
-            for result in train_encoders(
-                encoders, self.graphs, size=context.options.ensemble_size, on_epoch=on_epoch,
-                see=on_snapshot,
-            ):  # fmt: skip
-                run = group[result.number]
-                if isinstance(result.trained, TrainedEncoder):
-                    trained[run] = result.trained.model
-                else:
-                    run.error = run.error or result.trained
-        except Exception as error:
-            # The user's own encoder may raise anything; settings cause only these two.
-            own = group[0].candidate.make is not None
-            if not own and not isinstance(error, OutOfMemory | InputError):
-                raise
-            for run in group:
-                run.error = run.error or (None if run in trained else error)
-        done = {run: model for run, model in trained.items() if run.goes_on}
-        for run, accuracy in self._score(done, seen, scoring, fold).items():
-            run.accuracies.append(accuracy)
+            found[trial] = embeddings(model, graphs, trial.config, trial.scoring.inner.seed)
+        except DivergenceError as error:
+            trial.error = error
+    if not found:
+        return {}
 
-    def _score(
-        self,
-        models: Mapping[_Trial, GraphModel],
-        graphs: GraphSet,
-        scoring: Scoring,
-        fold: Fold | None,
-    ) -> dict[_Trial, float]:
-        """Accuracies in percent; a model without finite embeddings has failed."""
-        from gcl_hard.experiments.protocols import embeddings
+    def score(trial: _Trial) -> float:
+        return accuracy_of(found[trial], trial.config, graphs, trial.scoring.inner.seed, fold)
 
-        embedded: dict[_Trial, NDArray[np.float64]] = {}
-        context, seed = scoring.context, scoring.inner.seed
-        for run, model in models.items():
-            try:
-                embedded[run] = embeddings(model, graphs, run.config, seed)
-            except DivergenceError as error:
-                run.error = error
-
-        def score(run: _Trial) -> float:
-            return accuracy_of(embedded[run], run.config, self.graphs, seed, fold)
-
-        with ThreadPoolExecutor(context.threads or context.cores) as pool:
-            return dict(zip(embedded, pool.map(score, embedded), strict=True))
+    context = next(iter(found)).scoring.context
+    with ThreadPoolExecutor(context.threads or context.cores) as pool:
+        return dict(zip(found, pool.map(score, found), strict=True))
 
 
 class GraphOuter:
@@ -319,66 +354,28 @@ class GraphOuter:
             self.part = GraphPart(graphs.take(torch.from_numpy(fold.train)))
             self.n_test = len(fold.test)
 
-    def score(
-        self,
-        candidate: Candidate,
-        seed: int,
-        context: RunContext,
-        progress: Callable[[float], None] = lambda share: None,
-    ) -> float | None:
+    def score(self, candidate: Candidate, scoring: Scoring) -> Score:
         """Train on all graphs of the part, C of the SVM chosen inside it; score on the others.
 
         Args:
             candidate: the settings.
-            seed: of the encoder.
-            context: where and how.
-            progress: called with the share of the training that is done.
+            scoring: with the seed of the encoder.
 
         Returns:
-            Accuracy in percent; None without other graphs.
-
-        Raises:
-            DivergenceError: if a loss or an embedding is not finite.
-            OutOfMemory: if the device's memory does not hold a batch.
-            OwnError: if the user's own encoder raises anything.
+            The score on the test part, or why the settings failed.
         """
-        if self._fold is None:
-            return None
-        from gcl_hard.experiments.ensembles import train_encoders
-        from gcl_hard.experiments.graphs import use_threads
-        from gcl_hard.experiments.protocols import embeddings
+        from gcl_hard.experiments.ensembles import Encoder
 
+        assert self._fold is not None
         train_ids = torch.from_numpy(self._fold.train)
         graphs, part = self._graphs.standardised_on(train_ids), self.part.graphs
         if graphs is not self._graphs:
             part = graphs.take(train_ids)
+        trial = _Trial(candidate, scoring)
         # The part by itself, as in the trials: an epoch has as many steps as theirs.
-        encoder = _encoder(candidate, part, (seed, 0), None)
-        config = cast("GraphConfig", candidate.config)
-        use_threads(context, part, config)
-
-        def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
-            progress(epoch / config.epochs)
-
-        try:
-            (result,) = train_encoders([encoder], part, on_epoch=on_epoch)
-        except Exception as error:
-            if candidate.make is None:
-                raise
-            raise OwnError(f"{type(error).__name__}: {error}") from error
-        if isinstance(result.trained, DivergenceError):
-            raise result.trained
-        z = embeddings(result.trained.model, graphs, config, seed)
-        return accuracy_of(z, config, graphs, seed, self._fold)
-
-
-def _groups(runs: Sequence[_Trial]) -> list[list[_Trial]]:
-    """Candidates that can be one ensemble."""
-    groups: dict[object, list[_Trial]] = {}
-    for run in runs:
-        key = run.config.group_key if run.candidate.make is None else None
-        groups.setdefault(run if key is None else key, []).append(run)
-    return list(groups.values())
+        encoder = Encoder(trial.config, part, scoring.inner.seed, make=candidate.make)
+        _train_graphs([trial], [encoder], part, graphs, self._fold)
+        return trial.score()
 
 
 def cut_graphs(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
@@ -399,23 +396,6 @@ def cut_graphs(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
     return outer_folds(labels, seed=seed, n_folds=n_folds)
 
 
-def _encoder(
-    candidate: Candidate,
-    graphs: GraphSet,
-    seeds: tuple[int, int],
-    fold: Fold | None,
-    *,
-    snapshots: Sequence[int] = (),
-) -> Encoder:
-    """A candidate's encoder; with a fold it sees that fold's training graphs alone."""
-    from gcl_hard.experiments.ensembles import Encoder
-
-    config, (seed, k) = cast("GraphConfig", candidate.config), seeds
-    if fold is None:
-        return Encoder(config, graphs, seed, k, make=candidate.make, snapshots=snapshots)
-    return Encoder.of_fold(config, graphs, seed, k, fold, make=candidate.make, snapshots=snapshots)
-
-
 def accuracy_of(
     z: NDArray[np.float64], config: GraphConfig, graphs: GraphSet, seed: int, fold: Fold | None
 ) -> float:
@@ -430,12 +410,9 @@ def accuracy_of(
     """
     from gcl_hard.experiments.graphs import score_embeddings
 
-    scores = score_embeddings(config, graphs, [z], None if fold is None else [fold], seed=seed)
-    return _percent(scores)
-
-
-def _percent(scores: Sequence[FoldScore]) -> float:
-    return 100 * float(np.mean([score.accuracy for score in scores]))
+    return _percent(
+        score_embeddings(config, graphs, [z], None if fold is None else [fold], seed=seed)
+    )
 
 
 # Images
@@ -445,7 +422,7 @@ class _Pruned(Exception):  # noqa: N818
     """Ends the training of a trial."""
 
 
-class ImagePart:
+class ImagePart(Part):
     """Training images, a fifth of them at a time in the place of the test images.
 
     Args:
@@ -460,6 +437,9 @@ class ImagePart:
         held = [inner_holdout(np.arange(len(labels)), labels, seed=seed).test for seed in seeds]
         self._n_held = len(np.unique(np.concatenate(held)))
 
+    def _folds(self, inner: Inner) -> Sequence[ImageData]:
+        return self.folds
+
     def n_scored(self, inner: Inner) -> int:
         """Images that an inner score is over; those of several hold-outs once."""
         return self._n_held
@@ -467,38 +447,19 @@ class ImagePart:
     def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
         """Inner scores, one candidate after the other: a network fills a device by itself."""
         for candidate in candidates:
-            try:
-                accuracies = self._accuracies(candidate, scoring)
-            except _Pruned:
-                yield Score(candidate.number, None)
-            except (DivergenceError, OutOfMemory) as error:
-                yield Score(candidate.number, None, error)
-            else:
-                yield Score(candidate.number, float(np.mean(accuracies)))
+            yield from super().scores([candidate], scoring)
 
-    def _accuracies(self, candidate: Candidate, scoring: Scoring) -> list[float]:
-        number, n, inner = candidate.number, len(self.folds), scoring.inner
-        epochs, found = inner.report_epochs(candidate.config.epochs), list[float]()
+    def _train(self, trials: list[_Trial], k: int, fold: ImageData) -> None:
+        (trial,) = trials
+        epochs = trial.scoring.inner.report_epochs(trial.config.epochs)
 
-        def intermediate(step: int, accuracy: float) -> None:
-            if not scoring.intermediate(number, step, accuracy):
-                raise _Pruned
+        def on_epoch_end(epoch: int, score: Callable[[], FoldScore]) -> None:
+            if epoch in epochs:
+                trial.intermediate(epoch, _percent([score()]))
+                if trial.pruned:
+                    raise _Pruned
 
-        for k, data in enumerate(self.folds):
-
-            def progress(share: float, k: int = k) -> None:
-                scoring.progress(number, (k + share) / n)
-
-            def on_epoch_end(epoch: int, score: Callable[[], FoldScore]) -> None:
-                if epoch in epochs:
-                    intermediate(epoch, _percent([score()]))
-
-            found.append(_image_accuracy(
-                candidate, data, inner.seed, scoring.context, progress, on_epoch_end=on_epoch_end
-            ))  # fmt: skip
-            if inner.steps == "folds":
-                intermediate(k, found[-1])
-        return found
+        _train_images(trial, fold, on_epoch_end)
 
 
 class ImageOuter:
@@ -514,38 +475,32 @@ class ImageOuter:
         self.part = ImagePart(data, inner)
         self.n_test = len(data.test)
 
-    def score(
-        self,
-        candidate: Candidate,
-        seed: int,
-        context: RunContext,
-        progress: Callable[[float], None] = lambda share: None,
-    ) -> float:
+    def score(self, candidate: Candidate, scoring: Scoring) -> Score:
         """Train on all training images, score on the test images; as of :class:`GraphOuter`."""
-        return _image_accuracy(candidate, self._data, seed, context, progress)
+        trial = _Trial(candidate, scoring)
+        _train_images(trial, self._data)
+        return trial.score()
 
 
-def _image_accuracy(
-    candidate: Candidate,
-    data: ImageData,
-    seed: int,
-    context: RunContext,
-    progress: Callable[[float], None],
-    *,
-    on_epoch_end: Callable[[int, Callable[[], FoldScore]], None] | None = None,
-) -> float:
-    """Train and probe, in percent."""
+def _train_images(trial: _Trial, data: ImageData, on_epoch_end: OnEpochEnd | None = None) -> None:
+    """Train and probe."""
     from gcl_hard.experiments.images import score_run, train_run
 
     def report(run: Run, share: float, loss: float) -> bool:
-        progress(share)
+        trial.progress(share)
         return True
 
+    context, run = trial.scoring.context, Run(trial.config, trial.scoring.inner.seed)
     hardware.use_threads(context.threads or context.cores, 0, 0)
-    run = Run(candidate.config, seed)
-    with tempfile.TemporaryDirectory() as folder:
-        context = replace(context, output=Path(folder))
-        return _percent([score_run(train_run(run, data, context, report, on_epoch_end), data)])
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            context = replace(context, output=Path(folder))
+            trained = train_run(run, data, context, report, on_epoch_end)
+            trial.accuracies.append(_percent([score_run(trained, data)]))
+    except _Pruned:
+        pass
+    except (DivergenceError, OutOfMemory) as error:
+        trial.error = error
 
 
 # Encoders of the user's own
@@ -710,11 +665,13 @@ def score_trials(
         report: see :class:`Scoring`.
     """
     scoring = Scoring(context, objective.inner, study, report)
-    wanted = [one for one in candidates if scoring.begin(one.number)]
+    # A task may be repeated after its worker died: some of its trials have their scores.
+    wanted = [one for one in candidates if report("begin", study, one.number, wait=True)]
     if wanted:
         part = objective.load(context, graphs)[study].part
         for score in part.scores(wanted, scoring):
-            scoring.scored(score)
+            reason = None if score.error is None else failure_reason(score.error)
+            report("scored", study, score.number, score.accuracy, reason, wait=True)
 
 
 def score_outside(
@@ -729,15 +686,10 @@ def score_outside(
     """Task: score the best settings of a study on its outer test part.
 
     Returns:
-        Accuracy in percent; a sentence if the settings failed; None without an outer test part.
+        Accuracy in percent, or a sentence if the settings failed.
     """
-
-    def progress(share: float) -> None:
-        if not report("outside", study, candidate.number, share):
-            raise KeyboardInterrupt
-
     outer = objective.load(context, graphs)[study]
-    try:
-        return outer.score(candidate, objective.inner.seed, context, progress)
-    except (DivergenceError, OutOfMemory, OwnError) as error:
-        return f"on the whole part its settings failed: {error}"
+    score = outer.score(candidate, Scoring(context, objective.inner, study, report))
+    if score.error is not None:
+        return f"on the whole part its settings failed: {_in_words(score.error)}"
+    return score.accuracy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -16,12 +16,12 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.config import CONFIGS, Domain, flag
 from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
-from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
+from gcl_hard.tuning.space import Base, EncoderMaker, Space, default_space, read_space, shipped
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial, TrialState
+    from optuna.trial import FrozenTrial
 
 SamplerName = Literal["tpe", "cmaes", "random"]
 PrunerName = Literal["none", "median", "hyperband", "wilcoxon"]
@@ -168,14 +168,23 @@ class TuneOptions:
 
 
 def tune_options(
-    domain: Domain, settings: Mapping[str, Any], stated: Mapping[str, Any]
+    domain: Domain,
+    settings: Mapping[str, Any],
+    *,
+    usual: Mapping[str, Any] | None = None,
+    space: str | Path | Mapping[str, Any] | None = None,
+    encoder: EncoderMaker | None = None,
+    **stated: Any,
 ) -> TuneOptions:
-    """The options of a command line.
+    """The options of a search.
 
     Args:
         domain: of the data set.
         settings: of the configuration, those that are stated.
-        stated: other flags, by the names of the fields.
+        usual: settings that may be searched though they have a value.
+        space: dimensions by name, a file, a shipped name, or None for the method's own.
+        encoder: makes one of the user's own.
+        stated: other options, by the names of the fields.
 
     Returns:
         The options; space and settings are checked.
@@ -183,11 +192,15 @@ def tune_options(
     Raises:
         InputError: for anything that cannot be run; says what would be.
     """
-    base = Base(CONFIGS[domain], {**DEFAULTS[domain], **settings})
-    name = stated.get("space") or default_space(base.config)
-    space = read_space(name).fitted(base)
-    check_given(settings, space, base)
-    return TuneOptions(base, space, **{**stated, "space": name})
+    base = Base(CONFIGS[domain], {**DEFAULTS[domain], **(usual or {}), **settings}, encoder)
+    if isinstance(space, Mapping):
+        name, found = None, Space.of(space)
+    else:
+        name = str(space or default_space(base.config))
+        found = read_space(name)
+    fitted = found.fitted(base)
+    check_given(settings, fitted, base)
+    return TuneOptions(base, fitted, name, **stated)
 
 
 def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
@@ -252,16 +265,6 @@ class Numbered(BaseSampler):
     ) -> Any:
         """Draw one more."""
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
-
-    def after_trial(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        state: TrialState,
-        values: Sequence[float] | None,
-    ) -> None:
-        """A trial has ended."""
-        self._inner.after_trial(study, trial, state, values)
 
 
 def sampler(name: SamplerName, seed: int) -> Numbered:

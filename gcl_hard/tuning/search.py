@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,6 @@ from gcl_hard.tuning.storage import (
     OUTER,
     SURPLUS,
     Heartbeats,
-    Identity,
     Place,
     TrialCounts,
     best_trial,
@@ -165,25 +164,25 @@ class PreparedSearch:
             ))  # fmt: skip
         return found
 
-    def identity(self, k: int) -> Identity:
-        """What the k-th study is of."""
+    def identity(self, k: int) -> dict[str, Any]:
+        """What the k-th study is of: a search that differs in any of it must not go on with it."""
         options, config = self.options, self.config
-        searched = {dimension.name for dimension in options.search_space.dimensions}
-        named = {"dataset", "method", "protocol"}
-        settings = {n: v for n, v in config.changed().items() if n not in searched | named}
+        apart = {"dataset", "method", "protocol"}
+        apart |= {dimension.name for dimension in options.search_space.dimensions}
+        settings = {name: value for name, value in config.changed().items() if name not in apart}
         make = options.base.make
-        return Identity(
-            dataset=config.dataset, method=self.methods, protocol=config.protocol,
-            settings=settings, space=self._space(), digest=self.objective.digest,
-            inner=self._inner(), outer=f"part {k + 1}, {self._outer()}", sampler=options.sampler,
-            pruner=options.pruner, seed=options.seed,
-            encoder=None if make is None else getattr(make, "__name__", type(make).__name__),
-        )  # fmt: skip
+        return {
+            "dataset": config.dataset, "method": self.methods, "protocol": config.protocol,
+            "settings": settings, "space": self._space(), "digest": self.objective.digest,
+            "inner": self._inner(), "outer": f"part {k + 1}, {self._outer()}",
+            "sampler": options.sampler, "pruner": options.pruner, "seed": options.seed,
+            "encoder": None if make is None else getattr(make, "__name__", type(make).__name__),
+        }  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
         """What describes the search, for pages and files."""
         options, outer = self.options, self.outers[0]
-        return asdict(self.identity(0)) | {
+        return self.identity(0) | {
             "outer": self._outer(),
             "space": options.space or "given",
             "dimensions": self._space(),
@@ -365,7 +364,7 @@ class _Driver:
     def on_report(self, kind: str, k: int, number: int, *values: Any) -> bool:
         """Take a report of :class:`Scoring`; returns whether the trial goes on."""
         trial = self._trials.get((k, number))
-        if kind in ("progress", "outside"):
+        if kind == "progress":
             self.bars.progress(k, number, values[0])
             return True
         if trial is None:  # of a repeated task, whose worker died: the trial has its score

@@ -5,19 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-import yaml
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from torch import nn
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.config import RunConfig, flag
+from gcl_hard.experiments.config import RunConfig, defaults, flag
+from gcl_hard.experiments.presets import PRESETS, read_yaml
 from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
@@ -41,12 +42,6 @@ FIXED = (
     "dataset", "protocol", "features", "folds", "subset", "pretrain_split", "probe_split", "size",
 )  # fmt: skip
 """Settings that decide data and scores: with another value scores could not be compared."""
-PAPER: dict[str, dict[str, tuple[float, ...]]] = {
-    "graphs": {"beta": (1.0, 2.0, 10.0)},
-    "images": {"beta": (0.1, 0.5, 1.0, 2.0, 5.0)},
-}
-THRESHOLDS = {"threshold_start": (-0.5, -0.3, -0.1), "threshold_end": (-0.1, 0.0, 0.1)}
-"""The H-SCL paper's grids, sections V-B and V-C; it has thresholds for images only."""
 FOLDERS = (Path(__file__).parent / "spaces", Path(__file__).parents[2] / "configs" / "search")
 """Of an installed package, and of a checkout."""
 RECIPE = "recipe"
@@ -136,6 +131,10 @@ class Dimension:
             )
         return value
 
+    def of_method(self, method: str) -> bool:
+        """Whether a method has the setting."""
+        return not self.methods or method in self.methods
+
     @property
     def numeric(self) -> bool:
         """Whether its values are numbers of a range."""
@@ -187,30 +186,23 @@ def as_number(value: Any) -> Any:
 def _range(
     name: str, given: Mapping[str, Any], *, whole: bool
 ) -> FloatDistribution | IntDistribution:
-    low, high = (_number(name, key, given.get(key), whole=whole) for key in ("low", "high"))
+    keys = ("low", "high") if given.get("step") is None else ("low", "high", "step")
+    stated: dict[str, Any] = {key: _number(name, key, given.get(key), whole=whole) for key in keys}
     log = given.get("log", False)
     if not isinstance(log, bool):
         raise InputError(f"{name}: log is true or false, got {log!r}")
-    if low > high:
-        raise InputError(f"{name}: low {low:g} is above high {high:g}; exchange them")
-    if log and low <= 0:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where it moves high to the last step
+            found = (IntDistribution if whole else FloatDistribution)(log=log, **stated)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from error
+    if found.high != stated["high"]:
         raise InputError(
-            f"{name}: a log scale begins above 0, got low {low:g}; give a small low, or log: false"
+            f"{name}: step {stated['step']:g} does not lead from low {found.low:g} to high "
+            f"{stated['high']:g}; the last one would be at {found.high:g}"
         )
-    step = given.get("step")
-    if step is not None:
-        step = _number(name, "step", step, whole=whole)
-        if log or step <= 0:
-            raise InputError(f"{name}: step is above 0 and not on a log scale, got {step:g}")
-        steps = (high - low) / step
-        if abs(steps - round(steps)) > TOLERANCE:
-            raise InputError(
-                f"{name}: step {step:g} does not lead from low {low:g} to high {high:g}; the last "
-                f"one would be at {low + math.floor(steps) * step:g}"
-            )
-    if whole:
-        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
-    return FloatDistribution(float(low), float(high), log=log, step=step)
+    return found
 
 
 def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
@@ -222,7 +214,7 @@ def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
         number = math.nan
     if not math.isfinite(number) or (whole and number != int(number)):
         raise InputError(f"{name}: {key} must be {kind}, got {value!r}")
-    return number
+    return int(number) if whole else number
 
 
 @dataclass(frozen=True)
@@ -270,11 +262,6 @@ class Base:
         if config.is_baseline:
             raise InputError(f"{config.method} has nothing to search: it is a baseline")
         return config
-
-    @property
-    def names(self) -> list[str]:
-        """Of all settings."""
-        return [f.name for f in fields(self.kind)]
 
     def candidate(self, number: int, values: Mapping[str, Any]) -> Candidate:
         """The candidate of a trial; errors as of :meth:`config_with`."""
@@ -357,16 +344,15 @@ class Space:
         for dimension in self.dimensions:
             _check_name(dimension, base)
         methods = self.methods(base)
-        left = tuple(d for d in self.dimensions if not d.methods or {*d.methods} & {*methods})
+        left = tuple(d for d in self.dimensions if any(map(d.of_method, methods)))
         if not left:
             raise InputError(
                 f"nothing of this search space is a setting of {', '.join(methods)}: it has "
                 f"{', '.join(d.name for d in self.dimensions)}"
             )
         for dimension in left:
-            for method in methods:
-                if not dimension.methods or method in dimension.methods:
-                    _check_ends(dimension, base, method)
+            for method in filter(dimension.of_method, methods):
+                _check_ends(dimension, base, method)
         space = replace(self, dimensions=left)
         space.grid_of(base)
         return space
@@ -378,16 +364,11 @@ class Space:
                 return tuple(str(one) for one in dimension.ends)
         return (base.config.method,)
 
-    def of_method(self, method: str) -> list[Dimension]:
-        """What is drawn for a method."""
-        return [d for d in self.dimensions if not d.methods or method in d.methods]
-
     def draw(self, trial: Trial, base: Base) -> dict[str, Any]:
         """Values for one trial, of the settings that its method has."""
         values: dict[str, Any] = {}
         for dimension in self.dimensions:
-            method = values.get("method", base.config.method)
-            if not dimension.methods or method in dimension.methods:
+            if dimension.of_method(values.get("method", base.config.method)):
                 values[dimension.name] = _suggest(trial, dimension)
         return values
 
@@ -402,7 +383,9 @@ class Space:
         found = []
         for method in self.methods(base):
             config = base.config_with({"method": method})
-            here = [d for d in self.of_method(method) if not d.name.startswith(ENCODER)]
+            here = [
+                d for d in self.dimensions if d.of_method(method) and not d.name.startswith(ENCODER)
+            ]
             stated = self._stated(config)
             if method not in stated.get("method", [method]):
                 continue
@@ -439,6 +422,9 @@ class Space:
 def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
     """The H-SCL paper's values for the domain and the method of a configuration.
 
+    Source:
+        H-SCL paper, sections V-B and V-C, as in its tables.
+
     Example:
         >>> from gcl_hard.experiments.config import GraphConfig
         >>> paper_grid(GraphConfig(method="hscl"))
@@ -446,8 +432,9 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
     """
     hardening = METHODS[config.method].hardening
     if hardening == "exponential":
-        return dict(PAPER[config.domain])
-    return dict(THRESHOLDS) if hardening == "threshold" else {}
+        return {"beta": PRESETS["2" if config.domain == "graphs" else "1"].values["beta"]}
+    names = ("threshold_start", "threshold_end") if hardening == "threshold" else ()
+    return {name: PRESETS["1"].values[name] for name in names}  # the paper's, of images only
 
 
 def _grid(given: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str | None:
@@ -471,8 +458,8 @@ def _check_name(dimension: Dimension, base: Base) -> None:
                 f"{name} is a setting of your own encoder, and none is given; from Python: "
                 f"gcl_hard.tuning.study(…, encoder=MyEncoder)"
             )
-    elif name not in base.names:
-        raise unknown("setting of the search space", name, base.names)
+    elif name not in defaults(base.kind):
+        raise unknown("setting of the search space", name, defaults(base.kind))
     elif name in FIXED:
         raise InputError(
             f"{name} cannot be searched: scores of different {name} are not comparable"
@@ -579,10 +566,7 @@ def read_space(given: str) -> Space:
         if path.suffix:
             raise InputError(f"no search space in {given}: there is no such file")
         raise unknown("search space", given, sorted(shipped()))
-    try:
-        stated = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    stated = read_yaml(path)
     if isinstance(stated, dict) and {"levers", "ablations"} & {*stated}:
         raise InputError(
             f"{path} is a search for a recipe, not a search space: give it to "

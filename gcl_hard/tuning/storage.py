@@ -8,8 +8,8 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -270,44 +270,6 @@ def _prepare(path: Path, *, create: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What a study is of; a search of something else must not go on with it.
-
-    Attributes:
-        dataset: name.
-        method: name, or several that are searched.
-        protocol: name.
-        settings: of the configuration, those that are not searched.
-        space: the dimensions and the grid, as words.
-        digest: of the data.
-        inner: how trials are scored.
-        outer: which outer part, of how many.
-        sampler: name.
-        pruner: name.
-        seed: of everything.
-        encoder: name of the user's own, or None.
-    """
-
-    dataset: str
-    method: str
-    protocol: str
-    settings: dict[str, Any]
-    space: dict[str, Any]
-    digest: str
-    inner: str
-    outer: str
-    sampler: str
-    pruner: str
-    seed: int
-    encoder: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is stored."""
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return found
-
-
-@dataclass(frozen=True)
 class Place:
     """Where a study is kept.
 
@@ -323,7 +285,7 @@ class Place:
 
     def join(
         self,
-        identity: Identity,
+        identity: Mapping[str, Any],
         grid: list[dict[str, Any]],
         *,
         sampler: BaseSampler,
@@ -332,7 +294,8 @@ class Place:
         """Make the study, or go on with it.
 
         Args:
-            identity: what it is of.
+            identity: what it is of, as JSON has it; a search of something else must not go on
+                with it.
             grid: settings tried before all else; enqueued by the driver that makes the study.
             sampler: of this driver.
             pruner: of this driver.
@@ -356,13 +319,13 @@ class Place:
                 self._check(study, identity)
                 if self._ready(study):
                     return study
-            study.set_user_attr(IDENTITY, identity.as_json())
+            study.set_user_attr(IDENTITY, {**identity})
             for params in grid:
                 study.enqueue_trial(params, user_attrs={GRID: True}, skip_if_exists=True)
             study.set_user_attr(READY, True)
         return study
 
-    def existing(self, identity: Identity) -> Study:
+    def existing(self, identity: Mapping[str, Any]) -> Study:
         """The study as it is, to be read.
 
         Raises:
@@ -388,7 +351,7 @@ class Place:
             time.sleep(0.1)
         return True
 
-    def _check(self, study: Study, identity: Identity) -> None:
+    def _check(self, study: Study, identity: Mapping[str, Any]) -> None:
         stored = study.user_attrs.get(IDENTITY)
         if stored is None and is_server(self.url):
             time.sleep(1.0)  # another driver may be making it
@@ -403,7 +366,7 @@ class Place:
             )
         if stored is None:  # its maker died
             return
-        mine = identity.as_json()
+        mine = json.loads(json.dumps(identity))
         differ = [key for key in mine if stored.get(key) != mine[key]]
         if differ:
             named = [key for key in differ if key in ("dataset", "method", "protocol")]

@@ -13,7 +13,7 @@ import pytest
 from gcl_hard import tune
 from gcl_hard.cli import parse_tune
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.tuning.objective import GraphPart
+from gcl_hard.tuning import objective
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.space import Candidate
 
@@ -115,11 +115,12 @@ def test_scoring_is_clocked_and_what_it_found_is_handed_on(
         time.sleep(0.02)
         return given
 
-    monkeypatch.setattr(GraphPart, "_score", score)
+    monkeypatch.setattr(objective, "_svm_accuracies", score)
     spent: list[float] = []
     with cases.clocked_scoring(spent):
-        assert [GraphPart._score(n, 3) for n in (1, 2)] == [(1, 3), (2, 3)]  # type: ignore[call-arg, arg-type]
-    assert GraphPart._score is score
+        found = [objective._svm_accuracies(n, 3) for n in (1, 2)]  # type: ignore[call-arg, arg-type]
+    assert found == [(1, 3), (2, 3)]
+    assert objective._svm_accuracies is score
     assert len(spent) == 2
     assert all(0.02 <= seconds < 1 for seconds in spent)
 

@@ -559,7 +559,7 @@ def test_another_kind_of_file_is_told_what_a_search_states(
         ({"start": {"protocol": "transductive"}}, "start: protocol is no part of a recipe"),
         ({"ablations": {"l": [{"train_share": 0.5}]}}, "l: train_share is no part of a recipe"),
         ({"start": None}, "start: expected settings, got None"),
-        ({"start": {"epochs": 2.5}}, "start: epochs: expected a whole number, got 2.5"),
+        ({"start": {"epochs": 2.5}}, "start: epochs must be a whole number, got 2.5"),
         ({"start": {"lr": "fast"}}, "start: lr must be a finite number, got fast"),
         ({"ablations": {"r": [{"readout": "maen"}]}}, "readout 'maen'; did you mean mean"),
         ({"ablations": {"e": [{"encodings": []}]}}, "e: encodings: at least one value"),

@@ -231,6 +231,22 @@ def test_workers_that_cannot_be_used_are_refused(
         engine(1, address, watched([])).__enter__()
 
 
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), RuntimeError("Cluster failed")])
+def test_workers_of_this_machine_that_do_not_start_are_not_called_a_scheduler(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("distributed.LocalCluster", fails)
+    with pytest.raises(InputError) as caught, engine(2, None, watched([])):
+        pass
+    said = str(caught.value)
+    assert f"2 worker processes of this machine could not be started: {error}" in said
+    assert "--jobs 1" in said
+    assert "scheduler" not in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://"])
 def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:

@@ -9,7 +9,15 @@ from typing import Any
 from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.experiments.experiment import RunContext, RunOptions
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning.objective import GraphPart, ImagePart, Inner, Score, Scoring
+from gcl_hard.tuning.objective import (
+    GraphOuter,
+    GraphPart,
+    ImageOuter,
+    ImagePart,
+    Inner,
+    Score,
+    Scoring,
+)
 from gcl_hard.tuning.space import Candidate, EncoderMaker
 
 SMALL: dict[str, Any] = {
@@ -80,3 +88,14 @@ def accuracies(
     found = scores_of(part, tried, inner, notes, ensemble_size)
     assert [score.error for score in found.values()] == [None] * len(configs)
     return [found[one.number].accuracy for one in tried]
+
+
+def outer_accuracy(
+    outer: GraphOuter | ImageOuter, config: RunConfig, seed: int, threads: int | None = None
+) -> float:
+    """Accuracy on the outer test part."""
+    where = Scoring(context(threads=threads), Inner(seed=seed), 0, Notes())
+    score = outer.score(Candidate(0, config), where)
+    assert score.error is None
+    assert score.accuracy is not None
+    return score.accuracy

@@ -24,9 +24,8 @@ from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning.objective import GraphOuter, GraphPart, Inner, cut_graphs
-from gcl_hard.tuning.space import Candidate
 from tests.reference.one_by_one import fit
-from tests.tuning.scoring import accuracies, context, small
+from tests.tuning.scoring import accuracies, context, outer_accuracy, small
 
 LR = 1e-5
 Floats = NDArray[np.float64]
@@ -153,7 +152,7 @@ def test_an_outer_score_trains_on_the_part_by_itself_and_tests_outside(
     np.testing.assert_array_equal(fold.test, split[1])
     seen, outer = Seen(monkeypatch), GraphOuter(fewer, fold)
     assert outer.n_test == len(split[1])
-    accuracy = outer.score(Candidate(0, small(lr=LR, beta=5.0)), 2, context())
+    accuracy = outer_accuracy(outer, small(lr=LR, beta=5.0), 2)
     (trained,) = seen.found
     check(trained, fewer, split[0], 2, apart=True)
     assert accuracy == pytest.approx(by_sklearn(trained[2], labels, split, 2), abs=1e-9)
@@ -170,7 +169,6 @@ def test_under_the_papers_protocol_a_score_is_the_mean_over_its_test_folds(mutag
         assert accuracy == pytest.approx(100 * np.mean([fold.accuracy for fold in folds]), abs=1e-9)
     assert outer.n_test == 0
     assert outer.part.n_scored(Inner()) == mutag.n_graphs
-    assert outer.score(Candidate(0, cells[0]), 0, context()) is None
 
 
 @pytest.mark.parametrize("outside", [True, False])
@@ -182,7 +180,7 @@ def test_scalar_degrees_are_scaled_by_what_the_encoder_is_trained_on(
     seen, cell = Seen(monkeypatch), small(lr=LR)
     if outside:
         (fold,) = cut_graphs(scaled, 1, seed=0)
-        GraphOuter(scaled, fold).score(Candidate(0, cell), 0, context())
+        outer_accuracy(GraphOuter(scaled, fold), cell, 0)
         train = fold.train
     else:
         accuracies(scaled, [cell], Inner())

@@ -22,7 +22,7 @@ from gcl_hard.experiments.runs import Run
 from gcl_hard.tuning.objective import ImageOuter, ImagePart, Inner, Score
 from gcl_hard.tuning.space import Candidate
 from tests.experiments.tiny_images import Tiny, few_digits, small
-from tests.tuning.scoring import Notes, context, scores_of
+from tests.tuning.scoring import Notes, context, outer_accuracy, scores_of
 
 FEW: dict[str, Any] = {"epochs": 5, "probe_epochs": 5, "lr_schedule": "constant"}
 
@@ -79,7 +79,7 @@ def test_an_outer_score_is_benchs_score_on_the_test_images() -> None:
     outer = ImageOuter(few_digits(), Inner(seed=3))
     fold = bench(small())
     assert outer.n_test == fold.n_test == 60
-    assert outer.score(Candidate(0, small()), 3, context(threads=1)) == 100 * fold.accuracy
+    assert outer_accuracy(outer, small(), 3, threads=1) == 100 * fold.accuracy
 
 
 def test_hold_outs_are_a_fifth_hidden_from_training_and_drawn_anew() -> None:

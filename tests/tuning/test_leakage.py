@@ -32,13 +32,14 @@ from gcl_hard.tuning.objective import (
     GraphPart,
     ImageOuter,
     Inner,
+    Score,
     Steps,
     cut_graphs,
 )
 from gcl_hard.tuning.options import PrunerName
 from gcl_hard.tuning.space import Candidate
 from tests.experiments import tiny_images
-from tests.tuning.scoring import context, scores_of
+from tests.tuning.scoring import outer_accuracy, scores_of
 
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
 OTHER = (type, ModuleType, BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType)
@@ -224,7 +225,7 @@ def test_other_test_images_and_labels_change_no_bit_of_an_inner_score() -> None:
     clean, other = (run(outer.part, *cells, folds=2) for outer in outers)
     assert clean == other
     assert len({*clean}) > 1
-    tested = [outer.score(Candidate(0, cells[0]), 0, context(threads=1)) for outer in outers]
+    tested = [outer_accuracy(outer, cells[0], 0, threads=1) for outer in outers]
     assert tested[0] != tested[1]
 
 
@@ -266,7 +267,7 @@ def guarded(fewer: GraphSet, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphS
         Guarded.hidden = frozenset(fold.test.tolist())
         return [fold]
 
-    def scoring(outer: GraphOuter, candidate: Candidate, *rest: Any) -> float | None:
+    def scoring(outer: GraphOuter, candidate: Candidate, *rest: Any) -> Score:
         hidden, Guarded.hidden = Guarded.hidden, None
         tested.append(candidate.number)
         try:
@@ -337,7 +338,7 @@ def test_test_images_are_scored_once_per_best_trial(
     scored: list[int] = []
     real = ImageOuter.score
 
-    def scoring(outer: ImageOuter, candidate: Candidate, *rest: Any) -> float:
+    def scoring(outer: ImageOuter, candidate: Candidate, *rest: Any) -> Score:
         scored.append(candidate.number)
         return real(outer, candidate, *rest)
 

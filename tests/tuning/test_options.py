@@ -115,6 +115,26 @@ def test_a_file_of_settings_yields_to_flags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        [], ["--method=hscl-tau", "--trials=3"], ["--dataset=digits", "--batch=2"],
+        ["--space=full", "--lr=0.02", "--report=page.md", "--pruner=median"],
+    ],
+)  # fmt: skip
+def test_a_printed_config_means_the_same_search(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse_tune([*arguments, "--print-config"])
+    assert left.value.code == 0
+    path = tmp_path / "printed.yaml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    again, options = parse_tune(["--config", str(path)]), parse_tune(arguments)
+    assert again.base.config == options.base.config
+    assert replace(again, base=options.base) == options
+
+
+@pytest.mark.parametrize(
     ("pruner", "folds", "steps"),
     [("none", 1, "none"), ("none", 5, "none"), ("median", 1, "epochs"),
      ("hyperband", 1, "epochs"), ("wilcoxon", 5, "folds")],
@@ -191,7 +211,7 @@ def test_seeds_are_those_of_numpy(seed: int) -> None:
         ("--pruner=medain", "unknown pruner 'medain'; did you mean median?"),
         ("--method=hslc", "unknown method 'hslc'; did you mean hscl"),
         ("--space=bta", "unknown search space 'bta'; did you mean beta"),
-        ("--trials=many", "--trials: expected a whole number, got many"),
+        ("--trials=many", "--trials must be a whole number, got many"),
         ("--crop=0.5", "unknown flag --crop; it is of images"),
         ("--dataset=digits --layers=2", "unknown flag --layers; it is of graphs"),
         ("--report=page.html", "report is a page of Markdown, NAME.md, got page.html"),

@@ -154,15 +154,21 @@ def test_an_unknown_key_gets_the_nearest_of_its_type() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{type: float, low: 10, high: 0.1}", "low 10 is above high 0.1; exchange them"),
-        ("{type: int, low: 5, high: 1}", "low 5 is above high 1"),
-        ("{type: float, low: 0, high: 1, log: true}", "log scale begins above 0, got low 0"),
-        ("{type: float, low: -1, high: 1, log: true}", "log scale begins above 0, got low -1"),
-        ("{type: int, low: 0, high: 8, log: true}", "log scale begins above 0, got low 0"),
+        (
+            "{type: float, low: 10, high: 0.1}",
+            "must hold, but got (low=10.0, high=0.1)",
+        ),
+        ("{type: int, low: 5, high: 1}", "`low <= high` must hold, but got (low=5, high=1)"),
+        ("{type: float, low: 0, high: 1, log: true}", "must hold"),
+        ("{type: float, low: -1, high: 1, log: true}", "`low > 0` must hold for `log=True`"),
+        ("{type: int, low: 0, high: 8, log: true}", "`low >= 1` must hold for `log=True`"),
         ("{type: float, low: 0, high: 1, log: 10}", "log is true or false, got 10"),
-        ("{type: float, low: 0, high: 1, step: 0}", "step is above 0"),
-        ("{type: float, low: 0, high: 1, step: -0.1}", "step is above 0"),
-        ("{type: float, low: 1, high: 2, step: 0.1, log: true}", "not on a log scale"),
+        ("{type: float, low: 0, high: 1, step: 0}", "`step > 0` must hold, but got step="),
+        ("{type: float, low: 0, high: 1, step: -0.1}", "`step > 0` must hold, but got step="),
+        (
+            "{type: float, low: 1, high: 2, step: 0.1, log: true}",
+            "not supported when `log` is true",
+        ),
         ("{type: int, low: 1, high: 5, step: 0.5}", "step must be a whole number, got 0.5"),
         ("{type: float, high: 1}", "low must be a finite number, got None"),
         ("{type: float, low: 0}", "high must be a finite number, got None"),
@@ -761,7 +767,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["space: {lr: [", "\tspace: 1", "a: b: c"])
 def test_what_is_no_yaml_is_named_in_one_line(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match=r"mine\.yaml is no YAML: .") as caught:
+    with pytest.raises(InputError, match=r"mine\.yaml is not YAML: .") as caught:
         read_text(tmp_path, text)
     assert "\n" not in str(caught.value)
 
@@ -769,7 +775,7 @@ def test_what_is_no_yaml_is_named_in_one_line(tmp_path: Path, text: str) -> None
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"\xff\xfe\x00space")
-    with pytest.raises(InputError, match=r"mine\.yaml is no YAML"):
+    with pytest.raises(InputError, match=r"mine\.yaml is not YAML"):
         read_space(str(path))
 
 
@@ -780,7 +786,10 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
         ("# nothing\n", "search space is empty"),
         ("space:\n", "search space is empty"),
         ("- beta\n- lr\n", "a search space is a mapping"),
-        ("space: {lr: {type: float, low: 1, high: 0}}", "lr: low 1 is above high 0"),
+        (
+            "space: {lr: {type: float, low: 1, high: 0}}",
+            "lr: `low <= high` must hold",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said_with_its_name(
