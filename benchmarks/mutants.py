@@ -134,7 +134,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
     ("ensembles hold out different graphs", "experiments/ensembles.py",
      'return encoder.held_out.numpy().tobytes()', "return joins(encoder)",
      "experiments/test_ensembles.py::test_on_a_cpu_the_models_of_an_ensemble_hold_out_the_same_graphs"),
-    ("groups hold out different graphs", "experiments/groups.py",
+    ("groups hold out different graphs", "experiments/runs.py",
      "(run.seed, run.inner) if", "run.inner if",
      "experiments/test_groups.py::test_on_a_cpu_those_train_together_that_hold_out_the_same_graphs"),
     ("trials of a dead driver are not enqueued once more", "tuning/storage.py",

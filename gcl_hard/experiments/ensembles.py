@@ -17,7 +17,7 @@ from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.groups import equal_parts, usual_size
+from gcl_hard.experiments.runs import equal_parts, usual_size
 from gcl_hard.graphs import Ensemble, GraphSet
 from gcl_hard.graphs.compression import coloured
 from gcl_hard.graphs.encoders import GIN

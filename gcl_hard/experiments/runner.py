@@ -18,8 +18,7 @@ from gcl_hard.experiments import hardware
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, TrainedRun
-from gcl_hard.experiments.groups import groups_of
-from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.runs import Run, groups_of
 from gcl_hard.experiments.store import RunResult, Store, check_writable
 
 if TYPE_CHECKING:
