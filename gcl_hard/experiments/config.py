@@ -17,6 +17,7 @@ from typing import (
     ClassVar,
     Literal,
     Self,
+    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gcl_hard.images import ViewRecipe
 
 Domain = Literal["graphs", "images"]
+Config = TypeVar("Config", bound="RunConfig")
 LrSchedule = Literal["constant", "cosine"]
 
 SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
@@ -55,6 +57,8 @@ class RunConfig(ABC):
     minimum: ClassVar[dict[str, int]]
     """The least value of each integer setting."""
     domain: ClassVar[Domain]
+    data_settings: ClassVar[tuple[str, ...]]
+    """The settings that decide which data are loaded."""
 
     dataset: str
     method: str
@@ -215,9 +219,9 @@ class RunConfig(ABC):
             positives=positives, **options,
         )  # fmt: skip
 
-    def with_dataset(self, canonical: str) -> Self:
-        """The same settings on a data set by its canonical name."""
-        return replace(self, dataset=canonical)
+    def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Settings that the data decided, for the result."""
+        return {}
 
     def key(self) -> str:
         """Stem of file names: data set, method, protocol and a hash of the settings.
@@ -304,6 +308,7 @@ class GraphConfig(RunConfig):
         "batch_size": 2, "layers": 1, "dim": 1, "folds": 2, "beta_changes": 0, "data_seed": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "graphs"
+    data_settings: ClassVar[tuple[str, ...]] = ("dataset", "features", "encodings")
 
     dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are understood"] = "MUTAG"
     method: Annotated[
@@ -499,6 +504,9 @@ class ImageConfig(RunConfig):
         "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "images"
+    data_settings: ClassVar[tuple[str, ...]] = (
+        "dataset", "pretrain_split", "probe_split", "subset",
+    )  # fmt: skip
 
     dataset: Annotated[
         str, "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, or NAME of your NAME.npz"
@@ -597,6 +605,13 @@ class ImageConfig(RunConfig):
         from gcl_hard.images import stem_for
 
         return stem_for(size) if self.stem == "auto" else self.stem
+
+    def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The size of views and the stem that goes with it."""
+        size = self.size or int(facts["side"])
+        if self.is_baseline and self.method != "untrained":
+            return {"size": size}
+        return {"size": size, "stem": self.stem_at(size)}
 
     @property
     def encoders(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,24 +120,8 @@ C_contra = TypeVar("C_contra", bound=RunConfig, contravariant=True)
 D = TypeVar("D")
 
 
-class DataFiles(Protocol[C_contra]):
-    """What is known of the data sets of a domain without reading them."""
-
-    def canonical_name(self, name: str) -> str:
-        """The name of a data set as its files spell it."""
-
-    def data_key(self, config: C_contra) -> Hashable:
-        """The settings that decide which data are loaded."""
-
-    def files(self, config: C_contra, data_dir: Path | None) -> list[Path]:
-        """The files of a data set; empty if it is part of a package."""
-
-    def resolved(self, config: C_contra, facts: dict[str, Any]) -> dict[str, Any]:
-        """Settings that the data decided, for the result."""
-
-
-class Experiment(DataFiles[C_contra], Protocol[C_contra, D]):
-    """One domain: how its data are found and described, how runs are trained and scored."""
+class Experiment(Protocol[C_contra, D]):
+    """One domain: how its data are loaded and described, how runs are trained and scored."""
 
     def load(self, config: C_contra, context: RunContext) -> D:
         """The data of a configuration, on the device unless loader workers prepare them."""

@@ -19,7 +19,6 @@ from gcl_hard.evaluation import Fold, FoldScore, svm_cross_validation, svm_fold
 from gcl_hard.evaluation.nested import cross_validate, inner_folds
 from gcl_hard.experiments import baselines, hardware
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.data_files import GraphFiles
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -43,7 +42,7 @@ from gcl_hard.seeds import seed_for, seeded
 T = TypeVar("T")
 
 
-class GraphExperiment(GraphFiles):
+class GraphExperiment:
     """Experiments on graphs; methods as in ``Experiment``."""
 
     def load(self, config: GraphConfig, context: RunContext) -> GraphSet:

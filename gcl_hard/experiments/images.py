@@ -18,7 +18,6 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import ImageConfig
-from gcl_hard.experiments.data_files import ImageFiles
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -57,7 +56,7 @@ OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
 training."""
 
 
-class ImageExperiment(ImageFiles):
+class ImageExperiment:
     """Experiments on images; methods as in ``Experiment``."""
 
     def load(self, config: ImageConfig, context: RunContext) -> ImageData:

@@ -18,7 +18,7 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import graphs as graph_experiment
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
-from gcl_hard.experiments.domains import DataSets, FactsCache, experiment_of
+from gcl_hard.experiments.domains import DataSets, FactsCache, canonical
 from gcl_hard.experiments.experiment import Clock, seeded_weights
 from gcl_hard.experiments.graphs import graph_facts
 from gcl_hard.graphs import load, tudataset
@@ -277,7 +277,7 @@ def test_names_are_as_files_spell_them() -> None:
         (GraphConfig, "mutag", "MUTAG"), (ImageConfig, "cifar-10", "CIFAR10"),
         (ImageConfig, "Digits", "digits"),
     ):  # fmt: skip
-        assert experiment_of(config).canonical_name(name) == expected
+        assert canonical(config(name)).dataset == expected
 
 
 def test_weights_are_those_of_seed_and_encoder_and_the_global_state_is_left() -> None:
