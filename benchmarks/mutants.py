@@ -120,7 +120,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "except Exception as error:\n                task.error = None\n            self",
      "experiments/test_engine.py::test_a_task_that_kills_its_workers_fails_alone"),
     ("an accident in a group fails all its runs", "experiments/runner.py",
-     "if len(group.wanted) > 1 and", "if False and",
+     "if len(group.locks) > 1 and", "if False and",
      "experiments/test_runner.py::test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done"),
     ("runs whose workers were killed do not say so", "experiments/runner.py",
      '== "KilledWorker"', '== ""',
