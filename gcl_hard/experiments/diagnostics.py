@@ -347,13 +347,19 @@ class DiagnosticsCallback(Generic[M]):
         start = time.perf_counter()
         if self.snapshots and epoch <= self.snapshots[-1]["epoch"]:
             self.snapshots.clear()
-        sample, last = self.sample(model), epoch == self.epochs
+        sample, last = self._sample(model), epoch == self.epochs
         self.snapshots.append(snapshot(sample, current, epoch, last=last))
         if sample is not None and last:
             self.points = sample.batches[0].points()
         self.seconds += time.perf_counter() - start
 
-    def sample(self, model: M) -> Sample | None:
+    def last_points(self, model: M) -> Points | None:
+        """Arrays of the last epoch's snapshot, which may have been taken before a resumption."""
+        if self.points is None and (sample := self._sample(model)) is not None:
+            self.points = sample.batches[0].points()
+        return self.points
+
+    def _sample(self, model: M) -> Sample | None:
         """What the model makes of the samples."""
         if self._sampler is None:
             self._sampler = self.make_sampler()

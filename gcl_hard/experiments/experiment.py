@@ -162,31 +162,34 @@ def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
 
 
 class Clock:
-    """Adds the time since the last call to one of two accounts."""
+    """Adds the time since the last call to one of two accounts.
 
-    def __init__(self, seconds_train: float = 0.0, seconds_eval: float = 0.0) -> None:
-        self.seconds_train, self.seconds_eval = seconds_train, seconds_eval
+    Args:
+        notes: has the accounts, in seconds, under ``"seconds"``; None for new ones.
+    """
+
+    def __init__(self, notes: dict[str, Any] | None = None) -> None:
+        self.notes: dict[str, Any] = {} if notes is None else notes
         self._last = time.perf_counter()
 
-    def _lap(self) -> float:
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Of training, and of scoring."""
+        train, evaluate = self.notes.get("seconds", (0.0, 0.0))
+        return train, evaluate
+
+    def pause(self) -> float:
+        """Count the time since the last call as neither; returns it."""
         now = time.perf_counter()
         elapsed, self._last = now - self._last, now
         return elapsed
 
-    def move_to(self, notes: dict[str, Any]) -> None:
-        """Add both accounts to ``notes["seconds"]``, which a checkpoint keeps, and reset them."""
-        total = notes.get("seconds", [0.0, 0.0])
-        notes["seconds"] = [total[0] + self.seconds_train, total[1] + self.seconds_eval]
-        self.seconds_train = self.seconds_eval = 0.0
-
     def train(self) -> None:
         """Count the time since the last call as training."""
-        self.seconds_train += self._lap()
-
-    def pause(self) -> None:
-        """Count the time since the last call as neither."""
-        self._lap()
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train + self.pause(), evaluate]
 
     def evaluate(self) -> None:
         """Count the time since the last call as scoring."""
-        self.seconds_eval += self._lap()
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train, evaluate + self.pause()]

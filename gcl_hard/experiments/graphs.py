@@ -117,12 +117,12 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
         clock.train()
         z = embeddings(model, graphs, config, run.seed)
         clock.evaluate()
-        return TrainedRun(run, (), clock.seconds_train, clock.seconds_eval, embeddings=(z,))
+        return TrainedRun(run, (), *clock.seconds, embeddings=(z,))
     folds = folds_of(config, graphs.y.cpu().numpy(), run.seed, inner=run.inner)
     n_jobs = context.threads or context.cores
     scores = score_baseline(config, graphs, folds, seed=run.seed, n_jobs=n_jobs)
     clock.evaluate()
-    return TrainedRun(run, (), 0.0, clock.seconds_eval, scores=scores)
+    return TrainedRun(run, (), *clock.seconds, scores=scores)
 
 
 class _InTraining:

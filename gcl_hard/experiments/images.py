@@ -244,23 +244,15 @@ def train_run(
         clock, views = Clock(), views_of(config, data)
         embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
         clock.evaluate()
-        return TrainedRun(run, (), 0.0, clock.seconds_eval, embeddings=embedded)
-    encoding = build(config, data, run.seed)
-    clock, notes, losses = Clock(), dict[str, Any](), list[float]()
+        return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
+    encoding, found, clock = build(config, data, run.seed), TrainedRun(run), Clock()
     if not config.is_baseline:
-        losses, notes = _fit(run, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
-        clock = Clock(*notes["seconds"])
-    embedded = _embed(run, data, encoding)
+        clock = _fit(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
+    found.embeddings = _embed(run, data, encoding)
     clock.evaluate()
+    found.seconds_train, found.seconds_eval = clock.seconds
     if context.options.save_encoder and not config.is_baseline:
         save_encoder(run, encoding, context.file(run, ".pt"))
-    found = TrainedRun(
-        run, tuple(losses[-1:]), clock.seconds_train, clock.seconds_eval, embeddings=embedded,
-        curve=tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", [])),
-    )  # fmt: skip
-    if "diagnostics" in notes:
-        found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
-        found.points = notes["points"]
     return found
 
 
@@ -288,20 +280,20 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
 
 
 def _fit(
-    run: Run,
+    found: TrainedRun,
     data: ImageData,
     encoding: Encoding,
     context: RunContext,
     *,
     report: Report,
     on_epoch_end: OnEpochEnd | None,
-) -> tuple[list[float], dict[str, Any]]:
-    """Train, from a checkpoint if there is one to resume.
+) -> Clock:
+    """Train, from a checkpoint if there is one to resume; fills in losses, curve and snapshots.
 
     Returns:
-        Mean loss of every epoch, and the notes of the checkpoint: seconds, curve, diagnostics.
+        A clock with the time that training took.
     """
-    config = cast("ImageConfig", run.config)
+    run, config = found.run, cast("ImageConfig", found.run.config)
     options, device = context.options, data.test.images.device
     every = 0 if run.inner else options.diagnostics
     identity = {**asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest}
@@ -321,18 +313,16 @@ def _fit(
         device=device,
     )  # fmt: skip
     monitor = _Monitor(run, data, encoding, options.monitor_every)
-    diagnostics = None
-    if every:
-        make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
-        diagnostics = DiagnosticsCallback(config.epochs, every, make)
+    make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
+    diagnostics = DiagnosticsCallback(config.epochs, every, make)
     progress = _Progress(run, report, checkpoint)
-    clock, last_mean = Clock(), math.nan
+    notes, last_mean = checkpoint.notes, math.nan
+    clock = Clock(notes)
     n_steps = len(data.pretrain) // config.batch_size
 
     def batches(epoch: int) -> Iterator[ViewPair]:
         for step, pair in enumerate(pairs(epoch)):
             clock.train()
-            clock.move_to(checkpoint.notes)
             progress(epoch - 1 + step / n_steps, last_mean)
             yield pair
 
@@ -340,19 +330,16 @@ def _fit(
         nonlocal last_mean
         last_mean = mean
         clock.train()
-        monitor(epoch, checkpoint.notes)
+        monitor(epoch, notes)
         clock.evaluate()
-        if diagnostics is not None:
-            diagnostics.snapshots, diagnostics.seconds = checkpoint.notes.get(
-                "diagnostics", ([], 0.0)
-            )
+        if every:
+            diagnostics.snapshots, diagnostics.seconds = notes.get("diagnostics", ([], 0.0))
             diagnostics(epoch, encoding.model, encoding.model.loss.sampler.current)
-            checkpoint.notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
+            notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
             clock.pause()
         if on_epoch_end is not None:
             on_epoch_end(epoch, lambda: _probe(run, config, data, *_embed(run, data, encoding)))
         clock.evaluate()
-        clock.move_to(checkpoint.notes)
         progress(epoch, mean)
 
     losses = train(
@@ -360,13 +347,12 @@ def _fit(
         setting=str(run), checkpoint=checkpoint,
     )  # fmt: skip
     clock.train()
-    clock.move_to(checkpoint.notes)
-    notes = checkpoint.notes
-    if diagnostics is not None:  # the last epoch may have ended before a resumption
-        sample = None if diagnostics.points else diagnostics.sample(encoding.model)
-        points = diagnostics.points if sample is None else sample.batches[0].points()
-        notes = {**notes, "points": points}
-    return losses, notes
+    found.losses = (losses[-1],)
+    found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
+    if every:
+        found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
+        found.points = diagnostics.last_points(encoding.model)
+    return clock
 
 
 @dataclass(eq=False)

@@ -302,17 +302,17 @@ def test_a_clock_has_an_account_for_training_and_one_for_scoring(
     def later(seconds: float) -> None:
         now[0] += seconds
 
-    clock, notes = Clock(), dict[str, Any]()
+    notes = dict[str, Any]()
+    clock = Clock(notes)
     for seconds, account in ((1, clock.train), (2, clock.evaluate), (4, clock.pause)):
         later(seconds)
         account()
     later(8)
     clock.train()
-    assert (clock.seconds_train, clock.seconds_eval) == (9, 2)
-    clock.move_to(notes)
-    clock.move_to(notes)
+    assert clock.seconds == (9, 2)
     assert notes == {"seconds": [9, 2]}
     later(1)
-    clock.evaluate()
-    clock.move_to(notes)
-    assert notes == {"seconds": [9, 3]}
+    resumed = Clock(notes)
+    later(1)
+    resumed.evaluate()
+    assert resumed.seconds == (9, 3)
