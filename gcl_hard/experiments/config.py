@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
-from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -18,7 +17,6 @@ from typing import (
     Literal,
     Self,
     TypeVar,
-    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -142,7 +140,8 @@ class RunConfig(ABC):
 
     def _floats(self, filled: dict[str, Any]) -> dict[str, float | None]:
         """Numbers as floats: 2 and 2.0 are one experiment, in JSON too."""
-        names = [n for n, kind in _field_types(type(self)).items() if float in _alternatives(kind)]
+        kinds = _field_types(type(self))
+        names = [name for name, kind in kinds.items() if kind in (float, float | None)]
         values = {name: filled.get(name, getattr(self, name)) for name in names}
         return {name: None if value is None else float(value) for name, value in values.items()}
 
@@ -162,9 +161,9 @@ class RunConfig(ABC):
         """Encoders that one run trains."""
 
     @property
-    @abstractmethod
     def n_scores(self) -> int:
         """Test accuracies of one run."""
+        return 1
 
     @property
     def share_of_fold(self) -> float:
@@ -172,9 +171,9 @@ class RunConfig(ABC):
         return 1.0
 
     @property
-    @abstractmethod
     def can_select(self) -> bool:
-        """Whether settings can be chosen on data held out of the training data."""
+        """Whether settings can be chosen on data held out of every encoder's training data."""
+        return self.encoders > 0 and self.protocol != "transductive"
 
     @property
     def encoder_config(self) -> Self:
@@ -253,10 +252,6 @@ def defaults(config: type[RunConfig]) -> dict[str, Any]:
 def _field_types(config: type[RunConfig]) -> dict[str, Any]:
     hints = get_type_hints(config)
     return {f.name: hints[f.name] for f in fields(config)}
-
-
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def flag(name: str) -> str:
@@ -428,11 +423,6 @@ class GraphConfig(RunConfig):
     def share_of_fold(self) -> float:
         """``train_share``."""
         return self.train_share
-
-    @property
-    def can_select(self) -> bool:
-        """True where every fold trains an encoder, and a part of its graphs can be held out."""
-        return self.protocol == "inductive" and self.encoders > 0
 
     @property
     def group_key(self) -> Hashable | None:
@@ -619,16 +609,6 @@ class ImageConfig(RunConfig):
         return 0 if self.is_baseline else 1
 
     @property
-    def n_scores(self) -> int:
-        """One accuracy, on the test split."""
-        return 1
-
-    @property
-    def can_select(self) -> bool:
-        """True of methods: a part of the training images can be held out."""
-        return not self.is_baseline
-
-    @property
     def label_reader(self) -> str:
         """The setting through which training reads labels, for messages."""
         if self.positives == "class" and method(self.method).positives == "view":
@@ -654,11 +634,8 @@ class ImageConfig(RunConfig):
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
-        return Optimisation(
-            epochs=self.epochs, lr=self.lr, weight_decay=self.weight_decay,
-            lr_schedule=self.lr_schedule, precision=FABRIC[self.precision],
-            accumulate=self.accumulate,
-        )  # fmt: skip
+        precision = FABRIC[self.precision]
+        return replace(super().optimisation(), precision=precision, accumulate=self.accumulate)
 
     def loss(self) -> ContrastiveLoss:
         """A new loss with these settings."""
