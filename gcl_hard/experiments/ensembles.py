@@ -19,7 +19,7 @@ from gcl_hard.experiments import protocols
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.runs import equal_parts, usual_size
 from gcl_hard.graphs import Ensemble, GraphSet
-from gcl_hard.graphs.compression import coloured
+from gcl_hard.graphs.compression import ColouredSet, coloured
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
@@ -144,7 +144,7 @@ def train_encoders(
         OutOfMemory: if memory does not suffice for an ensemble; names a size to try.
     """
     one_each = {encoder.cell: encoder for encoder in encoders}
-    refused = {cell: _refused(encoder) for cell, encoder in one_each.items()}
+    refused = {cell: refusal(encoder.build()) for cell, encoder in one_each.items()}
     groups: dict[object, list[int]] = {}
     for number, encoder in enumerate(encoders):
         kind = number if refused[encoder.cell] else _shares(encoder)
@@ -153,10 +153,9 @@ def train_encoders(
     for numbers in groups.values():
         most = size or usual_size(graphs.x.device.type)
         cuts = equal_parts(len(numbers), most)
-        if not refused[encoders[numbers[0]].cell]:
-            largest = max(end - start for start, end in cuts)
-            if largest > 1:
-                check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
+        largest = max(end - start for start, end in cuts)
+        if largest > 1:
+            check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
         parts += [tuple(numbers[start:end]) for start, end in cuts]
     seeing = 0.0
 
@@ -169,9 +168,8 @@ def train_encoders(
 
     for part in sorted(parts):  # what was asked for first ends first
         start, seeing = time.perf_counter(), 0.0
-        alone = refused[encoders[part[0]].cell]
         try:
-            trained = _train(part, encoders, graphs, on_epoch, timed, alone=alone)
+            trained = _train(part, encoders, graphs, on_epoch, timed)
         except OutOfMemory as error:
             if len(part) == 1:
                 raise
@@ -189,10 +187,6 @@ def _shares(encoder: Encoder) -> object:
     if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
         return encoder.held_out.numpy().tobytes()
     return joins(encoder)
-
-
-def _refused(encoder: Encoder) -> bool:
-    return refusal(encoder.build()) is not None
 
 
 def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
@@ -226,13 +220,11 @@ def _train(
     graphs: GraphSet,
     on_epoch: OnEpoch,
     see: See,
-    *,
-    alone: bool,
 ) -> list[TrainedEncoder | DivergenceError]:
     # Alike next to each other: fewer calls of the optimiser and of the loss.
     numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
     chosen = [encoders[number] for number in numbers]
-    ensemble = _plain(chosen[0]) if alone else ensemble_of(chosen, graphs)
+    ensemble = ensemble_of(chosen, graphs)
     models = list(ensemble.models)
 
     def seen(epoch: int, those: Mapping[int, nn.Module]) -> list[int]:
@@ -257,31 +249,26 @@ def _likeness(cell: GraphConfig) -> tuple[object, ...]:
     return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
 
 
-def _plain(encoder: Encoder) -> Ensemble:
-    """An ensemble of one that cannot share its steps, on its own graphs."""
-    cell = encoder.cell
-    return Ensemble(
-        [encoder.build()], encoder.graphs, batch_size=cell.batch_size, data_seed=cell.data_seed,
-        held_out=[encoder.held_out],
-    )  # fmt: skip
-
-
 def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
-    """The untrained ensemble of some encoders that can be one.
+    """The untrained ensemble of some encoders.
 
     Args:
-        encoders: of cells that share ``GraphConfig.group_key``; of two views of one seed and fold.
+        encoders: of cells that share ``GraphConfig.group_key``; of two views of one seed and fold;
+            one alone may be of any kind.
         graphs: the set without any fold's scaling.
     """
-    models = [encoder.build() for encoder in encoders]
-    gin, cell = models[0].encoder, encoders[0].cell
-    assert isinstance(gin, GIN)
-    own = any(encoder.graphs is not graphs for encoder in encoders)
-    features = None if cell.two_view or not own else [encoder.graphs.x for encoder in encoders]
+    models, first = [encoder.build() for encoder in encoders], encoders[0]
+    held_out, features = [encoder.held_out for encoder in encoders], None
+    whole: GraphSet | ColouredSet = first.graphs
+    if refusal(models[0]) is None and not first.cell.two_view:
+        gin = models[0].encoder
+        assert isinstance(gin, GIN)
+        whole = coloured(graphs, len(gin.convs))
+        if any(encoder.graphs is not graphs for encoder in encoders):
+            features = [encoder.graphs.x for encoder in encoders]
     return Ensemble(
-        models, encoders[0].graphs if cell.two_view else coloured(graphs, len(gin.convs)),
-        batch_size=cell.batch_size, data_seed=cell.data_seed,
-        held_out=[encoder.held_out for encoder in encoders], features=features,
+        models, whole, batch_size=first.cell.batch_size, data_seed=first.cell.data_seed,
+        held_out=held_out, features=features,
     )  # fmt: skip
 
 
