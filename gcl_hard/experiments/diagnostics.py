@@ -288,19 +288,15 @@ def _geometry(sample: Sample) -> dict[str, Tensor | float | None]:
     }
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain(value: Any) -> Any:
     """Numbers as JSON has them, floats in six digits; None for what is not finite.
 
     Example:
         >>> plain({"a": math.nan, "b": 1 / 3, "c": {"d": torch.tensor(2.0)}, "e": 7})
         {'a': None, 'b': 0.333333, 'c': {'d': 2.0}, 'e': 7}
     """
-    return {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return plain(value)
+        return {name: plain(one) for name, one in value.items()}
     if isinstance(value, Tensor):
         value = value.item()
     if isinstance(value, float):

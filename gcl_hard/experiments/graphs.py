@@ -49,7 +49,16 @@ class GraphExperiment:
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
         """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
-        return graph_facts(data)
+        digest = hashlib.sha256()
+        for tensor in (data.x, data.edge_index, data.y, data.node_ptr):
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        return {
+            "n_graphs": data.n_graphs,
+            "n_classes": data.n_classes,
+            "n_features": data.n_features,
+            "features": data.features,
+            "digest": digest.hexdigest()[:16],
+        }
 
     def size(self, data: GraphSet) -> tuple[int, int]:
         """Nodes and graphs."""
@@ -92,20 +101,6 @@ def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> N
     """Set the threads of this process for the training of a configuration."""
     nodes = graphs.n_nodes / graphs.n_graphs * min(config.batch_size, graphs.n_graphs)
     hardware.use_threads(context.threads, nodes, config.dim * config.layers, context.cores)
-
-
-def graph_facts(graphs: GraphSet) -> dict[str, Any]:
-    """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
-    digest = hashlib.sha256()
-    for tensor in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr):
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return {
-        "n_graphs": graphs.n_graphs,
-        "n_classes": graphs.n_classes,
-        "n_features": graphs.n_features,
-        "features": graphs.features,
-        "digest": digest.hexdigest()[:16],
-    }
 
 
 def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
@@ -189,11 +184,11 @@ class _InTraining:
                 yield TrainedRun(run, error=self.error)
                 continue
             losses, found = zip(*(self.found[k] for k in sorted(self.found)), strict=True)
-            one = TrainedRun(run, losses, self.seconds_train, self.seconds_eval)
-            if self.config.is_baseline:
-                one.scores = found
-            else:
-                one.embeddings = found
+            supervised = self.config.is_baseline
+            one = TrainedRun(
+                run, losses, self.seconds_train, self.seconds_eval,
+                embeddings=() if supervised else found, scores=found if supervised else None,
+            )  # fmt: skip
             if (diagnostics := self.diagnostics) is not None:
                 one.snapshots = tuple(diagnostics.snapshots)
                 one.seconds_diagnostics = diagnostics.seconds
