@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -109,6 +110,7 @@ class ImageContrast(nn.Module):
         *,
         batch_size: int = 512,
         precision: torch.dtype = torch.float32,
+        on_batch: Callable[[int], None] = lambda done: None,
     ) -> Tensor:
         """The encoder's embeddings in eval mode, without gradient, as probes use them.
 
@@ -117,6 +119,7 @@ class ImageContrast(nn.Module):
             views: whose :meth:`~gcl_hard.images.Views.plain` normalises them.
             batch_size: number of images encoded at a time.
             precision: ``torch.float32``, or a half precision to encode in.
+            on_batch: called after each batch with the number of images encoded so far.
 
         Returns:
             float32 [n, d] on the model's device; every module is left in the mode it was in.
@@ -127,4 +130,5 @@ class ImageContrast(nn.Module):
         with evaluating(self), torch.autocast(device.type, dtype=precision, enabled=half):
             for chunk in torch.split(images, batch_size):
                 found.append(self.encode(views.plain(chunk.to(device))).float())
+                on_batch(sum(map(len, found)))
         return torch.cat(found)
