@@ -551,10 +551,12 @@ class ImageConfig(RunConfig):
                 )
 
     def _filled(self) -> dict[str, Any]:
+        # A mirrored digit is no digit.
+        usual_flip = 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
         return {
             "temperature": 0.5 if self.temperature is None else self.temperature,
             "positives": self.positives or method(self.method).positives,
-            "flip": self._flip(),
+            "flip": usual_flip if self.flip is None else self.flip,
             **self._probe(),
         }
 
@@ -574,12 +576,6 @@ class ImageConfig(RunConfig):
         if self.probe == "logistic":
             return {name: defaults(ImageConfig)[name] for name in _ADAM}
         return {"probe_lr": rates, "probe_weight_decay": float(self.probe_weight_decay)}
-
-    def _flip(self) -> float:
-        """A mirrored digit is no digit."""
-        if self.flip is not None:
-            return self.flip
-        return 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
 
     def view_recipe(self) -> ViewRecipe:
         """Random augmentations of its views."""

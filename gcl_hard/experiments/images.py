@@ -25,6 +25,7 @@ from gcl_hard.experiments.diagnostics import (
     Sample,
     Sampler,
     finite,
+    snapshot_epochs,
 )
 from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun, seeded_weights
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
@@ -312,7 +313,8 @@ def _fit(
         balanced=config.balanced, class_pairs=config.class_pairs, workers=options.loader_workers,
         device=device,
     )  # fmt: skip
-    monitor = _Monitor(run, data, encoding, options.monitor_every)
+    monitored = snapshot_epochs(0 if run.inner else options.monitor_every, config.epochs)
+    parts = _monitored(data.probe) if monitored else None
     make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
     diagnostics = DiagnosticsCallback(config.epochs, every, make)
     progress = _Progress(run, report, checkpoint)
@@ -330,7 +332,9 @@ def _fit(
         nonlocal last_mean
         last_mean = mean
         clock.train()
-        monitor(epoch, notes)
+        if parts is not None and epoch in monitored:
+            accuracy = _monitor(encoding, config, parts)
+            notes.setdefault("curve", []).append((epoch, accuracy))
         clock.evaluate()
         if every:
             diagnostics.snapshots, diagnostics.seconds = notes.get("diagnostics", ([], 0.0))
@@ -372,40 +376,28 @@ class _Progress:
         self.stopping, self.checkpoint.every = True, 0.0
 
 
-class _Monitor:
-    """Accuracy of nearest neighbours among training images; test images are not read."""
+def _monitored(split: Split) -> tuple[Split, Split] | None:
+    """Training images known to the monitoring curve, and those that it classifies.
 
-    def __init__(self, run: Run, data: ImageData, encoding: Encoding, every: int) -> None:
-        self._config = cast("ImageConfig", run.config)
-        self._encoding, self._every = encoding, every
-        self._parts = [data.probe, data.test]
-        self._device = data.test.images.device
-        if run.inner:  # no page shows its curve
-            self._every = 0
-        if not self._every:
-            return
-        labels = data.probe.labels.cpu().numpy()
-        share = min(SHARE, QUERIES / len(labels))
-        try:
-            fold = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=share)
-        except InputError:  # a class too small to leave an image out: no reason not to train
-            self._every = 0
-        else:
-            ids = [torch.from_numpy(part) for part in (fold.train, fold.test)]
-            self._parts = [data.probe.take(part) for part in ids]
+    None where a class is too small to leave an image out, which is no reason not to train.
+    """
+    labels = split.labels.cpu().numpy()
+    share = min(SHARE, QUERIES / len(labels))
+    try:
+        fold = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=share)
+    except InputError:
+        return None
+    return split.take(torch.from_numpy(fold.train)), split.take(torch.from_numpy(fold.test))
 
-    def __call__(self, epoch: int, notes: dict[str, Any]) -> None:
-        """Add a point to the curve in ``notes`` if the epoch has one."""
-        last = epoch == self._config.epochs
-        if not self._every or (epoch % self._every and not last):
-            return
-        bank, queries = (self._encoding.embed(part, self._config) for part in self._parts)
-        known, asked = (part.labels.cpu().numpy() for part in self._parts)
-        accuracy = weighted_knn(
-            bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
-            device=str(self._device),
-        )  # fmt: skip
-        notes.setdefault("curve", []).append((epoch, 100 * accuracy))
+
+def _monitor(encoding: Encoding, config: ImageConfig, parts: tuple[Split, Split]) -> float:
+    """Accuracy in percent of nearest neighbours among training images."""
+    bank, queries = (encoding.embed(part, config) for part in parts)
+    known, asked = (part.labels.cpu().numpy() for part in parts)
+    return 100 * weighted_knn(
+        bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
+        device=str(encoding.views.mean.device),
+    )  # fmt: skip
 
 
 def _probe(
