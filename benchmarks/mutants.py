@@ -129,7 +129,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "if len(candidates) > 1:  # one", "if False:  # one",
      "tuning/test_search.py::test_settings_that_kill_their_workers_fail_alone_and_say_so"),
     ("the first Ctrl-C leaves no time to save a checkpoint", "experiments/engine.py",
-     "            self._stopping = True", "            raise KeyboardInterrupt",
+     "        self._stopping = True", "        raise KeyboardInterrupt",
      "experiments/test_engine.py::test_the_first_ctrl_c_lets_the_running_task_save"),
     ("ensembles hold out different graphs", "experiments/ensembles.py",
      'return encoder.held_out.numpy().tobytes()', "return joins(encoder)",
