@@ -157,26 +157,14 @@ def train_encoders(
         if largest > 1:
             check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
         parts += [tuple(numbers[start:end]) for start, end in cuts]
-    seeing = 0.0
-
-    def timed(epoch: int, models: Mapping[int, GraphModel]) -> Collection[int]:
-        nonlocal seeing
-        before = time.perf_counter()
-        leaving = see(epoch, models)
-        seeing += time.perf_counter() - before
-        return leaving
-
     for part in sorted(parts):  # what was asked for first ends first
-        start, seeing = time.perf_counter(), 0.0
         try:
-            trained = _train(part, encoders, graphs, on_epoch, timed)
+            results = _train(part, encoders, graphs, on_epoch, see)
         except OutOfMemory as error:
             if len(part) == 1:
                 raise
             raise OutOfMemory(f"{error}: use --ensemble-size {len(part) // 2} or fewer") from error
-        seconds = (time.perf_counter() - start - seeing) / len(part)
-        for number, one in zip(part, trained, strict=True):
-            yield Result(number, one, seconds)
+        yield from results
 
 
 def _shares(encoder: Encoder) -> object:
@@ -220,7 +208,8 @@ def _train(
     graphs: GraphSet,
     on_epoch: OnEpoch,
     see: See,
-) -> list[TrainedEncoder | DivergenceError]:
+) -> list[Result]:
+    start, seeing = time.perf_counter(), 0.0
     # Alike next to each other: fewer calls of the optimiser and of the loss.
     numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
     chosen = [encoders[number] for number in numbers]
@@ -228,7 +217,10 @@ def _train(
     models = list(ensemble.models)
 
     def seen(epoch: int, those: Mapping[int, nn.Module]) -> list[int]:
+        nonlocal seeing
+        before = time.perf_counter()
         leaving = see(epoch, {numbers[m]: models[m] for m in those})
+        seeing += time.perf_counter() - before
         return [m for m in those if numbers[m] in leaving]
 
     losses = train_ensemble(
@@ -237,11 +229,12 @@ def _train(
         settings=[str(encoder) for encoder in chosen],
         snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
     )  # fmt: skip
-    found = {
-        number: one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
-        for number, model, one in zip(numbers, models, losses, strict=True)
-    }
-    return [found[number] for number in part]
+    seconds = (time.perf_counter() - start - seeing) / len(part)
+    results = []
+    for number, model, one in zip(numbers, models, losses, strict=True):
+        trained = one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
+        results.append(Result(number, trained, seconds))
+    return sorted(results, key=lambda result: result.number)
 
 
 def _likeness(cell: GraphConfig) -> tuple[object, ...]:
