@@ -40,16 +40,16 @@ class Encoder:
     """One encoder to train.
 
     Attributes:
-        cell: the settings.
+        config: the settings.
         graphs: the set as this encoder sees it.
         seed: of the weights.
         fold: which encoder of the seed.
         held_out: int64 ids of graphs that it must not see, None if it may see all.
-        make: makes another encoder than the cell's GIN.
+        make: makes another encoder than the config's GIN.
         snapshots: epochs after which it is seen.
     """
 
-    cell: GraphConfig
+    config: GraphConfig
     graphs: GraphSet
     seed: int
     fold: int = 0
@@ -60,7 +60,7 @@ class Encoder:
     @classmethod
     def of_fold(
         cls,
-        cell: GraphConfig,
+        config: GraphConfig,
         graphs: GraphSet,
         seed: int,
         k: int,
@@ -74,16 +74,16 @@ class Encoder:
         hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
         hidden[train_ids] = False
         seen = graphs.standardised_on(train_ids)
-        return cls(cell, seen, seed, k, hidden.nonzero().flatten(), make, snapshots)
+        return cls(config, seen, seed, k, hidden.nonzero().flatten(), make, snapshots)
 
     def __str__(self) -> str:
         fold = None if self.held_out is None else self.fold
-        return protocols.setting_of(self.cell, self.seed, fold)
+        return protocols.setting_of(self.config, self.seed, fold)
 
     def build(self) -> GraphModel:
         """The untrained model."""
         model = protocols.build(
-            self.cell, self.graphs.n_features, self.seed, self.fold,
+            self.config, self.graphs.n_features, self.seed, self.fold,
             n_classes=self.graphs.n_classes, edge_dim=self.graphs.edge_dim, make=self.make,
         )  # fmt: skip
         return model.to(self.graphs.x.device)
@@ -131,7 +131,7 @@ def train_encoders(
     fold, that draw the same ones. The encoders and ``size`` alone decide who trains together.
 
     Args:
-        encoders: of cells that share ``GraphConfig.group_key``.
+        encoders: of configurations that share ``GraphConfig.group_key``.
         graphs: the set without any fold's scaling.
         size: most models of an ensemble, None for the usual number on the device.
         on_epoch: progress.
@@ -143,11 +143,11 @@ def train_encoders(
     Raises:
         OutOfMemory: if memory does not suffice for an ensemble; names a size to try.
     """
-    one_each = {encoder.cell: encoder for encoder in encoders}
-    refused = {cell: refusal(encoder.build()) for cell, encoder in one_each.items()}
+    one_each = {encoder.config: encoder for encoder in encoders}
+    refused = {config: refusal(encoder.build()) for config, encoder in one_each.items()}
     groups: dict[object, list[int]] = {}
     for number, encoder in enumerate(encoders):
-        kind = number if refused[encoder.cell] else _shares(encoder)
+        kind = number if refused[encoder.config] else _shares(encoder)
         groups.setdefault(kind, []).append(number)
     parts: list[tuple[int, ...]] = []
     for numbers in groups.values():
@@ -169,7 +169,7 @@ def train_encoders(
 
 def _shares(encoder: Encoder) -> object:
     """What encoders of one ensemble share."""
-    if encoder.cell.two_view:  # views are drawn by the seed and the fold
+    if encoder.config.two_view:  # views are drawn by the seed and the fold
         held_out = None if encoder.held_out is None else encoder.held_out.numpy().tobytes()
         return encoder.seed, encoder.fold, held_out
     if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
@@ -183,8 +183,8 @@ def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
         return ()
     kept = torch.ones(encoder.graphs.n_graphs, dtype=torch.bool)
     kept[encoder.held_out] = False
-    cell = encoder.cell
-    return _joins(kept.numpy().tobytes(), cell.batch_size, cell.data_seed, cell.epochs)
+    config = encoder.config
+    return _joins(kept.numpy().tobytes(), config.batch_size, config.data_seed, config.epochs)
 
 
 @lru_cache(maxsize=1024)
@@ -211,7 +211,7 @@ def _train(
 ) -> list[Result]:
     start, seeing = time.perf_counter(), 0.0
     # Alike next to each other: fewer calls of the optimiser and of the loss.
-    numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
+    numbers = sorted(part, key=lambda number: _likeness(encoders[number].config))
     chosen = [encoders[number] for number in numbers]
     ensemble = ensemble_of(chosen, graphs)
     models = list(ensemble.models)
@@ -224,7 +224,7 @@ def _train(
         return [m for m in those if numbers[m] in leaving]
 
     losses = train_ensemble(
-        ensemble, [encoder.cell.optimisation() for encoder in chosen],
+        ensemble, [encoder.config.optimisation() for encoder in chosen],
         on_epoch=lambda epoch, of, means: on_epoch([numbers[m] for m in of], epoch, means),
         settings=[str(encoder) for encoder in chosen],
         snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
@@ -237,30 +237,30 @@ def _train(
     return sorted(results, key=lambda result: result.number)
 
 
-def _likeness(cell: GraphConfig) -> tuple[object, ...]:
-    beta = 0.0 if cell.is_baseline else cell.beta or 0.0
-    return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
+def _likeness(config: GraphConfig) -> tuple[object, ...]:
+    beta = 0.0 if config.is_baseline else config.beta or 0.0
+    return config.lr, config.weight_decay, config.lr_schedule, config.epochs, config.method, beta
 
 
 def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
     """The untrained ensemble of some encoders.
 
     Args:
-        encoders: of cells that share ``GraphConfig.group_key``; of two views of one seed and fold;
-            one alone may be of any kind.
+        encoders: of configurations that share ``GraphConfig.group_key``; of two views of one seed
+            and fold; one alone may be of any kind.
         graphs: the set without any fold's scaling.
     """
     models, first = [encoder.build() for encoder in encoders], encoders[0]
     held_out, features = [encoder.held_out for encoder in encoders], None
     whole: GraphSet | ColouredSet = first.graphs
-    if refusal(models[0]) is None and not first.cell.two_view:
+    if refusal(models[0]) is None and not first.config.two_view:
         gin = models[0].encoder
         assert isinstance(gin, GIN)
         whole = coloured(graphs, len(gin.convs))
         if any(encoder.graphs is not graphs for encoder in encoders):
             features = [encoder.graphs.x for encoder in encoders]
     return Ensemble(
-        models, whole, batch_size=first.cell.batch_size, data_seed=first.cell.data_seed,
+        models, whole, batch_size=first.config.batch_size, data_seed=first.config.data_seed,
         held_out=held_out, features=features,
     )  # fmt: skip
 
