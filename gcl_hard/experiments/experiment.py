@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import torch
 
-from gcl_hard.errors import GclHardError
+from gcl_hard.errors import DivergenceError
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.runs import Run
 
@@ -112,7 +112,7 @@ class TrainedRun:
     snapshots: Sequence[Snapshot] = field(default_factory=list)
     seconds_diagnostics: float = 0.0
     points: Points | None = None
-    error: GclHardError | None = None
+    error: DivergenceError | None = None
     device: str = ""
 
 

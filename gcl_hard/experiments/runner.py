@@ -385,8 +385,7 @@ def score_run(
     trained = group[number]
     run, data = trained.run, data_sets(context)
     if trained.error is not None:
-        diverged = isinstance(trained.error, DivergenceError)
-        return Outcome(failure=str(trained.error), diverged=diverged)
+        return Outcome(failure=str(trained.error), diverged=True)
     start = time.perf_counter()
     scores = trained.scores
     if scores is None:
