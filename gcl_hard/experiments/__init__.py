@@ -1,1 +1,1 @@
-"""Experiments: a cell is data set × method × protocol × settings, run for a list of seeds."""
+"""Experiments: a configuration is data set × method × protocol × settings, run for some seeds."""

@@ -11,7 +11,7 @@ from gcl_hard.cli import BenchOptions, parse_bench, public_command
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.data_files import files_of
+from gcl_hard.experiments.domains import canonical
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import Runner
 from gcl_hard.experiments.runs import Run, plan
@@ -50,8 +50,7 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
     if options.search is not None:
         _search(options, runner, command)
         return 0
-    canonical = (c.with_dataset(files_of(c).canonical_name(c.dataset)) for c in options.configs)
-    configs = list(dict.fromkeys(canonical))
+    configs = list(dict.fromkeys(map(canonical, options.configs)))
     _check_targets(options)
     runs = plan(configs, options.seeds, select=options.select)
     found, failures = runner.run(runs)

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
-from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -17,7 +16,7 @@ from typing import (
     ClassVar,
     Literal,
     Self,
-    Union,
+    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from gcl_hard.images import ViewRecipe
 
 Domain = Literal["graphs", "images"]
+Config = TypeVar("Config", bound="RunConfig")
 LrSchedule = Literal["constant", "cosine"]
 
 SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
@@ -55,6 +55,8 @@ class RunConfig(ABC):
     minimum: ClassVar[dict[str, int]]
     """The least value of each integer setting."""
     domain: ClassVar[Domain]
+    data_settings: ClassVar[tuple[str, ...]]
+    """The settings that decide which data are loaded."""
 
     dataset: str
     method: str
@@ -138,7 +140,8 @@ class RunConfig(ABC):
 
     def _floats(self, filled: dict[str, Any]) -> dict[str, float | None]:
         """Numbers as floats: 2 and 2.0 are one experiment, in JSON too."""
-        names = [n for n, kind in _field_types(type(self)).items() if float in _alternatives(kind)]
+        kinds = _field_types(type(self))
+        names = [name for name, kind in kinds.items() if kind in (float, float | None)]
         values = {name: filled.get(name, getattr(self, name)) for name in names}
         return {name: None if value is None else float(value) for name, value in values.items()}
 
@@ -158,9 +161,9 @@ class RunConfig(ABC):
         """Encoders that one run trains."""
 
     @property
-    @abstractmethod
     def n_scores(self) -> int:
         """Test accuracies of one run."""
+        return 1
 
     @property
     def share_of_fold(self) -> float:
@@ -168,9 +171,9 @@ class RunConfig(ABC):
         return 1.0
 
     @property
-    @abstractmethod
     def can_select(self) -> bool:
-        """Whether settings can be chosen on data held out of the training data."""
+        """Whether settings can be chosen on data held out of every encoder's training data."""
+        return self.encoders > 0 and self.protocol != "transductive"
 
     @property
     def encoder_config(self) -> Self:
@@ -215,9 +218,9 @@ class RunConfig(ABC):
             positives=positives, **options,
         )  # fmt: skip
 
-    def with_dataset(self, canonical: str) -> Self:
-        """The same settings on a data set by its canonical name."""
-        return replace(self, dataset=canonical)
+    def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Settings that the data decided, for the result."""
+        return {}
 
     def key(self) -> str:
         """Stem of file names: data set, method, protocol and a hash of the settings.
@@ -249,10 +252,6 @@ def defaults(config: type[RunConfig]) -> dict[str, Any]:
 def _field_types(config: type[RunConfig]) -> dict[str, Any]:
     hints = get_type_hints(config)
     return {f.name: hints[f.name] for f in fields(config)}
-
-
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def flag(name: str) -> str:
@@ -304,6 +303,7 @@ class GraphConfig(RunConfig):
         "batch_size": 2, "layers": 1, "dim": 1, "folds": 2, "beta_changes": 0, "data_seed": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "graphs"
+    data_settings: ClassVar[tuple[str, ...]] = ("dataset", "features", "encodings")
 
     dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are understood"] = "MUTAG"
     method: Annotated[
@@ -425,11 +425,6 @@ class GraphConfig(RunConfig):
         return self.train_share
 
     @property
-    def can_select(self) -> bool:
-        """True where every fold trains an encoder, and a part of its graphs can be held out."""
-        return self.protocol == "inductive" and self.encoders > 0
-
-    @property
     def group_key(self) -> Hashable | None:
         """Data, shapes, views and batches; losses, learning rates and epochs may differ."""
         one_view = self.contrast == "local-global"
@@ -499,6 +494,9 @@ class ImageConfig(RunConfig):
         "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "images"
+    data_settings: ClassVar[tuple[str, ...]] = (
+        "dataset", "pretrain_split", "probe_split", "subset",
+    )  # fmt: skip
 
     dataset: Annotated[
         str, "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, or NAME of your NAME.npz"
@@ -553,10 +551,12 @@ class ImageConfig(RunConfig):
                 )
 
     def _filled(self) -> dict[str, Any]:
+        # A mirrored digit is no digit.
+        usual_flip = 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
         return {
             "temperature": 0.5 if self.temperature is None else self.temperature,
             "positives": self.positives or method(self.method).positives,
-            "flip": self._flip(),
+            "flip": usual_flip if self.flip is None else self.flip,
             **self._probe(),
         }
 
@@ -577,12 +577,6 @@ class ImageConfig(RunConfig):
             return {name: defaults(ImageConfig)[name] for name in _ADAM}
         return {"probe_lr": rates, "probe_weight_decay": float(self.probe_weight_decay)}
 
-    def _flip(self) -> float:
-        """A mirrored digit is no digit."""
-        if self.flip is not None:
-            return self.flip
-        return 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
-
     def view_recipe(self) -> ViewRecipe:
         """Random augmentations of its views."""
         from gcl_hard.images import ViewRecipe
@@ -598,20 +592,17 @@ class ImageConfig(RunConfig):
 
         return stem_for(size) if self.stem == "auto" else self.stem
 
+    def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The size of views and the stem that goes with it."""
+        size = self.size or int(facts["side"])
+        if self.is_baseline and self.method != "untrained":
+            return {"size": size}
+        return {"size": size, "stem": self.stem_at(size)}
+
     @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
         return 0 if self.is_baseline else 1
-
-    @property
-    def n_scores(self) -> int:
-        """One accuracy, on the test split."""
-        return 1
-
-    @property
-    def can_select(self) -> bool:
-        """True of methods: a part of the training images can be held out."""
-        return not self.is_baseline
 
     @property
     def label_reader(self) -> str:
@@ -639,11 +630,8 @@ class ImageConfig(RunConfig):
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
-        return Optimisation(
-            epochs=self.epochs, lr=self.lr, weight_decay=self.weight_decay,
-            lr_schedule=self.lr_schedule, precision=FABRIC[self.precision],
-            accumulate=self.accumulate,
-        )  # fmt: skip
+        precision = FABRIC[self.precision]
+        return replace(super().optimisation(), precision=precision, accumulate=self.accumulate)
 
     def loss(self) -> ContrastiveLoss:
         """A new loss with these settings."""

@@ -291,19 +291,15 @@ def _geometry(sample: Sample) -> dict[str, Tensor | float | None]:
     }
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain(value: Any) -> Any:
     """Numbers as JSON has them, floats in six digits; None for what is not finite.
 
     Example:
         >>> plain({"a": math.nan, "b": 1 / 3, "c": {"d": torch.tensor(2.0)}, "e": 7})
         {'a': None, 'b': 0.333333, 'c': {'d': 2.0}, 'e': 7}
     """
-    return {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return plain(value)
+        return {name: plain(one) for name, one in value.items()}
     if isinstance(value, Tensor):
         value = value.item()
     if isinstance(value, float):
@@ -350,13 +346,19 @@ class DiagnosticsCallback(Generic[M]):
         start = time.perf_counter()
         if self.snapshots and epoch <= self.snapshots[-1]["epoch"]:
             self.snapshots.clear()
-        sample, last = self.sample(model), epoch == self.epochs
+        sample, last = self._sample(model), epoch == self.epochs
         self.snapshots.append(snapshot(sample, current, epoch, last=last))
         if sample is not None and last:
             self.points = sample.batches[0].points()
         self.seconds += time.perf_counter() - start
 
-    def sample(self, model: M) -> Sample | None:
+    def last_points(self, model: M) -> Points | None:
+        """Arrays of the last epoch's snapshot, which may have been taken before a resumption."""
+        if self.points is None and (sample := self._sample(model)) is not None:
+            self.points = sample.batches[0].points()
+        return self.points
+
+    def _sample(self, model: M) -> Sample | None:
         """What the model makes of the samples."""
         if self._sampler is None:
             self._sampler = self.make_sampler()

@@ -6,13 +6,15 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Hashable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.data_files import files_of
+from gcl_hard.experiments.config import Config, RunConfig
 from gcl_hard.experiments.experiment import Experiment, RunContext
 from gcl_hard.experiments.store import write_json
+from gcl_hard.graphs import tudataset
+from gcl_hard.images import datasets
 from gcl_hard.io import cache_root
 
 
@@ -25,6 +27,18 @@ def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
     from gcl_hard.experiments.images import ImageExperiment
 
     return ImageExperiment()
+
+
+def canonical(config: Config) -> Config:
+    """The same settings on the data set by its canonical name.
+
+    Example:
+        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> canonical(GraphConfig("ptc")).dataset
+        'PTC_MR'
+    """
+    sets = tudataset if config.domain == "graphs" else datasets
+    return replace(config, dataset=sets.canonical_name(config.dataset))
 
 
 class DataSets:
@@ -46,7 +60,7 @@ class DataSets:
         Raises:
             InputError: if they cannot be had or lack what is asked for.
         """
-        key = config.domain, files_of(config).data_key(config)
+        key = _data_key(config)
         if key not in self._sets:
             self._sets[key] = experiment_of(config).load(config, self._context)
         return self._sets[key]
@@ -60,10 +74,10 @@ class DataSets:
         Raises:
             InputError: if the data cannot be had.
         """
-        known = files_of(config)
-        key = config.domain, known.data_key(config)
+        key = _data_key(config)
         if key not in self._facts:
-            files = known.files(config, self._context.data_dir)
+            sets = tudataset if config.domain == "graphs" else datasets
+            files = sets.paths(config.dataset, data_dir=self._context.data_dir)
             stamps = [(str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
             text = json.dumps([*key, self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -73,11 +87,15 @@ class DataSets:
                 found = experiment_of(config).facts(self.load(config))
                 cache.put(digest, found)
             self._facts[key] = found
-        return self._facts[key] | known.resolved(config, self._facts[key])
+        return self._facts[key] | config.resolved(self._facts[key])
 
     def size(self, config: RunConfig) -> tuple[int, int]:
         """The argument of :meth:`RunConfig.cost`."""
         return experiment_of(config).size(self.load(config))
+
+
+def _data_key(config: RunConfig) -> tuple[Hashable, ...]:
+    return config.domain, *(getattr(config, name) for name in config.data_settings)
 
 
 class FactsCache:

@@ -12,38 +12,65 @@ import signal
 import threading
 import time
 import warnings
-from collections import deque
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from types import FrameType, TracebackType
-from typing import Any, Protocol, Self
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.hardware import source_digest
 
+if TYPE_CHECKING:
+    from distributed.worker import Worker
+
 TRIES = 3
 """Workers that a task may cost before it fails."""
 STOP_TIMEOUT = 20.0
 """Seconds that running tasks have to save a checkpoint after Ctrl-C."""
+REPORT_INTERVAL = 0.2
+"""Seconds between two reports of a task's progress to the driver."""
 
 OnReport = Callable[..., bool]
 """Called by the driver with what a task reports; returns whether the task goes on."""
 
 
-class Task(Protocol):
-    """A submitted task."""
+@dataclass(eq=False)
+class Task:
+    """A submitted call of a function; its attributes are the engine's."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    urgent: bool = False
+    remote: bool = False
+    value: Any = None
+    error: Exception | None = None
+    future: Any = None
 
     def result(self) -> Any:
         """What the function returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
-class Engine(Protocol):
-    """Where tasks run."""
+class Engine(ABC):
+    """Where tasks run.
 
-    workers: int
-    """Tasks that run at a time."""
+    Args:
+        on_report: called in the driver's thread with the reports of tasks.
+
+    Attributes:
+        workers: tasks that run at a time.
+    """
+
+    workers = 1
+
+    def __init__(self, on_report: OnReport) -> None:
+        self._on_report = on_report
+        self._queue: list[Task] = []
 
     def submit(
         self,
@@ -60,7 +87,17 @@ class Engine(Protocol):
             urgent: whether it runs before tasks that were queued earlier.
             remote: whether the result stays with the workers, as an argument of other tasks.
         """
+        task = Task(function, arguments, urgent, remote)
+        self._queue.append(task)
+        return task
 
+    def _next(self) -> Task:
+        """Take the next task from the queue: the first that is urgent, or else the first."""
+        task = next((task for task in self._queue if task.urgent), self._queue[0])
+        self._queue.remove(task)
+        return task
+
+    @abstractmethod
     def completed(self) -> Iterator[Task]:
         """Tasks as they end, until none is left; more may be submitted meanwhile.
 
@@ -70,14 +107,11 @@ class Engine(Protocol):
 
     def __enter__(self) -> Self:
         """Start."""
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop what runs, and end the workers that the engine started."""
+        self._queue.clear()
 
 
 def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
@@ -97,33 +131,6 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
     if scheduler is None and jobs == 1:
         return InProcess(on_report)
     return Cluster(jobs, scheduler, on_report)
-
-
-@dataclass(eq=False, kw_only=True)
-class _Ended:
-    """What a task gave, once it has ended."""
-
-    value: Any = None
-    error: Exception | None = None
-
-    def result(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-@dataclass(eq=False)
-class _LocalTask(_Ended):
-    call: Callable[[], Any]
-
-
-@dataclass(eq=False)
-class _RemoteTask(_Ended):
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    urgent: bool
-    remote: bool
-    future: Any = None
 
 
 @contextmanager
@@ -153,66 +160,30 @@ def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator
         signal.signal(signal.SIGINT, before)
 
 
-@dataclass(eq=False)
-class InProcess:
+class InProcess(Engine):
     """Tasks one after the other in this process.
 
     The first Ctrl-C lets the running task save a checkpoint; the second ends it at once.
-
-    Attributes:
-        on_report: called with the reports of tasks.
     """
 
-    on_report: OnReport
-    workers: int = 1
-    _urgent: deque[_LocalTask] = field(default_factory=deque)
-    _queue: deque[_LocalTask] = field(default_factory=deque)
-    _stopping: bool = False
+    _stopping = False
 
-    def submit(
-        self,
-        function: Callable[..., Any],
-        *arguments: Any,
-        urgent: bool = False,
-        remote: bool = False,
-    ) -> _LocalTask:
-        """Queue a call; see :class:`Engine`."""
-
-        def call() -> Any:
-            given = [a.result() if isinstance(a, _LocalTask) else a for a in arguments]
-            return function(*given, report=self._report)
-
-        task = _LocalTask(call)
-        (self._urgent if urgent else self._queue).append(task)
-        return task
-
-    def completed(self) -> Iterator[_LocalTask]:
+    def completed(self) -> Iterator[Task]:
         """Run tasks; see :class:`Engine`."""
-        while self._urgent or self._queue:
-            task = (self._urgent or self._queue).popleft()
+        while self._queue:
+            task = self._next()
             with on_interrupt(self._stop):
                 try:
-                    task.value = task.call()
+                    given = [a.result() if isinstance(a, Task) else a for a in task.arguments]
+                    task.value = task.function(*given, report=self._report)
                 except Exception as error:
                     task.error = error
             if self._stopping:
                 raise KeyboardInterrupt
             yield task
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._urgent.clear()
-        self._queue.clear()
-
     def _report(self, *values: Any, wait: bool = False) -> bool:
-        return self.on_report(*values) and not self._stopping
+        return self._on_report(*values) and not self._stopping
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         if self._stopping:
@@ -220,7 +191,7 @@ class InProcess:
         self._stopping = True
 
 
-class Cluster:
+class Cluster(Engine):
     """Tasks on the workers of a Dask cluster: one of this machine, or any with a scheduler.
 
     The scheduler has as many tasks at a time as workers: Dask blames the death of a worker on all
@@ -233,21 +204,17 @@ class Cluster:
     """
 
     def __init__(self, jobs: int, scheduler: str | None, on_report: OnReport) -> None:
-        self.workers = jobs
-        self._scheduler, self._on_report = scheduler, on_report
+        super().__init__(on_report)
+        self.workers, self._scheduler = jobs, scheduler
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._topic = f"gcl-hard-{uuid4().hex}"
-        self._urgent: deque[_RemoteTask] = deque()
-        self._queue: deque[_RemoteTask] = deque()
-        self._sent: set[_RemoteTask] = set()
+        self._sent: set[Task] = set()
         self._client: Any = None
         self._cluster: Any = None
 
     def __enter__(self) -> Self:
         import dask
         import distributed
-
-        from gcl_hard.experiments.worker import IgnoreInterrupts, worker_facts
 
         dask.config.set({
             "distributed.scheduler.allowed-failures": TRIES - 1,
@@ -261,6 +228,7 @@ class Cluster:
                 self._cluster = make_cluster(
                     n_workers=self.workers, threads_per_worker=1, processes=True,
                     memory_limit=0, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL",
+                    preload=__name__,
                 )  # fmt: skip
             self._client = make_client(self._cluster or self._scheduler, set_as_default=False)
         except (OSError, RuntimeError, ValueError) as error:
@@ -275,12 +243,10 @@ class Cluster:
                 f"tcp://HOST:PORT of a running dask scheduler, or leave it out"
             ) from error
         try:
-            if self._scheduler is None:
-                self._client.register_plugin(IgnoreInterrupts())
-            self._check(self._client.run(worker_facts))
+            self._check(self._client.run(_worker_facts))
             self._client.subscribe_topic(self._topic, self._reported)
         except BaseException as error:  # the cluster ends with this process, not before
-            self.__exit__(type(error), error, None)
+            self.__exit__(error)
             raise
         return self
 
@@ -302,33 +268,24 @@ class Cluster:
                     f"the worker {address} runs another version of gcl_hard: install this one there"
                 )
 
-    def submit(
-        self,
-        function: Callable[..., Any],
-        *arguments: Any,
-        urgent: bool = False,
-        remote: bool = False,
-    ) -> _RemoteTask:
+    def submit(self, *call: Any, **options: Any) -> Task:
         """Queue a task for the cluster; see :class:`Engine`."""
-        task = _RemoteTask(function, arguments, urgent, remote)
-        (self._urgent if urgent else self._queue).append(task)
+        task = super().submit(*call, **options)
         self._fill()
         return task
 
     def _fill(self) -> None:
-        while (self._urgent or self._queue) and len(self._sent) < self.workers:
-            self._send((self._urgent or self._queue).popleft())
+        while self._queue and len(self._sent) < self.workers:
+            self._send(self._next())
 
-    def _send(self, task: _RemoteTask) -> None:
-        from gcl_hard.experiments.worker import call
-
+    def _send(self, task: Task) -> None:
         for argument in task.arguments:
-            if isinstance(argument, _RemoteTask) and argument.future is None:
-                (self._urgent if argument.urgent else self._queue).remove(argument)
+            if isinstance(argument, Task) and argument.future is None:
+                self._queue.remove(argument)
                 self._send(argument)
-        given = [a.future if isinstance(a, _RemoteTask) else a for a in task.arguments]
+        given = [a.future if isinstance(a, Task) else a for a in task.arguments]
         task.future = self._client.submit(
-            call, task.function, self._topic, *given, pure=False, priority=int(task.urgent)
+            _call, task.function, self._topic, *given, pure=False, priority=int(task.urgent)
         )
         self._sent.add(task)
 
@@ -344,7 +301,7 @@ class Cluster:
 
         task.future.add_done_callback(done)
 
-    def completed(self) -> Iterator[_RemoteTask]:
+    def completed(self) -> Iterator[Task]:
         """Tasks as they end; see :class:`Engine`."""
         from distributed import CancelledError
 
@@ -367,11 +324,9 @@ class Cluster:
     def _answer(self, message: Mapping[str, Any]) -> None:
         goes_on = self._on_report(*message["values"])
         if message["answer"] is not None:
-            from gcl_hard.experiments.worker import answer_report
-
             with suppress(Exception):  # the worker may have died since
                 worker = message["worker"]
-                self._client.run(answer_report, message["answer"], goes_on, workers=[worker])
+                self._client.run(_deliver, message["answer"], goes_on, workers=[worker])
 
     def _reported(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """Called in Dask's thread."""
@@ -382,22 +337,88 @@ class Cluster:
             "the connection to the scheduler was lost; the same command goes on with what is left"
         )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self._sent:
-                from gcl_hard.experiments.worker import running_tasks
-
                 self._client.cancel([task.future for task in self._sent], force=True)
                 end = time.monotonic() + STOP_TIMEOUT
-                while any(self._client.run(running_tasks).values()) and time.monotonic() < end:
+                while any(self._client.run(_running_tasks).values()) and time.monotonic() < end:
                     time.sleep(0.1)
             self._client.close(timeout=5)
         if self._cluster is not None:
             with suppress(Exception):
                 self._cluster.close(timeout=5)
+
+
+# What runs inside a worker: the call of a task, and its reports to the driver.
+
+_answers: dict[str, bool] = {}
+_answered = threading.Condition()
+
+
+def dask_setup(worker: Worker) -> None:
+    """Leave Ctrl-C, which reaches all processes of a terminal, to the driver.
+
+    Dask calls it by this name in the main thread of every worker that a driver starts.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _worker_facts(dask_worker: Worker) -> dict[str, Any]:
+    """What the driver checks before it sends work."""
+    return {"threads": dask_worker.state.nthreads, "source": source_digest()}
+
+
+def _running_tasks(dask_worker: Worker) -> int:
+    """Tasks that run on this worker, cancelled ones too."""
+    return len(dask_worker.active_threads)
+
+
+def _deliver(answer: str, goes_on: bool) -> None:
+    """Deliver the driver's answer to a report that waits for it."""
+    with _answered:
+        _answers[answer] = goes_on
+        _answered.notify_all()
+
+
+def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
+    """Run a task with a ``report`` that reaches the driver.
+
+    ``report(*values)`` returns at once and tells whether the driver still wants the result;
+    ``report(*values, wait=True)`` waits for the driver's answer.
+    """
+    from distributed import get_worker
+
+    # torch-geometric uses torch.jit at import; nothing here can change that.
+    warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    worker = get_worker()
+    key = worker.get_current_task()
+    last, number = 0.0, 0
+
+    def wanted() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is not None and task.state == "executing" and worker.status.name == "running"
+
+    def report(*values: Any, wait: bool = False) -> bool:
+        nonlocal last, number
+        now = time.monotonic()
+        answer = None
+        if wait:
+            number += 1
+            answer = f"{topic}-{key}-{number}"
+        if wait or now - last > REPORT_INTERVAL:
+            message = {"answer": answer, "values": values, "worker": worker.address}
+            worker.log_event(topic, message)
+            last = now
+        if answer is None:
+            return wanted()
+        with _answered:
+            while wanted() and answer not in _answers:
+                _answered.wait(timeout=1.0)
+            return _answers.pop(answer, False)
+
+    try:
+        return function(*arguments, report=report)
+    except KeyboardInterrupt:  # training that was asked to stop; the worker serves other drivers
+        return None

@@ -17,13 +17,13 @@ from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.groups import equal_parts, usual_size
+from gcl_hard.experiments.runs import equal_parts, usual_size
 from gcl_hard.graphs import Ensemble, GraphSet
 from gcl_hard.graphs.batching import epoch_chunks
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
-from gcl_hard.graphs.refinement import coloured
+from gcl_hard.graphs.refinement import ColouredSet, coloured
 from gcl_hard.training.ensemble import Snapshots, train_ensemble
 
 OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
@@ -40,16 +40,16 @@ class Encoder:
     """One encoder to train.
 
     Attributes:
-        cell: the settings.
+        config: the settings.
         graphs: the set as this encoder sees it.
         seed: of the weights.
         fold: which encoder of the seed.
         held_out: int64 ids of graphs that it must not see, None if it may see all.
-        make: makes another encoder than the cell's GIN.
+        make: makes another encoder than the config's GIN.
         snapshots: epochs after which it is seen.
     """
 
-    cell: GraphConfig
+    config: GraphConfig
     graphs: GraphSet
     seed: int
     fold: int = 0
@@ -60,7 +60,7 @@ class Encoder:
     @classmethod
     def of_fold(
         cls,
-        cell: GraphConfig,
+        config: GraphConfig,
         graphs: GraphSet,
         seed: int,
         k: int,
@@ -74,16 +74,16 @@ class Encoder:
         hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
         hidden[train_ids] = False
         seen = graphs.standardised_on(train_ids)
-        return cls(cell, seen, seed, k, hidden.nonzero().flatten(), make, snapshots)
+        return cls(config, seen, seed, k, hidden.nonzero().flatten(), make, snapshots)
 
     def __str__(self) -> str:
         fold = None if self.held_out is None else self.fold
-        return protocols.setting_of(self.cell, self.seed, fold)
+        return protocols.setting_of(self.config, self.seed, fold)
 
     def build(self) -> GraphModel:
         """The untrained model."""
         model = protocols.build(
-            self.cell, self.graphs.n_features, self.seed, self.fold,
+            self.config, self.graphs.n_features, self.seed, self.fold,
             n_classes=self.graphs.n_classes, edge_dim=self.graphs.edge_dim, make=self.make,
         )  # fmt: skip
         return model.to(self.graphs.x.device)
@@ -131,7 +131,7 @@ def train_encoders(
     fold, that draw the same ones. The encoders and ``size`` alone decide who trains together.
 
     Args:
-        encoders: of cells that share ``GraphConfig.group_key``.
+        encoders: of configurations that share ``GraphConfig.group_key``.
         graphs: the set without any fold's scaling.
         size: most models of an ensemble, None for the usual number on the device.
         on_epoch: progress.
@@ -143,56 +143,38 @@ def train_encoders(
     Raises:
         OutOfMemory: if memory does not suffice for an ensemble; names a size to try.
     """
-    one_each = {encoder.cell: encoder for encoder in encoders}
-    refused = {cell: _refused(encoder) for cell, encoder in one_each.items()}
+    one_each = {encoder.config: encoder for encoder in encoders}
+    refused = {config: refusal(encoder.build()) for config, encoder in one_each.items()}
     groups: dict[object, list[int]] = {}
     for number, encoder in enumerate(encoders):
-        kind = number if refused[encoder.cell] else _shares(encoder)
+        kind = number if refused[encoder.config] else _shares(encoder)
         groups.setdefault(kind, []).append(number)
     parts: list[tuple[int, ...]] = []
     for numbers in groups.values():
         most = size or usual_size(graphs.x.device.type)
         cuts = equal_parts(len(numbers), most)
-        if not refused[encoders[numbers[0]].cell]:
-            largest = max(end - start for start, end in cuts)
-            if largest > 1:
-                check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
+        largest = max(end - start for start, end in cuts)
+        if largest > 1:
+            check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
         parts += [tuple(numbers[start:end]) for start, end in cuts]
-    seeing = 0.0
-
-    def timed(epoch: int, models: Mapping[int, GraphModel]) -> Collection[int]:
-        nonlocal seeing
-        before = time.perf_counter()
-        leaving = see(epoch, models)
-        seeing += time.perf_counter() - before
-        return leaving
-
     for part in sorted(parts):  # what was asked for first ends first
-        start, seeing = time.perf_counter(), 0.0
-        alone = refused[encoders[part[0]].cell]
         try:
-            trained = _train(part, encoders, graphs, on_epoch, timed, alone=alone)
+            results = _train(part, encoders, graphs, on_epoch, see)
         except OutOfMemory as error:
             if len(part) == 1:
                 raise
             raise OutOfMemory(f"{error}: use --ensemble-size {len(part) // 2} or fewer") from error
-        seconds = (time.perf_counter() - start - seeing) / len(part)
-        for number, one in zip(part, trained, strict=True):
-            yield Result(number, one, seconds)
+        yield from results
 
 
 def _shares(encoder: Encoder) -> object:
     """What encoders of one ensemble share."""
-    if encoder.cell.two_view:  # views are drawn by the seed and the fold
+    if encoder.config.two_view:  # views are drawn by the seed and the fold
         held_out = None if encoder.held_out is None else encoder.held_out.numpy().tobytes()
         return encoder.seed, encoder.fold, held_out
     if encoder.held_out is not None and encoder.graphs.x.device.type == "cpu":
         return encoder.held_out.numpy().tobytes()
     return joins(encoder)
-
-
-def _refused(encoder: Encoder) -> bool:
-    return refusal(encoder.build()) is not None
 
 
 def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
@@ -201,8 +183,8 @@ def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
         return ()
     kept = torch.ones(encoder.graphs.n_graphs, dtype=torch.bool)
     kept[encoder.held_out] = False
-    cell = encoder.cell
-    return _joins(kept.numpy().tobytes(), cell.batch_size, cell.data_seed, cell.epochs)
+    config = encoder.config
+    return _joins(kept.numpy().tobytes(), config.batch_size, config.data_seed, config.epochs)
 
 
 @lru_cache(maxsize=1024)
@@ -226,62 +208,60 @@ def _train(
     graphs: GraphSet,
     on_epoch: OnEpoch,
     see: See,
-    *,
-    alone: bool,
-) -> list[TrainedEncoder | DivergenceError]:
+) -> list[Result]:
+    start, seeing = time.perf_counter(), 0.0
     # Alike next to each other: fewer calls of the optimiser and of the loss.
-    numbers = sorted(part, key=lambda number: _likeness(encoders[number].cell))
+    numbers = sorted(part, key=lambda number: _likeness(encoders[number].config))
     chosen = [encoders[number] for number in numbers]
-    ensemble = _plain(chosen[0]) if alone else ensemble_of(chosen, graphs)
+    ensemble = ensemble_of(chosen, graphs)
     models = list(ensemble.models)
 
     def seen(epoch: int, those: Mapping[int, nn.Module]) -> list[int]:
+        nonlocal seeing
+        before = time.perf_counter()
         leaving = see(epoch, {numbers[m]: models[m] for m in those})
+        seeing += time.perf_counter() - before
         return [m for m in those if numbers[m] in leaving]
 
     losses = train_ensemble(
-        ensemble, [encoder.cell.optimisation() for encoder in chosen],
+        ensemble, [encoder.config.optimisation() for encoder in chosen],
         on_epoch=lambda epoch, of, means: on_epoch([numbers[m] for m in of], epoch, means),
         settings=[str(encoder) for encoder in chosen],
         snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
     )  # fmt: skip
-    found = {
-        number: one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
-        for number, model, one in zip(numbers, models, losses, strict=True)
-    }
-    return [found[number] for number in part]
+    seconds = (time.perf_counter() - start - seeing) / len(part)
+    results = []
+    for number, model, one in zip(numbers, models, losses, strict=True):
+        trained = one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
+        results.append(Result(number, trained, seconds))
+    return sorted(results, key=lambda result: result.number)
 
 
-def _likeness(cell: GraphConfig) -> tuple[object, ...]:
-    beta = 0.0 if cell.is_baseline else cell.beta or 0.0
-    return cell.lr, cell.weight_decay, cell.lr_schedule, cell.epochs, cell.method, beta
-
-
-def _plain(encoder: Encoder) -> Ensemble:
-    """An ensemble of one that cannot share its steps, on its own graphs."""
-    cell = encoder.cell
-    return Ensemble(
-        [encoder.build()], encoder.graphs, batch_size=cell.batch_size, data_seed=cell.data_seed,
-        held_out=[encoder.held_out],
-    )  # fmt: skip
+def _likeness(config: GraphConfig) -> tuple[object, ...]:
+    beta = 0.0 if config.is_baseline else config.beta or 0.0
+    return config.lr, config.weight_decay, config.lr_schedule, config.epochs, config.method, beta
 
 
 def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
-    """The untrained ensemble of some encoders that can be one.
+    """The untrained ensemble of some encoders.
 
     Args:
-        encoders: of cells that share ``GraphConfig.group_key``; of two views of one seed and fold.
+        encoders: of configurations that share ``GraphConfig.group_key``; of two views of one seed
+            and fold; one alone may be of any kind.
         graphs: the set without any fold's scaling.
     """
-    models = [encoder.build() for encoder in encoders]
-    gin, cell = models[0].encoder, encoders[0].cell
-    assert isinstance(gin, GIN)
-    own = any(encoder.graphs is not graphs for encoder in encoders)
-    features = None if cell.two_view or not own else [encoder.graphs.x for encoder in encoders]
+    models, first = [encoder.build() for encoder in encoders], encoders[0]
+    held_out, features = [encoder.held_out for encoder in encoders], None
+    whole: GraphSet | ColouredSet = first.graphs
+    if refusal(models[0]) is None and not first.config.two_view:
+        gin = models[0].encoder
+        assert isinstance(gin, GIN)
+        whole = coloured(graphs, len(gin.convs))
+        if any(encoder.graphs is not graphs for encoder in encoders):
+            features = [encoder.graphs.x for encoder in encoders]
     return Ensemble(
-        models, encoders[0].graphs if cell.two_view else coloured(graphs, len(gin.convs)),
-        batch_size=cell.batch_size, data_seed=cell.data_seed,
-        held_out=[encoder.held_out for encoder in encoders], features=features,
+        models, whole, batch_size=first.config.batch_size, data_seed=first.config.data_seed,
+        held_out=held_out, features=features,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import numpy as np
 import torch
 
-from gcl_hard.errors import GclHardError
+from gcl_hard.errors import DivergenceError
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.runs import Run
 
@@ -112,7 +112,7 @@ class TrainedRun:
     snapshots: Sequence[Snapshot] = field(default_factory=list)
     seconds_diagnostics: float = 0.0
     points: Points | None = None
-    error: GclHardError | None = None
+    error: DivergenceError | None = None
     device: str = ""
 
 
@@ -120,24 +120,8 @@ C_contra = TypeVar("C_contra", bound=RunConfig, contravariant=True)
 D = TypeVar("D")
 
 
-class DataFiles(Protocol[C_contra]):
-    """What is known of the data sets of a domain without reading them."""
-
-    def canonical_name(self, name: str) -> str:
-        """The name of a data set as its files spell it."""
-
-    def data_key(self, config: C_contra) -> Hashable:
-        """The settings that decide which data are loaded."""
-
-    def files(self, config: C_contra, data_dir: Path | None) -> list[Path]:
-        """The files of a data set; empty if it is part of a package."""
-
-    def resolved(self, config: C_contra, facts: dict[str, Any]) -> dict[str, Any]:
-        """Settings that the data decided, for the result."""
-
-
-class Experiment(DataFiles[C_contra], Protocol[C_contra, D]):
-    """One domain: how its data are found and described, how runs are trained and scored."""
+class Experiment(Protocol[C_contra, D]):
+    """One domain: how its data are loaded and described, how runs are trained and scored."""
 
     def load(self, config: C_contra, context: RunContext) -> D:
         """The data of a configuration, on the device unless loader workers prepare them."""
@@ -178,31 +162,34 @@ def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
 
 
 class Clock:
-    """Adds the time since the last call to one of two accounts."""
+    """Adds the time since the last call to one of two accounts.
 
-    def __init__(self, seconds_train: float = 0.0, seconds_eval: float = 0.0) -> None:
-        self.seconds_train, self.seconds_eval = seconds_train, seconds_eval
+    Args:
+        notes: has the accounts, in seconds, under ``"seconds"``; None for new ones.
+    """
+
+    def __init__(self, notes: dict[str, Any] | None = None) -> None:
+        self.notes: dict[str, Any] = {} if notes is None else notes
         self._last = time.perf_counter()
 
-    def _lap(self) -> float:
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Of training, and of scoring."""
+        train, evaluate = self.notes.get("seconds", (0.0, 0.0))
+        return train, evaluate
+
+    def pause(self) -> float:
+        """Count the time since the last call as neither; returns it."""
         now = time.perf_counter()
         elapsed, self._last = now - self._last, now
         return elapsed
 
-    def move_to(self, notes: dict[str, Any]) -> None:
-        """Add both accounts to ``notes["seconds"]``, which a checkpoint keeps, and reset them."""
-        total = notes.get("seconds", [0.0, 0.0])
-        notes["seconds"] = [total[0] + self.seconds_train, total[1] + self.seconds_eval]
-        self.seconds_train = self.seconds_eval = 0.0
-
     def train(self) -> None:
         """Count the time since the last call as training."""
-        self.seconds_train += self._lap()
-
-    def pause(self) -> None:
-        """Count the time since the last call as neither."""
-        self._lap()
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train + self.pause(), evaluate]
 
     def evaluate(self) -> None:
         """Count the time since the last call as scoring."""
-        self.seconds_eval += self._lap()
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train, evaluate + self.pause()]

@@ -5,21 +5,17 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
-from gcl_hard.evaluation import Fold, FoldScore, svm_cross_validation, svm_fold
-from gcl_hard.evaluation.folds import cross_validate, inner_folds
-from gcl_hard.experiments import baselines, hardware
+from gcl_hard.evaluation import FoldScore
+from gcl_hard.evaluation.folds import inner_folds
+from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.data_files import GraphFiles
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -31,7 +27,7 @@ from gcl_hard.experiments.diagnostics import (
 )
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
 from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun
-from gcl_hard.experiments.protocols import embeddings, folds_of
+from gcl_hard.experiments.protocols import embeddings, folds_of, score_baseline, score_embeddings
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, tudataset
 from gcl_hard.graphs.data import GraphBatch
@@ -40,10 +36,8 @@ from gcl_hard.images.batching import ClassPairs
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 
-T = TypeVar("T")
 
-
-class GraphExperiment(GraphFiles):
+class GraphExperiment:
     """Experiments on graphs; methods as in ``Experiment``."""
 
     def load(self, config: GraphConfig, context: RunContext) -> GraphSet:
@@ -55,7 +49,16 @@ class GraphExperiment(GraphFiles):
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
         """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
-        return graph_facts(data)
+        digest = hashlib.sha256()
+        for tensor in (data.x, data.edge_index, data.y, data.node_ptr):
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        return {
+            "n_graphs": data.n_graphs,
+            "n_classes": data.n_classes,
+            "n_features": data.n_features,
+            "features": data.features,
+            "digest": digest.hexdigest()[:16],
+        }
 
     def size(self, data: GraphSet) -> tuple[int, int]:
         """Nodes and graphs."""
@@ -100,55 +103,6 @@ def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> N
     hardware.use_threads(context.threads, nodes, config.dim * config.layers, context.cores)
 
 
-def graph_facts(graphs: GraphSet) -> dict[str, Any]:
-    """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
-    digest = hashlib.sha256()
-    for tensor in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr):
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return {
-        "n_graphs": graphs.n_graphs,
-        "n_classes": graphs.n_classes,
-        "n_features": graphs.n_features,
-        "features": graphs.features,
-        "digest": digest.hexdigest()[:16],
-    }
-
-
-def score_embeddings(
-    config: GraphConfig,
-    graphs: GraphSet,
-    z: Sequence[NDArray[np.float64]],
-    folds: Sequence[Fold] | None,
-    *,
-    seed: int,
-    n_jobs: int = 1,
-) -> tuple[FoldScore, ...]:
-    """Score embeddings of graphs by the SVM of a configuration.
-
-    Args:
-        config: the settings.
-        graphs: all that are embedded.
-        z: float64 [G, d], one for each fold, or one for all.
-        folds: to score on; None for the cross-validation of the configuration.
-        seed: of the folds and of those inside them.
-        n_jobs: folds scored at a time.
-
-    Returns:
-        One score a fold.
-    """
-    labels = graphs.y.cpu().numpy()
-    how: Any = {"standardise": config.standardise, "seed": seed}
-    how |= baselines.probe_of(config, graphs)
-    if folds is None:
-        return svm_cross_validation(z[0], labels, n_folds=config.folds, n_jobs=n_jobs, **how).folds
-    of_fold = {id(fold): z[min(k, len(z) - 1)] for k, fold in enumerate(folds)}
-
-    def one(fold: Fold) -> FoldScore:
-        return svm_fold(of_fold[id(fold)], labels, fold, **how)
-
-    return cross_validate(one, folds, n_jobs=n_jobs).folds
-
-
 def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     """A run of a baseline that trains no encoder."""
     config = cast("GraphConfig", run.config)
@@ -158,82 +112,101 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
         clock.train()
         z = embeddings(model, graphs, config, run.seed)
         clock.evaluate()
-        return TrainedRun(run, (), clock.seconds_train, clock.seconds_eval, embeddings=(z,))
+        return TrainedRun(run, (), *clock.seconds, embeddings=(z,))
     folds = folds_of(config, graphs.y.cpu().numpy(), run.seed, inner=run.inner)
     n_jobs = context.threads or context.cores
-    scores = baselines.score(config, graphs, folds, seed=run.seed, n_jobs=n_jobs)
+    scores = score_baseline(config, graphs, folds, seed=run.seed, n_jobs=n_jobs)
     clock.evaluate()
-    return TrainedRun(run, (), 0.0, clock.seconds_eval, scores=scores)
+    return TrainedRun(run, (), *clock.seconds, scores=scores)
 
 
-@dataclass(eq=False)
 class _InTraining:
-    """Runs in training that differ in how their encoders are scored alone."""
+    """Runs in training that differ in how their encoders are scored alone.
 
-    run: Run
-    config: GraphConfig
-    folds: list[Fold] | None
-    runs: list[Run]
-    embeddings: dict[int, NDArray[np.float64]] = field(default_factory=dict)
-    scores: dict[int, FoldScore] = field(default_factory=dict)
-    losses: dict[int, float] = field(default_factory=dict)
-    shares: dict[int, float] = field(default_factory=dict)
-    left: int = 1
-    error: DivergenceError | None = None
-    seconds_train: float = 0.0
-    seconds_eval: float = 0.0
-    diagnostics: DiagnosticsCallback[GraphModel] | None = None
+    Args:
+        run: the first of them.
+        graphs: the set.
+        every: epochs between two snapshots of its first encoder, 0 for none.
+    """
 
-    def trained(self, run: Run) -> TrainedRun:
-        """One of the runs, all encoders of which are trained."""
-        if self.error is not None:
-            return TrainedRun(run, error=self.error)
-        scores = _in_order(self.scores)
-        found = TrainedRun(
-            run, _in_order(self.losses), self.seconds_train, self.seconds_eval,
-            embeddings=_in_order(self.embeddings), scores=scores or None,
-        )  # fmt: skip
-        if (diagnostics := self.diagnostics) is not None:
-            found.snapshots = tuple(diagnostics.snapshots)
-            found.seconds_diagnostics = diagnostics.seconds
-            found.points = diagnostics.points
-        return found
+    def __init__(self, run: Run, graphs: GraphSet, every: int) -> None:
+        config = cast("GraphConfig", run.config)
+        self.config, self.runs = config, [run]
+        self.labels = graphs.y.cpu().numpy()
+        self.folds = folds_of(config, self.labels, run.seed, inner=run.inner)
+        measured = bool(every) and not run.inner and not config.is_baseline
+        epochs = snapshot_epochs(every, config.epochs) if measured else ()
+        if config.encoders == config.folds:
+            self.encoders = [
+                Encoder.of_fold(config, graphs, run.seed, k, fold, snapshots=() if k else epochs)
+                for k, fold in enumerate(self.folds)
+            ]
+        else:
+            self.encoders = [Encoder(config, graphs, run.seed, snapshots=epochs)]
+        self.diagnostics: DiagnosticsCallback[GraphModel] | None = None
+        if measured:
+            first = self.encoders[0]
+            make = partial(graph_sampler, config, first.graphs, first.held_out)
+            self.diagnostics = DiagnosticsCallback(config.epochs, every, make)
+        self.shares = [0.0] * config.encoders
+        self.found: dict[int, tuple[float, Any]] = {}  # losses, and embeddings or scores
+        self.left = config.encoders
+        self.error: DivergenceError | None = None
+        self.seconds_train = self.seconds_eval = 0.0
+
+    def embed(self, k: int, result: Result) -> None:
+        """Keep the embeddings of a trained encoder; a supervised one is scored at once."""
+        self.left -= 1
+        self.seconds_train += result.seconds
+        trained, encoder, start = result.trained, self.encoders[k], time.perf_counter()
+        if isinstance(trained, DivergenceError):
+            self.error = self.error or trained
+            return
+        if isinstance(trained.model, Supervised):
+            fold = self.folds[k]
+            right = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
+            accuracy = float((right == self.labels[fold.test]).mean())
+            score = FoldScore(accuracy, None, len(fold.train), len(fold.test), None)
+            self.found[k] = trained.loss, score
+        else:
+            try:
+                z = embeddings(trained.model, encoder.graphs, self.config, encoder.seed)
+            except DivergenceError as error:
+                self.error = self.error or error
+                return
+            self.found[k] = trained.loss, z
+        self.seconds_eval += time.perf_counter() - start
+
+    def trained(self) -> Iterator[TrainedRun]:
+        """The runs, once all encoders are trained."""
+        for run in self.runs:
+            if self.error is not None:
+                yield TrainedRun(run, error=self.error)
+                continue
+            losses, found = zip(*(self.found[k] for k in sorted(self.found)), strict=True)
+            supervised = self.config.is_baseline
+            one = TrainedRun(
+                run, losses, self.seconds_train, self.seconds_eval,
+                embeddings=() if supervised else found, scores=found if supervised else None,
+            )  # fmt: skip
+            if (diagnostics := self.diagnostics) is not None:
+                one.snapshots = tuple(diagnostics.snapshots)
+                one.seconds_diagnostics = diagnostics.seconds
+                one.points = diagnostics.points
+            yield one
 
 
 def _train_encoders(
     runs: Sequence[Run], graphs: GraphSet, context: RunContext, report: Report
 ) -> Iterator[TrainedRun]:
     """Train the encoders of several runs; yields a run as its last encoder ends."""
-    labels = graphs.y.cpu().numpy()
-    every = context.options.diagnostics
-    parts: list[_InTraining] = []
-    encoders: list[Encoder] = []
-    owner: list[tuple[_InTraining, int]] = []
     alike: dict[Run, _InTraining] = {}
     for run in runs:
-        if (known := alike.get(run.training)) is not None:
-            known.runs.append(run)
-            continue
-        config = cast("GraphConfig", run.config)
-        folds = folds_of(config, labels, run.seed, inner=run.inner)
-        own = config.encoders == config.folds
-        part = _InTraining(run, config, folds if own else None, [run], left=config.encoders)
-        alike[run.training] = part
-        parts.append(part)
-        measured = bool(every) and not run.inner and not config.is_baseline
-        epochs = snapshot_epochs(every, config.epochs) if measured else ()
-        first = len(encoders)
-        for k, fold in enumerate(folds if own else folds[:1]):
-            snapshots = epochs if k == 0 else ()
-            encoders.append(
-                Encoder.of_fold(config, graphs, run.seed, k, fold, snapshots=snapshots)
-                if own
-                else Encoder(config, graphs, run.seed, snapshots=snapshots)
-            )
-            owner.append((part, k))
-        if measured:
-            make = partial(graph_sampler, config, encoders[first].graphs, encoders[first].held_out)
-            part.diagnostics = DiagnosticsCallback(config.epochs, every, make)
+        if run.training in alike:
+            alike[run.training].runs.append(run)
+        else:
+            alike[run.training] = _InTraining(run, graphs, context.options.diagnostics)
+    owner = [(part, k) for part in alike.values() for k in range(part.config.encoders)]
 
     def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
         means: dict[_InTraining, list[float]] = {}
@@ -242,7 +215,7 @@ def _train_encoders(
             part.shares[k] = epoch / part.config.epochs
             means.setdefault(part, []).append(loss)
         for part, several in means.items():
-            share = sum(part.shares.values()) / part.config.encoders
+            share = sum(part.shares) / len(part.shares)
             for run in part.runs:
                 if not report(run, share, sum(several) / len(several)):
                     raise KeyboardInterrupt
@@ -255,43 +228,13 @@ def _train_encoders(
             diagnostics(epoch, model, model.loss.sampler.current)
         return ()
 
+    encoders = [part.encoders[k] for part, k in owner]
     size = context.options.ensemble_size
     for result in train_encoders(encoders, graphs, size=size, on_epoch=on_epoch, see=on_snapshot):
         part, k = owner[result.number]
-        _embed(part, k, encoders[result.number], result, labels)
-        part.left -= 1
+        part.embed(k, result)
         if not part.left:
-            yield from map(part.trained, part.runs)
-
-
-def _embed(
-    part: _InTraining, k: int, encoder: Encoder, result: Result, labels: NDArray[np.int64]
-) -> None:
-    """Keep the embeddings of a trained encoder; a supervised one is scored at once."""
-    part.seconds_train += result.seconds
-    trained, start = result.trained, time.perf_counter()
-    if isinstance(trained, DivergenceError):
-        part.error = part.error or trained
-        return
-    part.losses[k] = trained.loss
-    if isinstance(trained.model, Supervised):
-        assert part.folds is not None
-        fold = part.folds[k]
-        right = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
-        accuracy = float((right == labels[fold.test]).mean())
-        part.scores[k] = FoldScore(accuracy, None, len(fold.train), len(fold.test), None)
-    else:
-        try:
-            z = embeddings(trained.model, encoder.graphs, part.config, part.run.seed)
-        except DivergenceError as error:
-            part.error = part.error or error
-            return
-        part.embeddings[k] = z
-    part.seconds_eval += time.perf_counter() - start
-
-
-def _in_order(by_fold: dict[int, T]) -> tuple[T, ...]:
-    return tuple(by_fold[k] for k in sorted(by_fold))
+            yield from part.trained()
 
 
 ANCHORS = 256

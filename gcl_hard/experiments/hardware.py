@@ -1,4 +1,4 @@
-"""The machine a cell runs on: device, threads, versions."""
+"""The machine a run is trained on: device, threads, versions."""
 
 from __future__ import annotations
 

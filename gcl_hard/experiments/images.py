@@ -18,7 +18,6 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import ImageConfig
-from gcl_hard.experiments.data_files import ImageFiles
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -26,6 +25,7 @@ from gcl_hard.experiments.diagnostics import (
     Sample,
     Sampler,
     finite,
+    snapshot_epochs,
 )
 from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun, seeded_weights
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
@@ -57,7 +57,7 @@ OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
 training."""
 
 
-class ImageExperiment(ImageFiles):
+class ImageExperiment:
     """Experiments on images; methods as in ``Experiment``."""
 
     def load(self, config: ImageConfig, context: RunContext) -> ImageData:
@@ -245,23 +245,15 @@ def train_run(
         clock, views = Clock(), views_of(config, data)
         embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
         clock.evaluate()
-        return TrainedRun(run, (), 0.0, clock.seconds_eval, embeddings=embedded)
-    encoding = build(config, data, run.seed)
-    clock, notes, losses = Clock(), dict[str, Any](), list[float]()
+        return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
+    encoding, found, clock = build(config, data, run.seed), TrainedRun(run), Clock()
     if not config.is_baseline:
-        losses, notes = _fit(run, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
-        clock = Clock(*notes["seconds"])
-    embedded = _embed(run, data, encoding)
+        clock = _fit(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
+    found.embeddings = _embed(run, data, encoding)
     clock.evaluate()
+    found.seconds_train, found.seconds_eval = clock.seconds
     if context.options.save_encoder and not config.is_baseline:
         save_encoder(run, encoding, context.file(run, ".pt"))
-    found = TrainedRun(
-        run, tuple(losses[-1:]), clock.seconds_train, clock.seconds_eval, embeddings=embedded,
-        curve=tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", [])),
-    )  # fmt: skip
-    if "diagnostics" in notes:
-        found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
-        found.points = notes["points"]
     return found
 
 
@@ -289,20 +281,20 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
 
 
 def _fit(
-    run: Run,
+    found: TrainedRun,
     data: ImageData,
     encoding: Encoding,
     context: RunContext,
     *,
     report: Report,
     on_epoch_end: OnEpochEnd | None,
-) -> tuple[list[float], dict[str, Any]]:
-    """Train, from a checkpoint if there is one to resume.
+) -> Clock:
+    """Train, from a checkpoint if there is one to resume; fills in losses, curve and snapshots.
 
     Returns:
-        Mean loss of every epoch, and the notes of the checkpoint: seconds, curve, diagnostics.
+        A clock with the time that training took.
     """
-    config = cast("ImageConfig", run.config)
+    run, config = found.run, cast("ImageConfig", found.run.config)
     options, device = context.options, data.test.images.device
     every = 0 if run.inner else options.diagnostics
     identity = {**asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest}
@@ -321,19 +313,18 @@ def _fit(
         balanced=config.balanced, class_pairs=config.class_pairs, workers=options.loader_workers,
         device=device,
     )  # fmt: skip
-    monitor = _Monitor(run, data, encoding, options.monitor_every)
-    diagnostics = None
-    if every:
-        make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
-        diagnostics = DiagnosticsCallback(config.epochs, every, make)
+    monitored = snapshot_epochs(0 if run.inner else options.monitor_every, config.epochs)
+    parts = _monitored(data.probe) if monitored else None
+    make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
+    diagnostics = DiagnosticsCallback(config.epochs, every, make)
     progress = _Progress(run, report, checkpoint)
-    clock, last_mean = Clock(), math.nan
+    notes, last_mean = checkpoint.notes, math.nan
+    clock = Clock(notes)
     n_steps = len(data.pretrain) // config.batch_size
 
     def batches(epoch: int) -> Iterator[ViewPair]:
         for step, pair in enumerate(pairs(epoch)):
             clock.train()
-            clock.move_to(checkpoint.notes)
             progress(epoch - 1 + step / n_steps, last_mean)
             yield pair
 
@@ -341,19 +332,18 @@ def _fit(
         nonlocal last_mean
         last_mean = mean
         clock.train()
-        monitor(epoch, checkpoint.notes)
+        if parts is not None and epoch in monitored:
+            accuracy = _monitor(encoding, config, parts)
+            notes.setdefault("curve", []).append((epoch, accuracy))
         clock.evaluate()
-        if diagnostics is not None:
-            diagnostics.snapshots, diagnostics.seconds = checkpoint.notes.get(
-                "diagnostics", ([], 0.0)
-            )
+        if every:
+            diagnostics.snapshots, diagnostics.seconds = notes.get("diagnostics", ([], 0.0))
             diagnostics(epoch, encoding.model, encoding.model.loss.sampler.current)
-            checkpoint.notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
+            notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
             clock.pause()
         if on_epoch_end is not None:
             on_epoch_end(epoch, lambda: _probe(run, config, data, *_embed(run, data, encoding)))
         clock.evaluate()
-        clock.move_to(checkpoint.notes)
         progress(epoch, mean)
 
     losses = train(
@@ -361,13 +351,12 @@ def _fit(
         setting=str(run), checkpoint=checkpoint,
     )  # fmt: skip
     clock.train()
-    clock.move_to(checkpoint.notes)
-    notes = checkpoint.notes
-    if diagnostics is not None:  # the last epoch may have ended before a resumption
-        sample = None if diagnostics.points else diagnostics.sample(encoding.model)
-        points = diagnostics.points if sample is None else sample.batches[0].points()
-        notes = {**notes, "points": points}
-    return losses, notes
+    found.losses = (losses[-1],)
+    found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
+    if every:
+        found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
+        found.points = diagnostics.last_points(encoding.model)
+    return clock
 
 
 @dataclass(eq=False)
@@ -387,40 +376,28 @@ class _Progress:
         self.stopping, self.checkpoint.every = True, 0.0
 
 
-class _Monitor:
-    """Accuracy of nearest neighbours among training images; test images are not read."""
+def _monitored(split: Split) -> tuple[Split, Split] | None:
+    """Training images known to the monitoring curve, and those that it classifies.
 
-    def __init__(self, run: Run, data: ImageData, encoding: Encoding, every: int) -> None:
-        self._config = cast("ImageConfig", run.config)
-        self._encoding, self._every = encoding, every
-        self._parts = [data.probe, data.test]
-        self._device = data.test.images.device
-        if run.inner:  # no page shows its curve
-            self._every = 0
-        if not self._every:
-            return
-        labels = data.probe.labels.cpu().numpy()
-        share = min(SHARE, QUERIES / len(labels))
-        try:
-            fold = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=share)
-        except InputError:  # a class too small to leave an image out: no reason not to train
-            self._every = 0
-        else:
-            ids = [torch.from_numpy(part) for part in (fold.train, fold.test)]
-            self._parts = [data.probe.take(part) for part in ids]
+    None where a class is too small to leave an image out, which is no reason not to train.
+    """
+    labels = split.labels.cpu().numpy()
+    share = min(SHARE, QUERIES / len(labels))
+    try:
+        fold = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=share)
+    except InputError:
+        return None
+    return split.take(torch.from_numpy(fold.train)), split.take(torch.from_numpy(fold.test))
 
-    def __call__(self, epoch: int, notes: dict[str, Any]) -> None:
-        """Add a point to the curve in ``notes`` if the epoch has one."""
-        last = epoch == self._config.epochs
-        if not self._every or (epoch % self._every and not last):
-            return
-        bank, queries = (self._encoding.embed(part, self._config) for part in self._parts)
-        known, asked = (part.labels.cpu().numpy() for part in self._parts)
-        accuracy = weighted_knn(
-            bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
-            device=str(self._device),
-        )  # fmt: skip
-        notes.setdefault("curve", []).append((epoch, 100 * accuracy))
+
+def _monitor(encoding: Encoding, config: ImageConfig, parts: tuple[Split, Split]) -> float:
+    """Accuracy in percent of nearest neighbours among training images."""
+    bank, queries = (encoding.embed(part, config) for part in parts)
+    known, asked = (part.labels.cpu().numpy() for part in parts)
+    return 100 * weighted_knn(
+        bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
+        device=str(encoding.views.mean.device),
+    )  # fmt: skip
 
 
 def _probe(

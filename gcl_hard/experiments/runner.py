@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,8 +18,7 @@ from gcl_hard.experiments import hardware
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, TrainedRun
-from gcl_hard.experiments.groups import groups_of
-from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.runs import Run, groups_of
 from gcl_hard.experiments.store import RunResult, Store, check_writable
 
 if TYPE_CHECKING:
@@ -154,12 +153,11 @@ class Runner:
         jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
         costs = {run: run.cost(self.data.size(run.config)) for run in pending}
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
-        with (
-            progress(self.console, costs) as bars,
-            engine(jobs, self.scheduler, bars.report) as workers,
-        ):
-            execution = _Execution(self, workers, context, bars, {*pending})
-            execution.run(groups)
+        with columns(self.console) as shown:
+            bars = Bars(shown, costs)
+            with engine(jobs, self.scheduler, bars.report) as workers:
+                execution = _Execution(self, workers, context, bars, {*pending})
+                execution.run(groups)
         return execution.results, list(dict.fromkeys(execution.failures))
 
 
@@ -173,18 +171,11 @@ def share_of(context: RunContext, processes: int) -> RunContext:
     )
 
 
-@dataclass(eq=False)
-class _Group:
-    """Runs that train as one ensemble, those of them to store, and their locks."""
+class _Group(NamedTuple):
+    """Runs that train as one ensemble, and the locks of those of them to store."""
 
     runs: tuple[Run, ...]
-    wanted: list[Run]
     locks: dict[Run, ExitStack]
-
-    def release(self) -> None:
-        """Let other commands train what is not stored."""
-        for lock in self.locks.values():
-            lock.close()
 
 
 @dataclass(eq=False)
@@ -221,8 +212,9 @@ class _Execution:
                         time.sleep(1.0)
                         waiting = self._fill(waiting)
         finally:
-            for group in {*self._training.values(), *(g for _, g in self._scoring.values())}:
-                group.release()
+            for group in (*self._training.values(), *(g for _, g in self._scoring.values())):
+                for lock in group.locks.values():
+                    lock.close()
 
     def _fill(self, waiting: Sequence[tuple[Run, ...]]) -> list[tuple[Run, ...]]:
         """Send groups that no other command holds, as many as workers can take."""
@@ -234,15 +226,12 @@ class _Execution:
             if locks is None:
                 continue
             left.remove(runs)
-            group = _Group(runs, [*locks], locks)
-            for run in locks:  # another command may have ended it meanwhile
+            group = _Group(runs, locks)
+            for run in [*locks]:  # another command may have ended it meanwhile
                 if (result := self.runner.stored(run)) is not None:
-                    group.wanted.remove(run)
-                    self._end(run, Outcome(result), show=False)
-            if group.wanted:
+                    self._end(group, run, Outcome(result), new=False)
+            if locks:
                 self._train(group)
-            else:
-                group.release()
         return left
 
     def _locked(self, runs: Sequence[Run]) -> dict[Run, ExitStack] | None:
@@ -257,7 +246,7 @@ class _Execution:
             return locks
 
     def _train(self, group: _Group) -> None:
-        for run in group.wanted:
+        for run in group.locks:
             self.bars.started(run)
         task = self.workers.submit(train_group, self.context, group.runs, remote=True)
         self._training[task] = group
@@ -269,20 +258,19 @@ class _Execution:
         except Exception as error:
             self._failed(group, error)
             return
-        for run in group.wanted:
+        for run in group.locks:
             number = group.runs.index(run)
             scored = self.workers.submit(score_run, self.context, task, number, urgent=True)
             self._scoring[scored] = run, group
 
     def _failed(self, group: _Group, error: Exception) -> None:
         """One bad run does not stop the others of its group, and is named."""
-        if len(group.wanted) > 1 and not isinstance(error, OutOfMemory):
-            for run in group.wanted:
-                self._train(_Group((run,), [run], {run: group.locks[run]}))
+        if len(group.locks) > 1 and not isinstance(error, OutOfMemory):
+            for run, lock in group.locks.items():
+                self._train(_Group((run,), {run: lock}))
             return
-        for run in group.wanted:
-            self._end(run, Outcome(failure=failure_message(run, error)))
-        group.release()
+        for run in [*group.locks]:
+            self._end(group, run, Outcome(failure=failure_message(run, error)))
 
     def _scored(self, task: Task) -> None:
         run, group = self._scoring.pop(task)
@@ -290,35 +278,30 @@ class _Execution:
             outcome = task.result()
         except Exception as error:
             outcome = Outcome(failure=failure_message(run, error))
-        self._end(run, outcome)
-        group.wanted.remove(run)
-        group.locks.pop(run).close()
+        self._end(group, run, outcome)
 
-    def _end(self, run: Run, outcome: Outcome, *, show: bool = True) -> None:
-        """Store a result, or keep the failure."""
-        checkpoint = self.runner.context.file(run, ".ckpt")
-        failure = outcome.failure
-        if failure is None and show:
-            assert outcome.result is not None
+    def _end(self, group: _Group, run: Run, outcome: Outcome, *, new: bool = True) -> None:
+        """Store a new result, or keep the failure; other commands may train the run then."""
+        result, failure = outcome.result, outcome.failure
+        if new and result is not None:
             try:
                 self.runner.store.put_points(run, outcome.points)
-                self.runner.store.put(run, outcome.result)
+                self.runner.store.put(run, result)
             except GclHardError as error:
                 failure = str(error)
-        if failure is None:
-            assert outcome.result is not None
-            self.results[run] = outcome.result
-            checkpoint.unlink(missing_ok=True)
-            if show:
-                self.runner.console.print(_line(run, outcome.result), highlight=False)
-        else:
-            if outcome.diverged:  # resuming would diverge again
-                checkpoint.unlink(missing_ok=True)
+        if failure is None or outcome.diverged:  # resuming would diverge again
+            self.runner.context.file(run, ".ckpt").unlink(missing_ok=True)
+        if failure is not None:
             self.failures.append(failure)
             line = f"failed: {failure.splitlines()[0]}"
             self.runner.console.print(line, style="red", highlight=False)
+        elif result is not None:
+            self.results[run] = result
+            if new:
+                self.runner.console.print(_line(run, result), highlight=False)
         self.pending.discard(run)
         self.bars.ended(run)
+        group.locks.pop(run).close()
 
 
 def failure_message(run: Run, error: Exception) -> str:
@@ -402,8 +385,7 @@ def score_run(
     trained = group[number]
     run, data = trained.run, data_sets(context)
     if trained.error is not None:
-        diverged = isinstance(trained.error, DivergenceError)
-        return Outcome(failure=str(trained.error), diverged=diverged)
+        return Outcome(failure=str(trained.error), diverged=True)
     start = time.perf_counter()
     scores = trained.scores
     if scores is None:
@@ -491,15 +473,3 @@ def columns(console: Console, **options: Any) -> Progress:
         TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
         console=console, transient=True, **options,
     )  # fmt: skip
-
-
-@contextmanager
-def progress(console: Console, costs: dict[Run, float]) -> Iterator[Bars]:
-    """Progress bars on a console while runs are executed.
-
-    Args:
-        console: where.
-        costs: of every run to do, in one unit of work.
-    """
-    with columns(console) as bars:
-        yield Bars(bars, costs)

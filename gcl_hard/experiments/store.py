@@ -295,10 +295,7 @@ def _read(path: Path) -> RunResult | str:
     except (ValueError, KeyError, TypeError, AttributeError):
         return "is half-written or damaged"
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise InputError(
-            f"{path} is of schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
-            f"gcl_hard, or give another --output"
-        )
+        raise _other_schema(path, version)
     return f"is of the older schema {version}"
 
 
@@ -333,7 +330,8 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
         try:
             stored = json.loads(line)
             if "schema_version" in stored:
-                _check_version(path, stored["schema_version"])
+                if stored["schema_version"] != SCHEMA_VERSION:
+                    raise _other_schema(path, stored["schema_version"])
             elif (key := stored.pop("run", None)) is None:
                 ((name, value),) = stored.items()
                 shared[name].append(value)
@@ -349,12 +347,11 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
             ) from error
 
 
-def _check_version(path: Path, version: Any) -> None:
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            f"{path} is of schema {version}, and this version reads {SCHEMA_VERSION}: upgrade "
-            f"gcl_hard, or give another --output"
-        )
+def _other_schema(path: Path, version: Any) -> InputError:
+    return InputError(
+        f"{path} is of schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
+        f"gcl_hard, or give another --output"
+    )
 
 
 def write_json(content: dict[str, Any], path: Path) -> None:

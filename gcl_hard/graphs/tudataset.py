@@ -137,6 +137,12 @@ def lacks_edge_labels(name: str) -> bool:
     return known is not None and not known.edge_labels
 
 
+def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
+    """The archive that a set is read from, or the files of an unpacked one."""
+    path = locate(name, data_dir=data_dir).resolve()
+    return sorted(path.rglob("*")) if path.is_dir() else [path]
+
+
 def locate(
     name: str,
     *,

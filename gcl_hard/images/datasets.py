@@ -148,6 +148,18 @@ def locate(
     return None if found is None else found.path
 
 
+def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
+    """The archive that a set is read from, or the first files of a folder; none of the package's.
+
+    Of many thousand files they are enough to tell whether a set has changed.
+    """
+    path = locate(name, data_dir=data_dir)
+    if path is None or not path.is_dir():
+        return [] if path is None else [path]
+    parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
+    return sorted([*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)])
+
+
 def load(
     name: str,
     *,

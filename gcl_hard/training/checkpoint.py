@@ -33,7 +33,7 @@ class Checkpoint:
         every: least seconds between two writes, ≥ 0; 0 writes after every step.
 
     Attributes:
-        notes: JSON-like, the caller's own; saved with the state and restored.
+        notes: JSON-like, the caller's own; saved with the state and restored in place.
 
     Raises:
         InputError: for ``every`` below 0.
@@ -125,7 +125,7 @@ class Checkpoint:
                 f"{self.path} is of another run: {_differences(run, self.run)}; remove it to "
                 f"start over"
             )
-        self.notes = notes
+        self.notes |= notes
         self._last = time.monotonic()
         return state
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -203,14 +204,11 @@ def _one_by_one(
 ) -> list[list[float] | DivergenceError]:
     if len(names) > 1:
         warnings.warn(f"{ensemble.alone}: {len(names)} models are trained one by one", stacklevel=3)
-    results: list[list[float] | DivergenceError] = []
-    for m, (model, optimisation) in enumerate(zip(ensemble.models, optimisations, strict=True)):
+
+    def one(m: int, model: nn.Module) -> list[float] | DivergenceError:
         losses: list[float] = []
 
-        def told(
-            epoch: int, loss: float, m: int = m, losses: list[float] = losses,
-            model: nn.Module = model,
-        ) -> None:  # fmt: skip
+        def ended(epoch: int, loss: float) -> None:
             losses.append(loss)
             if on_epoch is not None:
                 on_epoch(epoch, [m], [loss])
@@ -219,19 +217,18 @@ def _one_by_one(
             if m in snapshots.see(epoch, {m: model}):
                 raise _Leaves
 
-        def batches(epoch: int, m: int = m) -> Iterable[Any]:
-            return ensemble.batches_of(m, epoch)
-
-        device = next(model.parameters()).device
+        device, batches = next(model.parameters()).device, partial(ensemble.batches_of, m)
         try:
-            train(model, batches, optimisation, device=device, on_epoch=told, setting=names[m])
+            train(
+                model, batches, optimisations[m], device=device, on_epoch=ended, setting=names[m]
+            )  # fmt: skip
         except DivergenceError as error:
-            results.append(error)
-            continue
+            return error
         except _Leaves:
             pass
-        results.append(losses)
-    return results
+        return losses
+
+    return [one(m, model) for m, model in enumerate(ensemble.models)]
 
 
 def _rate(optimisation: Optimisation, epoch: int) -> float:

@@ -408,7 +408,7 @@ def accuracy_of(
         seed: of the folds inside.
         fold: to train and test the SVM on; None for the cross-validation of the configuration.
     """
-    from gcl_hard.experiments.graphs import score_embeddings
+    from gcl_hard.experiments.protocols import score_embeddings
 
     return _percent(
         score_embeddings(config, graphs, [z], None if fold is None else [fold], seed=seed)

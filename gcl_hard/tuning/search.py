@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.domains import experiment_of
+from gcl_hard.experiments.domains import canonical, experiment_of
 from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, RunOptions
 from gcl_hard.experiments.runner import columns, data_sets, share_of
@@ -98,7 +98,7 @@ class PreparedSearch:
         )  # fmt: skip
         config, graphs = options.base.config, options.graphs
         experiment = experiment_of(config)
-        name = experiment.canonical_name(config.dataset) if graphs is None else graphs.name
+        name = canonical(config).dataset if graphs is None else graphs.name
         base = replace(options.base, settings={**options.base.settings, "dataset": name})
         options, config = replace(options, base=base), base.config
         if graphs is None:

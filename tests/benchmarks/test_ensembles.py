@@ -11,8 +11,8 @@ import torch
 
 from benchmarks.live_tensors import LiveTensors
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.groups import USUAL
 from gcl_hard.experiments.protocols import folds_of
+from gcl_hard.experiments.runs import USUAL
 from gcl_hard.graphs import GraphSet, load
 
 

@@ -22,10 +22,9 @@ from gcl_hard.evaluation import (
     svm_fold,
 )
 from gcl_hard.evaluation.svm import C_GRID
-from gcl_hard.experiments import baselines
-from gcl_hard.experiments.baselines import graph_size, label_histogram, probe_of
+from gcl_hard.experiments import protocols
 from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.protocols import build, part_of
+from gcl_hard.experiments.protocols import build, graph_size, label_histogram, part_of, probe_of
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, encoded, load
 from gcl_hard.graphs.refinement import wl_kernel
@@ -73,7 +72,7 @@ def test_kernels_are_computed_once_for_all_seeds(
     method: str, mutag: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = scored(Run(small(method), 1), mutag, tmp_path)
-    monkeypatch.setattr(baselines, "wl_kernel", None)
+    monkeypatch.setattr(protocols, "wl_kernel", None)
     assert scored(Run(small(method), 1), mutag, tmp_path) == first
     assert scored(Run(small(method), 2), mutag, tmp_path) != first
 

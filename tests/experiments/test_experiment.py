@@ -16,11 +16,10 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments import graphs as graph_experiment
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
-from gcl_hard.experiments.domains import DataSets, FactsCache, experiment_of
+from gcl_hard.experiments.domains import DataSets, FactsCache, canonical
 from gcl_hard.experiments.experiment import Clock, seeded_weights
-from gcl_hard.experiments.graphs import graph_facts
+from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.graphs import load, tudataset
 from gcl_hard.graphs.tudataset import PACKAGED
 from tests.experiments.made import context
@@ -92,9 +91,10 @@ def test_every_part_of_the_graphs_changes_the_digest() -> None:
         replace(graphs, y=y),
         replace(graphs, node_ptr=ptr),
     ]
-    digests = [graph_facts(g)["digest"] for g in (graphs, *changed)]
+    digests = [GraphExperiment().facts(g)["digest"] for g in (graphs, *changed)]
     assert len(set(digests)) == 5
-    assert graph_facts(load("MUTAG", download=False))["digest"] == digests[0]
+    mutag = load("MUTAG", download=False)
+    assert GraphExperiment().facts(mutag)["digest"] == digests[0]
 
 
 def test_a_set_is_read_once_for_each_kind_of_features(mirror: Path, loads: Loads) -> None:
@@ -125,7 +125,7 @@ def test_facts_are_remembered_without_reading_the_graphs_again(
 ) -> None:
     first = new(mirror).facts(CONFIG)
     monkeypatch.setattr(tudataset, "load", lambda *_, **__: pytest.fail("read again"))
-    monkeypatch.setattr(graph_experiment, "graph_facts", lambda *_: pytest.fail("worked out again"))
+    monkeypatch.setattr(GraphExperiment, "facts", lambda *_: pytest.fail("worked out again"))
     assert new(mirror).facts(CONFIG) == first
     assert new(mirror).facts(GraphConfig(method="hscl", beta=3.0, folds=2)) == first
     assert (cache / "facts.json").is_file()
@@ -277,7 +277,7 @@ def test_names_are_as_files_spell_them() -> None:
         (GraphConfig, "mutag", "MUTAG"), (ImageConfig, "cifar-10", "CIFAR10"),
         (ImageConfig, "Digits", "digits"),
     ):  # fmt: skip
-        assert experiment_of(config).canonical_name(name) == expected
+        assert canonical(config(name)).dataset == expected
 
 
 def test_weights_are_those_of_seed_and_encoder_and_the_global_state_is_left() -> None:
@@ -302,17 +302,17 @@ def test_a_clock_has_an_account_for_training_and_one_for_scoring(
     def later(seconds: float) -> None:
         now[0] += seconds
 
-    clock, notes = Clock(), dict[str, Any]()
+    notes = dict[str, Any]()
+    clock = Clock(notes)
     for seconds, account in ((1, clock.train), (2, clock.evaluate), (4, clock.pause)):
         later(seconds)
         account()
     later(8)
     clock.train()
-    assert (clock.seconds_train, clock.seconds_eval) == (9, 2)
-    clock.move_to(notes)
-    clock.move_to(notes)
+    assert clock.seconds == (9, 2)
     assert notes == {"seconds": [9, 2]}
     later(1)
-    clock.evaluate()
-    clock.move_to(notes)
-    assert notes == {"seconds": [9, 3]}
+    resumed = Clock(notes)
+    later(1)
+    resumed.evaluate()
+    assert resumed.seconds == (9, 3)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
-from gcl_hard.experiments.groups import FOLD_BY_FOLD, groups_of, usual_size
-from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.runs import FOLD_BY_FOLD, Run, groups_of, usual_size
 
 
 def runs_of(n_seeds: int, *configs: GraphConfig) -> list[Run]:

@@ -17,9 +17,8 @@ from gcl_hard.experiments import ensembles
 from gcl_hard.experiments import graphs as graph_experiment
 from gcl_hard.experiments.ensembles import Encoder, TrainedEncoder, train_encoders
 from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.experiments.groups import groups_of
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.runs import Run, groups_of
 from gcl_hard.graphs import GraphSet
 from tests.experiments.made import context, go_on
 from tests.experiments.small_cells import (

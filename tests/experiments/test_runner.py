@@ -17,7 +17,6 @@ import torch
 from distributed import KilledWorker
 
 from gcl_hard.errors import InputError, OutOfMemory
-from gcl_hard.experiments import graphs as graph_experiment
 from gcl_hard.experiments import protocols, runner
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.engine import TRIES
@@ -280,14 +279,14 @@ def test_when_every_run_diverges_nothing_is_written(tmp_path: Path) -> None:
 def test_an_accident_in_scoring_is_its_runs_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = graph_experiment.svm_cross_validation
+    real = protocols.svm_cross_validation
 
     def broken(*given: Any, seed: int, **settings: Any) -> Any:
         if seed == 1:
             raise ZeroDivisionError("by zero")
         return real(*given, seed=seed, **settings)
 
-    monkeypatch.setattr(graph_experiment, "svm_cross_validation", broken)
+    monkeypatch.setattr(protocols, "svm_cross_validation", broken)
     ran = Ran(tmp_path, runs(seeds=3))
     assert [run.seed for run in ran.results] == [0, 2]
     (failure,) = ran.failures

@@ -161,7 +161,7 @@ def test_out_of_memory_fails_the_group_that_it_is_in(
 
     def train(encoders: Sequence[Any], *arguments: Any, **settings: Any) -> Iterator[Any]:
         results = real(encoders, *arguments, **settings)
-        if encoders[0].cell.dim == 4:
+        if encoders[0].config.dim == 4:
             yield next(results)  # one has ended before
             raise OutOfMemory("train fewer at a time")
         yield from results
