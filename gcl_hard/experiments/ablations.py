@@ -489,7 +489,7 @@ def write(chosen: Chosen, folder: Path, *, command: str) -> list[Path]:
         path = folder / f"{stem}.yaml"
         path.write_text(
             f"{HEAD}{name}, chosen by inner scores on {', '.join(chosen.search.datasets)}, "
-            f"seeds {_listed(chosen)}:\n"
+            f"seeds {', '.join(map(str, chosen.search.seeds))}:\n"
             f"#   {command}\n"
             f"#   python -m gcl_hard.bench --recipe best --dataset "
             f"{'NAME' if stem == 'all' else name} --method hscl\n"
@@ -503,10 +503,6 @@ def write(chosen: Chosen, folder: Path, *, command: str) -> list[Path]:
 
 def _ours(path: Path) -> bool:
     return path.read_bytes().startswith(HEAD.encode())
-
-
-def _listed(chosen: Chosen) -> str:
-    return ", ".join(map(str, chosen.search.seeds))
 
 
 def _yaml(settings: Settings) -> str:

@@ -30,13 +30,23 @@ from gcl_hard.experiments.settings import NOT_OF_RECIPES
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Comparison, Results, Scores, compare, corrected, seconds
 from gcl_hard.reports.page import check_target, origin, rendered, write_files
-from gcl_hard.reports.tables import NBSP, count, interval, markdown, rich_table, text_frame, values
+from gcl_hard.reports.tables import (
+    NBSP,
+    NOTHING,
+    OPEN,
+    accuracy,
+    count,
+    interval,
+    markdown,
+    rich_table,
+    text_frame,
+    values,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-OPEN, NOTHING = "open", "–"
 Asked = tuple[tuple[Part, str], tuple[Part, str]]
 
 QUESTIONS: dict[str, tuple[Asked, ...]] = {
@@ -283,11 +293,10 @@ def accuracy_table(table: RecipeTable, protocol: str) -> DataFrame:
 
 def _accuracy(table: RecipeTable, row: Entry, dataset: str) -> str:
     scores = table.scores(row, dataset)
-    if scores is None:
-        return OPEN
-    std = "" if scores.std is None else f"{NBSP}±{NBSP}{scores.std:.1f}"
-    n = len(scores.seeds)
-    return f"{scores.mean:.1f}{std}" + ("" if n == len(table.results.seeds) else f" [{n}]")
+    shown = accuracy(scores).replace(" ", NBSP)
+    if scores is None or len(scores.seeds) == len(table.results.seeds):
+        return shown
+    return f"{shown} [{len(scores.seeds)}]"
 
 
 def cost_table(table: RecipeTable) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import warnings
@@ -384,19 +385,12 @@ def readable(study: Study) -> Study:
 
 
 def _readable(trial: FrozenTrial) -> FrozenTrial:
-    return FrozenTrial(
-        number=trial.number,
-        state=trial.state,
-        value=trial.value,
-        datetime_start=trial.datetime_start,
-        datetime_complete=trial.datetime_complete,
-        params={setting(name): value for name, value in trial.params.items()},
-        distributions={setting(name): d for name, d in trial.distributions.items()},
-        user_attrs={GRID: True} if trial.user_attrs.get(GRID) else {},
-        system_attrs={},
-        intermediate_values=trial.intermediate_values,
-        trial_id=-1,  # the storage gives it one
-    )
+    shown = copy.copy(trial)
+    shown.params = {setting(name): given for name, given in trial.params.items()}
+    shown.distributions = {setting(name): d for name, d in trial.distributions.items()}
+    shown.user_attrs = {GRID: True} if trial.user_attrs.get(GRID) else {}
+    shown.system_attrs = {}
+    return shown
 
 
 def importances(study: Study) -> dict[str, float]:

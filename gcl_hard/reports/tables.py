@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.reports.frame import LEVEL, Comparison, Selection
+from gcl_hard.reports.frame import LEVEL, Comparison, Scores, Selection
 from gcl_hard.reports.rows import CONTROLS, SYMBOLS, Row, in_symbols, rows_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
+OPEN, NOTHING = "open", "–"
 NBSP = "\u00a0"
 """Keeps a number in one piece."""
 ACCURACY = "inner accuracy, %"
@@ -216,12 +217,11 @@ def text_frame(heads: Sequence[str], body: Iterable[Sequence[Any]]) -> DataFrame
     return DataFrame([*body], columns=[*heads])
 
 
-def accuracy(row: Row) -> str:
+def accuracy(scores: Scores | None) -> str:
     """Mean ± standard deviation over seeds, percent."""
-    if row.scores is None:
-        return "open"
-    std = row.scores.std
-    return f"{row.scores.mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+    if scores is None:
+        return OPEN
+    return f"{scores.mean:.1f}" + ("" if scores.std is None else f" ± {scores.std:.1f}")
 
 
 def names(rows: Iterable[Row], attribute: str) -> list[str]:
@@ -281,9 +281,9 @@ def accuracy_tables(rows: Sequence[Row]) -> list[DataFrame]:
 
 def _entry(row: Row | None) -> str:
     if row is None or row.scores is None:
-        return "–" if row is None else "open"
+        return NOTHING if row is None else OPEN
     seeds, ucl = len(row.scores.seeds), row.tests.get("ucl")
-    parts = [accuracy(row).replace(" ", NBSP) + ("†" if ucl and ucl.significant else "")]
+    parts = [accuracy(row.scores).replace(" ", NBSP) + ("†" if ucl and ucl.significant else "")]
     if row.gap is not None:
         parts.append(f"({points(row.gap)})")
     if row.kind == "best":
@@ -460,7 +460,7 @@ def _latex(rows: Sequence[Row], caption: str) -> str:
 def _latex_entry(row: Row | None, best: Row | None) -> str:
     if row is None or row.scores is None:
         return "--"
-    number, test = accuracy(row).replace("±", r"\pm"), row.tests.get("ucl")
+    number, test = accuracy(row.scores).replace("±", r"\pm"), row.tests.get("ucl")
     if test and test.significant:
         number = rf"\mathbf{{{number}}}" if row is best and test.mean > 0 else number
         number += "^{*}"
@@ -491,7 +491,7 @@ def _texts(row: Row) -> tuple[str, ...]:
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
     return (
-        row.dataset, _name(row), row.protocol, accuracy(row),
+        row.dataset, _name(row), row.protocol, accuracy(scores),
         "–" if spread is None else f"{spread:.1f}",
         "–" if row.paper is None else f"{row.paper:.1f}",
         "–" if row.gap is None else f"{row.gap:+.1f}",

@@ -378,7 +378,7 @@ def test_lines_keep_the_order_of_the_rows_and_name_how_a_setting_came_to_be() ->
 def test_the_terminal_shows_every_head_difference_and_note() -> None:
     found = shown(config(), config(method="ucl"), config(method="ucl", protocol="inductive"))
     text = text_of(found, 400)
-    table = difference_table(found, protocol=True)
+    table = difference_table(found)
     for line in (*lines_of(table), HEADS, DIFFERENCES):
         assert all(part in text for part in line)
     assert all(note in text for note in notes(found))
