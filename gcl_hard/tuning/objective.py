@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gcl_hard.graphs.models import GraphModel
 
 Steps = Literal["none", "epochs", "folds"]
-OUTER_SHARE = 0.3
-"""Of the graphs, held out of a search that is one study."""
+INNER_SHARE, OUTER_SHARE = 0.2, 0.3
+"""Of the graphs: held out of the training of a trial, and of a search that is one study."""
 REPORTS = 5
 """Intermediate scores of a trial at most: storing one in SQLite takes milliseconds."""
 OF_GIN = ("layers", "dim", "readout")
@@ -65,9 +65,7 @@ class Inner:
         Raises:
             InputError: for a class that is too small.
         """
-        if self.folds == 1:
-            return [inner_holdout(np.arange(len(labels)), labels, seed=self.seed)]
-        return outer_folds(labels, seed=self.seed, n_folds=self.folds)
+        return _split(labels, self.folds, self.seed, INNER_SHARE)
 
     def report_epochs(self, epochs: int) -> tuple[int, ...]:
         """Epochs before the last after which a trial has an intermediate score.
@@ -389,10 +387,13 @@ def cut_graphs(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
     Raises:
         InputError: for a class that is too small.
     """
-    labels = graphs.y.cpu().numpy()
+    return _split(graphs.y.cpu().numpy(), n_folds, seed, OUTER_SHARE)
+
+
+def _split(labels: NDArray[np.int64], n_folds: int, seed: int, share: float) -> list[Fold]:
+    """A stratified cross-validation, or a stratified hold-out of a share if there is one fold."""
     if n_folds == 1:
-        ids = np.arange(len(labels))
-        return [inner_holdout(ids, labels, seed=seed, fraction=OUTER_SHARE)]
+        return [inner_holdout(np.arange(len(labels)), labels, seed=seed, fraction=share)]
     return outer_folds(labels, seed=seed, n_folds=n_folds)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -20,7 +21,6 @@ from gcl_hard.tuning.space import Base, EncoderMaker, Space, default_space, read
 
 if TYPE_CHECKING:
     from optuna import Study
-    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
 SamplerName = Literal["tpe", "cmaes", "random"]
@@ -220,6 +220,15 @@ def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
             raise InputError(f"{flag(name)} is searched, and given too: leave one of them out")
 
 
+def _forwarded(name: str) -> Callable[..., Any]:
+    """A method of :class:`Numbered` that is its inner sampler's."""
+
+    def method(self: Numbered, *given: Any, **named: Any) -> Any:
+        return getattr(self._inner, name)(*given, **named)
+
+    return method
+
+
 class Numbered(BaseSampler):
     """A sampler that begins anew for every trial, seeded by its number.
 
@@ -244,27 +253,9 @@ class Numbered(BaseSampler):
         self._inner = self._make(seed_for(self._seed, trial.number) % 2**32)
         self._inner.before_trial(study, trial)
 
-    def infer_relative_search_space(
-        self, study: Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """What is drawn together."""
-        return self._inner.infer_relative_search_space(study, trial)
-
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Draw that."""
-        return self._inner.sample_relative(study, trial, search_space)
-
-    def sample_independent(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        """Draw one more."""
-        return self._inner.sample_independent(study, trial, param_name, param_distribution)
+    infer_relative_search_space = _forwarded("infer_relative_search_space")
+    sample_relative = _forwarded("sample_relative")
+    sample_independent = _forwarded("sample_independent")
 
 
 def sampler(name: SamplerName, seed: int) -> Numbered:
@@ -274,22 +265,17 @@ def sampler(name: SamplerName, seed: int) -> Numbered:
         name: which.
         seed: of the study.
     """
-    return Numbered(_MAKERS[name], seed)
+    return Numbered(partial(_sampler, name), seed)
 
 
-def _tpe(seed: int) -> BaseSampler:
+def _sampler(name: SamplerName, seed: int) -> BaseSampler:
+    if name == "random":
+        return RandomSampler(seed)
+    if name == "cmaes":
+        return CmaEsSampler(seed=seed, warn_independent_sampling=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)  # the liar's, before Optuna 5
         return TPESampler(seed=seed, n_startup_trials=STARTUP, constant_liar=True)
-
-
-def _cmaes(seed: int) -> BaseSampler:
-    return CmaEsSampler(seed=seed, warn_independent_sampling=False)
-
-
-_MAKERS: dict[str, Callable[[int], BaseSampler]] = {
-    "tpe": _tpe, "cmaes": _cmaes, "random": RandomSampler,
-}  # fmt: skip
 
 
 def pruner(name: PrunerName, inner: Inner, epochs: int) -> BasePruner:

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.tuning.space import Base
-from gcl_hard.tuning.storage import OUTER, TrialCounts, best_trial
+from gcl_hard.tuning.storage import OUTER, TrialCounts
 
 UNFINISHED = "the search is not over, or only its report was asked for"
 """Why there is no outer score."""
@@ -58,8 +58,8 @@ class Finding:
         Raises:
             AllFailed: if no trial has a score.
         """
-        trials = study.get_trials(deepcopy=False)
-        best, counts = best_trial(trials), TrialCounts.of(trials)
+        counts = TrialCounts.of(study.get_trials(deepcopy=False))
+        best = counts.best
         if best is None or best.value is None:
             reasons = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
             raise AllFailed(

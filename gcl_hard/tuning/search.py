@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,16 +35,14 @@ from gcl_hard.tuning.options import TuneOptions, pruner, sampler
 from gcl_hard.tuning.space import Candidate
 from gcl_hard.tuning.storage import (
     DEATHS,
-    FAILURE,
     FIXED,
     OUTER,
     SURPLUS,
     Heartbeats,
     Place,
     TrialCounts,
-    best_trial,
-    ended_elsewhere,
     enqueue_again,
+    fail,
     put_back,
     put_back_orphans,
     uninterrupted,
@@ -391,11 +389,11 @@ class _Driver:
         """Store the score of a trial, that it was pruned, or why it failed."""
         study = self.studies[k]
         state = TrialState.PRUNED if accuracy is None else TrialState.COMPLETE
-        with ended_elsewhere(study, trial._trial_id):
-            if failure is not None:
-                trial.set_user_attr(FAILURE, failure)
-                state = TrialState.FAIL
-            study.tell(trial, accuracy, state=state)
+        if failure is not None:
+            fail(study, trial, failure)
+        else:
+            with suppress(UpdateFinishedTrialError):  # another driver has ended it meanwhile
+                study.tell(trial, accuracy, state=state, skip_if_finished=True)
         self._forget(k, trial)
         self.bars.show(k, _counts(study))
 
@@ -431,7 +429,7 @@ class _Driver:
         """Score the best trial of each study on its outer test part, if that has not been done."""
         sent: dict[Task, tuple[Study, FrozenTrial]] = {}
         for k, study in enumerate(self.studies):
-            best = best_trial(study.get_trials(deepcopy=False))
+            best = _counts(study).best
             done = study.user_attrs.get(OUTER, {})
             if best is None or str(best.number) in done or not self.search.outers[k].n_test:
                 continue
@@ -497,12 +495,10 @@ class StudyBars:
 
     def show(self, k: int, counts: TrialCounts) -> None:
         """Show how far the k-th study is."""
-        study, known = self._studies[k], self._counts[k].best
+        study, known, best = self._studies[k], self._counts[k].best, counts.best
         self._counts[k] = counts
-        if counts.best is not None and (known is None or counts.best > known):
-            best = best_trial(study.get_trials(deepcopy=False))
-            assert best is not None
-            found = f"{study.study_name} trial {best.number}: {counts.best:.2f} % {self._where}"
+        if best is not None and (known is None or (known.value or 0) < (best.value or 0)):
+            found = f"{study.study_name} trial {best.number}: {best.value:.2f} % {self._where}"
             line = f"{found}, the best of {counts.finished} ({_settings(best.params)})"
             self._console.print(line, highlight=False, markup=False)
         self._draw(k)
@@ -523,7 +519,7 @@ class StudyBars:
 
     def _text(self, k: int) -> str:
         counts, name = self._counts[k], self._studies[k].study_name
-        best = "" if counts.best is None else f", best {counts.best:.1f} % {self._where}"
+        best = "" if counts.best is None else f", best {counts.best.value:.1f} % {self._where}"
         failed = f", {counts.failures.total()} failed" if counts.failures else ""
         return f"{name}: {counts.finished} of {self._asked} trials done{best}{failed}"
 

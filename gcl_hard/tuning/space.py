@@ -7,10 +7,10 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -33,8 +33,7 @@ TYPES = ("float", "int", "categorical")
 RANGE = ("type", "low", "high", "log", "step", "when")
 CHOICE = ("type", "choices", "when")
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-TOLERANCE = 1e-8
-"""Of a step, for rounding."""
+MEANT = {int: "a whole number", float: "a number", bool: "true or false"}
 KEYS = ("space", "grid")
 ENCODER = "encoder."
 """Before the name of a setting that goes to the user's own encoder."""
@@ -110,26 +109,18 @@ class Dimension:
         Raises:
             InputError: if the distribution does not have it.
         """
-        of = self.distribution
-        if isinstance(of, CategoricalDistribution):
-            equal = [one for one in of.choices if one == value and _kind(one) == _kind(value)]
-            inside, value = bool(equal), equal[0] if equal else value
-        else:
-            inside = isinstance(value, int | float) and not isinstance(value, bool)
-            inside = inside and of.low <= value <= of.high
-            if inside and of.step is not None:
-                steps = (value - of.low) / of.step
-                inside = abs(steps - round(steps)) < TOLERANCE
-            if inside:
-                value = type(of.low)(value)
-        if not inside:
+        of, internal = self.distribution, None
+        if _kind(value) in map(_kind, self.ends):
+            with suppress(ValueError):
+                internal = of.to_internal_repr(value)
+        if internal is None or not of._contains(internal):
             whose = "of the grid" if given else "of the command, which the grid keeps,"
             space = (" to " if self.numeric else ", ").join(map(str, self.ends))
             raise InputError(
                 f"{self.name} {value} {whose} is not in the search space, which has {space}: "
                 f"widen it, or leave the grid out"
             )
-        return value
+        return of.to_external_repr(internal)
 
     def of_method(self, method: str) -> bool:
         """Whether a method has the setting."""
@@ -477,26 +468,17 @@ def _check_kind(dimension: Dimension, hint: Any) -> None:
     name, kinds = dimension.name, get_args(hint) or (hint,)
     if tuple in {get_origin(kind) or kind for kind in (hint, *kinds)}:
         raise InputError(f"{name} is a list, which cannot be searched")
-    whole, real = int in kinds, float in kinds
     if dimension.numeric:
-        wanted = "int" if whole else "float" if real else "categorical"
-        if isinstance(dimension.distribution, IntDistribution) != whole or wanted == "categorical":
+        wanted = "int" if int in kinds else "float" if float in kinds else "categorical"
+        is_int = isinstance(dimension.distribution, IntDistribution)
+        if wanted != ("int" if is_int else "float"):
             raise InputError(f"{name} is searched with type: {wanted}")
         return
+    meant = next((text for kind, text in MEANT.items() if kind in kinds), "a word")
     for value in dimension.ends:
-        number_fits = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = (
-            (value is None and NoneType in kinds)
-            or (isinstance(value, bool) and bool in kinds)
-            or (number_fits and (real or (whole and isinstance(value, int))))
-            or (isinstance(value, str) and not (whole or real or bool in kinds))
-        )
-        if not fits:
-            wanted = "a whole number" if whole else "a number" if real else "true or false"
-            raise InputError(
-                f"{name}: {value!r} is no value of it, which is "
-                f"{'a word' if not (whole or real or bool in kinds) else wanted}"
-            )
+        fits = type(value) in kinds or (float in kinds and type(value) is int)
+        if not fits and not (isinstance(value, str) and meant == "a word"):
+            raise InputError(f"{name}: {value!r} is no value of it, which is {meant}")
 
 
 def _check_ends(dimension: Dimension, base: Base, method: str) -> None:

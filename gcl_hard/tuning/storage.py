@@ -404,14 +404,14 @@ class TrialCounts:
         pruned: trials that a pruner ended.
         running: trials that are being scored.
         failures: reasons of those that failed, counted.
-        best: highest score, percent; None without one.
+        best: the one with the highest score, of several the oldest; None without a score.
     """
 
     complete: int
     pruned: int
     running: int
     failures: Counter[str]
-    best: float | None
+    best: FrozenTrial | None
 
     @classmethod
     def of(cls, trials: Iterable[FrozenTrial]) -> TrialCounts:
@@ -425,10 +425,9 @@ class TrialCounts:
         states = Counter(trial.state for trial in listed)
         reasons = Counter(reason for trial in listed if (reason := failure_of(trial)))
         failures = Counter({k: n for k, n in reasons.items() if k not in (SURPLUS, INTERRUPTED)})
-        best = best_trial(listed)
         return cls(
             states[TrialState.COMPLETE], states[TrialState.PRUNED], states[TrialState.RUNNING],
-            failures, None if best is None else best.value,
+            failures, best_trial(listed),
         )  # fmt: skip
 
     @property
@@ -481,23 +480,20 @@ def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
     again = deaths < TRIES
     if again:  # before it is failed: a driver that dies in between loses nothing
         enqueue_again(study, trial, deaths)
-    with ended_elsewhere(study, trial._trial_id):
-        reason = INTERRUPTED if again else _GIVEN_UP
+    fail(study, trial, INTERRUPTED if again else _GIVEN_UP)
+
+
+def fail(study: Study, trial: Trial | FrozenTrial, reason: str) -> None:
+    """Store why a trial has failed, unless another driver has ended it."""
+    with contextlib.suppress(UpdateFinishedTrialError):
         study._storage.set_trial_user_attr(trial._trial_id, FAILURE, reason)
-        study.tell(trial.number, state=TrialState.FAIL)
+        study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
 
 def put_back_orphans(study: Study) -> None:
     """Put back trials whose driver has died: in a locked file, all that are running."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         put_back(study, trial, died=True)
-
-
-def put_back_stale(study: Study) -> None:
-    """Put back trials of a server's study that have had no heartbeat for long."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        optuna.storages.fail_stale_trials(study)
 
 
 def _retry_stale(study: Study, trial: FrozenTrial) -> None:
@@ -532,16 +528,6 @@ def uninterrupted() -> Iterator[None]:
         yield
     if held and callable(before):
         before(held[0], None)
-
-
-@contextlib.contextmanager
-def ended_elsewhere(study: Study, trial_id: int) -> Iterator[None]:
-    """Passes over a trial that another driver has ended, as one without heartbeats."""
-    try:
-        yield
-    except (ValueError, UpdateFinishedTrialError):
-        if not study._storage.get_trial(trial_id).state.is_finished():
-            raise
 
 
 class Heartbeats:
@@ -584,7 +570,9 @@ class Heartbeats:
         """Put back trials of other drivers whose heartbeats have stopped."""
         if not self.needed:
             return
-        put_back_stale(study)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            optuna.storages.fail_stale_trials(study)  # which calls _retry_stale
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             # Without any heartbeat a trial is never stale: its driver may have died before.
             if trial._trial_id not in self._mine | self._others:

@@ -379,4 +379,4 @@ def test_trials_beyond_the_asked_are_given_up_and_do_not_count(
     assert scorer.seen == []
     trials = found.study.trials
     assert [trial.user_attrs.get(FAILURE) for trial in trials] == [None] * 5 + [SURPLUS] * 3
-    assert TrialCounts.of(trials) == TrialCounts(5, 0, 0, Counter(), 50.0)
+    assert TrialCounts.of(trials) == TrialCounts(5, 0, 0, Counter(), trials[0])

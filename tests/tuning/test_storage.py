@@ -670,7 +670,7 @@ def test_counts_are_of_what_ended_and_why_others_failed(study: optuna.Study) -> 
     study.ask()
     study.enqueue_trial({"beta": 0.1})
     counts = TrialCounts.of(study.trials)
-    assert counts == TrialCounts(2, 1, 1, Counter(a=2, b=1), 70.0)
+    assert counts == TrialCounts(2, 1, 1, Counter(a=2, b=1), study.best_trial)
     assert counts.finished == 3
     assert [counts.over(asked) for asked in (2, 3, 4)] == [True, True, False]
     assert TrialCounts.of([]) == TrialCounts(0, 0, 0, Counter(), None)
@@ -706,11 +706,11 @@ def test_ctrl_c_waits_for_the_end_of_a_write(*, nested: bool) -> None:
 
 
 @pytest.mark.parametrize("finished", [False, True])
-def test_only_a_trial_that_has_ended_is_passed_over(*, finished: bool) -> None:
+def test_a_trial_that_another_driver_has_ended_keeps_its_score(*, finished: bool) -> None:
     study = optuna.create_study()
     trial = study.ask()
     if finished:
         study.tell(trial, 1.0)
-    expected = contextlib.nullcontext() if finished else pytest.raises(ValueError, match="refused")
-    with expected, storage.ended_elsewhere(study, trial._trial_id):
-        raise ValueError("refused")
+    storage.fail(study, trial, "refused")
+    (stored,) = study.trials
+    assert (stored.value, failure_of(stored)) == ((1.0, None) if finished else (None, "refused"))
