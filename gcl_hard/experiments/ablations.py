@@ -375,7 +375,7 @@ def _one_each(ranked: Iterable[One]) -> list[One]:
     found: dict[str, One] = {}
     for one in ranked:
         found.setdefault(one.ablation, one)
-    return [*found.values()]
+    return list(found.values())
 
 
 class _InnerScores:
