@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import starmap
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -215,19 +215,20 @@ class ViewPairs:
         batches = epoch_batches(
             self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
         )
-        steps = [(index, epoch, step) for step, index in enumerate(batches)]
+        # Any: a list serves as a data set, which PyTorch's annotations do not know.
+        steps: Any = [(index, epoch, step) for step, index in enumerate(batches)]
         if not self.workers:
             yield from starmap(self.pair, steps)
             return
         # A generator of its own: the loader would draw from the global one.
-        loader: DataLoader[ViewPair] = DataLoader(
-            cast("Any", steps), batch_size=None, num_workers=self.workers,
-            generator=seeded(self.seed, epoch), collate_fn=cast("Any", self._pair_of),
+        loader: torch.utils.data.DataLoader[Any] = torch.utils.data.DataLoader(
+            steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch),
+            collate_fn=self._pair_of,
         )  # fmt: skip
         for pair in loader:
             yield pair.to(self.device)
 
-    def _pair_of(self, step: tuple[Tensor, int, int]) -> ViewPair:
+    def _pair_of(self, step: Any) -> ViewPair:
         return self.pair(*step)
 
     def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
