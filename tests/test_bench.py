@@ -500,7 +500,7 @@ def _no_training(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     runner._DATA.clear()
     monkeypatch.setattr(GraphExperiment, "load", None)
-    monkeypatch.setattr(GraphExperiment, "files", None)
+    monkeypatch.setattr(tudataset, "paths", None)
 
 
 def test_every_result_of_a_search_is_of_a_hold_out_of_the_files_seeds(searched: Path) -> None:
