@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.augment import Views
