@@ -30,6 +30,8 @@ TRIES = 3
 """Workers that a task may cost before it fails."""
 STOP_TIMEOUT = 20.0
 """Seconds that running tasks have to save a checkpoint after Ctrl-C."""
+COUNT_SECONDS = 5.0
+"""Seconds between two counts of a scheduler's workers."""
 REPORT_INTERVAL = 0.2
 """Seconds between two reports of a task's progress to the driver."""
 
@@ -199,7 +201,8 @@ class Cluster(Engine):
 
     Args:
         jobs: worker processes to start on this machine, with one thread each.
-        scheduler: address of a scheduler that has workers already, or None to start them.
+        scheduler: address of a scheduler that has workers already, or None to start them. Workers
+            that join it later get tasks as well.
         on_report: called in the driver's thread with the reports of tasks.
     """
 
@@ -211,6 +214,7 @@ class Cluster(Engine):
         self._sent: set[Task] = set()
         self._client: Any = None
         self._cluster: Any = None
+        self._counted = 0.0
 
     def __enter__(self) -> Self:
         import dask
@@ -244,6 +248,7 @@ class Cluster(Engine):
             ) from error
         try:
             self._check(self._client.run(_worker_facts))
+            self._counted = time.monotonic()
             self._client.subscribe_topic(self._topic, self._reported)
         except BaseException as error:  # the cluster ends with this process, not before
             self.__exit__(error)
@@ -306,6 +311,7 @@ class Cluster(Engine):
         from distributed import CancelledError
 
         while self._sent:
+            self._count_workers()
             try:
                 kind, value = self._events.get(timeout=1.0)
             except queue.Empty:
@@ -320,6 +326,16 @@ class Cluster(Engine):
             if isinstance(value.error, CancelledError):
                 raise self._lost() from value.error
             yield value
+
+    def _count_workers(self) -> None:
+        """Count the workers of a running scheduler now and then: they may join and leave."""
+        if self._scheduler is None or time.monotonic() < self._counted + COUNT_SECONDS:
+            return
+        with suppress(OSError):  # a lost scheduler is noticed by its tasks
+            if facts := self._client.run(_worker_facts, on_error="ignore"):
+                self._check(facts)
+        self._counted = time.monotonic()
+        self._fill()
 
     def _answer(self, message: Mapping[str, Any]) -> None:
         goes_on = self._on_report(*message["values"])

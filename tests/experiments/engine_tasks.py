@@ -46,6 +46,12 @@ def work(name: str, seconds: float, *, report: Reporter) -> str:
     return name
 
 
+def process_id(seconds: float, *, report: Reporter) -> int:
+    """Tells, after a while, in which process it runs."""
+    time.sleep(seconds)
+    return os.getpid()
+
+
 def die_once(marker: str, *, report: Reporter) -> str:
     """Kills the worker that it is tried on first."""
     if not Path(marker).exists():
@@ -114,7 +120,7 @@ def scheduler(folder: Path, threads: tuple[int, ...] = (1, 1)) -> Iterator[tuple
     ) as of_scheduler:  # fmt: skip
         wait_for(file.exists)
         address = json.loads(file.read_text(encoding="utf-8"))["address"]
-        with _workers(folder, address, list(threads)):
+        with workers(folder, address, list(threads)):
             wait_for(lambda: _connected(address) == len(threads))
             yield address, of_scheduler
 
@@ -126,14 +132,15 @@ def _connected(address: str) -> int:
 
 
 @contextmanager
-def _workers(folder: Path, address: str, threads: list[int]) -> Iterator[None]:
+def workers(folder: Path, address: str, threads: list[int]) -> Iterator[None]:
+    """Workers of so many threads that join a scheduler."""
     if not threads:
         yield
         return
     with process(
         *command("distributed.cli.dask_worker"), address, f"--nthreads={threads[0]}",
         "--no-dashboard", f"--local-directory={folder}", "--death-timeout=60",
-    ), _workers(folder, address, threads[1:]):  # fmt: skip
+    ), workers(folder, address, threads[1:]):  # fmt: skip
         yield
 
 

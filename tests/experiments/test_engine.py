@@ -218,6 +218,39 @@ def test_what_is_left_running_saves_and_the_workers_end(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @linux
+def test_a_worker_that_joins_later_gets_tasks_too(tmp_path: Path) -> None:
+    with (
+        tasks.scheduler(tmp_path, threads=(1,)) as (address, _),
+        engine(1, address, watched([])) as driver,
+        tasks.workers(tmp_path, address, [1]),
+    ):
+        for _ in range(40):
+            driver.submit(tasks.process_id, 1.0)
+        assert driver.workers == 1
+        seen = set()
+        for task in driver.completed():
+            seen.add(task.result())
+            if driver.workers == len(seen) == 2:
+                break
+        assert driver.workers == len(seen) == 2
+
+
+@pytest.mark.slow
+@linux
+def test_a_worker_that_joins_with_two_threads_is_refused(tmp_path: Path) -> None:
+    with (
+        tasks.scheduler(tmp_path, threads=(1,)) as (address, _),
+        engine(1, address, watched([])) as driver,
+        tasks.workers(tmp_path, address, [2]),
+    ):
+        for _ in range(40):
+            driver.submit(tasks.process_id, 1.0)
+        with pytest.raises(InputError, match="has 2 threads"):
+            list(driver.completed())
+
+
+@pytest.mark.slow
+@linux
 @pytest.mark.parametrize(
     ("threads", "says"), [((2,), r"has 2 threads.*--nthreads 1"), ((), "has no workers")]
 )
