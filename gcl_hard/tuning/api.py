@@ -57,7 +57,7 @@ def search(
             prepared.run(studies, storage, console)
     with reachable(url):
         findings = tuple(Finding.of(study, prepared.options.base) for study in studies)
-        result = SearchResult(findings, options.trials, prepared.facts())
+        result = SearchResult(findings, options.trials, prepared.facts(studies[0]))
         written = [options.output / f"{prepared.stem}_search.json"]
         write_json(result.as_json(), written[0])
     if options.report is not None:

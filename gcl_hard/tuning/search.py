@@ -37,6 +37,7 @@ from gcl_hard.tuning.storage import (
     DEATHS,
     FIXED,
     OUTER,
+    SCORED_ON,
     SURPLUS,
     Heartbeats,
     Place,
@@ -177,22 +178,30 @@ class PreparedSearch:
             "encoder": None if make is None else getattr(make, "__name__", type(make).__name__),
         }  # fmt: skip
 
-    def facts(self) -> dict[str, Any]:
-        """What describes the search, for pages and files."""
+    @cached_property
+    def here(self) -> dict[str, Any]:
+        """This device, and the versions of what computes on it."""
+        device = hardware.device_name(hardware.choose_device(self.context.device))
+        return {"device": device, "versions": self.context.versions}
+
+    def facts(self, study: Study) -> dict[str, Any]:
+        """What describes the search, for pages and files; the device is that of the last trial."""
         options, outer = self.options, self.outers[0]
-        return self.identity(0) | {
-            "outer": self._outer(),
-            "space": options.space or "given",
-            "dimensions": self._space(),
-            "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
-            "encoder_own": options.base.make is not None,
-            "graphs_own": options.graphs is not None,
-            "device": hardware.device_name(hardware.choose_device(self.context.device)),
-            "n_inner_test": outer.part.n_scored(options.inner),
-            "n_outer_test": outer.n_test or None,
-            "study": self.stem,
-            "versions": self.context.versions,
-        }
+        return (
+            self.identity(0)
+            | {
+                "outer": self._outer(),
+                "space": options.space or "given",
+                "dimensions": self._space(),
+                "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
+                "encoder_own": options.base.make is not None,
+                "graphs_own": options.graphs is not None,
+                "n_inner_test": outer.part.n_scored(options.inner),
+                "n_outer_test": outer.n_test or None,
+                "study": self.stem,
+            }
+            | study.user_attrs.get(SCORED_ON, self.here)
+        )
 
     def _space(self) -> dict[str, Any]:
         """The dimensions as Optuna writes them, and the grid."""
@@ -318,6 +327,8 @@ class _Driver:
             n = min(batch, math.ceil(left / self._workers.workers))
             if n <= 0 or counts.over(options.trials):
                 return []
+            if study.user_attrs.get(SCORED_ON) != self.search.here:
+                study.set_user_attr(SCORED_ON, self.search.here)
             candidates = []
             for trial in self._draw(k, n):
                 try:

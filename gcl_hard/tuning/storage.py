@@ -44,9 +44,9 @@ HEARTBEAT, GRACE = 15, 60
 """Seconds between two heartbeats of a trial in a server database, and after which one that has
 none is stale."""
 
-IDENTITY, READY, OUTER = "gcl_hard", "gcl_hard_ready", "outer"
-"""Attributes of a study: what it is of, whether its grid has been enqueued, and its outer scores
-by the number of the trial."""
+IDENTITY, READY, OUTER, SCORED_ON = "gcl_hard", "gcl_hard_ready", "outer", "scored_on"
+"""Attributes of a study: what it is of, whether its grid has been enqueued, its outer scores by
+the number of the trial, and the device and versions that scored its last trials."""
 READY_SECONDS = 10.0
 """How long another driver may take to enqueue the grid of a study that it made."""
 GRID, AGAIN, DEATHS, FAILURE = "grid", "again", "deaths", "failure"
