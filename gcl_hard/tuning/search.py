@@ -187,21 +187,18 @@ class PreparedSearch:
     def facts(self, study: Study) -> dict[str, Any]:
         """What describes the search, for pages and files; the device is that of the last trial."""
         options, outer = self.options, self.outers[0]
-        return (
-            self.identity(0)
-            | {
-                "outer": self._outer(),
-                "space": options.space or "given",
-                "dimensions": self._space(),
-                "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
-                "encoder_own": options.base.make is not None,
-                "graphs_own": options.graphs is not None,
-                "n_inner_test": outer.part.n_scored(options.inner),
-                "n_outer_test": outer.n_test or None,
-                "study": self.stem,
-            }
-            | study.user_attrs.get(SCORED_ON, self.here)
-        )
+        scored_on: dict[str, Any] = study.user_attrs.get(SCORED_ON, self.here)
+        return self.identity(0) | scored_on | {
+            "outer": self._outer(),
+            "space": options.space or "given",
+            "dimensions": self._space(),
+            "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
+            "encoder_own": options.base.make is not None,
+            "graphs_own": options.graphs is not None,
+            "n_inner_test": outer.part.n_scored(options.inner),
+            "n_outer_test": outer.n_test or None,
+            "study": self.stem,
+        }  # fmt: skip
 
     def _space(self) -> dict[str, Any]:
         """The dimensions as Optuna writes them, and the grid."""
