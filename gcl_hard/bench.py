@@ -11,7 +11,7 @@ STOPPED = "stopped; finished runs are saved, the same command continues (images:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run, print.
+    """Run the command line.
 
     Args:
         arguments: of the command line; ``sys.argv`` if None.

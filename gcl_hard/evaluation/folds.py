@@ -285,8 +285,8 @@ def nested_score(
     Args:
         fold: the samples to train on and to test on.
         labels: int64 [n] of the whole set.
-        values: the candidates; the first of several best ones is chosen.
-        accuracies: those of some candidates, each fitted to the same samples.
+        values: the candidates; on a tie the first is chosen.
+        accuracies: returns the accuracy of each given candidate, all fitted to the same samples.
         n_inner: inner folds, >= 2.
         seed: of the inner folds, >= 0.
 
@@ -330,7 +330,7 @@ def grid_search(
 
     Args:
         model: a scikit-learn classifier or pipeline.
-        grid: one parameter's name and its values; the first of several best ones is chosen.
+        grid: one parameter's name and its values; on a tie the first is chosen.
         embeddings: float64 [n, d].
         labels: int64 [n].
         seed: of the outer and of the inner folds, >= 0.
@@ -356,7 +356,7 @@ def grid_search(
     ((name, values),) = grid.items()
 
     def accuracies(train: Indices, test: Indices, some: Sequence[float]) -> list[float]:
-        # By hand: GridSearchCV in two threads at once trips over its own warning filters.
+        # Not GridSearchCV: in two threads at once it trips over its own warning filters.
         candidates: list[Any] = [clone(model).set_params(**{name: value}) for value in some]
         return [
             float(one.fit(embeddings[train], labels[train]).score(embeddings[test], labels[test]))
@@ -374,8 +374,8 @@ def majority_cross_validation(
 ) -> CrossValidation:
     """Accuracy of always predicting the training fold's most frequent class.
 
-    The folds are those of ``svm_cross_validation`` with the same labels and seed; the smallest
-    label of several equally frequent ones is predicted.
+    The folds are those of ``svm_cross_validation`` with the same labels and seed; on a tie the
+    smallest label is predicted.
 
     Args:
         labels: integers [n]; every class has at least ``n_folds`` members.
@@ -408,7 +408,7 @@ def majority_fold(y: Indices, fold: Fold) -> FoldScore:
         fold: the samples to train on and to test on.
 
     Returns:
-        The fold's score; ``chosen`` is the class, the smallest of several equally frequent ones.
+        The fold's score; ``chosen`` is the class, on a tie the smallest.
 
     Example:
         >>> majority_fold(np.array([0, 1, 1, 1]), Fold(np.arange(3), np.array([3]))).accuracy

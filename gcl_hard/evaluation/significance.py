@@ -12,7 +12,7 @@ from scipy.special import stdtr, stdtrit
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import Floats, check_numbers, check_share
 
-# scipy.stats takes half a second to import, which tables of p-values need not wait for.
+# scipy.stats takes half a second to import, which tables of p-values should not wait for.
 
 ROUNDING = 12  # decimals of the largest value that comparisons see: sums are rounded after them
 
@@ -101,7 +101,7 @@ def corrected_t_test(
         level: of confidence of the interval, in (0, 1).
 
     Returns:
-        Mean difference a − b with its interval, t and p. The interval leaves out 0 exactly where
+        Mean difference a − b with its interval, t and p. The interval excludes 0 exactly if
         p < 1 − ``level``.
 
     Raises:

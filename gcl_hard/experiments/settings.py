@@ -1,4 +1,4 @@
-"""Settings from text: flags of a parser, values of YAML, and what is wrong with them."""
+"""Settings read from flags and YAML, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.config import CONFIGS, Domain, GraphConfig, defaults, flag
 
 NOT_OF_RECIPES = ("dataset", "method", "protocol", "folds", "train_share")
-"""Settings that a command or a search states, and no recipe."""
+"""Settings that a command or a search states, and no recipe has."""
 COMMON = ("dataset", "method", "protocol", "beta", "epochs", "lr")
-"""Settings that stand first in the help."""
+"""Settings listed first in the help."""
 
 
 MOST_SEEDS = 10_000
@@ -25,7 +25,7 @@ SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
 
 
 class BadValueError(ArgumentTypeError, ValueError):
-    """Text that is no value: the one base is for the command line, the other for YAML."""
+    """Invalid text for a setting, an error of both the flag parser and YAML."""
 
 
 def _items(value: Any) -> list[Any]:
@@ -39,7 +39,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any, ...]]:
-    """A reader of several values, from text with commas between them or from a list."""
+    """A reader of several values, from comma-separated text or from a list."""
 
     def read(value: Any) -> tuple[Any, ...]:
         items = _items(value)
@@ -130,7 +130,7 @@ METAVARS = {
 
 
 def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
-    """One flag; values that are not given are absent after parsing."""
+    """Add a flag; values that are not given are absent after parsing."""
     if name in _SWITCHES:
         group.add_argument(f"--{flag(name)}", action="store_true", help=text)
         return
@@ -187,12 +187,12 @@ def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
 def add_settings(
     parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any], common: bool | None = None
 ) -> None:
-    """A flag for every setting, those of one domain in a group of theirs.
+    """Add a flag for every setting; settings of one domain form a group.
 
     Args:
         parser: to add them to.
         listed: whether settings of :data:`LISTED` take several values.
-        own: defaults to show that are not those of the configurations.
+        own: defaults to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
     """
     titles = {
@@ -209,7 +209,7 @@ def add_settings(
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
-    """A group of flags for fields of a dataclass."""
+    """Add a group of flags for fields of a dataclass."""
     group, known = parser.add_argument_group(title), options_of(options)
     for name in names:
         add_flag(group, name, *known[name], listed=False)
@@ -221,9 +221,9 @@ def settings_from(
     """Settings of graphs from YAML, checked like those of a command line.
 
     Args:
-        settings: as YAML states them.
-        where: they stand, for messages.
-        without: settings that must not be stated.
+        settings: settings as read from YAML.
+        where: their source, for messages.
+        without: settings that are refused.
 
     Raises:
         InputError: for an unknown setting, one that must not be stated, or a value of a wrong
@@ -263,7 +263,7 @@ PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or f
 
 
 def explain(message: str, parser: ArgumentParser) -> str:
-    """The parser's message in the words of the command line, with the nearest flags."""
+    """The parser's error in terms of the command line, with the nearest flags."""
     flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
     if match := re.match(r"unrecognized arguments: (.*)", message, re.DOTALL):
         wrong = match[1].split()[0].split("=")[0]

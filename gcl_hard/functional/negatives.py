@@ -1,6 +1,6 @@
-"""Negatives: which candidates are, and their distribution q in log space.
+"""Negatives: the admission of candidates, and their distribution q in log space.
 
-Masks are anchors × candidates. Of q there are expectations, draws, debiasing and concentration.
+Masks are anchors × candidates. For q: expectations, draws, debiasing and concentration.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def local_global_others(batch: Tensor, n_graphs: int) -> Tensor:
 
 
 def same_label(anchor_labels: Tensor, candidate_labels: Tensor) -> Tensor:
-    """Which candidates carry their anchor's label.
+    """Which candidates have the anchor's label.
 
     Args:
         anchor_labels: int [A].
@@ -72,7 +72,7 @@ def same_label(anchor_labels: Tensor, candidate_labels: Tensor) -> Tensor:
 
 
 def check_labels(labels: Tensor | None, n_items: int, needed_by: str) -> Tensor:
-    """The labels themselves, once they are known to be class labels.
+    """Labels, checked to be class labels.
 
     Args:
         labels: class of each item, integer tensor [n_items], ≥ 0.
@@ -331,7 +331,7 @@ def debiased(e: Tensor, e_pos: Tensor, class_prior: float) -> Tensor:
 
 
 def effective_negatives(log_q: Tensor) -> Tensor:
-    r"""The effective number of negatives: as many with equal weights are as concentrated as q.
+    r"""Effective number of negatives, 1 / Σ q².
 
     .. math:: 1 / \textstyle\sum_j q_{ij}^2
 

@@ -1,4 +1,4 @@
-"""Similarities of embeddings: score tables that losses are compared on, and cosine histograms.
+"""Similarities of embeddings: score tables for comparing losses, and cosine histograms.
 
 Everything is computed in float64 and without a gradient.
 """
@@ -18,7 +18,7 @@ from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.objectives import Objective
 
 BLOCK = 1024
-"""Rows of a histogram whose cosines with all others are held at once."""
+"""Rows of a histogram whose cosines with all others are computed at once."""
 
 
 def embeddings(z: Tensor, name: str = "z", at_least: int = 1) -> Tensor:
@@ -52,7 +52,7 @@ def embeddings(z: Tensor, name: str = "z", at_least: int = 1) -> Tensor:
 
 
 def unit(z: Tensor) -> Tensor:
-    """Rows scaled to length 1; a row of zeros stays one, at cosine 0 to every other.
+    """Rows scaled to length 1; a row of zeros stays zero, at cosine 0 to every other.
 
     Args:
         z: float64 [n, d].
@@ -76,10 +76,10 @@ class ScoreTable(NamedTuple):
             included, outside ``others``.
         others: bool [A, K], candidates that are neither the anchor nor its other view (nor its
             own graph).
-        same: bool [A, K], the candidate carries the anchor's label.
+        same: bool [A, K], whether the candidate has the anchor's label.
         t_pos: float64 [A], t⁺ of the anchor's positive.
-        temperature: γ > 0, at which a hardening sees the scores.
-        scale: what turns t into similarities, s = t / ``scale``: 1/γ (InfoNCE) or m (JSD).
+        temperature: γ > 0 of the hardening.
+        scale: divisor that turns t into similarities, s = t / ``scale``: 1/γ (InfoNCE) or m (JSD).
         objective: ``"infonce"``, whose integrand h is e^t, or ``"jsd"``, with softplus(t).
     """
 
