@@ -33,6 +33,7 @@ from gcl_hard.experiments.settings import (
     explain,
     options_of,
 )
+from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
@@ -103,11 +104,9 @@ class BenchOptions:
     run: RunOptions
     datasets: tuple[str, ...] | None
     table: Annotated[
-        str | None, "of the paper: " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items())
+        str | None, "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items())
     ] = None
-    recipe: Annotated[str, "settings that are not given: paper, or best, ours for a data set"] = (
-        "paper"
-    )
+    recipe: Annotated[str, "source of settings that are not given: paper, or best (ours)"] = "paper"
     select: Annotated[
         bool, "choose β, thresholds, lr, epochs inside training data, if several are given"
     ] = False
@@ -180,13 +179,13 @@ def bench_parser() -> ArgumentParser:
         "combinations; finished runs are not repeated.",
         "python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
     )
-    add_settings(parser, listed=True, own={}, common=True)
+    add_settings(parser, listed=True, own={}, texts={}, common=True)
     names = [*options_of(BenchOptions)]
     first = names.index("output")
-    add_options(parser, "what is run", BenchOptions, names[:first])
-    add_options(parser, "where and how", BenchOptions, names[first:])
+    add_options(parser, "runs", BenchOptions, names[:first])
+    add_options(parser, "execution", BenchOptions, names[first:])
     add_options(parser, "training runs", RunOptions, options_of(RunOptions))
-    add_settings(parser, listed=True, own={}, common=False)
+    add_settings(parser, listed=True, own={}, texts={}, common=False)
     return parser
 
 
@@ -440,10 +439,10 @@ def tune_parser() -> ArgumentParser:
         "search that was stopped.",
         "python -m gcl_hard.tune --dataset PTC --method hscl --trials 64",
     )
-    own = {"protocol": "inductive, images split"}
-    add_settings(parser, listed=False, own=own, common=True)
+    own, texts = {"protocol": "inductive, images split"}, {"method": ", ".join(METHODS)}
+    add_settings(parser, listed=False, own=own, texts=texts, common=True)
     add_options(parser, "the search", TuneOptions, options_of(TuneOptions))
-    add_settings(parser, listed=False, own=own, common=False)
+    add_settings(parser, listed=False, own=own, texts=texts, common=False)
     return parser
 
 

@@ -11,7 +11,7 @@ STOPPED = "stopped; trials that have ended are saved, the same command continues
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, search, print.
+    """Run the command line.
 
     Args:
         arguments: of the command line; ``sys.argv`` if None.

@@ -14,7 +14,7 @@ from gcl_hard.evaluation.checks import Floats, check_numbers, check_share
 
 # scipy.stats takes half a second to import, which tables of p-values should not wait for.
 
-ROUNDING = 12  # decimals of the largest value that comparisons see: sums are rounded after them
+ROUNDING = 12  # decimals of the largest value that comparisons use: sums are rounded beyond
 
 
 @dataclass(frozen=True)

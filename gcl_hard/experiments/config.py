@@ -62,7 +62,7 @@ class RunConfig(ABC):
     method: str
     protocol: str
     beta: Annotated[float | None, "β ≥ 0 of hucl, hcl and hscl; acts after the temperature"] = 1.0
-    beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0 is constant"] = 0
+    beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0: constant"] = 0
     threshold_start: Annotated[float | None, "cosine l of hscl-tau in epoch 1"] = -0.5
     threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch"] = 0.0
     temperature: Annotated[float | None, "γ of InfoNCE, 0.5 if not given; JSD has none"] = None

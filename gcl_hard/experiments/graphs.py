@@ -305,11 +305,11 @@ def _two_view(
     draws: torch.Generator,
 ) -> Sampler[GraphModel]:
     """Views of each graph and of another graph of its class, as positives."""
-    places = torch.full((graphs.n_graphs,), -1)
-    places[trained] = torch.arange(len(trained))
+    positions = torch.full((graphs.n_graphs,), -1)
+    positions[trained] = torch.arange(len(trained))
     of_class = ClassPairs(graphs.y.cpu()[trained])
     batches = [graphs.batch(index) for index in parts]
-    partners = [graphs.batch(trained[of_class.draw(places[index], draws)]) for index in parts]
+    partners = [graphs.batch(trained[of_class.draw(positions[index], draws)]) for index in parts]
     device = graphs.x.device
     generator = torch.Generator(device).manual_seed(seed_for(config.data_seed, SALT, 1))
     views: list[tuple[GraphBatch, GraphBatch]] = []

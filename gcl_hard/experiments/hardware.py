@@ -44,7 +44,7 @@ def choose_device(asked: str) -> torch.device:
         raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {asked!r}")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(
-            f"device {asked} is not there: this PyTorch sees {torch.cuda.device_count()} CUDA "
+            f"device {asked} is not available: this PyTorch sees {torch.cuda.device_count()} CUDA "
             f"device(s); use --device cpu"
         )
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device

@@ -57,8 +57,8 @@ class ImageData:
         fold = inner_holdout(np.arange(len(labels)), labels, seed=seed)
         kept, hidden = torch.from_numpy(fold.train), torch.from_numpy(fold.test)
         seen = torch.ones(len(self.pretrain), dtype=torch.bool)
-        places = self.shared[hidden]
-        seen[places[places >= 0]] = False
+        positions = self.shared[hidden]
+        seen[positions[positions >= 0]] = False
         probe = self.probe.take(kept)
         same = self.pretrain is self.probe
         return replace(
@@ -135,11 +135,11 @@ def _shared(config: ImageConfig, found: ImageSet, kept: dict[str, Tensor | None]
         return torch.arange(len(probe))
     if not config.pretrain_split.startswith(f"{config.probe_split}+"):
         return torch.full((len(probe),), -1)
-    place = torch.full((len(found.split(config.pretrain_split)),), -1)  # "a+b" begins with "a"
+    position = torch.full((len(found.split(config.pretrain_split)),), -1)  # "a+b" begins with "a"
     pretrain = kept[config.pretrain_split]
-    pretrain = torch.arange(len(place)) if pretrain is None else pretrain
-    place[pretrain] = torch.arange(len(pretrain))
-    return place[probe]
+    pretrain = torch.arange(len(position)) if pretrain is None else pretrain
+    position[pretrain] = torch.arange(len(pretrain))
+    return position[probe]
 
 
 def image_facts(data: ImageData) -> dict[str, Any]:

@@ -119,6 +119,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 }
 """Flags whose values the parser cannot read by their types."""
 METAVARS = {
+    "seeds": "N",
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
     **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
     **dict.fromkeys(("dataset", "method", "protocol", "augmentations", "encodings"), "NAMES"),
@@ -135,9 +136,10 @@ def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, liste
         group.add_argument(f"--{flag(name)}", action="store_true", help=text)
         return
     read = LISTED.get(name) if listed else None
+    number = kind in (int, int | None) and not name.endswith("seed")
     kind = read or READERS.get(name, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
-    metavar = METAVARS.get(name, name.upper().split("_")[-1])
+    metavar = METAVARS.get(name, "N" if number else name.upper().split("_")[-1])
     if name in LISTED and not listed:
         metavar = metavar.removesuffix("S")
     named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
@@ -164,6 +166,14 @@ def options_of(options: type) -> dict[str, tuple[Any, str, Any]]:
     return {one.name: (*get_args(hints[one.name]), one.default) for one in flags}
 
 
+def _common_text(graphs: str, images: str) -> str:
+    """The help text of a setting of both domains; a common beginning is not repeated."""
+    if graphs == images:
+        return graphs
+    head = graphs.rpartition(": ")[0]
+    return f"{graphs}; images: {images.removeprefix(f'{head}: ')}"
+
+
 @cache
 def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     """Settings of configurations: the domains that have them, type, help and default."""
@@ -178,14 +188,19 @@ def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
             found[name] = (
                 ("graphs", "images"),
                 known if known == kind else Any if str in (known, kind) else known | kind,
-                first if text == first else f"{first}; images: {text}",
+                _common_text(first, text),
                 default if default == own else {"graphs": default, "images": own},
             )
     return found
 
 
 def add_settings(
-    parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any], common: bool | None = None
+    parser: ArgumentParser,
+    *,
+    listed: bool,
+    own: Mapping[str, Any],
+    texts: Mapping[str, str],
+    common: bool | None = None,
 ) -> None:
     """Add a flag for every setting; settings of one domain form a group.
 
@@ -193,6 +208,7 @@ def add_settings(
         parser: to add them to.
         listed: whether settings of :data:`LISTED` take several values.
         own: defaults to show in place of those of the configurations.
+        texts: help texts to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
     """
     titles = {
@@ -205,7 +221,8 @@ def add_settings(
             title = "common settings" if is_common else titles[domains]
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
-            add_flag(groups[title], name, kind, text, own.get(name, default), listed=listed)
+            shown = texts.get(name, text), own.get(name, default)
+            add_flag(groups[title], name, kind, *shown, listed=listed)
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
@@ -253,7 +270,7 @@ def settings_from(
 @cache
 def _settings_parser() -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
-    add_settings(parser, listed=False, own={})
+    add_settings(parser, listed=False, own={}, texts={})
     return parser
 
 

@@ -146,7 +146,7 @@ ENCODINGS: dict[str, Callable[[GraphSet], Tensor]] = {
 
 
 def check_encodings(names: Iterable[str]) -> tuple[str, ...]:
-    """The names themselves, each checked to be one of ``ENCODINGS`` and named once.
+    """The names, each valid and unique.
 
     Raises:
         InputError: if a name is unknown (offers the closest) or repeated.

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.augment import Views
@@ -124,8 +123,8 @@ class ClassPairs:
         starts = sizes.cumsum(0) - sizes
         self._by_class = by_class
         self._size, self._start = sizes[labels], starts[labels]
-        self._place = torch.empty_like(labels)
-        self._place[by_class] = torch.arange(len(labels)) - self._start[by_class]
+        self._position = torch.empty_like(labels)
+        self._position[by_class] = torch.arange(len(labels)) - self._start[by_class]
 
     def draw(self, index: Tensor, generator: torch.Generator) -> Tensor:
         """Partners of some images.
@@ -137,10 +136,10 @@ class ClassPairs:
         Returns:
             int64 [B], images of the same classes.
         """
-        size, place = self._size[index], self._place[index]
+        size, position = self._size[index], self._position[index]
         draws = torch.rand(len(index), generator=generator, dtype=torch.float64)
         other = (draws * (size - 1)).long()
-        other = torch.where(size == 1, place, other + (other >= place))
+        other = torch.where(size == 1, position, other + (other >= position))
         return self._by_class[self._start[index] + other]
 
 

@@ -149,7 +149,7 @@ def locate(
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The archive that a set is read from, or the first files of a folder; none of the package's.
+    """The archive, or the first files of a folder, which identify it; none of a package's set.
 
     Of many thousand files they are enough to tell whether a set has changed.
     """
