@@ -33,7 +33,6 @@ from gcl_hard.experiments.settings import (
     explain,
     options_of,
 )
-from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
@@ -439,7 +438,8 @@ def tune_parser() -> ArgumentParser:
         "search that was stopped.",
         "python -m gcl_hard.tune --dataset PTC --method hscl --trials 64",
     )
-    own, texts = {"protocol": "inductive, images split"}, {"method": ", ".join(METHODS)}
+    own = {"protocol": "inductive, images split"}
+    texts = {"method": all_settings()["method"][2].partition(";")[0]}  # without baselines
     add_settings(parser, listed=False, own=own, texts=texts, common=True)
     add_options(parser, "the search", TuneOptions, options_of(TuneOptions))
     add_settings(parser, listed=False, own=own, texts=texts, common=False)

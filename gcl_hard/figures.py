@@ -103,7 +103,7 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
             f"wrote to (--output), run files or result files"
         )
     if given.output is None:
-        raise InputError("where to? give a folder: -o DIR")
+        raise InputError("no folder to write to: give -o DIR")
     if given.name is not None and (not given.name or Path(given.name).name != given.name):
         raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
     given.only = parse_only(given.only)
@@ -146,7 +146,7 @@ def make(options: argparse.Namespace) -> tuple[list[Path], str]:
     """Draw a figure and write it.
 
     Args:
-        options: of :func:`parse_figures`.
+        options: result of :func:`parse_figures`.
 
     Returns:
         The files, and the caption.
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: of the command line; ``sys.argv`` if None.
+        arguments: arguments of the command line; ``sys.argv`` if None.
 
     Returns:
         Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"figure: {', '.join(map(str, files))}")
         return 0
 
-    return run_command(command, stopped=lambda: "stopped; every file that was written is whole")
+    return run_command(command, stopped=lambda: "stopped; every file that was written is complete")
 
 
 if __name__ == "__main__":

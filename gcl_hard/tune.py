@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: of the command line; ``sys.argv`` if None.
+        arguments: arguments of the command line; ``sys.argv`` if None.
 
     Returns:
         Exit status: 0; 1 if no trial has a score; 2 if something was wrong with the input; 130

@@ -97,7 +97,7 @@ def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold
 
     Args:
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the shuffle inside each class, >= 0.
+        seed: seed of the shuffle inside each class, >= 0.
         n_folds: number of folds, >= 2.
 
     Returns:
@@ -152,7 +152,7 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
     Args:
         train: indices [n_train] of the training fold, into the whole set.
         labels: integers [n] of the *whole* set.
-        seed: of the split, >= 0.
+        seed: seed of the split, >= 0.
         fraction: share of the training fold to hold out, in (0, 1).
 
     Returns:
@@ -288,7 +288,7 @@ def nested_score(
         values: the candidates; on a tie the first is chosen.
         accuracies: returns the accuracy of each given candidate, all fitted to the same samples.
         n_inner: inner folds, >= 2.
-        seed: of the inner folds, >= 0.
+        seed: seed of the inner folds, >= 0.
 
     Returns:
         The fold's score.
@@ -333,7 +333,7 @@ def grid_search(
         grid: one parameter's name and its values; on a tie the first is chosen.
         embeddings: float64 [n, d].
         labels: int64 [n].
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         n_jobs: outer folds scored at a time, >= 1.
@@ -379,7 +379,7 @@ def majority_cross_validation(
 
     Args:
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the folds, >= 0.
+        seed: seed of the folds, >= 0.
         n_folds: outer folds, >= 2.
 
     Returns:

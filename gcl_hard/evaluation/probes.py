@@ -66,7 +66,7 @@ def linear_cross_validation(
     Args:
         embeddings: real numbers [n, d].
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         C_grid: candidates for the inverse strength of the L2 penalty, each > 0; on a tie the
@@ -115,7 +115,7 @@ def knn_cross_validation(
     Args:
         embeddings: real numbers [n, d].
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         n_neighbors: k >= 1, or the candidates for k; on a tie the smallest is chosen.
@@ -244,7 +244,7 @@ def linear_probe(
         train_labels: integers [n], two classes or more.
         test: real numbers [m, d]; read once, to score the final classifier.
         test_labels: integers [m], of classes in ``train_labels``; used for the accuracy only.
-        seed: of the hold-out and of Adam's order of samples, in [0, 2³²); W and b start at 0.
+        seed: seed of the hold-out and of Adam's order of samples, in [0, 2³²); W and b start at 0.
         recipe: the solver and its settings.
         device: of Adam, a PyTorch device; the logistic regression runs on the CPU.
 
@@ -483,7 +483,7 @@ def weighted_knn(
         queries: real numbers [m, d].
         query_labels: integers [m], of classes in ``bank_labels``.
         k: neighbours that vote, in [1, n]; ties at the k-th place are broken arbitrarily.
-        temperature: of the votes, > 0; small values give the nearest the most weight.
+        temperature: temperature of the votes, > 0; small values give the nearest the most weight.
         device: a PyTorch device.
 
     Returns:

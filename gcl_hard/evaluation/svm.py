@@ -67,11 +67,11 @@ def svm_fold(
         standardise: scale each column by the mean and deviation of the training subset.
         C_grid: candidates for the penalty C, each > 0.
         n_inner: inner folds, >= 2; every class has as many members in the training fold.
-        seed: of the inner folds, >= 0.
+        seed: seed of the inner folds, >= 0.
         kernel: ``rbf`` or ``linear``, of the embeddings.
         added: real numbers [n, n], a kernel of the whole set as in ``kernel_fold``; None adds
             nothing. The diagonal of ``rbf`` is 1, that of ``linear`` about 1 on average.
-        weight: of ``added``, positive and finite.
+        weight: weight of ``added``, positive and finite.
 
     Returns:
         The fold's score; ``chosen`` is C.
@@ -110,7 +110,7 @@ def svm_cross_validation(
     Args:
         embeddings: real numbers [n, d].
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         C_grid: candidates for the penalty C, each > 0.
@@ -118,7 +118,7 @@ def svm_cross_validation(
         n_jobs: outer folds scored at a time, >= 1; the scores do not depend on it.
         kernel: ``rbf`` or ``linear``, of the embeddings.
         added: a kernel of the same samples [n, n] to add, or None.
-        weight: of ``added``, positive and finite.
+        weight: weight of ``added``, positive and finite.
 
     Returns:
         One score per outer fold, in the order of ``outer_folds``; ``chosen`` is C.
@@ -159,7 +159,7 @@ def kernel_fold(
         C_grid: candidates for the penalty C, each > 0; on a tie the smallest is
             chosen. The default suits a kernel with ones on its diagonal: normalise yours.
         n_inner: inner folds, >= 2; every class has as many members in the training fold.
-        seed: of the inner folds, >= 0.
+        seed: seed of the inner folds, >= 0.
 
     Returns:
         The fold's score; ``chosen`` is C.
@@ -197,7 +197,7 @@ def kernel_cross_validation(
     Args:
         kernel: real numbers [n, n], symmetric up to rounding.
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         C_grid: candidates for the penalty C, each > 0.
@@ -367,7 +367,7 @@ def sum_kernel(first: Kernel, second: Kernel, weight: float) -> Kernel:
     Args:
         first: a kernel.
         second: another kernel of the same samples.
-        weight: of the second one, positive and finite.
+        weight: weight of the second one, positive and finite.
 
     Returns:
         The kernel.

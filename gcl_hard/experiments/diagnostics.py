@@ -77,7 +77,7 @@ def with_own(current: Hardening) -> dict[str, Hardening]:
     """The paper's hardenings, and that of the training if it is another.
 
     Args:
-        current: of the sampler, as it is in this epoch.
+        current: hardening of the sampler, as it is in this epoch.
 
     Example:
         >>> list(with_own(Exponential(2.0))) == list(SETTINGS), list(with_own(Exponential(5.0)))[-1]
@@ -163,7 +163,7 @@ class Batch:
             labels: int64 [G].
             rows: int64 [A], the nodes that are anchors; None for all.
             temperature: γ.
-            objective: of the loss; JSD's m is of all nodes.
+            objective: objective of the loss; JSD's m is of all nodes.
         """
         scale = _jsd_scale(nodes, graphs, owner) if objective == "jsd" else None
         if rows is not None:

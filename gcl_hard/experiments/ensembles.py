@@ -132,7 +132,7 @@ def train_encoders(
     encoders and ``size`` decide which train together.
 
     Args:
-        encoders: of configurations that share ``GraphConfig.group_key``.
+        encoders: encoders of configurations that share ``GraphConfig.group_key``.
         graphs: the set without any fold's scaling.
         size: largest number of models in an ensemble, None for the device's usual number.
         on_epoch: called with the progress of each epoch.
@@ -247,8 +247,8 @@ def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
     """The untrained ensemble of some encoders.
 
     Args:
-        encoders: of configurations that share ``GraphConfig.group_key``, two-view ones of one seed
-            and fold; a single encoder may be of any kind.
+        encoders: encoders of configurations that share ``GraphConfig.group_key``, two-view ones
+            of one seed and fold; a single encoder may be of any kind.
         graphs: the set without any fold's scaling.
     """
     models, first = [encoder.build() for encoder in encoders], encoders[0]

@@ -81,7 +81,7 @@ def use_threads(
     Args:
         asked: a number of threads, or None to choose.
         nodes_in_batch: nodes that a step pushes through the encoder.
-        width: of the embeddings.
+        width: width of the embeddings.
         cores: cores to choose from; all that this process may use if None.
 
     Returns:

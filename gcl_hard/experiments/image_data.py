@@ -26,7 +26,7 @@ class ImageData:
     """Images of an experiment; the test images are on the training device.
 
     Attributes:
-        name: of the set.
+        name: name of the set.
         pretrain: images that the encoder is trained on.
         probe: images that the probe is trained on; the same object as ``pretrain`` for the same
             split.

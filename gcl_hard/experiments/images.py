@@ -462,11 +462,11 @@ def image_sampler(
     Positives come from augmentation and label, whatever the method.
 
     Args:
-        config: of the encoder; its ``data_seed`` decides what is drawn: all methods and seeds are
+        config: its ``data_seed`` decides what is drawn: all methods and seeds are
             measured on the same views.
         split: labelled training images.
         views: with the normalisation of the training, on the device.
-        precision: to encode in.
+        precision: precision of the encoding.
 
     Returns:
         A function from a model to a :class:`Sample`.

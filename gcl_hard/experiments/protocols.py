@@ -96,7 +96,7 @@ def folds_of(
     Args:
         config: the settings.
         labels: int64 [G].
-        seed: of the folds.
+        seed: seed of the folds.
         inner: whether a fifth of every training fold is held out of training and scored, so that
             settings can be chosen without the test fold, which is then in neither part.
 
@@ -165,10 +165,10 @@ def score_baseline(
     """Accuracy of a baseline that trains no encoder, on the folds that methods are scored on.
 
     Args:
-        config: of ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
+        config: a baseline, ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
         graphs: the set.
-        folds: to train and test on.
-        seed: of the folds inside them.
+        folds: folds to train and test on.
+        seed: seed of the folds inside them.
         n_jobs: folds scored in parallel.
 
     Returns:
@@ -204,9 +204,9 @@ def score_embeddings(
     Args:
         config: the settings.
         graphs: all that are embedded.
-        z: float64 [G, d], one for each fold, or one for all.
-        folds: to score on; None for the cross-validation of the configuration.
-        seed: of the folds and of those inside them.
+        z: float64 [G, d], one per fold, or one for all.
+        folds: folds to score on; None for the cross-validation of the configuration.
+        seed: seed of the folds and of those inside them.
         n_jobs: folds scored in parallel.
 
     Returns:

@@ -40,7 +40,7 @@ class Entry:
     """A row of the table.
 
     Attributes:
-        part: of the table.
+        part: part of the table.
         name: name of the row within it: a method, an ablation, a method and a share.
         method: method of the configurations.
         protocol: protocol of the row.
@@ -78,7 +78,7 @@ def entries(
         datasets: canonical names.
         methods: trained ones and baselines, canonical; the paper's recipe has rows for those of its
             Table II alone.
-        protocols: of the trained ones; ablations and learning curves are ``inductive``.
+        protocols: protocols of the trained ones; ablations and learning curves are ``inductive``.
         quick: whether encoders train for few epochs, for a smoke run.
 
     Returns:

@@ -16,7 +16,7 @@ class Run(NamedTuple):
 
     Attributes:
         config: the settings.
-        seed: of encoder and folds.
+        seed: seed of encoder and folds.
         inner: whether it is scored on hold-outs inside the training folds.
     """
 

@@ -205,7 +205,7 @@ def add_settings(
     """Add a flag for every setting; settings of one domain form a group.
 
     Args:
-        parser: to add them to.
+        parser: parser to add them to.
         listed: whether settings of :data:`LISTED` take several values.
         own: defaults to show in place of those of the configurations.
         texts: help texts to show in place of those of the configurations.

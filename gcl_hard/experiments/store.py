@@ -43,7 +43,7 @@ class RunResult:
         seconds_eval: of embedding and scoring.
         data: sizes, what was resolved by reading the data set, and its digest.
         device: name of the hardware that trained.
-        versions: of the packages that numbers depend on.
+        versions: versions of the packages that numbers depend on.
         finished: date, UTC, ISO 8601.
         inner: whether accuracies are of hold-outs inside the training folds, by which settings
             are chosen, and not of the test folds.

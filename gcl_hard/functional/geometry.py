@@ -231,7 +231,7 @@ def packing(centres: Centres) -> Tensor:
     point's nearest neighbour is farther than the others are on average.
 
     Args:
-        centres: of the classes.
+        centres: centres of the classes.
 
     Returns:
         float64 [], from 0 to 4, on the unit sphere; a sphere of radius r has r² times this. NaN

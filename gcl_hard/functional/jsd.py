@@ -137,8 +137,8 @@ def counted_jsd(  # noqa: PLR0917 (a batch, and what each model makes of it)
         nodes: float [P, U, d], embeddings of the colours, one table per model.
         graphs: float [P, G, d].
         pairs: colours with the graphs that contain them.
-        rules: of the P models.
-        classes: of the graphs; read only by rules of other labels.
+        rules: rules of the P models.
+        classes: classes of the graphs; read only by rules of other labels.
         kept: bool [P, G], graphs that a model trains on; None if all do. The others are neither
             anchor nor positive nor candidate.
 

@@ -207,7 +207,7 @@ def log_integrand(scores: ScoreTable) -> Tensor:
     r"""Log h, the integrand of the losses: t for InfoNCE, log softplus(t) for JSD.
 
     Args:
-        scores: of the batch.
+        scores: scores of the batch.
 
     Returns:
         float64 [A, K]; meaningless outside ``others``.
@@ -227,7 +227,7 @@ def log_eta(scores: ScoreTable, hardening: Hardening | None = None) -> Tensor:
     r"""Log η of a hardening; H-UCL, H-SCL and the collisions share it.
 
     Args:
-        scores: of the batch.
+        scores: scores of the batch.
         hardening: as it is this epoch (``sampler.current``); None for η = 1.
 
     Returns:
@@ -250,7 +250,7 @@ def log_etas(scores: ScoreTable, hardenings: Iterable[Hardening | None]) -> list
     """Log η of several hardenings.
 
     Args:
-        scores: of the batch.
+        scores: scores of the batch.
         hardenings: each as for :func:`log_eta`.
 
     Returns:

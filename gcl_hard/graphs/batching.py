@@ -55,8 +55,8 @@ def epoch_chunks(
     Args:
         n_graphs: G.
         batch_size: as in :func:`epoch_batches`; so are seed and epoch.
-        seed: of the order.
-        epoch: of the order.
+        seed: seed of the order.
+        epoch: epoch of the order.
         kept: bool [P, G], graphs that each model trains on; None if all do.
 
     Returns:

@@ -49,12 +49,12 @@ class Ensemble:
         graphs: the set, or the same one with its colours, which ensembles can then share.
         batch_size: graphs in a batch, before any is held out.
         data_seed: of the batch order, which models share.
-        held_out: of each model int64 ids of graphs hidden from it, which are neither anchor,
+        held_out: for each model, int64 ids of graphs hidden from it, which are neither anchor,
             positive nor candidate for it and in no statistic of its normalisation. The others
             keep their batches. Where all models hold out the same graphs, on a CPU no bit
             depends on these; else sums of other lengths round differently. Two-view models all
             hold out the same.
-        features: of each model, node features of its own, float [N, F]: nodes with equal features
+        features: for each model, its own node features, float [N, F]: nodes with equal features
             in ``graphs`` must have equal ones here (an inductive fold's scaling of degrees). Of
             two views there is one table, that of ``graphs``.
 

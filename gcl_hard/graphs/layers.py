@@ -109,7 +109,7 @@ def relu_norm(
 
     Args:
         x: float [P, N, d].
-        counts: of the rows.
+        counts: counts of the rows.
         weight: float [P, d].
         bias: float [P, d].
         eps: ε > 0.
@@ -131,9 +131,9 @@ def normed(
 
     Args:
         x: float [P, N, d].
-        counts: of the rows.
+        counts: counts of the rows.
         tables: parameters, and buffers, which are updated in place.
-        name: of the normalisation in them.
+        name: name of the normalisation in them.
         norm: one model's, for ε and momentum.
 
     Returns:

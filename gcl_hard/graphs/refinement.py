@@ -234,9 +234,9 @@ class ColouredSet:
 
         Args:
             index: int64 [G], as for :meth:`batch`.
-            device: of the ensemble.
-            dtype: of its embeddings.
-            family: of the batches that are asked for again and again; those of others make room.
+            device: device of the ensemble.
+            dtype: dtype of its embeddings.
+            family: family of batches in repeated use; those of others make room.
         """
         key = family, index.numpy().tobytes(), device, dtype
         found = self._kept.get(key)

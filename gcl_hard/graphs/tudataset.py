@@ -153,7 +153,7 @@ def locate(
     """Path of the zip or folder of a set, downloaded if necessary.
 
     Args:
-        name: of the set; this and the other arguments are those of :func:`load`.
+        name: name of the set; this and the other arguments are those of :func:`load`.
         data_dir: a folder with ``NAME/`` or ``NAME.zip``.
         download: whether the network may be used.
         cache_dir: root of the cache.

@@ -79,9 +79,9 @@ class Views(nn.Module):
 
     Args:
         recipe: how a view is made.
-        size: of a view, in pixels, ≥ 2.
-        mean: of each of the three channels, on the 0 … 1 scale.
-        std: of each channel likewise, > 0; see :func:`channel_statistics`.
+        size: size of a view, in pixels, ≥ 2.
+        mean: mean of each of the three channels, on the 0 … 1 scale.
+        std: standard deviation of each channel likewise, > 0; see :func:`channel_statistics`.
 
     Raises:
         InputError: for a size, mean or std that is out of range.
@@ -167,7 +167,7 @@ def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     Args:
         images: float [B, C, H, W].
         boxes: [B, 4] of left, top, width, height in pixels, all inside the image.
-        size: of the result, in pixels.
+        size: size of the result, in pixels.
 
     Returns:
         [B, C, size, size] of the images' dtype, as torchvision's ``resized_crop`` with antialias.

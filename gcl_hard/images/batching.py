@@ -131,7 +131,7 @@ class ClassPairs:
 
         Args:
             index: int64 [B], on the CPU.
-            generator: of the CPU.
+            generator: generator of the CPU.
 
         Returns:
             int64 [B], images of the same classes.
@@ -177,7 +177,7 @@ class ViewPairs:
         split: the images to train on. Views are made on their device, unless there are workers.
         views: makes a view of each image.
         batch_size: images per batch; n = 2 × batch_size embeddings.
-        seed: of the views and partners.
+        seed: seed of the views and partners.
         data_seed: of the batch order.
         balanced: whether every batch holds the classes in equal parts.
         class_pairs: whether the second view is made from another random image of the class.

@@ -52,9 +52,9 @@ class Known(NamedTuple):
         n_test: images to test on.
         n_classes: C.
         side: pixels of an image's side.
-        folder: of the published set once unpacked; empty for one that a package holds.
+        folder: folder of the published set once unpacked; empty for one that a package holds.
         url: its address.
-        layout: of its files.
+        layout: layout of its files.
     """
 
     n_train: int
@@ -111,7 +111,7 @@ def find(
     """The files of a set, downloaded if necessary; None for scikit-learn's digits.
 
     Args:
-        name: of the set, in its canonical spelling.
+        name: name of the set, in its canonical spelling.
         data_dir: a folder with ``NAME.npz`` or a set as its publisher packs it; by default
             the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root.

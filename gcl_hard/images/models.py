@@ -108,7 +108,7 @@ class ImageContrast(nn.Module):
         one_forward: encode both views in one forward pass, with joint BatchNorm statistics; False
             takes two passes, as the papers' code does.
         channels_last: whether views and the encoder's weights are in channels-last memory format.
-        **options: of :func:`gcl_hard.contrastive_loss`.
+        **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
         InputError: if the encoder's width is unknown, or its output is not of that width.

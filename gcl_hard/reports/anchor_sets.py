@@ -304,7 +304,7 @@ def anchor_data(points: Points, one: int, threshold: float, plane: Floats) -> pd
         points: anchors against candidates.
         one: the anchor.
         threshold: the cosine l.
-        plane: of :func:`project`.
+        plane: output of :func:`project`.
 
     Returns:
         Position, role, label, similarity and the sets of each; the anchor's row is the last if it
@@ -335,7 +335,7 @@ def fig3(
     """The four sets of one anchor, one panel each.
 
     Args:
-        runs: of one configuration; those without points are skipped.
+        runs: runs of one configuration; those without points are skipped.
         seed: the run to draw; the first that has points if not given.
         anchor: its index, from 0; if not given, of those with members in all four sets the one
             nearest to their median sizes.

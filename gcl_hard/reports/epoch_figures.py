@@ -51,10 +51,10 @@ class MeasuredEpochs(NamedTuple):
     """Snapshots of runs, for figures against the epoch.
 
     Attributes:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
         runs: those in it.
         methods: the method of each line, by label.
-        facts: of the caption: whether encoders are of the first of several folds, whether there
+        facts: for the caption: whether encoders are of the first of several folds, whether there
             are several seeds, epochs that not all seeds have, or gaps; and the lines left out for
             having fewer than two snapshots.
     """
@@ -172,7 +172,7 @@ def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFr
     """The numbers of :func:`fig4`: the share of anchors that satisfy Assumption 1.
 
     Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
         runs: those in it.
 
     Returns:
@@ -195,7 +195,7 @@ def fig4(runs: Sequence[StoredRun]) -> Drawn:
     gap.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
+        runs: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure; its rows hold every seed, epoch and panel.
@@ -238,7 +238,7 @@ def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
     """The numbers of :func:`fig5`: four losses of every seed, epoch and hardening.
 
     Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
 
     Returns:
         The rows; ``hscl_at_most_hucl`` says whether Lemma 1 holds of the means, None if there
@@ -260,7 +260,7 @@ def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
     from the lowest to the highest.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
+        runs: runs of one data set, protocol, contrast and objective.
         every: whether all methods have a row, not only hscl and hucl if they are there.
 
     Returns:
@@ -347,7 +347,7 @@ def geometry_data(frame: pd.DataFrame) -> pd.DataFrame:
     """The numbers of :func:`geometry`: every measure of every seed and epoch.
 
     Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
 
     Returns:
         The rows; weights are those of β = 1.
@@ -363,7 +363,7 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
     """Geometry of embeddings: one panel per measure, one line and band per training method.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
+        runs: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure; its rows hold every seed, epoch and measure.

@@ -145,8 +145,8 @@ class Comparison(Interval):
     Its interval is that of the corrected resampled t-test, at 95 %.
 
     Attributes:
-        seeds: that both have.
-        p: of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
+        seeds: seeds that both have.
+        p: p-value of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
         p_wilcoxon: of Wilcoxon's test over seeds' means, Holm-corrected; None if it has none.
     """
 

@@ -90,7 +90,7 @@ def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure | None]
     """Write texts and figures atomically; makes folders.
 
     Args:
-        texts: by file, a page first.
+        texts: texts by file, a page first.
         figures: figures by file; None if there is nothing to draw.
 
     Returns:
@@ -119,7 +119,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
 
     Args:
         results: results of a command.
-        path: of the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png.
+        path: the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png.
         command: the command that made the results.
         quick: whether they are of a smoke run.
 
@@ -158,9 +158,9 @@ def page(
     """The page of results, as Markdown for GitHub and MkDocs.
 
     Args:
-        results: of a command.
+        results: results of a command.
         shown: its rows.
-        command: that made them.
+        command: the command that made them.
         quick: whether they are of a smoke run, which the page then says first.
         figures: file names, ``NAME-<protocol>-<figure>.png``.
     """

@@ -118,7 +118,7 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
     Points are means over the same seeds, where there are such.
 
     Args:
-        runs: of one data set and protocol.
+        runs: runs of one data set and protocol.
 
     Returns:
         The figure, a row for each point, and when H-SCL reaches SCL's last accuracy.
@@ -272,7 +272,7 @@ def beta(runs: Sequence[StoredRun]) -> Drawn:
     All points are over the same seeds, if there are such.
 
     Args:
-        runs: of one data set and protocol.
+        runs: runs of one data set and protocol.
 
     Returns:
         The figure and a row for each point.
@@ -417,7 +417,7 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
     Every column shows a variant and the reference: ucl, or else the first of the least β.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
+        runs: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure, a row for each bin, and of which embeddings it is.

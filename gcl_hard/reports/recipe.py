@@ -103,7 +103,7 @@ class RecipeTable:
     """The rows of ``--table recipe`` and their differences.
 
     Args:
-        results: of the command.
+        results: results of the command.
         quick: whether they are of a smoke run.
     """
 
@@ -152,7 +152,7 @@ class RecipeTable:
         """Mean difference over data sets, with equal weights and independent errors.
 
         Args:
-            pair: of rows; a set on which the first one changes nothing counts as exactly 0.
+            pair: pair of rows; a set on which the first one changes nothing counts as exactly 0.
 
         Returns:
             Points with the interval, which is for these sets; None until all seeds are finished.
@@ -444,7 +444,7 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
 
     Args:
         table: its rows.
-        command: that made them.
+        command: the command that made them.
         figure: relative path of the learning curves, where there are any.
     """
     seeds, inductive = table.results.seeds, "inductive" in table.protocols

@@ -29,8 +29,8 @@ def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
     """Finished rows of a protocol, one line each.
 
     Args:
-        lines: of a table.
-        protocol: of the lines to keep.
+        lines: rows of a table.
+        protocol: protocol of the lines to keep.
 
     Returns:
         ``dataset``, ``method``, ``label``, ``kind``, ``beta``, ``mean``, the 95 % interval
@@ -53,8 +53,8 @@ def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     other methods apart.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The figure; None without a finished run.
@@ -107,8 +107,8 @@ def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     Horizontal lines are ucl and scl. Values of β are evenly spaced.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The figure; None with fewer than two β.
@@ -155,8 +155,8 @@ def curve_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     the course of training, not accuracy on new images.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The figure; None where no line has a curve of two points.
@@ -194,9 +194,9 @@ class Ranks(NamedTuple):
         lines: one per method.
         datasets: those on which all trained methods are finished.
         ranks: float64 [methods], 1 is best.
-        critical: of the Nemenyi test at 5 %.
+        critical: critical difference of the Nemenyi test at 5 %.
         cliques: first and last position, by rank, of methods that it does not distinguish.
-        p: of the Friedman test.
+        p: p-value of the Friedman test.
     """
 
     lines: list[Row]
@@ -211,8 +211,8 @@ def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
     """The numbers of :func:`rank_figure`.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to rank.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to rank.
 
     Returns:
         :class:`Ranks`; None with fewer than two data sets or three methods.
@@ -252,8 +252,8 @@ def rank_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     those on which all trained methods have all seeds; baselines join if they have them there too.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The diagram; None with fewer than two such data sets or three methods.
@@ -317,7 +317,7 @@ def gains(chosen: Chosen) -> pd.DataFrame:
     """Gains of settings over the start: combined ones first, then single ones, best first.
 
     Args:
-        chosen: by a search.
+        chosen: outcome of a search.
 
     Returns:
         ``settings``, ``mean``, ``low`` and ``high`` in points of inner score over all sets, and a
@@ -342,7 +342,7 @@ def forest(chosen: Chosen) -> Figure | None:
     """Gains over all sets with their intervals, best first, next to those of baselines.
 
     Args:
-        chosen: by a search.
+        chosen: outcome of a search.
 
     Returns:
         The figure, combined settings above single ones; None if nothing was tried.

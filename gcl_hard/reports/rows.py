@@ -41,7 +41,7 @@ class Row:
 
     Attributes:
         dataset: canonical name.
-        method: of the papers, or a baseline.
+        method: method of the papers, or a baseline.
         protocol: protocol of the row; most baselines are shown under all.
         kind: ``fixed`` settings; chosen ``inside`` the training folds; ``best`` on the test folds,
             the paper's way, which is no estimate; a ``baseline``.
@@ -117,7 +117,7 @@ def rows(results: Results) -> list[Row]:
     """The rows of a table by protocol, data set and method as asked for; baselines last.
 
     Args:
-        results: of a command.
+        results: results of a command.
 
     Returns:
         One row a configuration; where several settings of a method were run, one more for the

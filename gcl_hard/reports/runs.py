@@ -55,7 +55,7 @@ class StoredRun:
 
     Attributes:
         config: the configuration.
-        seed: of encoder and folds.
+        seed: seed of encoder and folds.
         accuracies: percent, of the folds; of images one, of the test split.
         curve: monitoring of images: epoch and accuracy in percent.
         snapshots: what ``--diagnostics`` measured, one mapping per epoch, ascending.
@@ -314,7 +314,7 @@ def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """Settings that distinguish configurations of one method: β, and every setting that differs.
 
     Args:
-        configs: of one figure.
+        configs: configs of one figure.
 
     Returns:
         The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
@@ -494,7 +494,7 @@ def same_seeds(
     """Runs whose accuracies can be compared: with seeds common to all points, else to each line.
 
     Args:
-        runs: of the configurations in ``lines``; each configuration is a point.
+        runs: runs of the configurations in ``lines``; each configuration is a point.
         lines: what the line of each configuration is called.
 
     Returns:

@@ -77,7 +77,7 @@ def write_figures(
     """Draw a study's figures as PNG.
 
     Args:
-        study: of inner accuracies, percent.
+        study: study of inner accuracies, percent.
         stem: ``a/b`` gives ``a/b-history.png``, ``a/b-importances.png``, ``a/b-slices.png``,
             ``a/b-contour.png`` and ``a/b-intermediate.png``.
         title: what was searched; the heading of every figure.
@@ -128,7 +128,7 @@ def history(data: pd.DataFrame, n: int, grid: str) -> Figure:
     """Scores in the order of the trials, and the best so far.
 
     Args:
-        data: of :func:`trials`.
+        data: output of :func:`trials`.
         n: trials of the study, with a score or without.
         grid: name of the settings that were tried first.
     """
@@ -147,7 +147,7 @@ def importance(shares: dict[str, float]) -> Figure:
     """Share of the differences between scores that each setting explains.
 
     Args:
-        shares: by setting, most first; together 1.
+        shares: shares by setting, largest first; they sum to 1.
     """
     figure, (axes,) = theme.panels(1, height=0.36 * len(shares), top=0.8, grid="x")
     bars = axes.barh([*shares], [*shares.values()], color=BLUE, height=0.7)
@@ -162,8 +162,8 @@ def slices(study: Study, data: pd.DataFrame, names: Sequence[str], grid: str) ->
 
     Args:
         study: the search, whose ranges the axes have.
-        data: of :func:`trials`.
-        names: of the settings.
+        data: output of :func:`trials`.
+        names: names of the settings.
         grid: name of the settings that were tried first.
     """
     figure, panels = theme.panels(len(names), across=3, height=2.4, sharey=True)
@@ -186,7 +186,7 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
 
     Args:
         study: the search, whose ranges the axes have.
-        data: of :func:`trials`.
+        data: output of :func:`trials`.
         pair: names of the settings.
         grid: name of the settings that were tried first.
     """
@@ -371,7 +371,7 @@ def readable(study: Study) -> Study:
     Of its trials' attributes only that of the grid is kept.
 
     Args:
-        study: of accuracies.
+        study: study of accuracies.
 
     Returns:
         The copy, with the numbers and times of the trials.

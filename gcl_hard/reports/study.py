@@ -401,7 +401,7 @@ def html(result: SearchResult) -> str:
     """The page of a search as HTML: its numbers, and tables and interactive figures of each study.
 
     Args:
-        result: of the search.
+        result: result of the search.
 
     Returns:
         HTML that includes the drawing script once; it loads nothing.

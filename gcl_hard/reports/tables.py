@@ -233,7 +233,7 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
     """Rows of one protocol by label and data set.
 
     Args:
-        rows: of one protocol.
+        rows: rows of one protocol.
 
     Returns:
         In the order of the rows; what was best on the test folds is one label, whatever the
@@ -426,8 +426,8 @@ def to_latex(rows: Sequence[Row], caption: Mapping[str, str]) -> str:
     """One table for each protocol, methods down and data sets across, for LaTeX with booktabs.
 
     Args:
-        rows: of any protocols.
-        caption: by protocol.
+        rows: rows of any protocols.
+        caption: captions by protocol.
 
     Returns:
         The source of the tables; the preamble needs ``\\usepackage{booktabs}``.

@@ -99,7 +99,7 @@ def panels(
 
     Args:
         n: number of panels.
-        height: of a row, inches.
+        height: height of a row, inches.
         across: panels in a row, at most.
         top: height reserved for what is not a panel, inches.
         grid: the axis whose ticks have grid lines.
@@ -143,9 +143,9 @@ def legend(
     """The legend above the panels, in as many columns as there is room for.
 
     Args:
-        figure: of :func:`panels`.
+        figure: figure of :func:`panels`.
         entries: handles, or the keywords of lines.
-        title: of the legend.
+        title: title of the legend.
     """
     handles = [Line2D([], [], **one) if isinstance(one, dict) else one for one in entries]
     labels = np.array([str(handle.get_label()) for handle in handles])
@@ -174,8 +174,8 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
 
     Args:
         figure: the picture; text outside it is kept.
-        path: of the file, ``.png`` or ``.svg``; it is written whole or not at all.
-        dpi: of a PNG.
+        path: path of the file, ``.png`` or ``.svg``; it is written whole or not at all.
+        dpi: dpi of a PNG.
 
     Raises:
         InputError: if the path cannot be written to; names it.
@@ -206,7 +206,7 @@ def write(drawn: Drawn, folder: Path, name: str) -> list[Path]:
     Args:
         drawn: figure, data and caption.
         folder: created if needed.
-        name: of the files, without a suffix.
+        name: name of the files, without a suffix.
 
     Returns:
         The three files; each is written whole or not at all.

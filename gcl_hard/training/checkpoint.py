@@ -27,7 +27,7 @@ class Checkpoint:
     """One run's state on disk.
 
     Args:
-        path: of the file.
+        path: path of the file.
         run: what is trained, JSON-like; a file of another run is refused.
         resume: whether to continue from an existing file; otherwise it is overwritten.
         every: least seconds between two writes, ≥ 0; 0 writes after every step.

@@ -315,7 +315,7 @@ def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> fl
     """Mean loss of an epoch, read once per epoch, so that no step waits for a GPU.
 
     Args:
-        losses: of its batches.
+        losses: losses of its batches.
         epoch: from 1.
         setting: what is trained, for messages.
 

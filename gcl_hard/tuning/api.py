@@ -70,7 +70,7 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
 
     Args:
         options: as parsed.
-        arguments: of the command line, which the page shows.
+        arguments: arguments of the command line, which the page shows.
 
     Returns:
         Exit status: 0, or 1 if no trial has a score.
@@ -138,7 +138,7 @@ def study(
         encoder: your own, called as ``encoder(n_features, **searched)``; returns a module
             ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``. For
             images the name of a network, ``"resnet50"`` or ``"resnet18"``.
-        trials: of each study, ≥ 1.
+        trials: trials of each study, ≥ 1.
         sampler: ``"tpe"``, ``"cmaes"`` or ``"random"``.
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds).
         inner_folds: ≥ 1 that score a trial; 1 is a stratified hold-out of 20 %.
@@ -146,7 +146,7 @@ def study(
         batch: trials trained as one ensemble, None to choose.
         jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
         scheduler: address of a Dask scheduler whose workers score the trials, or None.
-        seed: of splits, encoders and sampler.
+        seed: seed of splits, encoders and sampler.
         storage: a file or a database URL; None for a SQLite file in ``output``.
         study_name: None for one made of data set, method and protocol.
         output: folder of storage and result.
@@ -155,7 +155,7 @@ def study(
         data_dir: folder with your data sets.
         threads: CPU threads, None to choose.
         progress: whether progress is shown.
-        **settings: of the configuration that are not searched: ``epochs``, ``lr``, ``layers``, ….
+        **settings: configuration settings that are not searched: ``epochs``, ``lr``, ``layers``, ….
 
     Returns:
         What was found: ``result.best``, ``result.inner``, ``result.outer``, ``result.study``

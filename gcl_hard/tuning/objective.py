@@ -52,7 +52,7 @@ class Inner:
     Attributes:
         folds: 1 for a stratified hold-out of a fifth; else of a stratified cross-validation.
         steps: what a trial has intermediate scores after: nothing, some epochs, or every fold.
-        seed: of the split, and of the encoders.
+        seed: seed of the split, and of the encoders.
     """
 
     folds: int = 1
@@ -85,7 +85,7 @@ class Score:
     """The score of a candidate, or why it has none.
 
     number: number of its trial.
-        number: of its trial.
+        number: number of its trial.
         accuracy: percent; None where it was pruned or failed.
         error: why it failed.
     """
@@ -190,7 +190,7 @@ class Part(ABC):
 
         Args:
             candidates: settings of trials.
-            scoring: how.
+            scoring: how candidates are scored.
 
         Yields:
             Scores; a candidate whose settings do not work has an error.
@@ -266,11 +266,11 @@ def _train_graphs(
     """Train an encoder for each trial, as one ensemble if there are several, and score them.
 
     Args:
-        trials: that share ``GraphConfig.group_key``, or one.
-        encoders: theirs.
-        graphs: that are trained on, without any fold's scaling.
-        embedded: that are embedded.
-        fold: of the embedded graphs, to train and test the SVM on; None for the cross-validation
+        trials: trials that share ``GraphConfig.group_key``, or one.
+        encoders: the encoders of the trials.
+        graphs: graphs to train on, without any fold's scaling.
+        embedded: graphs to embed.
+        fold: fold of the embedded graphs for the SVM; None for the cross-validation
             of the configuration.
     """
     from gcl_hard.experiments.ensembles import TrainedEncoder, train_encoders
@@ -382,7 +382,7 @@ def cut_graphs(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
     Args:
         graphs: the whole set.
         n_folds: 1 for a stratified hold-out of 30 %, else of a stratified cross-validation.
-        seed: of the split.
+        seed: seed of the split.
 
     Raises:
         InputError: for a class that is too small.
@@ -406,8 +406,8 @@ def accuracy_of(
         z: float64 [G, d], embeddings of all graphs.
         config: the settings.
         graphs: the set.
-        seed: of the folds inside.
-        fold: to train and test the SVM on; None for the cross-validation of the configuration.
+        seed: seed of the folds inside.
+        fold: fold for the SVM; None for the cross-validation of the configuration.
     """
     from gcl_hard.experiments.protocols import score_embeddings
 
@@ -588,7 +588,7 @@ class Objective:
         config: settings that are not searched; its ``dataset`` is spelt canonically.
         inner: how trials are scored.
         outer_folds: outer parts, a study each; 1 is a hold-out.
-        digest: of the data.
+        digest: digest of the data.
     """
 
     config: RunConfig

@@ -179,8 +179,8 @@ def tune_options(
     """The options of a search.
 
     Args:
-        domain: of the data set.
-        settings: of the configuration, those that are stated.
+        domain: domain of the data set.
+        settings: settings of the configuration, those that are stated.
         usual: settings that may be searched though they have a value.
         space: dimensions by name, a file, a shipped name, or None for the method's own.
         encoder: makes one of the user's own.
@@ -238,7 +238,7 @@ class Numbered(BaseSampler):
 
     Args:
         make: makes the sampler with a seed; what it must remember it keeps in the storage.
-        seed: of the study.
+        seed: seed of the study.
 
     Example:
         >>> sampler = Numbered(lambda seed: RandomSampler(seed), seed=0)
@@ -263,7 +263,7 @@ def sampler(name: SamplerName, seed: int) -> Numbered:
 
     Args:
         name: which.
-        seed: of the study.
+        seed: seed of the study.
     """
     return Numbered(partial(_sampler, name), seed)
 
@@ -284,7 +284,7 @@ def pruner(name: PrunerName, inner: Inner, epochs: int) -> BasePruner:
     Args:
         name: none, median, hyperband or wilcoxon.
         inner: after what trials have intermediate scores.
-        epochs: of a trial.
+        epochs: epochs of a trial.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)

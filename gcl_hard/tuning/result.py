@@ -30,7 +30,7 @@ class Finding:
     Attributes:
         study: maximises inner accuracy, percent.
         best: its best trial.
-        config: that trial's settings, whole.
+        config: all settings of that trial.
         inner: its inner score, percent.
         outer: accuracy of its settings on the outer test part, percent, or None.
         outer_missing: why there is no outer score; None where there is one, and under the
@@ -52,7 +52,7 @@ class Finding:
         """The best trial of a study, with its outer score if that has been made.
 
         Args:
-            study: of accuracies.
+            study: study of accuracies.
             base: the settings that are not searched.
 
         Raises:
@@ -96,7 +96,7 @@ class SearchResult:
     """What a search found.
 
     Attributes:
-        findings: of each outer part.
+        findings: findings of each outer part.
         asked: trials of each study.
         facts: what was searched, and how: see ``Search.facts``.
     """

@@ -81,7 +81,7 @@ class PreparedSearch:
         """Load and split the data.
 
         Args:
-            options: of the search.
+            options: options of the search.
 
         Raises:
             InputError: if the data are missing or cannot be split, or a user's own encoder fails.
@@ -144,7 +144,7 @@ class PreparedSearch:
         """Create or open the studies.
 
         Args:
-            storage: of the search's URL.
+            storage: storage of the search's URL.
 
         Raises:
             InputError: if the storage cannot be used, or a study is of something else.
@@ -225,9 +225,9 @@ class PreparedSearch:
         """Score trials until every study has as many as asked for, then each best one outside.
 
         Args:
-            studies: of the outer parts.
-            storage: of the studies.
-            console: for progress.
+            studies: studies of the outer parts.
+            storage: storage of the studies.
+            console: console for progress.
 
         Raises:
             InputError: for a scheduler that cannot be used.
@@ -472,10 +472,10 @@ class StudyBars:
     """Progress bars of studies, and messages about better trials.
 
     Args:
-        bars: to draw on.
-        console: to print on.
+        bars: progress bars to draw on.
+        console: console to print on.
         studies: in their order.
-        asked: trials of each.
+        asked: number of trials of each.
         where: trials are scored: "inside" the outer parts, or "on the test folds".
     """
 

@@ -52,9 +52,9 @@ class Dimension:
     """A searched setting and its distribution.
 
     Attributes:
-        name: of a setting of the configuration, or ``encoder.NAME`` of your own encoder's.
+        name: name of a setting of the configuration, or ``encoder.NAME`` of your own encoder's.
         distribution: Optuna's.
-        methods: that have the setting; empty for all.
+        methods: methods that have the setting; empty for all.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Dimension:
         """A dimension, as described by a file or a dictionary.
 
         Args:
-            name: of the setting.
+            name: name of the setting.
             given: ``type`` (float, int or categorical), with ``low``, ``high`` and perhaps
                 ``log`` and ``step``, or with ``choices``; perhaps ``when: {method: […]}``.
 
@@ -213,7 +213,7 @@ class Candidate:
     """The settings of a trial.
 
     Attributes:
-        number: of the trial.
+        number: number of the trial.
         config: the configuration to train.
         make: makes the encoder, for one of the user's own.
     """
@@ -229,7 +229,7 @@ class Base:
 
     Attributes:
         kind: class of the configurations.
-        settings: by name, as they were given; those left out have their defaults.
+        settings: settings as given, by name; those left out have their defaults.
         make: makes an encoder of the user's own.
 
     Example:

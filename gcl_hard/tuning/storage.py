@@ -66,7 +66,7 @@ def url_of(given: str | None, folder: Path, name: str) -> str:
     Args:
         given: a URL, a path of a journal (``.journal``, ``.log``) or of a SQLite file, or None.
         folder: where results are.
-        name: of the file.
+        name: name of the file.
 
     Returns:
         A URL as SQLAlchemy has it, or ``journal:PATH``.
@@ -100,7 +100,7 @@ def reachable(url: str) -> Iterator[None]:
     """Turn errors of a storage into a message that names it.
 
     Args:
-        url: of the storage.
+        url: URL of the storage.
 
     Raises:
         InputError: if it cannot be reached, is locked for too long, or is no study storage.
@@ -472,7 +472,7 @@ def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
     would end one driver after the other.
 
     Args:
-        study: of the trial.
+        study: study of the trial.
         trial: as it is stored.
         died: whether its driver ended without a word.
     """
@@ -507,7 +507,7 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
     """Enqueue the settings of a trial, unless they have been, or it had drawn none yet.
 
     Args:
-        study: of the trial.
+        study: study of the trial.
         trial: as it is stored.
         deaths: drivers that have ended during these settings; as many as before if None.
     """
@@ -534,8 +534,8 @@ class Heartbeats:
     """Heartbeats of running trials in a database, by which dead drivers are found.
 
     Args:
-        storage: of the studies.
-        url: of the storage; trials in files need no heartbeats.
+        storage: storage of the studies.
+        url: URL of the storage; trials in files need no heartbeats.
     """
 
     def __init__(self, storage: BaseStorage, url: str) -> None:
