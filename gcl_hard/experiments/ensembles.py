@@ -126,9 +126,9 @@ def train_encoders(
 ) -> Iterator[Result]:
     """Train encoders of one data set in ensembles.
 
-    On a CPU, encoders that hold out the same graphs share an ensemble, so that no bit of an
-    encoder depends on a graph that is hidden from it. On a GPU all share one, except that two-view
-    encoders of one seed and fold, which draw the same views, form ensembles of their own. Only the
+    Two-view encoders of one seed and fold, which draw the same views, share an ensemble. Of the
+    others, on a CPU those that hold out the same graphs do, so that no bit of an encoder depends
+    on a graph that is hidden from it; on a GPU all do whose batches are cut alike. Only the
     encoders and ``size`` decide which train together.
 
     Args:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.diagnostics import Points
 
 MOST_BARS = 4
-"""Runs that have a progress bar of their own."""
+"""Maximum number of runs with a progress bar of their own."""
 QUEUED = 2
 """Maximum number of groups per worker, including the one in training."""
 
@@ -217,7 +217,7 @@ class _Execution:
                     lock.close()
 
     def _fill(self, waiting: Sequence[tuple[Run, ...]]) -> list[tuple[Run, ...]]:
-        """Send groups that no other command holds, as many as workers can take."""
+        """Submit unlocked groups while workers are free; returns those that wait."""
         left = list(waiting)
         for runs in waiting:
             if len(self._training) >= QUEUED * self.workers.workers:
@@ -264,7 +264,7 @@ class _Execution:
             self._scoring[scored] = run, group
 
     def _failed(self, group: _Group, error: Exception) -> None:
-        """Record the failure of a run; the others of its group go on."""
+        """Train the runs of a failed group one by one; record the failure of a single run."""
         if len(group.locks) > 1 and not isinstance(error, OutOfMemory):
             for run, lock in group.locks.items():
                 self._train(_Group((run,), {run: lock}))

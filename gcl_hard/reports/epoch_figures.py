@@ -66,7 +66,7 @@ class MeasuredEpochs(NamedTuple):
 
 
 def diagnostics(runs: Sequence[StoredRun]) -> MeasuredEpochs:
-    """The snapshots of runs whose configurations make lines; of all, if none does.
+    """The snapshots of runs whose configurations make lines, or of all runs if none does.
 
     Raises:
         InputError: if a run has no snapshots, or no epoch is common to the seeds of a

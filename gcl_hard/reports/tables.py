@@ -509,7 +509,7 @@ def _name(row: Row) -> str:
 def rich_table(
     heads: Sequence[str], body: Iterable[Sequence[str]], texts: int = 3
 ) -> RenderableType:
-    """A plain table whose first columns are texts, the others numbers."""
+    """A plain table with text in the first columns and numbers in the others."""
     from rich import box
     from rich.table import Table
 

@@ -41,7 +41,7 @@ class EnsembleLike(Protocol):
 
     @property
     def alone(self) -> str | None:
-        """Why the models cannot be stacked, or None; if not, they train one by one."""
+        """Why the models cannot be stacked and train one by one; None if they can."""
 
     def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
         """Set every model's schedules to ``epoch`` (from 1) of its ``epochs``."""

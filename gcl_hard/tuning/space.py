@@ -165,7 +165,7 @@ def _choices(name: str, choices: Any) -> CategoricalDistribution:
 
 
 def as_number(value: Any) -> Any:
-    """A value; what YAML 1.1 takes for a word though it is a number (1e-4) as a number.
+    """A value; numbers that YAML 1.1 reads as text, such as 1e-4, are converted.
 
     Example:
         >>> as_number("1e-4"), as_number("sum"), as_number(3)
@@ -197,7 +197,7 @@ def _range(
 
 
 def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
-    """A number, also where YAML 1.1 takes it for a word (1e-4)."""
+    """A number, even if YAML 1.1 reads it as text, such as 1e-4."""
     kind = "a whole number" if whole else "a finite number"
     try:
         number = math.nan if isinstance(value, bool) else float(value)
