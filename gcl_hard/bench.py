@@ -11,10 +11,10 @@ STOPPED = "stopped; finished runs are saved, the same command continues (images:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run, print.
+    """Run the command line.
 
     Args:
-        arguments: of the command line; ``sys.argv`` if None.
+        arguments: arguments of the command line; ``sys.argv`` if None.
 
     Returns:
         Exit status: 0; 2 if something was wrong with the input or a run failed; 130 after Ctrl-C.

@@ -1,4 +1,4 @@
-"""Command lines: flags from dataclasses, a YAML file beside them, and errors as one message."""
+"""Command lines: flags from dataclasses and a YAML file, and one message per error."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
 
 STOPPED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
-    """Run an entry point; errors of ours become one message.
+    """Run an entry point and turn an error of this package into one message.
 
     Args:
         command: returns the exit status.
-        stopped: makes the message after Ctrl-C.
+        stopped: returns the message to print after Ctrl-C.
 
     Returns:
-        The exit status: 2 for an error of ours, 130 after Ctrl-C.
+        The exit status: 2 for an error of this package, 130 after Ctrl-C.
     """
     # torch-geometric uses torch.jit at import; the user cannot change that.
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
@@ -64,14 +64,14 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
 
 
 def public_command(arguments: Sequence[str], entry_point: str = "bench") -> str:
-    """The command as a page of results shows it, which runs on any machine.
+    """The command as pages of results show it, which runs on any machine.
 
     Args:
-        arguments: of the command.
-        entry_point: its name.
+        arguments: arguments of the command.
+        entry_point: name of the entry point.
 
     Returns:
-        The command without this machine's data folder, passwords, and flags of the moment.
+        The command without this machine's data folder, passwords and one-off flags.
 
     Example:
         >>> public_command(["--table", "2", "--data-dir", "a/b", "--json=c.json", "--force"])
@@ -95,21 +95,19 @@ class BenchOptions:
 
     Attributes:
         configs: every combination of data set, method, protocol, β, thresholds, lr and epochs.
-        run: how runs are executed.
-        datasets: that a search is restricted to, or None.
+        run: options of execution.
+        datasets: data sets that a search for a recipe is restricted to, or None.
     """
 
     configs: tuple[RunConfig, ...]
     run: RunOptions
     datasets: tuple[str, ...] | None
     table: Annotated[
-        str | None, "of the paper: " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items())
+        str | None, "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items())
     ] = None
-    recipe: Annotated[str, "settings that are not given: paper, or best, ours for a data set"] = (
-        "paper"
-    )
+    recipe: Annotated[str, "source of settings that are not given: paper, or best (ours)"] = "paper"
     select: Annotated[
-        bool, "choose β, thresholds, lr, epochs inside training data, where listed"
+        bool, "choose β, thresholds, lr, epochs inside training data, if several are given"
     ] = False
     seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)"] = (0, 1, 2, 3, 4)
     quick: Annotated[bool, "smoke run: few seeds and epochs, not reportable"] = False
@@ -117,16 +115,22 @@ class BenchOptions:
         None
     )
     best: Annotated[Path | None, "folder for the configs that a search chooses"] = None
-    output: Annotated[Path, "folder that finished runs are saved in at once"] = Path("results")
+    output: Annotated[Path, "folder of the results, which are saved as runs finish"] = Path(
+        "results"
+    )
     json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
-    report: Annotated[Path | None, "page.md to write; page.csv, .tex and figures beside it"] = None
+    report: Annotated[Path | None, "page.md to write; page.csv, .tex and figures go next to it"] = (
+        None
+    )
     report_only: Annotated[bool, "run nothing: show what is finished"] = False
-    force: Annotated[bool, "run finished runs again"] = False
-    compact: Annotated[Path | None, "move the results of a folder into one file, and end"] = None
+    force: Annotated[bool, "repeat finished runs"] = False
+    compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
     data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
     device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
-    jobs: Annotated[int | None, "processes on this machine; --table 2 starts one a core"] = 1
-    threads: Annotated[int | None, "CPU threads of all processes, one each at least"] = None
+    jobs: Annotated[int | None, "processes on this machine; --table 2: one per core"] = 1
+    threads: Annotated[
+        int | None, "CPU threads of all processes together; at least one per process"
+    ] = None
     scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
 
 
@@ -135,11 +139,11 @@ OF_DOMAIN: dict[str, Domain] = {
     for name in options_of(RunOptions)
     if name != "diagnostics"
 }
-"""Flags of :class:`RunOptions` that one domain has."""
+"""Flags of :class:`RunOptions` that only one domain has."""
 
 
 class _Help(DefaultHelpFormatter):
-    """Help that shows the defaults that the help texts state."""
+    """Help without the parser's defaults: the help texts state them."""
 
     def _get_help_string(self, action: Any) -> str:
         return str(action.help or "")
@@ -157,10 +161,10 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         print_config=None,  # ours prints what the command makes of the flags
     )
     parser.add_argument(
-        "--config", action="config", metavar="FILE", help="YAML with any of these; flags win"
+        "--config", action="config", metavar="FILE", help="YAML file with any of these; flags win"
     )
     parser.add_argument(
-        "--print-config", action="store_true", help="print the settings as YAML, and end"
+        "--print-config", action="store_true", help="print the settings as YAML, and exit"
     )
     return parser
 
@@ -171,21 +175,21 @@ def bench_parser() -> ArgumentParser:
         "bench",
         "Train encoders with hard negatives and score them: graphs by a nested 10-fold SVM, images "
         "by a linear probe. Several data sets, methods, β or protocols (a,b,c) run in all "
-        "combinations; what is finished is not run again.",
+        "combinations; finished runs are not repeated.",
         "python -m gcl_hard.bench --dataset PTC --method ucl,hscl --seeds 3",
     )
-    add_settings(parser, listed=True, own={}, common=True)
+    add_settings(parser, listed=True, own={}, texts={}, common=True)
     names = [*options_of(BenchOptions)]
     first = names.index("output")
-    add_options(parser, "what is run", BenchOptions, names[:first])
-    add_options(parser, "where and how", BenchOptions, names[first:])
+    add_options(parser, "runs", BenchOptions, names[:first])
+    add_options(parser, "execution", BenchOptions, names[first:])
     add_options(parser, "training runs", RunOptions, options_of(RunOptions))
-    add_settings(parser, listed=True, own={}, common=False)
+    add_settings(parser, listed=True, own={}, texts={}, common=False)
     return parser
 
 
 def _stated(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
-    """The values that a command line and its YAML file give; a ``--config`` counts as first."""
+    """Values given by a command line and its YAML file; flags override a ``--config``."""
     first, rest, items = [], [], iter(arguments)
     for item in items:
         if item == "--config":
@@ -203,13 +207,13 @@ def _stated(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def domain_of(stated: Mapping[str, Any]) -> Domain:
-    """Whether a command is about graphs or images: its data sets say so, else its table.
+    """The domain of a command, graphs or images, by its data sets, else by its table.
 
     Args:
         stated: values by name: ``dataset``, ``table``, ``data_dir``.
 
     Returns:
-        The domain; graphs where nothing says otherwise.
+        The domain; graphs by default.
 
     Raises:
         InputError: for data sets of both kinds, a table and data sets of different kinds, or an
@@ -314,7 +318,7 @@ def _defaults(options: type) -> dict[str, Any]:
 
 
 def _refused(values: Mapping[str, Any]) -> set[str]:
-    """Flags for which a search for a recipe, and the table of recipes, have values of their own."""
+    """Flags that a search for a recipe, or the table of recipes, sets itself."""
     settings = {*defaults(GraphConfig), "recipe", "select"}
     if values["search"] is not None:
         return settings - {"dataset"} | {"table", "seeds", "quick", "json"}
@@ -322,11 +326,11 @@ def _refused(values: Mapping[str, Any]) -> set[str]:
 
 
 OF_TABLE = ("dataset", "method", "protocol")
-"""Settings that the table of recipes takes."""
+"""Settings that the table of recipes accepts."""
 
 
 def _print_config(values: Mapping[str, Any]) -> None:
-    """Print values as YAML that ``--config`` reads, and end."""
+    """Print values as YAML that ``--config`` reads, and exit."""
     import yaml
 
     shown = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
@@ -346,7 +350,7 @@ def _check_bench(
     if values["report"] is not None and values["report"].suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
     if stated.get("resume") and values["force"]:
-        raise InputError("resume goes on from checkpoints and force starts over: give one of them")
+        raise InputError("resume continues from checkpoints, force starts over: give one of them")
     if values["search"] is None:
         return
     path = values["search"]
@@ -372,7 +376,7 @@ def _configs(
     given: set[str],
     stated: Mapping[str, Any],
 ) -> list[RunConfig]:
-    """All combinations that were asked for."""
+    """All combinations of the listed settings."""
     if values["table"] == "recipe":
         return _recipe_table(values, stated)
     if values["recipe"] not in ("paper", "best"):
@@ -380,7 +384,7 @@ def _configs(
     if preset and values["recipe"] != "paper":
         raise InputError(
             f"--table {values['table']} is of the paper's recipe: leave out recipe; for graphs, "
-            f"--table recipe sets ours beside it"
+            f"--table recipe compares ours with it"
         )
     listed = [name for name in LISTED if name in defaults(config)]
     shared = {name: values[name] for name in defaults(config) if name not in listed}
@@ -430,14 +434,15 @@ def tune_parser() -> ArgumentParser:
     parser = _parser(
         "tune",
         "Search settings of a method with Optuna, scored inside training data alone; then score "
-        "the best ones once on data that the search never saw. The same command goes on with a "
+        "the best ones once on data that the search never saw. The same command continues a "
         "search that was stopped.",
         "python -m gcl_hard.tune --dataset PTC --method hscl --trials 64",
     )
     own = {"protocol": "inductive, images split"}
-    add_settings(parser, listed=False, own=own, common=True)
+    texts = {"method": all_settings()["method"][2].partition(";")[0]}  # without baselines
+    add_settings(parser, listed=False, own=own, texts=texts, common=True)
     add_options(parser, "the search", TuneOptions, options_of(TuneOptions))
-    add_settings(parser, listed=False, own=own, common=False)
+    add_settings(parser, listed=False, own=own, texts=texts, common=False)
     return parser
 
 
@@ -474,10 +479,10 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
 
 
 def _explained_tune(error: InputError) -> InputError:
-    """Files that belong to another flag or entry point."""
+    """The error, with the flag or entry point that a file belongs to."""
     message = str(error)
     if message.startswith("--space"):
-        return InputError("a file with a search space goes to --space FILE, not to --config")
+        return InputError("give a file with a search space to --space FILE, not to --config")
     if "got [" in message:
         return InputError(
             f"{message}; a search takes one value of each setting (a file of lists is for "

@@ -70,7 +70,7 @@ def unknown(kind: str, got: str, options: Iterable[str]) -> InputError:
 
 
 def check_option(kind: str, got: str, options: Iterable[str]) -> str:
-    """A word, checked to be one of the options.
+    """Check that a word is one of the options.
 
     Args:
         kind: what the word should be, as for :func:`unknown`.

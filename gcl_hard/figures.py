@@ -12,13 +12,13 @@ from gcl_hard.cli import run_command
 from gcl_hard.errors import InputError, unknown
 
 FIGURES = {
-    "fig1": "accuracy against epochs, a line a method",
+    "fig1": "accuracy against epochs, one line per method",
     "fig3": "the sets of hard negatives of one anchor, in two dimensions",
     "fig4": "share of anchors at which Assumption 1 holds, against epoch",
     "fig5": "the four losses on one encoder, against epoch",
     "histograms": "cosines of pairs of one label and of two",
     "geometry": "alignment, uniformity, neural collapse and more, against epoch",
-    "beta": "accuracy against β, and what debiasing adds",
+    "beta": "accuracy against β, and the effect of debiasing",
 }
 """By name, what they show; each is a function of ``paper_figures``."""
 
@@ -30,8 +30,8 @@ class _Parser(argparse.ArgumentParser):
 
 OWN_FLAGS: dict[str, dict[str, tuple[type, str, str]]] = {
     "fig3": {
-        "seed": (int, "SEED", "of the encoder; by default the first"),
-        "anchor": (int, "INDEX", "from 0; by default a typical one"),
+        "seed": (int, "SEED", "seed of the encoder; by default the first"),
+        "anchor": (int, "INDEX", "number of the anchor, from 0; by default a typical one"),
         "projection": (str, "NAME", "pca, tsne or mds"),
         "setting": (float, "L", "threshold l, a cosine"),
     },
@@ -56,7 +56,7 @@ def figures_parser() -> argparse.ArgumentParser:
     parser.add_argument("figure", nargs="?", metavar="FIGURE", help=", ".join(FIGURES))
     parser.add_argument(
         "results", nargs="*", type=Path, metavar="RESULTS",
-        help="of python -m gcl_hard.bench: folders (--output), records, result files (--json)",
+        help="from python -m gcl_hard.bench: folders (--output), run files, result files (--json)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write to")
     parser.add_argument(
@@ -64,7 +64,7 @@ def figures_parser() -> argparse.ArgumentParser:
         help="show only results with these settings: dataset=PTC_MR, method=hscl,hucl, seed=0; "
         "may be repeated",
     )  # fmt: skip
-    parser.add_argument("--name", help="of the files, without a suffix; made if not given")
+    parser.add_argument("--name", help="name of the files, without a suffix; chosen if not given")
     for figure, flags in OWN_FLAGS.items():
         for name, (kind, metavar, words) in flags.items():
             parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=f"{figure}: {words}")
@@ -100,10 +100,10 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
     if not given.results:
         raise InputError(
             f"{given.figure} of which results? give the folder that python -m gcl_hard.bench "
-            f"wrote to (--output), records or result files"
+            f"wrote to (--output), run files or result files"
         )
     if given.output is None:
-        raise InputError("where to? give a folder: -o DIR")
+        raise InputError("no folder to write to: give -o DIR")
     if given.name is not None and (not given.name or Path(given.name).name != given.name):
         raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
     given.only = parse_only(given.only)
@@ -111,7 +111,7 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
     for figure, own_flags in OWN_FLAGS.items():
         own = {n: value for n in own_flags if (value := getattr(given, n)) is not None}
         if own and figure != given.figure:
-            raise InputError(f"--{next(iter(own))} is of {figure}, and not of {given.figure}")
+            raise InputError(f"--{next(iter(own))} is a flag of {figure}, not of {given.figure}")
         given.own |= own
     return given
 
@@ -146,7 +146,7 @@ def make(options: argparse.Namespace) -> tuple[list[Path], str]:
     """Draw a figure and write it.
 
     Args:
-        options: of :func:`parse_figures`.
+        options: result of :func:`parse_figures`.
 
     Returns:
         The files, and the caption.
@@ -166,10 +166,10 @@ def make(options: argparse.Namespace) -> tuple[list[Path], str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, draw, print.
+    """Run the command line.
 
     Args:
-        arguments: of the command line; ``sys.argv`` if None.
+        arguments: arguments of the command line; ``sys.argv`` if None.
 
     Returns:
         Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"figure: {', '.join(map(str, files))}")
         return 0
 
-    return run_command(command, stopped=lambda: "stopped; every file that was written is whole")
+    return run_command(command, stopped=lambda: "stopped; every file that was written is complete")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     Readers, and a process restarted after a kill, find either the old file or the new one.
 
     Args:
-        path: of the file; its folder is created if needed.
+        path: path of the file; its folder is created if needed.
 
     Yields:
         A temporary binary file in the same folder, removed if an exception is raised.

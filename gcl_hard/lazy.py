@@ -17,7 +17,7 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
 
     Args:
         package: the ``__name__`` of the package.
-        file: its ``__file__``, beside which the stub is.
+        file: its ``__file__``, next to which the stub is.
 
     Returns:
         A function to bind to ``__getattr__`` (PEP 562), and the names, sorted.

@@ -21,11 +21,11 @@ Reduction = Literal["pairs", "anchors"]
 OnEmpty = Literal["skip", "raise"]
 
 JSD_TEMPERATURE = 0.5
-"""γ of hardenings under JSD, which see t / m."""
+"""γ of hardenings under JSD, which are applied to t / m."""
 
 
 class Diagnostics(NamedTuple):
-    """What a loss was averaged over; counts are tensors, so that nothing waits for the device.
+    """Counts behind a loss; tensors, so that no call waits for the device.
 
     Attributes:
         anchors: number of anchors in the batch.
@@ -152,7 +152,7 @@ class ContrastiveLoss(nn.Module):
 
     @property
     def rule(self) -> Rule:
-        """How negatives are weighed in the current epoch."""
+        """Hardening and admission in the current epoch."""
         return Rule(
             self.sampler.current, self.temperature, self.sampler.needs_labels,
             self.detach_weights, self.class_prior,

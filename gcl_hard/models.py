@@ -46,7 +46,7 @@ def loss_of(method: str, loss: ContrastiveLoss | None, options: dict[str, Any]) 
     Args:
         method: a name of ``METHODS``; ignored if ``loss`` is given.
         loss: a :class:`ContrastiveLoss`, or None for that of the method.
-        options: of :func:`gcl_hard.contrastive_loss`.
+        options: options of :func:`gcl_hard.contrastive_loss`.
 
     Returns:
         The loss.

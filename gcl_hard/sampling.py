@@ -38,7 +38,7 @@ class NegativeSampler(nn.Module):
         hardening: a :class:`Hardening`, a function t → log η(t), or None for none.
         draws: None for exact expectations under q (the limit of many negatives), or k ≥ 1
             negatives drawn per anchor with replacement (the paper's ψ_k).
-        seed: of the draws.
+        seed: seed of the draws.
 
     Raises:
         InputError: for an unknown admission or fewer than one draw.

@@ -11,10 +11,10 @@ STOPPED = "stopped; trials that have ended are saved, the same command continues
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, search, print.
+    """Run the command line.
 
     Args:
-        arguments: of the command line; ``sys.argv`` if None.
+        arguments: arguments of the command line; ``sys.argv`` if None.
 
     Returns:
         Exit status: 0; 1 if no trial has a score; 2 if something was wrong with the input; 130

@@ -157,7 +157,10 @@ def test_help_and_a_printed_config_end_with_status_0(
     ("arguments", "says"),
     [
         (["--dataset=MUTGA"], ["unknown dataset 'MUTGA'; did you mean MUTAG?", "works offline"]),
-        (["--dataset=ENZYMES"], ["dataset 'ENZYMES' cannot be had", "ENZYMES.zip", "--data-dir"]),
+        (
+            ["--dataset=ENZYMES"],
+            ["dataset 'ENZYMES' is not available", "ENZYMES.zip", "--data-dir"],
+        ),
         (["--dataset=../MUTAG"], ["dataset '../MUTAG'"]),
         (["--method=hslc"], ["unknown method 'hslc'; did you mean hscl"]),
         (["--epochs=0"], ["epochs must be at least 1, got 0"]),

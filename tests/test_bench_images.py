@@ -163,7 +163,7 @@ def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
         (["--batch-size=97", "--select=true", "--beta=1,2"], "larger than the 96 images"),
         (["--batch-size=1"], "batch-size must be at least 2, got 1"),
         (["--precision=fp16"], "fp16 needs a CUDA device; bf16"),
-        (["--device=cuda"], "device cuda is not there.*--device cpu"),
+        (["--device=cuda"], "device cuda is not available.*--device cpu"),
         (["--device=gpu"], "device must be auto, cpu"),
         (["--pretrain-split=unlabeled"], "unlabeled.*train, test"),
         (["--probe-split=test"], "probe-split must not be test"),

@@ -374,7 +374,7 @@ def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) ->
         (["--dataset=digits", "--loader-workers=-1"], "loader-workers must be at least 0"),
         (["--dataset=digits", "--monitor-every=-1"], "monitor-every must be at least 0"),
         (["--dataset=digits", "--checkpoint-minutes=-1"], "checkpoint-minutes must be at least 0"),
-        (["--dataset=digits", "--resume", "--force"], "resume goes on .* force starts over"),
+        (["--dataset=digits", "--resume", "--force"], "resume continues .* force starts over"),
         (["--diagnostics=-1"], "diagnostics must be at least 0"),
         (["--diagnostics=1.5"], "--diagnostics.*1.5"),
         (["--diagnostics=x"], "--diagnostics.*x"),

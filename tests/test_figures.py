@@ -193,7 +193,7 @@ def test_a_figures_own_flags_are_its_own() -> None:
     given = ["--seed=3", "--anchor", "7", "--projection=tsne", "--setting", "-0.05"]
     options = parse_figures(["fig3", "a", "-o", "b", *given])
     assert options.own == {"seed": 3, "anchor": 7, "projection": "tsne", "setting": -0.05}
-    assert refusal(*PLAIN, "--anchor=0") == "--anchor is of fig3, and not of fig4"
+    assert refusal(*PLAIN, "--anchor=0") == "--anchor is a flag of fig3, not of fig4"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_figures_own_flags_are_its_own() -> None:
         ([], "which figure? one of fig1"),
         (["fig44", "a", "-o", "b"], "unknown figure 'fig44'; did you mean fig4"),
         (["fig4", "-o", "b"], "fig4 of which results?"),
-        (["fig4", "a"], "where to? give a folder: -o DIR"),
+        (["fig4", "a"], "no folder to write to: give -o DIR"),
         ([*PLAIN, "--onyl", "x=y"], "unknown flag '--onyl'; did you mean --only"),
         ([*PLAIN, "--onyl=x"], "unknown flag '--onyl'; did you mean --only"),
         ([*PLAIN, "--only"], "--only: expected one argument"),

@@ -1,4 +1,4 @@
-"""How good embeddings are: NumPy arrays in, scores out.
+"""Scores of embeddings: NumPy arrays in, accuracies out.
 
 Names are imported on first use, so that showing a finished table does not import scikit-learn.
 Only the probes that run on a device import torch, when they are called.

@@ -1,4 +1,4 @@
-"""Checks of arguments: a refusal names the argument, what came, and what would be accepted.
+"""Checks of arguments: errors that name the argument, its value and what is accepted.
 
 scikit-learn's ``check_array`` and ``check_scalar`` do not say which row is not finite, let numbers
 through whose squares overflow, and would be imported for every t-test.
@@ -41,7 +41,7 @@ def check_share(name: str, value: float, usual: float) -> None:
 
 
 def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
-    """A grid in ascending order, so that the first of several best values is the smallest.
+    """A grid in ascending order, so that on a tie the smallest value comes first.
 
     Args:
         name: the argument's name, for the message.
@@ -100,7 +100,7 @@ def check_numbers(
             f"{', '.join(dict.fromkeys(shape))} >= {least}, got dtype {array.dtype} with shape "
             f"{array.shape}"
         )
-    # By the extremes of each row: the absolute values of a large set are a second large set.
+    # By the extremes of each row: absolute values would need a second array of the same size.
     rows = array.reshape(len(array), -1) if array.size else np.zeros((0, 1))
     top, bottom = rows.max(axis=1).astype(np.float64), rows.min(axis=1).astype(np.float64)
     usable = (top < LARGEST[dtype]) & (bottom > -LARGEST[dtype])  # false for NaN too

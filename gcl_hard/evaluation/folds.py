@@ -97,7 +97,7 @@ def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold
 
     Args:
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the shuffle inside each class, >= 0.
+        seed: seed of the shuffle inside each class, >= 0.
         n_folds: number of folds, >= 2.
 
     Returns:
@@ -152,7 +152,7 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
     Args:
         train: indices [n_train] of the training fold, into the whole set.
         labels: integers [n] of the *whole* set.
-        seed: of the split, >= 0.
+        seed: seed of the split, >= 0.
         fraction: share of the training fold to hold out, in (0, 1).
 
     Returns:
@@ -285,10 +285,10 @@ def nested_score(
     Args:
         fold: the samples to train on and to test on.
         labels: int64 [n] of the whole set.
-        values: the candidates; the first of several best ones is chosen.
-        accuracies: those of some candidates, each fitted to the same samples.
+        values: the candidates; on a tie the first is chosen.
+        accuracies: returns the accuracy of each given candidate, all fitted to the same samples.
         n_inner: inner folds, >= 2.
-        seed: of the inner folds, >= 0.
+        seed: seed of the inner folds, >= 0.
 
     Returns:
         The fold's score.
@@ -330,10 +330,10 @@ def grid_search(
 
     Args:
         model: a scikit-learn classifier or pipeline.
-        grid: one parameter's name and its values; the first of several best ones is chosen.
+        grid: one parameter's name and its values; on a tie the first is chosen.
         embeddings: float64 [n, d].
         labels: int64 [n].
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         n_jobs: outer folds scored at a time, >= 1.
@@ -356,7 +356,7 @@ def grid_search(
     ((name, values),) = grid.items()
 
     def accuracies(train: Indices, test: Indices, some: Sequence[float]) -> list[float]:
-        # By hand: GridSearchCV in two threads at once trips over its own warning filters.
+        # Not GridSearchCV: in two threads at once it trips over its own warning filters.
         candidates: list[Any] = [clone(model).set_params(**{name: value}) for value in some]
         return [
             float(one.fit(embeddings[train], labels[train]).score(embeddings[test], labels[test]))
@@ -374,12 +374,12 @@ def majority_cross_validation(
 ) -> CrossValidation:
     """Accuracy of always predicting the training fold's most frequent class.
 
-    The folds are those of ``svm_cross_validation`` with the same labels and seed; the smallest
-    label of several equally frequent ones is predicted.
+    The folds are those of ``svm_cross_validation`` with the same labels and seed; on a tie the
+    smallest label is predicted.
 
     Args:
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the folds, >= 0.
+        seed: seed of the folds, >= 0.
         n_folds: outer folds, >= 2.
 
     Returns:
@@ -408,7 +408,7 @@ def majority_fold(y: Indices, fold: Fold) -> FoldScore:
         fold: the samples to train on and to test on.
 
     Returns:
-        The fold's score; ``chosen`` is the class, the smallest of several equally frequent ones.
+        The fold's score; ``chosen`` is the class, on a tie the smallest.
 
     Example:
         >>> majority_fold(np.array([0, 1, 1, 1]), Fold(np.arange(3), np.array([3]))).accuracy

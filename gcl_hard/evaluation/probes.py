@@ -46,8 +46,8 @@ CHUNK = 2**24  # similarities in memory at a time: 64 MiB
 Metric = Literal["euclidean", "cosine"]
 Solver = Literal["adam", "logistic"]
 Predict = Callable[[Sequence[float], Indices, Singles], Sequence[Indices | None]]
-"""Candidates, rows of the training part to fit them to, and embeddings; returns the positions of
-the classes that each candidate's classifier gives the embeddings, None where it diverged."""
+"""Takes candidates, rows of the training part to fit them to, and embeddings; returns for each
+candidate the positions of the predicted classes, None if it diverged."""
 
 
 def linear_cross_validation(
@@ -66,11 +66,11 @@ def linear_cross_validation(
     Args:
         embeddings: real numbers [n, d].
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
-        C_grid: candidates for the inverse strength of the L2 penalty, each > 0; the smallest of
-            several best ones is chosen.
+        C_grid: candidates for the inverse strength of the L2 penalty, each > 0; on a tie the
+            smallest is chosen.
         max_iter: most iterations of one fit, >= 1.
         n_jobs: outer folds scored at a time, >= 1.
 
@@ -115,10 +115,10 @@ def knn_cross_validation(
     Args:
         embeddings: real numbers [n, d].
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
-        n_neighbors: k >= 1, or the candidates for k; the smallest of several best ones is chosen.
+        n_neighbors: k >= 1, or the candidates for k; on a tie the smallest is chosen.
         metric: "euclidean" or "cosine".
         standardise: scale each column by the mean and deviation of the training subset.
         n_jobs: outer folds scored at a time, >= 1.
@@ -233,8 +233,8 @@ def linear_probe(
     """Test accuracy of argmax_c (W x + b)_c, trained on an official split's training part only.
 
     The hyper-parameter (Adam's learning rate, or C) is chosen on a stratified hold-out of the
-    training part, the smallest of several best ones, and refitted on all of it; one candidate
-    needs no hold-out. Adam sees the embeddings as they are, as in the papers' code: the default
+    training part, on a tie the smallest, and refitted on all of it; one candidate
+    needs no hold-out. Adam takes the embeddings as they are, as in the papers' code: the default
     rates suit norms of about 0.1 to 100, and at norms of 0.001 they leave the accuracy at chance.
     The logistic regression standardises each column by its mean and deviation over the samples
     that it is fitted to.
@@ -244,7 +244,7 @@ def linear_probe(
         train_labels: integers [n], two classes or more.
         test: real numbers [m, d]; read once, to score the final classifier.
         test_labels: integers [m], of classes in ``train_labels``; used for the accuracy only.
-        seed: of the hold-out and of Adam's order of samples, in [0, 2³²); W and b start at 0.
+        seed: seed of the hold-out and of Adam's order of samples, in [0, 2³²); W and b start at 0.
         recipe: the solver and its settings.
         device: of Adam, a PyTorch device; the logistic regression runs on the CPU.
 
@@ -356,7 +356,7 @@ def _holdout(split: _Parts, share: float, seed: int) -> Fold:
 def _accuracies(
     predict: Predict, values: Sequence[float], rows: Indices, x: Singles, truth: Indices
 ) -> list[float]:
-    """Accuracy on ``x`` of each candidate fitted to some rows; -1 where it diverged."""
+    """Accuracy on ``x`` of each candidate fitted to the given rows; -1 if it diverged."""
     found = [
         -1.0 if classes is None else float(np.mean(classes == truth))
         for classes in predict(values, rows, x)
@@ -475,7 +475,7 @@ def weighted_knn(
 
     A query goes to the class c with the largest Σ exp(s_i / temperature), summed over those of its
     k nearest bank embeddings whose label is c; s_i is the cosine similarity, 0 if either embedding
-    is 0. Of labels with equal votes the lowest is taken.
+    is 0. On a tie the lowest label is taken.
 
     Args:
         bank: real numbers [n, d].
@@ -483,7 +483,7 @@ def weighted_knn(
         queries: real numbers [m, d].
         query_labels: integers [m], of classes in ``bank_labels``.
         k: neighbours that vote, in [1, n]; ties at the k-th place are broken arbitrarily.
-        temperature: of the votes, > 0; small values give the nearest the most weight.
+        temperature: temperature of the votes, > 0; small values give the nearest the most weight.
         device: a PyTorch device.
 
     Returns:

@@ -12,9 +12,9 @@ from scipy.special import stdtr, stdtrit
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import Floats, check_numbers, check_share
 
-# scipy.stats takes half a second to import, which tables of p-values need not wait for.
+# scipy.stats takes half a second to import, which tables of p-values should not wait for.
 
-ROUNDING = 12  # decimals of the largest value that comparisons see: sums are rounded after them
+ROUNDING = 12  # decimals of the largest value that comparisons use: sums are rounded beyond
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def corrected_interval(values: ArrayLike, *, test_share: float, level: float = 0
         values: accuracies [J] of all seed × fold pairs, J >= 2, in any unit.
         test_share: n_test / n_train of a resample, 1/9 for ten folds; 0 makes it the ordinary
             t, for values that are not resamples (seeds on one split).
-        level: of confidence, in (0, 1).
+        level: level of confidence, in (0, 1).
 
     Returns:
         Mean and interval in the unit of ``values``.
@@ -98,10 +98,10 @@ def corrected_t_test(
         b: accuracies [J] of the other on the same folds, in the same order and unit.
         test_share: n_test / n_train of a resample, 1/9 for ten folds; 0 makes it the ordinary
             t, for values that are not resamples (seeds on one split).
-        level: of confidence of the interval, in (0, 1).
+        level: level of confidence of the interval, in (0, 1).
 
     Returns:
-        Mean difference a − b with its interval, t and p. The interval leaves out 0 exactly where
+        Mean difference a − b with its interval, t and p. The interval excludes 0 exactly if
         p < 1 − ``level``.
 
     Raises:
@@ -270,7 +270,7 @@ def critical_difference(k: int, n_sets: int, level: float = 0.95) -> float:
     Args:
         k: methods compared, >= 2.
         n_sets: data sets they were ranked on, >= 1.
-        level: of confidence, in (0, 1).
+        level: level of confidence, in (0, 1).
 
     Returns:
         The difference, in ranks.

@@ -56,8 +56,8 @@ def svm_fold(
     """Accuracy of an SVM on one outer fold, C chosen by cross-validation inside it.
 
     The ``rbf`` kernel is exp(-gamma ‖x - y‖²), the ``linear`` one gamma ⟨x, y⟩, both with
-    gamma = 1 / (d · var(X)), X being the (standardised) training subset of each fit. The SVM sees
-    kernel(x_i, x_j) + weight · added[i, j]. The smallest C of several best ones is chosen; a C of
+    gamma = 1 / (d · var(X)), X being the (standardised) training subset of each fit. The SVM uses
+    kernel(x_i, x_j) + weight · added[i, j]. On a tie the smallest C is chosen; a C of
     ``linear`` is C · gamma of ``SVC(kernel="linear")``.
 
     Args:
@@ -67,11 +67,11 @@ def svm_fold(
         standardise: scale each column by the mean and deviation of the training subset.
         C_grid: candidates for the penalty C, each > 0.
         n_inner: inner folds, >= 2; every class has as many members in the training fold.
-        seed: of the inner folds, >= 0.
+        seed: seed of the inner folds, >= 0.
         kernel: ``rbf`` or ``linear``, of the embeddings.
         added: real numbers [n, n], a kernel of the whole set as in ``kernel_fold``; None adds
             nothing. The diagonal of ``rbf`` is 1, that of ``linear`` about 1 on average.
-        weight: of ``added``, positive and finite.
+        weight: weight of ``added``, positive and finite.
 
     Returns:
         The fold's score; ``chosen`` is C.
@@ -110,7 +110,7 @@ def svm_cross_validation(
     Args:
         embeddings: real numbers [n, d].
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         C_grid: candidates for the penalty C, each > 0.
@@ -118,7 +118,7 @@ def svm_cross_validation(
         n_jobs: outer folds scored at a time, >= 1; the scores do not depend on it.
         kernel: ``rbf`` or ``linear``, of the embeddings.
         added: a kernel of the same samples [n, n] to add, or None.
-        weight: of ``added``, positive and finite.
+        weight: weight of ``added``, positive and finite.
 
     Returns:
         One score per outer fold, in the order of ``outer_folds``; ``chosen`` is C.
@@ -156,10 +156,10 @@ def kernel_fold(
             be positive semi-definite, which is not checked.
         labels: integers [n] of the whole set.
         fold: the samples to train on and to test on.
-        C_grid: candidates for the penalty C, each > 0; the smallest of several best ones is
+        C_grid: candidates for the penalty C, each > 0; on a tie the smallest is
             chosen. The default suits a kernel with ones on its diagonal: normalise yours.
         n_inner: inner folds, >= 2; every class has as many members in the training fold.
-        seed: of the inner folds, >= 0.
+        seed: seed of the inner folds, >= 0.
 
     Returns:
         The fold's score; ``chosen`` is C.
@@ -197,7 +197,7 @@ def kernel_cross_validation(
     Args:
         kernel: real numbers [n, n], symmetric up to rounding.
         labels: integers [n]; every class has at least ``n_folds`` members.
-        seed: of the outer and of the inner folds, >= 0.
+        seed: seed of the outer and of the inner folds, >= 0.
         n_folds: outer folds, >= 2.
         n_inner: inner folds, >= 2.
         C_grid: candidates for the penalty C, each > 0.
@@ -224,7 +224,7 @@ def kernel_cross_validation(
 
 
 class _NestedSVM:
-    """Scores folds of a problem: the number of its samples and the kernel that the SVM sees."""
+    """Scores folds of a problem: the number of its samples and the kernel of the SVM."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class _NestedSVM:
         last = max(fold.train.max(), fold.test.max())
         if last >= len(self.y):
             raise InputError(f"fold: index {last} is beyond the {len(self.y)} samples")
-        # Inputs are checked already; the option is local to a thread, so it is set in here.
+        # Inputs are checked already; the option is local to a thread, so it is set here.
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return nested_score(
                 fold, self.y, self.C_grid, self._accuracies, n_inner=self.n_inner, seed=self.seed
@@ -306,7 +306,7 @@ def embedding_kernel(name: KernelName, X: Floats, *, standardise: bool) -> Kerne
         InputError: another name.
 
     Source: scikit-learn, ``sklearn.svm.SVC`` with ``gamma="scale"`` and ``kernel="rbf"``, or
-        ``kernel="poly", degree=1``, the linear kernel over v; an SVM with a bias does not see m.
+        ``kernel="poly", degree=1``, the linear kernel over v; an SVM with a bias ignores m.
 
     Example:
         >>> kernel = embedding_kernel("linear", np.array([[0.0], [2.0], [5.0]]), standardise=False)
@@ -367,7 +367,7 @@ def sum_kernel(first: Kernel, second: Kernel, weight: float) -> Kernel:
     Args:
         first: a kernel.
         second: another kernel of the same samples.
-        weight: of the second one, positive and finite.
+        weight: weight of the second one, positive and finite.
 
     Returns:
         The kernel.

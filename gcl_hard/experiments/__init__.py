@@ -1,1 +1,1 @@
-"""Experiments: a configuration is data set × method × protocol × settings, run for some seeds."""
+"""Experiments: configurations, their runs, and what trains, scores and stores them."""

@@ -1,4 +1,4 @@
-"""Ablations: a search for a recipe, which tries settings one at a time and joins what helps.
+"""Ablations: a search for a recipe, which tries settings one at a time and combines what helps.
 
 Everything is decided by inner scores; no test fold is read.
 """
@@ -30,23 +30,23 @@ KEYS = ("dataset", "method", "seeds", "folds", "start", "ablations")
 Settings = Mapping[str, Any]
 
 HOLDOUT_SHARE = 0.25
-"""n_test / n_train of an inner hold-out: a fifth against four."""
+"""n_test / n_train of an inner hold-out of one fifth."""
 LEVEL_Z = 1.959963984540054
-"""Two-sided 95 % of the normal distribution."""
+"""Two-sided 95 % quantile of the normal distribution."""
 
 FoldAccuracies = NDArray[np.float64]
 """Accuracies in percent, of seeds × folds."""
 
 
 def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> Interval:
-    """Of one data set: the difference of the means over methods, hold-out by hold-out.
+    """Gain on one data set: the difference of the means over methods, paired by hold-out.
 
     The interval is that of :func:`gcl_hard.evaluation.significance.corrected_t_test`, since
     training parts overlap.
 
     Args:
-        ours: of each method, accuracies of the same hold-outs.
-        theirs: the same methods on the same hold-outs.
+        ours: accuracies of each method on the hold-outs.
+        theirs: accuracies of the same methods on the same hold-outs.
 
     Returns:
         The gain with its 95 % interval, points.
@@ -61,7 +61,7 @@ def gain(ours: Sequence[FoldAccuracies], theirs: Sequence[FoldAccuracies]) -> In
 
 
 def over_sets(gains: Sequence[Interval]) -> Interval:
-    """The mean gain over data sets, each weighing the same, errors taken as independent.
+    """Mean gain over data sets, with equal weights and independent errors.
 
     Example:
         >>> whole = over_sets([Interval(1.0, 0.0, 2.0), Interval(3.0, 2.0, 4.0)])
@@ -78,8 +78,8 @@ class Alternative:
     """One value of an ablation.
 
     Attributes:
-        ablation: its name.
-        settings: that differ from the start.
+        ablation: name of the ablation.
+        settings: settings that differ from the start.
     """
 
     ablation: str
@@ -88,13 +88,13 @@ class Alternative:
 
 @dataclass(frozen=True, eq=False)
 class RecipeSearch:
-    """What a search tries, and on what.
+    """A search for a recipe: its start, ablations, data sets and methods.
 
     Attributes:
         datasets: canonical names.
-        methods: whose mean inner score decides; baselines among them are shown only.
-        seeds: of encoders and folds.
-        folds: of each seed; a fifth of each training fold is held out, trained without, and scored.
+        methods: the mean inner score of the trained ones decides; baselines are only reported.
+        seeds: seeds of encoders and folds.
+        folds: folds of each seed; a fifth of each training fold is held out of training and scored.
         start: the settings that ablations change one at a time.
         ablations: every alternative, in order.
     """
@@ -108,20 +108,20 @@ class RecipeSearch:
 
     @property
     def deciding(self) -> tuple[str, ...]:
-        """Methods that are trained."""
+        """Trained methods, whose scores decide."""
         return tuple(m for m in self.methods if not GraphConfig(method=m).is_baseline)
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """Methods that are not."""
+        """Methods that are only reported."""
         return tuple(m for m in self.methods if m not in self.deciding)
 
     def on(self, names: Iterable[str]) -> RecipeSearch:
-        """The same search on some data sets."""
+        """The same search restricted to some data sets."""
         return replace(self, datasets=_canonical(names))
 
     def config(self, dataset: str, method: str, settings: Settings) -> GraphConfig:
-        """The configuration of a method with the start's settings, some of them replaced."""
+        """The configuration of a method with the start's settings, partly replaced."""
         return GraphConfig(
             dataset=dataset, method=method, protocol="inductive", folds=self.folds,
             **{**self.start, **settings},
@@ -129,7 +129,7 @@ class RecipeSearch:
 
 
 def said(settings: Settings) -> str:
-    """Settings in words.
+    """Settings as text.
 
     Example:
         >>> said({"lr": 0.001, "encodings": ("degree", "cycles"), "virtual_node": True})
@@ -151,7 +151,7 @@ def _said(name: str, value: Any) -> str:
 
 
 def read_search(path: Path) -> RecipeSearch:
-    """A search as a file states it.
+    """Read a search for a recipe from a YAML file.
 
     Args:
         path: YAML with ``dataset``, ``method``, ``seeds``, ``folds``, ``start`` (settings) and
@@ -161,7 +161,7 @@ def read_search(path: Path) -> RecipeSearch:
         The search; all of its configurations are valid.
 
     Raises:
-        InputError: for a file that cannot be read or says something else; names what.
+        InputError: for a file that cannot be read or is no search for a recipe; says why.
     """
     given = read_yaml(path)
     try:
@@ -232,13 +232,13 @@ Execute = Callable[[list[Run]], Mapping[Run, RunResult]]
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """Settings that were scored against the start.
+    """Settings compared with the start.
 
     Attributes:
-        settings: that differ from the start.
-        ablation: what they set; empty where several are joined.
-        gains: over the start, by data set, mean over the methods that decide.
-        by_method: the gain over all data sets of each method, baselines too.
+        settings: settings that differ from the start.
+        ablation: name of the ablation; empty for a combination.
+        gains: gains over the start by data set, means over the methods that decide.
+        by_method: the gain over all data sets of each method, baselines included.
     """
 
     settings: Settings
@@ -248,7 +248,7 @@ class Tried:
 
     @cached_property
     def gain(self) -> Interval:
-        """Over all data sets."""
+        """Mean gain over all data sets."""
         return over_sets([*self.gains.values()])
 
 
@@ -257,15 +257,15 @@ class Chosen:
     """The outcome of a search.
 
     Attributes:
-        search: that was run.
+        search: the search.
         scores: mean inner accuracy of the start in percent, by data set and method.
-        alternatives: each by itself, in the file's order.
-        helping: of each ablation the best one, where it helps; best first.
-        joined: what helps, joined one after the other: each settings with those before.
-        left_out: what helps by itself but is not joined.
-        best: the settings of the one recipe for all sets.
-        own: of data sets that prefer others, these, over the one for all.
-        final: mean inner accuracy of what was chosen, by data set and method.
+        alternatives: each scored alone, in the file's order.
+        helping: the best alternative of each ablation, if it helps; best first.
+        joined: combinations of what helps: each adds an alternative to the one before.
+        left_out: alternatives that help alone but are not in the combination.
+        best: settings of the recipe for all data sets.
+        own: for data sets that prefer other settings, these compared with that recipe.
+        final: mean inner accuracy of the chosen recipes in percent, by data set and method.
     """
 
     search: RecipeSearch
@@ -285,20 +285,20 @@ One = TypeVar("One", Alternative, Tried)
 def choose(search: RecipeSearch, execute: Execute, *, with_edges: Callable[[str], bool]) -> Chosen:
     """Run a search.
 
-    First every alternative by itself, against the start, on the same hold-outs. Of each ablation
-    the best alternative counts as helping if its mean gain over data sets is above some 1.2
-    standard errors. What helps is joined, best first; what does not raise the gain further, or
-    cannot be combined with the others, is left out. A data set takes an alternative of its own
-    over this recipe only if its 95 % interval there is above 0, and so is that of all of them
-    joined against it.
+    First every alternative is compared with the start on the same hold-outs. The best alternative
+    of each ablation counts as helping if its mean gain over data sets exceeds some 1.2 standard
+    errors. Those that help are combined, best first; one that does not raise the gain further, or
+    cannot be combined with the others, is left out. A data set gets an alternative of its own on
+    top of this recipe only if the 95 % interval of its gain there is above 0, and so is that of
+    all of them combined.
 
     Args:
         search: what to try.
         execute: executes runs.
-        with_edges: whether a data set has edge features; ``edge_labels`` is skipped without.
+        with_edges: whether a data set has edge features; if not, ``edge_labels`` is skipped.
 
     Returns:
-        What was found and chosen; no test fold is scored.
+        The outcome; no test fold is scored.
 
     Raises:
         GclHardError: if a score is missing because its training failed.
@@ -321,18 +321,18 @@ def choose(search: RecipeSearch, execute: Execute, *, with_edges: Callable[[str]
 
 
 def _helping(alternatives: Iterable[Tried]) -> list[Tried]:
-    """Of each ablation the best alternative, if it helps; best first."""
+    """The best alternative of each ablation, if it helps; best first."""
     ranked = sorted(alternatives, key=lambda one: -one.gain.mean)
     return [one for one in _one_each(ranked) if one.gain.mean > _error(one.gain)]
 
 
 def _error(gain: Interval) -> float:
-    """Slightly more than one standard error: the t quantile is taken for a normal one."""
+    """Approximate standard error, slightly too large: the t quantile is taken for a normal one."""
     return (gain.high - gain.low) / (2 * LEVEL_Z)
 
 
 def _joined(inner: _InnerScores, helping: Sequence[Tried]) -> tuple[list[Tried], list[Tried]]:
-    """What helps, joined, and what is left out."""
+    """Combine the alternatives that help; returns the combinations and what is left out."""
     joined, left_out = [*helping[:1]], []
     for one in helping[1:]:
         settings = {**joined[-1].settings, **one.settings}
@@ -347,7 +347,7 @@ def _joined(inner: _InnerScores, helping: Sequence[Tried]) -> tuple[list[Tried],
 
 
 def _own(inner: _InnerScores, name: str, best: Settings) -> Tried | None:
-    """What a data set prefers to the recipe for all."""
+    """Settings that a data set prefers to the common recipe."""
     gains = {one: inner.gain(name, one.settings, {}) for one in inner.search.ablations}
     preferred = [
         one
@@ -389,7 +389,7 @@ class _InnerScores:
         self._records: dict[Run, RunResult] = {}
 
     def runs(self, name: str, method: str, settings: Settings) -> list[Run]:
-        """Of one config."""
+        """Runs of one configuration."""
         if not self._edges[name]:
             settings = {k: v for k, v in settings.items() if k != "edge_labels"}
         config = self.search.config(name, method, settings)
@@ -409,7 +409,7 @@ class _InnerScores:
             self._records |= self._execute(new)
 
     def possible(self, settings: Settings) -> bool:
-        """Whether settings go together: two ablations may each be fine by themselves."""
+        """Whether settings form a valid configuration: two ablations may contradict each other."""
         try:
             _check_configs(self.search, settings, "")
         except InputError:
@@ -417,7 +417,7 @@ class _InnerScores:
         return True
 
     def scores(self, name: str, method: str, settings: Settings) -> FoldAccuracies:
-        """Seeds × hold-outs."""
+        """Inner accuracies in percent, seeds × hold-outs."""
         runs = self.runs(name, method, settings)
         missing = [run for run in runs if run not in self._records]
         if missing:
@@ -430,7 +430,7 @@ class _InnerScores:
         return float(self.scores(name, method, settings).mean())
 
     def gain(self, name: str, ours: Settings, theirs: Settings, *methods: str) -> Interval:
-        """On one data set: of some methods, or of those that decide."""
+        """Gain on one data set, over some methods or else those that decide."""
         both = (
             [self.scores(name, m, settings) for m in methods or self.search.deciding]
             for settings in (ours, theirs)
@@ -438,7 +438,7 @@ class _InnerScores:
         return gain(*both)
 
     def tried(self, settings: Settings, ablation: str) -> Tried:
-        """Against the start, on all data sets."""
+        """Compare settings with the start on all data sets."""
         datasets = self.search.datasets
         by_method = {
             m: over_sets([self.gain(name, settings, {}, m) for name in datasets])
@@ -453,11 +453,11 @@ HEAD = "# Our recipe for "
 
 
 def check_folder(folder: Path, datasets: Sequence[str]) -> None:
-    """Refuse to overwrite configs that no search wrote.
+    """Refuse a folder with configs that no search wrote.
 
     Args:
-        folder: for recipes.
-        datasets: that may get one.
+        folder: folder for recipes.
+        datasets: data sets that may get a recipe.
 
     Raises:
         InputError: if there is a config of one of the names that no search wrote.
@@ -468,15 +468,15 @@ def check_folder(folder: Path, datasets: Sequence[str]) -> None:
 
 
 def write(chosen: Chosen, folder: Path, *, command: str) -> list[Path]:
-    """Write what a search chose; older recipes of single sets that it searched go.
+    """Write the chosen recipes; earlier recipes of the searched data sets are removed.
 
     Args:
-        chosen: by a search.
+        chosen: outcome of a search.
         folder: for ``all.yaml``, and ``<set>.yaml`` where a set prefers its own.
-        command: that made them.
+        command: the command of the search.
 
     Returns:
-        What was written.
+        The files written.
     """
     recipes = {"all": ("all sets", chosen.best)}
     recipes |= {name.lower(): (name, one.settings) for name, one in chosen.own.items()}

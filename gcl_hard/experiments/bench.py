@@ -28,7 +28,7 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
 
     Args:
         options: as parsed.
-        arguments: of the command line, which pages show.
+        arguments: arguments of the command line, which pages show.
 
     Returns:
         Exit status: 0, or 2 if a run failed.
@@ -78,7 +78,7 @@ def _runner(options: BenchOptions, console: Console) -> Runner:
 
 
 def _check_targets(options: BenchOptions) -> None:
-    """Refuse paths that cannot be written to before hours of work."""
+    """Check that output paths are writable before the runs begin."""
     if options.json is not None:
         check_writable(options.json.absolute().parent)
         if options.json.is_dir():
@@ -127,7 +127,7 @@ def _show(
 def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
     """Stem of a command's result file: its data sets, methods and protocols.
 
-    And, where other settings are not the default, a digest: two experiments have two files.
+    Settings that are not the default add a digest, so that two experiments have two files.
     """
     digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
     if options.table:

@@ -53,16 +53,16 @@ class RunConfig(ABC):
     """Methods without contrastive training, with the settings that each reads."""
     baseline_protocol: ClassVar[str]
     minimum: ClassVar[dict[str, int]]
-    """The least value of each integer setting."""
+    """Minimum of each integer setting."""
     domain: ClassVar[Domain]
     data_settings: ClassVar[tuple[str, ...]]
-    """The settings that decide which data are loaded."""
+    """Settings that decide which data are loaded."""
 
     dataset: str
     method: str
     protocol: str
     beta: Annotated[float | None, "β ≥ 0 of hucl, hcl and hscl; acts after the temperature"] = 1.0
-    beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0 is constant"] = 0
+    beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0: constant"] = 0
     threshold_start: Annotated[float | None, "cosine l of hscl-tau in epoch 1"] = -0.5
     threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch"] = 0.0
     temperature: Annotated[float | None, "γ of InfoNCE, 0.5 if not given; JSD has none"] = None
@@ -72,8 +72,8 @@ class RunConfig(ABC):
     batch_size: Annotated[int, "samples in a batch"] = 128
     lr: Annotated[float, "learning rate of Adam"] = 0.01
     lr_schedule: Annotated[LrSchedule, "constant, or cosine to 0"] = "constant"
-    weight_decay: Annotated[float, "of Adam"] = 0.0
-    data_seed: Annotated[int, "of the batch order, the same for all seeds"] = 0
+    weight_decay: Annotated[float, "weight decay of Adam"] = 0.0
+    data_seed: Annotated[int, "seed of the batch order, the same for all runs"] = 0
 
     def __post_init__(self) -> None:
         for name, kind in _field_types(type(self)).items():
@@ -99,9 +99,9 @@ class RunConfig(ABC):
         """Check the settings that a subclass adds."""
 
     def _without_defaults(self) -> dict[str, Any]:
-        """Fill in defaults that depend on other settings, and empty settings that do not apply.
+        """Resolve defaults that depend on other settings, and clear settings that do not apply.
 
-        One experiment has one configuration, however it was asked for.
+        So one experiment has one configuration, however it is written.
         """
         if self.method.casefold() not in METHODS:
             raise unknown("method", self.method, (*METHODS, *self.baselines))
@@ -128,7 +128,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def _filled(self) -> dict[str, Any]:
-        """The same for the settings that a subclass adds."""
+        """:meth:`_without_defaults` for the settings that a subclass adds."""
 
     def _as_baseline(self) -> dict[str, Any]:
         name = self.method.casefold()
@@ -139,7 +139,7 @@ class RunConfig(ABC):
         return filled | self._floats(filled)
 
     def _floats(self, filled: dict[str, Any]) -> dict[str, float | None]:
-        """Numbers as floats: 2 and 2.0 are one experiment, in JSON too."""
+        """Convert numbers to floats, so that 2 and 2.0 give one key, in JSON too."""
         kinds = _field_types(type(self))
         names = [name for name, kind in kinds.items() if kind in (float, float | None)]
         values = {name: filled.get(name, getattr(self, name)) for name in names}
@@ -162,7 +162,7 @@ class RunConfig(ABC):
 
     @property
     def n_scores(self) -> int:
-        """Test accuracies of one run."""
+        """Number of test accuracies of one run."""
         return 1
 
     @property
@@ -182,15 +182,15 @@ class RunConfig(ABC):
 
     @property
     def group_key(self) -> Hashable | None:
-        """Equal for configurations that can train as one ensemble; None if this one cannot."""
+        """Key of configurations that can train as one ensemble; None if this one cannot."""
         return None
 
     @abstractmethod
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
-        """Work of training and of scoring, in one unit for all configurations of a domain.
+        """Work of training and of scoring, in a unit common to the configurations of a domain.
 
         Args:
-            size: of the data set: nodes and graphs, or images to train on and to score.
+            size: size of the data set: nodes and graphs, or images to train on and to score.
         """
 
     def optimisation(self) -> Optimisation:
@@ -219,21 +219,21 @@ class RunConfig(ABC):
         )  # fmt: skip
 
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Settings that the data decided, for the result."""
+        """Settings resolved from the data, for the result."""
         return {}
 
     def key(self) -> str:
-        """Stem of file names: data set, method, protocol and a hash of the settings.
+        """File name stem: data set, method, protocol and a hash of the settings.
 
         Settings at their defaults are left out of the hash, so that a setting added later, whose
-        default is what was done before, keeps finished runs.
+        default is the earlier behaviour, keeps finished runs valid.
         """
         text = json.dumps(self.changed(raw=True), sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         return f"{self.dataset}_{self.method}_{self.protocol}_{digest}"
 
     def changed(self, *, raw: bool = False) -> dict[str, Any]:
-        """Settings that are not at their default; ``raw`` counts what does not apply as changed."""
+        """Settings that differ from their defaults; ``raw`` includes those that do not apply."""
         default = defaults(type(self)) if raw else asdict(type(self)(method=self.method))  # type: ignore[call-arg]
         return {k: v for k, v in asdict(self).items() if v != default[k]}
 
@@ -279,9 +279,9 @@ GRAPH_BASELINES: dict[str, tuple[str, ...]] = {
     "untrained": (*_ENCODER, *_PROBE, "train_share"),
     "supervised": (*_ENCODER, *_TRAINING, "train_share"),
 }
-"""Baselines on graphs, with the settings that each reads beside data set and folds.
+"""Baselines on graphs, with the settings that each reads in addition to data set and folds.
 
-A baseline is fitted to training folds alone, so its protocol is always ``inductive``."""
+A baseline is fitted to training folds only, so its protocol is always ``inductive``."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class GraphConfig(RunConfig):
     domain: ClassVar[Domain] = "graphs"
     data_settings: ClassVar[tuple[str, ...]] = ("dataset", "features", "encodings")
 
-    dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are understood"] = "MUTAG"
+    dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are accepted too"] = "MUTAG"
     method: Annotated[
         str,
         "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau; or a baseline: " + ", ".join(GRAPH_BASELINES),
@@ -316,11 +316,11 @@ class GraphConfig(RunConfig):
     epochs: Annotated[int, "passes over the graphs"] = 200
     batch_size: Annotated[int, "graphs in a batch"] = 128
     objective: Annotated[
-        Objective | None, "jsd (default of local-global) or infonce (of two-view)"
+        Objective | None, "jsd (default of local-global) or infonce (default of two-view)"
     ] = None
     contrast: Annotated[Contrast, "local-global (InfoGraph) or two-view"] = "local-global"
     augmentations: Annotated[
-        tuple[str, ...] | None, "of two-view, in order (mask-attributes,perturb-edges)"
+        tuple[str, ...] | None, "augmentations of two-view in order (mask-attributes,perturb-edges)"
     ] = None
     strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
     layers: Annotated[int, "layers of the GIN"] = 3
@@ -329,19 +329,21 @@ class GraphConfig(RunConfig):
     features: Annotated[
         str, "auto, labels, degree-onehot, degree-scalar, constant or attributes"
     ] = "auto"
-    standardise: Annotated[bool, "whether the SVM sees standardised embeddings"] = True
-    folds: Annotated[int, "of the outer cross-validation"] = 10
+    standardise: Annotated[bool, "whether the SVM is given standardised embeddings"] = True
+    folds: Annotated[int, "folds of the outer cross-validation"] = 10
     jk: Annotated[JumpingKnowledge, "cat: an embedding is all layers; last: the last one"] = "cat"
     edge_labels: Annotated[bool, "GINE on edge labels and attributes, where there are any"] = False
     virtual_node: Annotated[bool, "a node linked to all nodes of its graph"] = False
     encodings: Annotated[
-        tuple[str, ...] | None, "beside features: degree, random-walk, cycles, wl"
+        tuple[str, ...] | None, "columns added to node features: degree, random-walk, cycles, wl"
     ] = None
-    kernel: Annotated[ProbeKernel, "of the SVM: rbf, linear, or rbf plus a WL kernel"] = "rbf"
+    kernel: Annotated[ProbeKernel, "kernel of the SVM: rbf, linear, or rbf plus a WL kernel"] = (
+        "rbf"
+    )
     c_grid: Annotated[
         tuple[float, ...] | None, "values of the SVM's C to choose from (0.001, 0.01 … 1000)"
     ] = None
-    train_share: Annotated[float, "of a training fold's graphs that are there at all"] = 1.0
+    train_share: Annotated[float, "share of a training fold's graphs that is used"] = 1.0
 
     def __post_init__(self) -> None:
         if str(self.protocol) == "paper":
@@ -388,7 +390,7 @@ class GraphConfig(RunConfig):
         return self._shared() | super()._as_baseline()
 
     def _shared(self) -> dict[str, Any]:
-        """Lists that methods and baselines have; an empty one is None."""
+        """Normalise list settings; an empty list becomes None."""
         c_grid = None if not self.c_grid else tuple(map(float, self.c_grid))
         return {"encodings": self.encodings or None, "c_grid": c_grid}
 
@@ -416,7 +418,7 @@ class GraphConfig(RunConfig):
 
     @property
     def n_scores(self) -> int:
-        """One test accuracy a fold."""
+        """One test accuracy per fold."""
         return self.folds
 
     @property
@@ -426,7 +428,7 @@ class GraphConfig(RunConfig):
 
     @property
     def group_key(self) -> Hashable | None:
-        """Data, shapes, views and batches; losses, learning rates and epochs may differ."""
+        """Key of configurations that can train as one ensemble: data, shapes, views and batches."""
         one_view = self.contrast == "local-global"
         if self.encoders == 0 or (one_view and self.objective == "infonce"):
             return None
@@ -437,9 +439,9 @@ class GraphConfig(RunConfig):
         return self.dataset, self.protocol, self.contrast, *shape, *batches, *views
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
-        """Work in node-epochs, so that one time estimate holds over sets and methods.
+        """Work in node-epochs, a unit common to data sets and methods.
 
-        The SVM of n graphs costs about 0.4 n² of them (measured on the sets of the paper).
+        The SVM of n graphs costs about 0.4 n² of them (measured on the paper's data sets).
 
         Args:
             size: nodes and graphs.
@@ -471,7 +473,7 @@ IMAGE_BASELINES: dict[str, tuple[str, ...]] = {
         *_IMAGE_PROBE, "size", "encoder", "stem", "precision", "channels_last", "pretrain_split",
     ),
 }  # fmt: skip
-"""Baselines on images, with the settings that each reads beside the data set."""
+"""Baselines on images, with the settings that each reads in addition to the data set."""
 
 
 @dataclass(frozen=True)
@@ -511,7 +513,7 @@ class ImageConfig(RunConfig):
     epochs: Annotated[int, "passes over the images"] = 200
     batch_size: Annotated[int, "images in a batch; n = 2 × batch-size embeddings"] = 256
     lr: Annotated[float, "learning rate of Adam"] = 0.001
-    weight_decay: Annotated[float, "of Adam"] = 1e-6
+    weight_decay: Annotated[float, "weight decay of Adam"] = 1e-6
     positives: Annotated[
         Positives | None, "view or class; the method's own if not given (class: scl, hscl)"
     ] = None
@@ -519,28 +521,28 @@ class ImageConfig(RunConfig):
     balanced: Annotated[bool, "whether batches hold all classes in equal parts"] = False
     encoder: Annotated[Encoder, "resnet50 or resnet18"] = "resnet50"
     stem: Annotated[Stem, "auto (cifar up to 64 pixels), cifar or imagenet"] = "auto"
-    size: Annotated[int | None, "pixels of a view's side; the set's own if not given"] = None
+    size: Annotated[int | None, "side of a view in pixels; the data set's if not given"] = None
     pretrain_split: Annotated[str, "split that the encoder is trained on"] = "train"
     probe_split: Annotated[str, "split that the probe is trained on"] = "train"
     subset: Annotated[int | None, "training images, a stratified draw; all if not given"] = None
-    crop: Annotated[float, "least share of the area that a random crop keeps"] = 0.08
-    flip: Annotated[float | None, "probability of a mirror image; 0.5, of digits 0"] = None
+    crop: Annotated[float, "smallest share of the area that a random crop keeps"] = 0.08
+    flip: Annotated[float | None, "probability of a horizontal flip (0.5; digits: 0)"] = None
     jitter: Annotated[float, "strength of the colour jitter"] = 0.4
-    grayscale: Annotated[float, "probability of losing all colour"] = 0.2
+    grayscale: Annotated[float, "probability of conversion to grey"] = 0.2
     blur: Annotated[float, "probability of a Gaussian blur"] = 0.5
     noise: Annotated[float, "standard deviation of Gaussian noise"] = 0.0
     forward: Annotated[Forward, "both views in one pass (fused) or in two (split)"] = "fused"
     precision: Annotated[Precisions, "fp32, bf16 or fp16, mixed"] = "fp32"
     channels_last: Annotated[bool, "memory format of images and weights"] = True
     compile: Annotated[bool, "whether torch.compile compiles the encoder"] = False
-    accumulate: Annotated[int, "batches whose gradients make a step"] = 1
+    accumulate: Annotated[int, "batches whose mean gradient makes one step"] = 1
     probe: Annotated[Probe, "linear probe: adam, or scikit-learn's logistic regression"] = "adam"
     probe_lr: Annotated[
         tuple[float, ...], "learning rates of adam, chosen on a part of the training images"
     ] = (0.0001, 0.001, 0.01)
-    probe_weight_decay: Annotated[float, "of adam"] = 1e-6
-    probe_epochs: Annotated[int, "of adam"] = 100
-    probe_batch_size: Annotated[int, "of adam"] = 512
+    probe_weight_decay: Annotated[float, "weight decay of adam"] = 1e-6
+    probe_epochs: Annotated[int, "epochs of adam"] = 100
+    probe_batch_size: Annotated[int, "batch size of adam"] = 512
 
     def _check(self) -> None:
         self.view_recipe()
@@ -551,7 +553,7 @@ class ImageConfig(RunConfig):
                 )
 
     def _filled(self) -> dict[str, Any]:
-        # A mirrored digit is no digit.
+        # Mirrored digits are not digits.
         usual_flip = 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
         return {
             "temperature": 0.5 if self.temperature is None else self.temperature,
@@ -565,7 +567,7 @@ class ImageConfig(RunConfig):
         return super()._as_baseline() | {k: v for k, v in self._probe().items() if k in read}
 
     def _probe(self) -> dict[str, Any]:
-        """Settings of the probe in a canonical form."""
+        """Canonical settings of the probe."""
         rates = tuple(sorted({float(rate) for rate in self.probe_lr}))
         if not rates or not all(0 < rate < math.inf for rate in rates):
             raise InputError(f"probe-lr must be finite numbers above 0, got {self.probe_lr}")
@@ -578,7 +580,7 @@ class ImageConfig(RunConfig):
         return {"probe_lr": rates, "probe_weight_decay": float(self.probe_weight_decay)}
 
     def view_recipe(self) -> ViewRecipe:
-        """Random augmentations of its views."""
+        """Random augmentations of the views."""
         from gcl_hard.images import ViewRecipe
 
         return ViewRecipe(
@@ -606,7 +608,7 @@ class ImageConfig(RunConfig):
 
     @property
     def label_reader(self) -> str:
-        """The setting through which training reads labels, for messages."""
+        """Name of the setting that makes training read labels, for messages."""
         if self.positives == "class" and method(self.method).positives == "view":
             return f"{self.method} with positives class"
         if not method(self.method).label_aware:
@@ -655,11 +657,11 @@ def is_baseline(name: str) -> bool:
 
 
 def from_dict(stored: dict[str, Any]) -> RunConfig:
-    """The configuration that a result file states.
+    """The configuration stored in a result file.
 
     Args:
-        stored: the output of ``dataclasses.asdict``, also after JSON; settings that did not exist
-            then have their defaults.
+        stored: the output of ``dataclasses.asdict``, also after JSON; settings that are missing
+            have their defaults.
 
     Returns:
         A ``GraphConfig``, or an ``ImageConfig`` if only that has all the settings.

@@ -1,6 +1,6 @@
-"""Diagnostics: what the theory says of an encoder while it trains, measured in snapshots.
+"""Diagnostics: the quantities of the theory, measured in snapshots of an encoder while it trains.
 
-Measuring changes no number of the training.
+Measuring does not change the numbers of the training.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gcl_hard.functional.similarity import (
 )
 
 SALT = 7
-"""Keeps the draws apart from those of the batch order, which have the same seed."""
+"""Separates these draws from those of the batch order, which have the same seed."""
 Points = dict[str, NDArray[Any]]
 """A batch as arrays: the tensors of :class:`Batch`, ``scale``, ``temperature``, ``objective``."""
 
@@ -52,17 +52,17 @@ SETTINGS: dict[str, Hardening] = {
     "beta=1": Exponential(1.0),
     "beta=2": Exponential(2.0),
 }
-"""Those of the H-SCL paper's Fig. 4 and 5: τ = e^(−0.5) and e^(−0.1) at γ = 0.5, β = 1 and 2."""
+"""Hardenings of H-SCL's Fig. 4 and 5: τ = e^(−0.5) and e^(−0.1) at γ = 0.5, β = 1 and 2."""
 OWN = "own"
-"""Name of the hardening of the training itself where it is none of them."""
+"""Name of the training's own hardening, if it is none of these."""
 
 
 def snapshot_epochs(every: int, epochs: int) -> list[int]:
-    """Epochs after which a snapshot is taken: every so many, and the last.
+    """Epochs with a snapshot: every ``every``-th, and the last.
 
     Args:
-        every: 0 for none.
-        epochs: of the training.
+        every: epochs between snapshots; 0 for none.
+        epochs: epochs of the training.
 
     Example:
         >>> snapshot_epochs(10, 25), snapshot_epochs(10, 5), snapshot_epochs(0, 5)
@@ -74,10 +74,10 @@ def snapshot_epochs(every: int, epochs: int) -> list[int]:
 
 
 def with_own(current: Hardening) -> dict[str, Hardening]:
-    """The paper's settings, and the hardening that training uses if it is another.
+    """The paper's hardenings, and that of the training if it is another.
 
     Args:
-        current: of the sampler, as it is in this epoch.
+        current: hardening of the sampler, as it is in this epoch.
 
     Example:
         >>> list(with_own(Exponential(2.0))) == list(SETTINGS), list(with_own(Exponential(5.0)))[-1]
@@ -89,7 +89,7 @@ def with_own(current: Hardening) -> dict[str, Hardening]:
 
 
 def name_of(hardening: Hardening) -> str:
-    """Spelling of a hardening in the keys of :data:`SETTINGS`.
+    """Name of a hardening, as in the keys of :data:`SETTINGS`.
 
     Example:
         >>> name_of(Exponential(5.0)), name_of(Threshold(-0.1))
@@ -103,13 +103,13 @@ def name_of(hardening: Hardening) -> str:
 
 
 def _rounded(scheduled: float) -> float:
-    """A scheduled value without rounding noise, and never −0."""
+    """A scheduled value rounded to remove floating-point noise; −0 becomes 0."""
     return round(scheduled, 6) + 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Anchors and candidates as the loss sees them, with their scores.
+    """Anchors and candidates of the loss, with their scores.
 
     Attributes:
         scores: float64 [A, K].
@@ -118,7 +118,7 @@ class Batch:
         anchor_labels: int64 [A].
         candidate_labels: int64 [K].
         positive: int64 [A], the candidate that is an anchor's positive.
-        own: int64 [A], the candidate that is the anchor itself, −1 of nodes against graphs.
+        own: int64 [A], the candidate that is the anchor itself, −1 for nodes against graphs.
         n_items: samples in the batch.
     """
 
@@ -154,7 +154,7 @@ class Batch:
         temperature: float,
         objective: Objective,
     ) -> Self:
-        """Some nodes of a batch against its graphs, as a loss that sees all nodes sees them.
+        """Some nodes of a batch against its graphs, scaled as in a loss over all nodes.
 
         Args:
             nodes: float [N, d], all of them.
@@ -163,7 +163,7 @@ class Batch:
             labels: int64 [G].
             rows: int64 [A], the nodes that are anchors; None for all.
             temperature: γ.
-            objective: of the loss; JSD's m is of all nodes.
+            objective: objective of the loss; JSD's m is of all nodes.
         """
         scale = _jsd_scale(nodes, graphs, owner) if objective == "jsd" else None
         if rows is not None:
@@ -187,7 +187,7 @@ class Batch:
 
 
 def _jsd_scale(nodes: Tensor, graphs: Tensor, owner: Tensor) -> Tensor:
-    """``objectives.jsd_scale`` of all nodes, without tables beside that of the scores.
+    """``objectives.jsd_scale`` over all nodes, computed in blocks.
 
     +∞, and so no hardening, also where scores overflow.
     """
@@ -198,11 +198,11 @@ def _jsd_scale(nodes: Tensor, graphs: Tensor, owner: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What an encoder in eval mode makes of some training samples.
+    """Embeddings of some training samples by an encoder in evaluation mode.
 
     Attributes:
-        batches: as the loss sees them, at least one.
-        z: float [n, D], embeddings of the samples, as the classifier sees them.
+        batches: the batches of the loss, at least one.
+        z: float [n, D], embeddings of the samples, as the classifier uses them.
         labels: int64 [n].
     """
 
@@ -212,14 +212,14 @@ class Sample:
 
     @property
     def positives(self) -> tuple[Tensor, Tensor]:
-        """Float [A, d] twice: anchors and their positives."""
+        """Anchors and their positives, float [A, d] each."""
         pairs = [(batch.anchors, batch.candidates[batch.positive]) for batch in self.batches]
         first, second = zip(*pairs, strict=True)
         return torch.cat(first), torch.cat(second)
 
     @property
     def items(self) -> Tensor:
-        """Float [n, d], one of each sample, as the loss sees it."""
+        """One embedding per sample, as the loss uses it, float [n, d]."""
         return torch.cat([batch.candidates[: batch.n_items] for batch in self.batches])
 
 
@@ -235,13 +235,13 @@ DIGITS = 6
 
 
 def snapshot(sample: Sample | None, current: Hardening, epoch: int, *, last: bool) -> Snapshot:
-    """Measure a sample, as plain numbers for a record.
+    """Measure a sample; the result consists of plain numbers for a :class:`RunResult`.
 
     Args:
-        sample: of an encoder; None where its embeddings are not finite.
+        sample: embeddings by an encoder; None if they are not finite.
         current: the hardening of its training, as it is in this epoch.
-        epoch: after which it is taken.
-        last: whether histograms are kept too.
+        epoch: the epoch before the snapshot.
+        last: whether it is the last snapshot, which also has histograms.
 
     Returns:
         The snapshot; a number that is not defined, or not finite, is None.
@@ -292,7 +292,7 @@ def _geometry(sample: Sample) -> dict[str, Tensor | float | None]:
 
 
 def plain(value: Any) -> Any:
-    """Numbers as JSON has them, floats in six digits; None for what is not finite.
+    """Numbers for JSON: floats in six digits, None if not finite.
 
     Example:
         >>> plain({"a": math.nan, "b": 1 / 3, "c": {"d": torch.tensor(2.0)}, "e": 7})
@@ -309,7 +309,7 @@ def plain(value: Any) -> Any:
 
 M = TypeVar("M")
 Sampler = Callable[[M], Sample | None]
-"""Returns what a model makes of the samples; None where that is not finite."""
+"""Returns a model's embeddings of the samples; None if they are not finite."""
 
 
 @dataclass(eq=False)
@@ -317,11 +317,11 @@ class DiagnosticsCallback(Generic[M]):
     """Callback that takes snapshots of one encoder while it trains.
 
     Attributes:
-        epochs: of the training.
+        epochs: epochs of the training.
         every: epochs between snapshots.
         make_sampler: makes the sampler, at the first snapshot.
-        snapshots: so far.
-        seconds: that they took, the making of the sampler included.
+        snapshots: those taken so far.
+        seconds: time that they took, including the making of the sampler.
         points: arrays of the last epoch's snapshot.
     """
 
@@ -337,8 +337,8 @@ class DiagnosticsCallback(Generic[M]):
         """Take a snapshot if the epoch has one.
 
         Args:
-            epoch: that ended, from 1; one before the last snapshot means that training restarted.
-            model: in training.
+            epoch: the epoch that ended, from 1; one before the last snapshot means a restart.
+            model: the model in training.
             current: the hardening of its training in this epoch.
         """
         if epoch not in snapshot_epochs(self.every, self.epochs):
@@ -353,13 +353,13 @@ class DiagnosticsCallback(Generic[M]):
         self.seconds += time.perf_counter() - start
 
     def last_points(self, model: M) -> Points | None:
-        """Arrays of the last epoch's snapshot, which may have been taken before a resumption."""
+        """Arrays of the last epoch's snapshot, which may date from before a resume."""
         if self.points is None and (sample := self._sample(model)) is not None:
             self.points = sample.batches[0].points()
         return self.points
 
     def _sample(self, model: M) -> Sample | None:
-        """What the model makes of the samples."""
+        """Embeddings of the samples by the model."""
         if self._sampler is None:
             self._sampler = self.make_sampler()
         return self._sampler(model)

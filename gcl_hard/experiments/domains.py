@@ -30,7 +30,7 @@ def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
 
 
 def canonical(config: Config) -> Config:
-    """The same settings on the data set by its canonical name.
+    """The configuration with the canonical name of its data set.
 
     Example:
         >>> from gcl_hard.experiments.config import GraphConfig
@@ -42,11 +42,11 @@ def canonical(config: Config) -> Config:
 
 
 class DataSets:
-    """Data sets by configuration, each read once in a process.
+    """Data sets by configuration, each read once per process.
 
     Args:
-        context: names the folder, the device, and the source that reads the sets: facts that
-            were cached by other source do not count.
+        context: gives the folder, the device and the digest of the source: facts that another
+            version of the source cached are ignored.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -58,7 +58,7 @@ class DataSets:
         """The data of a configuration.
 
         Raises:
-            InputError: if they cannot be had or lack what is asked for.
+            InputError: if they are not available or lack what the configuration needs.
         """
         key = _data_key(config)
         if key not in self._sets:
@@ -66,13 +66,13 @@ class DataSets:
         return self._sets[key]
 
     def facts(self, config: RunConfig) -> dict[str, Any]:
-        """What a result says of its data; the digest tells two sets of one name apart.
+        """Description of the data for results; its digest distinguishes data sets of the same name.
 
         A finished table is shown without parsing its sets: the facts of a file are cached for as
         long as neither the file nor this package changes.
 
         Raises:
-            InputError: if the data cannot be had.
+            InputError: if the data are not available.
         """
         key = _data_key(config)
         if key not in self._facts:
@@ -90,7 +90,7 @@ class DataSets:
         return self._facts[key] | config.resolved(self._facts[key])
 
     def size(self, config: RunConfig) -> tuple[int, int]:
-        """The argument of :meth:`RunConfig.cost`."""
+        """The ``size`` argument of :meth:`RunConfig.cost`."""
         return experiment_of(config).size(self.load(config))
 
 
@@ -99,9 +99,9 @@ def _data_key(config: RunConfig) -> tuple[Hashable, ...]:
 
 
 class FactsCache:
-    """A small JSON file of facts by key; losing it costs time only."""
+    """A JSON file that caches facts about data sets; losing it costs only time."""
 
-    LARGEST = 200  # entries; the oldest go first
+    LARGEST = 200  # entries; the oldest are dropped first
 
     def __init__(self, path: Path) -> None:
         self._path = path

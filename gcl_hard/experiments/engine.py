@@ -1,8 +1,8 @@
-"""Engines: tasks run in this process, or on the workers of a Dask cluster.
+"""Engines run tasks in this process, or on the workers of a Dask cluster.
 
-A task is a function of a module with small arguments; its last argument, ``report``, tells the
-driver how far it is and returns whether to go on. Results come as tasks end. Stores give fault
-tolerance: an engine only gives speed.
+A task is a module-level function with small arguments; its last argument, ``report``, tells the
+driver its progress and returns whether to go on. Results come as tasks end. The store provides
+fault tolerance; the engine provides speed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from distributed.worker import Worker
 
 TRIES = 3
-"""Workers that a task may cost before it fails."""
+"""Number of workers that may die while they run a task before the task fails."""
 STOP_TIMEOUT = 20.0
 """Seconds that running tasks have to save a checkpoint after Ctrl-C."""
 COUNT_SECONDS = 5.0
@@ -36,12 +36,12 @@ REPORT_INTERVAL = 0.2
 """Seconds between two reports of a task's progress to the driver."""
 
 OnReport = Callable[..., bool]
-"""Called by the driver with what a task reports; returns whether the task goes on."""
+"""Called in the driver with what a task reports; returns whether the task goes on."""
 
 
 @dataclass(eq=False)
 class Task:
-    """A submitted call of a function; its attributes are the engine's."""
+    """A submitted call of a function; its attributes are for the engine only."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -59,13 +59,13 @@ class Task:
 
 
 class Engine(ABC):
-    """Where tasks run.
+    """Executes tasks.
 
     Args:
         on_report: called in the driver's thread with the reports of tasks.
 
     Attributes:
-        workers: tasks that run at a time.
+        workers: number of tasks that run at a time.
     """
 
     workers = 1
@@ -81,10 +81,10 @@ class Engine(ABC):
         urgent: bool = False,
         remote: bool = False,
     ) -> Task:
-        """Queue ``function(*arguments, report=report)``; tasks among the arguments become results.
+        """Queue ``function(*arguments, report=report)``; tasks as arguments become their results.
 
         Args:
-            function: of a module.
+            function: a module-level function.
             arguments: small, and picklable.
             urgent: whether it runs before tasks that were queued earlier.
             remote: whether the result stays with the workers, as an argument of other tasks.
@@ -94,14 +94,14 @@ class Engine(ABC):
         return task
 
     def _next(self) -> Task:
-        """Take the next task from the queue: the first that is urgent, or else the first."""
+        """Remove the next task from the queue: the first urgent one, or else the first."""
         task = next((task for task in self._queue if task.urgent), self._queue[0])
         self._queue.remove(task)
         return task
 
     @abstractmethod
     def completed(self) -> Iterator[Task]:
-        """Tasks as they end, until none is left; more may be submitted meanwhile.
+        """Yield tasks as they end, until none is left; more may be submitted meanwhile.
 
         Raises:
             KeyboardInterrupt: after Ctrl-C, once running tasks have saved their checkpoints.
@@ -112,7 +112,7 @@ class Engine(ABC):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop what runs, and end the workers that the engine started."""
+        """Stop running tasks, and end the workers that the engine started."""
         self._queue.clear()
 
 
@@ -137,13 +137,13 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
 
 @contextmanager
 def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator[Any]:
-    """Gives Ctrl-C to a handler while a block runs.
+    """Call a handler on Ctrl-C while a block runs.
 
     Args:
         handler: as of :func:`signal.signal`.
 
     Yields:
-        The handler that Ctrl-C had before, or None outside the main thread, which alone has
+        The handler that Ctrl-C had before, or None outside the main thread, the only one with
         signals.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -163,7 +163,7 @@ def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator
 
 
 class InProcess(Engine):
-    """Tasks one after the other in this process.
+    """Runs tasks one after the other in this process.
 
     The first Ctrl-C lets the running task save a checkpoint; the second ends it at once.
     """
@@ -194,10 +194,10 @@ class InProcess(Engine):
 
 
 class Cluster(Engine):
-    """Tasks on the workers of a Dask cluster: one of this machine, or any with a scheduler.
+    """Runs tasks on the workers of a Dask cluster, of this machine or given by its scheduler.
 
-    The scheduler has as many tasks at a time as workers: Dask blames the death of a worker on all
-    tasks that it had, also on those that it had not begun.
+    At most one task per worker is submitted at a time, because Dask counts a worker's death against
+    every task assigned to it, even if not begun.
 
     Args:
         jobs: worker processes to start on this machine, with one thread each.
@@ -382,12 +382,12 @@ def dask_setup(worker: Worker) -> None:
 
 
 def _worker_facts(dask_worker: Worker) -> dict[str, Any]:
-    """What the driver checks before it sends work."""
+    """Threads and source digest of a worker, which the driver checks."""
     return {"threads": dask_worker.state.nthreads, "source": source_digest()}
 
 
 def _running_tasks(dask_worker: Worker) -> int:
-    """Tasks that run on this worker, cancelled ones too."""
+    """Number of tasks running on this worker, including cancelled ones."""
     return len(dask_worker.active_threads)
 
 
@@ -399,7 +399,7 @@ def _deliver(answer: str, goes_on: bool) -> None:
 
 
 def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
-    """Run a task with a ``report`` that reaches the driver.
+    """Run a task with a ``report`` function that reaches the driver.
 
     ``report(*values)`` returns at once and tells whether the driver still wants the result;
     ``report(*values, wait=True)`` waits for the driver's answer.

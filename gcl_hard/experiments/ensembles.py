@@ -29,10 +29,10 @@ from gcl_hard.training.ensemble import Snapshots, train_ensemble
 OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
 """Called with the encoders that trained together, their epoch and their mean losses."""
 See = Callable[[int, Mapping[int, GraphModel]], Collection[int]]
-"""Called with an epoch and encoders as they are after it; gives those that leave."""
+"""Called with an epoch and the encoders after it; returns those that stop training."""
 
 SHARE = {"cpu": 0.5, "cuda": 0.8}
-"""Of a device's free memory that an ensemble may fill."""
+"""Share of a device's free memory that an ensemble may fill."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +41,12 @@ class Encoder:
 
     Attributes:
         config: the settings.
-        graphs: the set as this encoder sees it.
-        seed: of the weights.
-        fold: which encoder of the seed.
-        held_out: int64 ids of graphs that it must not see, None if it may see all.
+        graphs: the set, scaled as this encoder uses it.
+        seed: seed of the weights.
+        fold: index of the encoder among those of the seed.
+        held_out: int64 ids of graphs that are hidden from it, None if there are none.
         make: makes another encoder than the config's GIN.
-        snapshots: epochs after which it is seen.
+        snapshots: epochs after which a snapshot is taken.
     """
 
     config: GraphConfig
@@ -69,7 +69,7 @@ class Encoder:
         make: protocols.EncoderMaker | None = None,
         snapshots: Container[int] = (),
     ) -> Encoder:
-        """The k-th encoder of a seed, that sees a fold's training graphs alone."""
+        """The k-th encoder of a seed, trained on a fold's training graphs only."""
         train_ids = torch.from_numpy(fold.train)
         hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
         hidden[train_ids] = False
@@ -103,12 +103,12 @@ class TrainedEncoder:
 
 
 class Result(NamedTuple):
-    """What came of an encoder.
+    """A trained encoder, or the reason why there is none.
 
     Attributes:
-        number: which one.
-        trained: the model, or why there is none.
-        seconds: its share of the time; that of snapshots is left out.
+        number: index of the encoder.
+        trained: the encoder, or the error.
+        seconds: its share of the time, without that of snapshots.
     """
 
     number: int
@@ -126,22 +126,23 @@ def train_encoders(
 ) -> Iterator[Result]:
     """Train encoders of one data set in ensembles.
 
-    On a CPU those share an ensemble that hold out the same graphs: then no bit of an encoder
-    depends on a graph that it must not see. A GPU takes all; of two views those of a seed and
-    fold, that draw the same ones. The encoders and ``size`` alone decide who trains together.
+    Two-view encoders of one seed and fold, which draw the same views, share an ensemble. Of the
+    others, on a CPU those that hold out the same graphs do, so that no bit of an encoder depends
+    on a graph that is hidden from it; on a GPU all do whose batches are cut alike. Only the
+    encoders and ``size`` decide which train together.
 
     Args:
-        encoders: of configurations that share ``GraphConfig.group_key``.
+        encoders: encoders of configurations that share ``GraphConfig.group_key``.
         graphs: the set without any fold's scaling.
-        size: most models of an ensemble, None for the usual number on the device.
-        on_epoch: progress.
+        size: largest number of models in an ensemble, None for the device's usual number.
+        on_epoch: called with the progress of each epoch.
         see: called with models at their ``Encoder.snapshots``.
 
     Yields:
-        Results as they come: models need not be kept. What left has the weights it left with.
+        Results as they come; models need not be kept. One that stopped early has its last weights.
 
     Raises:
-        OutOfMemory: if memory does not suffice for an ensemble; names a size to try.
+        OutOfMemory: if an ensemble does not fit into memory; names a size to try.
     """
     one_each = {encoder.config: encoder for encoder in encoders}
     refused = {config: refusal(encoder.build()) for config, encoder in one_each.items()}
@@ -157,7 +158,7 @@ def train_encoders(
         if largest > 1:
             check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
         parts += [tuple(numbers[start:end]) for start, end in cuts]
-    for part in sorted(parts):  # what was asked for first ends first
+    for part in sorted(parts):  # the first in the plan ends first
         try:
             results = _train(part, encoders, graphs, on_epoch, see)
         except OutOfMemory as error:
@@ -168,7 +169,7 @@ def train_encoders(
 
 
 def _shares(encoder: Encoder) -> object:
-    """What encoders of one ensemble share."""
+    """Key of encoders that can train in one ensemble."""
     if encoder.config.two_view:  # views are drawn by the seed and the fold
         held_out = None if encoder.held_out is None else encoder.held_out.numpy().tobytes()
         return encoder.seed, encoder.fold, held_out
@@ -178,7 +179,7 @@ def _shares(encoder: Encoder) -> object:
 
 
 def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
-    """Sizes of batches in epochs in which held-out graphs make a batch join its neighbour."""
+    """Batch sizes of epochs in which held-out graphs leave a batch so small that it is merged."""
     if encoder.held_out is None:
         return ()
     kept = torch.ones(encoder.graphs.n_graphs, dtype=torch.bool)
@@ -210,7 +211,7 @@ def _train(
     see: See,
 ) -> list[Result]:
     start, seeing = time.perf_counter(), 0.0
-    # Alike next to each other: fewer calls of the optimiser and of the loss.
+    # Similar models next to each other: fewer calls of the optimiser and of the loss.
     numbers = sorted(part, key=lambda number: _likeness(encoders[number].config))
     chosen = [encoders[number] for number in numbers]
     ensemble = ensemble_of(chosen, graphs)
@@ -246,8 +247,8 @@ def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
     """The untrained ensemble of some encoders.
 
     Args:
-        encoders: of configurations that share ``GraphConfig.group_key``; of two views of one seed
-            and fold; one alone may be of any kind.
+        encoders: encoders of configurations that share ``GraphConfig.group_key``, two-view ones
+            of one seed and fold; a single encoder may be of any kind.
         graphs: the set without any fold's scaling.
     """
     models, first = [encoder.build() for encoder in encoders], encoders[0]
@@ -269,8 +270,8 @@ def check_size(size: int, one: Ensemble) -> None:
     """Refuse more models than memory holds.
 
     Args:
-        size: of the ensemble.
-        one: an ensemble of one.
+        size: number of models in the ensemble.
+        one: an ensemble of one model.
 
     Raises:
         OutOfMemory: with the estimate and how many fit.
@@ -285,7 +286,7 @@ def check_size(size: int, one: Ensemble) -> None:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes of a device that an ensemble may fill."""
+    """Bytes of device memory available to an ensemble."""
     share = SHARE.get(device.type, 0.5)
     if device.type == "cuda":
         free = torch.cuda.mem_get_info(device)[0]

@@ -1,4 +1,4 @@
-"""What an experiment is, for graphs and images alike: load data, train runs, score them."""
+"""The experiment interface of graphs and images: load data, train runs, score them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.diagnostics import Points, Snapshot
 
 Report = Callable[[Run, float, float], bool]
-"""Called as training goes on: with a run, the share of its training that is done, and the latest
-mean loss (NaN before the first). Returns whether to go on; False asks for a checkpoint and an
-end."""
+"""Called during training with a run, the share of its training that is done, and the latest mean
+loss (NaN before the first). Returns whether to go on; on False training saves a checkpoint and
+ends."""
 
 
 def silent(run: Run, share: float, loss: float) -> bool:
@@ -33,10 +33,10 @@ def silent(run: Run, share: float, loss: float) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How runs are executed; of their numbers ``ensemble_size`` alone changes any, by rounding."""
+    """Options of execution; only ``ensemble_size`` changes any numbers, by rounding."""
 
     diagnostics: Annotated[
-        int, "measure what the theory says every N epochs (docs: theory); 0: never"
+        int, "take a snapshot of the quantities of the theory every N epochs; 0: never"
     ] = 0
     ensemble_size: Annotated[
         int | None, "graphs: encoders trained as one ensemble, a number or auto (default)"
@@ -48,25 +48,25 @@ class RunOptions:
         int, "images: epochs between points of the monitoring curve; 0: none"
     ] = 10
     checkpoint_minutes: Annotated[
-        float, "images: between checkpoints of a run; 0: after every step"
+        float, "images: minutes between checkpoints of a run; 0: after every step"
     ] = 10.0
-    resume: Annotated[bool, "images: go on with runs from their checkpoints"] = False
-    save_encoder: Annotated[bool, "images: keep each trained encoder beside its result"] = False
+    resume: Annotated[bool, "images: continue runs from their checkpoints"] = False
+    save_encoder: Annotated[bool, "images: save each trained encoder next to its result"] = False
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where and how runs are executed; small enough to travel to other processes.
+    """Where and how runs are executed; small and picklable.
 
     Attributes:
-        output: folder of the results; checkpoints and encoders lie beside them.
-        data_dir: an offline mirror, or None.
-        device: as PyTorch writes it.
-        threads: of one process, None to choose by the size of a run.
-        cores: that one process may use.
-        versions: of what computes, read when the command began.
-        options: how.
-        digest: of the data of the run in training; checkpoints of other data are refused.
+        output: folder of results, checkpoints and encoders.
+        data_dir: an offline mirror of data sets, or None.
+        device: name of a PyTorch device.
+        threads: threads of one process, None to choose by the size of a run.
+        cores: cores that one process may use.
+        versions: versions that numbers depend on, read when the command began.
+        options: options of execution.
+        digest: digest of the data of the run in training; checkpoints of other data are refused.
     """
 
     output: Path
@@ -79,26 +79,26 @@ class RunContext:
     digest: str = ""
 
     def file(self, run: Run, suffix: str) -> Path:
-        """A file beside the result of a run."""
+        """Path of a file next to the result of a run."""
         return self.output / f"{run.key}{suffix}"
 
 
 @dataclass(eq=False)
 class TrainedRun:
-    """A run after training; what scoring it needs, or why it failed.
+    """A trained run: the inputs of scoring, or the error.
 
     Attributes:
-        run: which.
+        run: the run.
         losses: mean loss of the last epoch of every encoder trained, nats.
-        seconds_train: of training, all encoders together.
-        seconds_eval: of embedding.
-        embeddings: what is scored; its meaning is that of the experiment.
-        scores: of what needs no embeddings.
+        seconds_train: time of training, all encoders together.
+        seconds_eval: time of embedding.
+        embeddings: what is scored, as the experiment defines it.
+        scores: scores of a run that needs no embeddings.
         curve: monitoring: epoch and accuracy in percent.
-        snapshots: of the diagnostics.
-        seconds_diagnostics: that these took.
+        snapshots: snapshots of the diagnostics.
+        seconds_diagnostics: time of these.
         points: arrays of the last snapshot.
-        error: why it failed, or None.
+        error: why training failed, or None.
         device: name of the hardware that trained it.
     """
 
@@ -127,10 +127,10 @@ class Experiment(Protocol[C_contra, D]):
         """The data of a configuration, on the device unless loader workers prepare them."""
 
     def facts(self, data: D) -> dict[str, Any]:
-        """Sizes, and a digest that tells two sets of one name apart."""
+        """Sizes, and a digest that distinguishes data sets of the same name."""
 
     def size(self, data: D) -> tuple[int, int]:
-        """The argument of :meth:`RunConfig.cost`."""
+        """The ``size`` argument of :meth:`RunConfig.cost`."""
 
     def check(self, config: C_contra, data: D, *, inner: bool, device: torch.device) -> None:
         """Raise InputError, before training, for what cannot be trained or scored."""
@@ -141,18 +141,18 @@ class Experiment(Protocol[C_contra, D]):
         """Train runs that share ``RunConfig.group_key``, or one run of any kind."""
 
     def score(self, trained: TrainedRun, data: D, context: RunContext) -> tuple[FoldScore, ...]:
-        """Score a run that is trained."""
+        """Score a trained run."""
 
 
 @contextmanager
 def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
-    """Draw weights that are made inside from a seed; yields another seed, for augmentations.
+    """Seed the initial weights made inside the block; yields a seed for augmentations.
 
     The global random state is left as it was.
 
     Args:
-        seed: of the run.
-        encoder: which of its encoders.
+        seed: seed of the run.
+        encoder: index of the encoder in the run.
     """
     weights, views = np.random.SeedSequence([seed, encoder]).generate_state(2, np.uint64)
     with torch.random.fork_rng(devices=[]):
@@ -162,10 +162,10 @@ def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
 
 
 class Clock:
-    """Adds the time since the last call to one of two accounts.
+    """Measures the time of training and of scoring.
 
     Args:
-        notes: has the accounts, in seconds, under ``"seconds"``; None for new ones.
+        notes: keeps both times, in seconds, under ``"seconds"``; None for new ones.
     """
 
     def __init__(self, notes: dict[str, Any] | None = None) -> None:
@@ -174,12 +174,12 @@ class Clock:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Of training, and of scoring."""
+        """Time of training, and of scoring."""
         train, evaluate = self.notes.get("seconds", (0.0, 0.0))
         return train, evaluate
 
     def pause(self) -> float:
-        """Count the time since the last call as neither; returns it."""
+        """Discard the time since the last call; returns it."""
         now = time.perf_counter()
         elapsed, self._last = now - self._last, now
         return elapsed

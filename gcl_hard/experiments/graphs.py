@@ -67,7 +67,7 @@ class GraphExperiment:
     def check(
         self, config: GraphConfig, data: GraphSet, *, inner: bool, device: torch.device
     ) -> None:
-        """Refuse a set with a class that has no members in some fold."""
+        """Refuse a set with a class too small for some fold."""
         labels = data.y.cpu().numpy()
         for fold in folds_of(config, labels, seed=0, inner=inner):
             inner_folds(labels[fold.train], n_inner=5, seed=0)
@@ -75,7 +75,7 @@ class GraphExperiment:
     def train(
         self, runs: Sequence[Run], data: GraphSet, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
-        """Train encoders, of several runs as ensembles; embed the graphs."""
+        """Train the encoders of runs, together where there are several; embed the graphs."""
         config = cast("GraphConfig", runs[0].config)
         use_threads(context, data, config)
         if config.encoders:
@@ -87,7 +87,7 @@ class GraphExperiment:
     def score(
         self, trained: TrainedRun, data: GraphSet, context: RunContext
     ) -> tuple[FoldScore, ...]:
-        """Scores of the outer folds by the nested SVM."""
+        """Score the outer folds by the nested SVM."""
         run, config = trained.run, cast("GraphConfig", trained.run.config)
         folds = folds_of(config, data.y.cpu().numpy(), run.seed, inner=run.inner)
         own = len(trained.embeddings) > 1 or config.train_share < 1 or run.inner
@@ -104,7 +104,7 @@ def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> N
 
 
 def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
-    """A run of a baseline that trains no encoder."""
+    """A run of a baseline without an encoder."""
     config = cast("GraphConfig", run.config)
     clock = Clock()
     if config.method == "untrained":
@@ -121,7 +121,7 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
 
 
 class _InTraining:
-    """Runs in training that differ in how their encoders are scored alone.
+    """Runs that share their encoders and differ in scoring.
 
     Args:
         run: the first of them.
@@ -238,9 +238,9 @@ def _train_encoders(
 
 
 ANCHORS = 256
-"""Nodes of a snapshot, which on the smallest sets takes as long as an epoch with them."""
+"""Nodes in a snapshot; on the smallest sets it then takes as long as an epoch."""
 GRAPHS = 128
-"""Graphs of a snapshot at least, in batches as large as in training."""
+"""Minimum number of graphs in a snapshot, in batches as large as in training."""
 
 
 def graph_sampler(
@@ -249,10 +249,10 @@ def graph_sampler(
     """Sampler of batches drawn from the graphs that an encoder is trained on.
 
     Args:
-        config: of the encoder; its ``data_seed`` decides what is drawn: all methods and seeds are
+        config: its ``data_seed`` decides what is drawn: all methods and seeds are
             measured on the same graphs, as far as they train on the same.
-        graphs: the set as the encoder sees it.
-        held_out: int64 ids of graphs that it does not see.
+        graphs: the set as the encoder uses it.
+        held_out: int64 ids of graphs that are hidden from it.
 
     Returns:
         A function from a model to a :class:`Sample`.
@@ -304,12 +304,12 @@ def _two_view(
     parts: Sequence[Tensor],
     draws: torch.Generator,
 ) -> Sampler[GraphModel]:
-    """Views of each graph, and of another of its class: positives by augmentation and label."""
-    places = torch.full((graphs.n_graphs,), -1)
-    places[trained] = torch.arange(len(trained))
+    """Views of each graph and of another graph of its class, as positives."""
+    positions = torch.full((graphs.n_graphs,), -1)
+    positions[trained] = torch.arange(len(trained))
     of_class = ClassPairs(graphs.y.cpu()[trained])
     batches = [graphs.batch(index) for index in parts]
-    partners = [graphs.batch(trained[of_class.draw(places[index], draws)]) for index in parts]
+    partners = [graphs.batch(trained[of_class.draw(positions[index], draws)]) for index in parts]
     device = graphs.x.device
     generator = torch.Generator(device).manual_seed(seed_for(config.data_seed, SALT, 1))
     views: list[tuple[GraphBatch, GraphBatch]] = []
@@ -339,7 +339,7 @@ def _joined(
     batches: Sequence[GraphBatch],
     config: GraphConfig,
 ) -> Sampler[GraphModel]:
-    """A sampler of all batches, by what a model makes of one of them, by its number."""
+    """Combine batches into one sampler, by batch number."""
     labels = torch.cat([batch.y for batch in batches])
 
     def sample(model: GraphModel) -> Sample | None:
@@ -355,7 +355,7 @@ def _joined(
 
 
 def _as_scored(z: Tensor, config: GraphConfig) -> Tensor:
-    """Embeddings as the SVM sees them; columns that do not vary are 0."""
+    """Standardised embeddings as the SVM uses them; constant columns are 0."""
     z = z.detach().double()
     if not config.standardise:
         return z

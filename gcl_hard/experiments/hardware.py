@@ -1,4 +1,4 @@
-"""The machine a run is trained on: device, threads, versions."""
+"""The hardware that a run uses: device, threads, versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = (
 
 
 def choose_device(asked: str) -> torch.device:
-    """The device to train on.
+    """Choose the device to train on.
 
     Args:
         asked: ``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:N``.
@@ -28,7 +28,7 @@ def choose_device(asked: str) -> torch.device:
         The device.
 
     Raises:
-        InputError: for another word, or a device that is not there.
+        InputError: for another word, or a device that is not available.
 
     Example:
         >>> choose_device("cpu")
@@ -44,21 +44,21 @@ def choose_device(asked: str) -> torch.device:
         raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {asked!r}")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(
-            f"device {asked} is not there: this PyTorch sees {torch.cuda.device_count()} CUDA "
+            f"device {asked} is not available: this PyTorch sees {torch.cuda.device_count()} CUDA "
             f"device(s); use --device cpu"
         )
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
 
 
 def device_name(device: torch.device) -> str:
-    """A device in words, for the result file."""
+    """Description of a device, for the result file."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU {_processor()}, {torch.get_num_threads()} thread(s)"
 
 
 def _processor() -> str:
-    """Its model where Linux tells, else what Python knows."""
+    """Name of the CPU model: Linux's, or else what Python knows."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -76,13 +76,13 @@ def use_threads(
     """Set PyTorch's threads for a training run.
 
     A second thread pays once matrices are large; with TU-sized batches threads mostly wait for
-    each other, and beside another busy process they slow both down many times.
+    each other, and next to another busy process they slow down both many times.
 
     Args:
         asked: a number of threads, or None to choose.
         nodes_in_batch: nodes that a step pushes through the encoder.
-        width: of the embeddings.
-        cores: to choose from, all that this process may use if None.
+        width: width of the embeddings.
+        cores: cores to choose from; all that this process may use if None.
 
     Returns:
         The number set.
@@ -102,7 +102,7 @@ def versions() -> dict[str, str]:
 
 
 def source_digest() -> str:
-    """A digest of this package's source: records of different code can be told apart."""
+    """Digest of this package's source, stored in results."""
     digest = hashlib.sha256()
     root = Path(__file__).parent.parent
     for path in sorted(root.rglob("*.py")):

@@ -23,16 +23,15 @@ SUBSET_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """The images of an experiment; the test images lie on the device to train on.
+    """Images of an experiment; the test images are on the training device.
 
     Attributes:
-        name: of the set.
-        pretrain: what the encoder is trained on.
-        probe: what the probe is trained on; the same object as ``pretrain`` where it is the same
+        name: name of the set.
+        pretrain: images that the encoder is trained on.
+        probe: images that the probe is trained on; the same object as ``pretrain`` for the same
             split.
-        test: what the probe is scored on, once.
-        shared: int64 [n_probe], where each probe image is among those of ``pretrain``; −1 where
-            it is not.
+        test: images that the probe is scored on, once.
+        shared: int64 [n_probe], position of each probe image in ``pretrain``; −1 if not there.
         n_classes: C.
     """
 
@@ -45,11 +44,11 @@ class ImageData:
 
     @property
     def side(self) -> int:
-        """Pixels of an image's side."""
+        """Side of an image in pixels."""
         return self.test.images.shape[-1]
 
     def held_out(self, seed: int) -> ImageData:
-        """A fifth of the probe's images in the place of the test images, hidden from training.
+        """The data with a fifth of the probe's images as test images, hidden from training.
 
         Raises:
             InputError: if a class is too small to be split.
@@ -58,8 +57,8 @@ class ImageData:
         fold = inner_holdout(np.arange(len(labels)), labels, seed=seed)
         kept, hidden = torch.from_numpy(fold.train), torch.from_numpy(fold.test)
         seen = torch.ones(len(self.pretrain), dtype=torch.bool)
-        places = self.shared[hidden]
-        seen[places[places >= 0]] = False
+        positions = self.shared[hidden]
+        seen[positions[positions >= 0]] = False
         probe = self.probe.take(kept)
         same = self.pretrain is self.probe
         return replace(
@@ -74,7 +73,7 @@ class ImageData:
 def image_data(
     config: ImageConfig, data_dir: Path | None, device: torch.device, *, on_cpu: bool = False
 ) -> ImageData:
-    """The images that a configuration asks for.
+    """The images of a configuration.
 
     Args:
         config: names the set, its splits and how many training images to keep.
@@ -86,7 +85,7 @@ def image_data(
         The images; a subset is the same stratified draw for every configuration.
 
     Raises:
-        InputError: if the set cannot be had, or has not the splits or images asked for.
+        InputError: if the set is not available, or lacks the splits or images of the configuration.
     """
     names = dict.fromkeys((config.pretrain_split, config.probe_split, "test"))
     found = load(config.dataset, data_dir=data_dir, splits=tuple(names))
@@ -128,7 +127,7 @@ def _subset(found: ImageSet, name: str, n: int | None) -> Tensor | None:
 
 
 def _shared(config: ImageConfig, found: ImageSet, kept: dict[str, Tensor | None]) -> Tensor:
-    """Where each probe image is among those of the pretraining split."""
+    """Positions of the probe's images in the pretraining split."""
     n_probe = len(found.split(config.probe_split))
     probe = kept[config.probe_split]
     probe = torch.arange(n_probe) if probe is None else probe
@@ -136,11 +135,11 @@ def _shared(config: ImageConfig, found: ImageSet, kept: dict[str, Tensor | None]
         return torch.arange(len(probe))
     if not config.pretrain_split.startswith(f"{config.probe_split}+"):
         return torch.full((len(probe),), -1)
-    place = torch.full((len(found.split(config.pretrain_split)),), -1)  # "a+b" begins with "a"
+    position = torch.full((len(found.split(config.pretrain_split)),), -1)  # "a+b" begins with "a"
     pretrain = kept[config.pretrain_split]
-    pretrain = torch.arange(len(place)) if pretrain is None else pretrain
-    place[pretrain] = torch.arange(len(pretrain))
-    return place[probe]
+    pretrain = torch.arange(len(position)) if pretrain is None else pretrain
+    position[pretrain] = torch.arange(len(pretrain))
+    return position[probe]
 
 
 def image_facts(data: ImageData) -> dict[str, Any]:

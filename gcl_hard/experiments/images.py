@@ -61,7 +61,7 @@ class ImageExperiment:
     """Experiments on images; methods as in ``Experiment``."""
 
     def load(self, config: ImageConfig, context: RunContext) -> ImageData:
-        """The splits of a configuration, on the device; with loader workers only the test."""
+        """The splits of a configuration; with loader workers only the test one is on the device."""
         device, on_cpu = torch.device(context.device), context.options.loader_workers > 0
         with memory_for(
             lambda: (
@@ -82,7 +82,7 @@ class ImageExperiment:
     def check(
         self, config: ImageConfig, data: ImageData, *, inner: bool, device: torch.device
     ) -> None:
-        """Labels where they are read, batches that fit, a precision that the device has."""
+        """Check labels, batch size and precision before training."""
         if inner:
             data = data.held_out(0)
         for name, part in ((config.probe_split, data.probe), ("test", data.test)):
@@ -118,7 +118,7 @@ class ImageExperiment:
     def train(
         self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
-        """Train one run after the other: a network fills the device by itself."""
+        """Train runs one after the other: a single network fills the device."""
         hardware.use_threads(context.threads or context.cores, 0, 0)
         for run in runs:
             yield train_run(run, data, context, report)
@@ -130,7 +130,7 @@ class ImageExperiment:
 
 
 def _check_classes(config: ImageConfig, data: ImageData) -> None:
-    """What the probe would refuse hours later."""
+    """Check, before training, the classes that the probe needs."""
     if not _several(data.probe.labels):
         raise InputError(f"{config.dataset}: the training images are of one class only")
     strange = data.test.labels.cpu()[~torch.isin(data.test.labels.cpu(), data.probe.labels.cpu())]
@@ -153,18 +153,18 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
 
 
 def _several(labels: Tensor) -> bool:
-    """Whether there are two classes or more."""
+    """Whether there are at least two classes."""
     return bool((labels != labels[0]).any())
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """A config's model with the views that it sees.
+    """The model and views of a configuration.
 
     Attributes:
         model: the encoder, its head and its loss.
-        views: with the channel statistics of the images trained on.
-        view_seed: of the random views.
+        views: the views, with the channel statistics of the images trained on.
+        view_seed: seed of the random views.
     """
 
     model: ImageContrast
@@ -187,12 +187,12 @@ def views_of(config: ImageConfig, data: ImageData) -> Views:
 def build(config: ImageConfig, data: ImageData, seed: int) -> Encoding:
     """The untrained model of a config; the global random state is left as it was.
 
-    Whatever the method, the encoder starts from the same weights.
+    The encoder starts from the same weights for every method.
 
     Args:
         config: the settings.
         data: decides sizes and statistics.
-        seed: of weights and views.
+        seed: seed of weights and views.
 
     Returns:
         The model, on the device of the images.
@@ -225,11 +225,11 @@ def train_run(
             of the test images.
         data: the images, on the device to train on.
         context: where checkpoints and encoders are kept.
-        report: progress; where it returns False, training ends with a checkpoint.
+        report: called with the progress; if it returns False, training ends with a checkpoint.
         on_epoch_end: called after every epoch.
 
     Returns:
-        Embeddings to score, what they cost, and the monitoring curve.
+        Embeddings to score, their cost, and the monitoring curve.
 
     Raises:
         DivergenceError: if a loss or an embedding is not finite.
@@ -266,7 +266,7 @@ def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
 
 
 def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Floats]:
-    """Embeddings of the probe's and of the test images, checked to be finite."""
+    """Finite embeddings of the probe's and the test images."""
     config = cast("ImageConfig", run.config)
     with memory_for(
         lambda: f"out of memory in embedding ({run}): use precision bf16 or a smaller encoder"
@@ -361,7 +361,7 @@ def _fit(
 
 @dataclass(eq=False)
 class _Progress:
-    """Reports how far a run is; when it is asked to stop, it saves a checkpoint first."""
+    """Reports the progress of a run; if asked to stop, it saves a checkpoint first."""
 
     run: Run
     report: Report
@@ -377,9 +377,9 @@ class _Progress:
 
 
 def _monitored(split: Split) -> tuple[Split, Split] | None:
-    """Training images known to the monitoring curve, and those that it classifies.
+    """Training images that vote in the monitoring curve, and those that it classifies.
 
-    None where a class is too small to leave an image out, which is no reason not to train.
+    None if a class is too small to leave an image out; training goes on without a curve.
     """
     labels = split.labels.cpu().numpy()
     share = min(SHARE, QUERIES / len(labels))
@@ -414,7 +414,7 @@ def _probe(
 
 
 def majority(data: ImageData) -> FoldScore:
-    """Accuracy of naming the most frequent class of the training images, the first of several."""
+    """Accuracy of predicting the most frequent training class; on a tie the first."""
     frequent = data.probe.labels.bincount().argmax()
     share = float((data.test.labels == frequent).double().mean())
     return FoldScore(share, None, len(data.probe), len(data.test), None)
@@ -431,7 +431,7 @@ def pixels(views: Views, split: Split) -> Floats:
 
 
 def save_encoder(run: Run, encoding: Encoding, path: Path) -> None:
-    """Save a trained encoder so that ``torch.load(…, weights_only=True)`` reads it.
+    """Save a trained encoder for ``torch.load(…, weights_only=True)``.
 
     The file holds ``encoder`` (its state dict), ``config``, ``seed``, the ``stem`` and ``size`` of
     views that "auto" resolved to, and ``mean`` and ``std`` of the channels.
@@ -451,7 +451,7 @@ def save_encoder(run: Run, encoding: Encoding, path: Path) -> None:
 
 
 ANCHORS = 1024
-"""Embeddings of a snapshot, or those of one batch if that has more."""
+"""Embeddings in a snapshot; those of one batch if it has more."""
 
 
 def image_sampler(
@@ -462,11 +462,11 @@ def image_sampler(
     Positives come from augmentation and label, whatever the method.
 
     Args:
-        config: of the encoder; its ``data_seed`` decides what is drawn: all methods and seeds are
+        config: its ``data_seed`` decides what is drawn: all methods and seeds are
             measured on the same views.
         split: labelled training images.
         views: with the normalisation of the training, on the device.
-        precision: to encode in.
+        precision: precision of the encoding.
 
     Returns:
         A function from a model to a :class:`Sample`.

@@ -70,13 +70,13 @@ def published_accuracy(config: RunConfig) -> float | None:
 
 @dataclass(frozen=True)
 class Preset:
-    """A table that ``--table`` asks for.
+    """Default values of a ``--table``.
 
     Attributes:
-        domain: of its configurations.
-        shows: one line for the help.
-        values: of flags that are not given; a list where the flag takes several.
-        by_dataset: of flags that are not given, for single data sets.
+        domain: domain of its configurations.
+        shows: description in the help.
+        values: values of flags that are not given; a list where the flag takes several.
+        by_dataset: the same for single data sets.
     """
 
     domain: Domain
@@ -123,7 +123,7 @@ PRESETS: dict[str, Preset] = {
         },
     ),
 }
-"""By the value of ``--table``; settings are chosen inside training data."""
+"""Presets by the value of ``--table``; settings are chosen inside training data."""
 
 QUICK: dict[Domain, dict[str, Any]] = {
     "graphs": {"seeds": (0, 1), "epochs": (3,), "beta": (1.0, 10.0)},
@@ -143,11 +143,11 @@ RECIPE_FOLDERS = (
     Path(__file__).parents[1] / "data" / "recipes",
     Path(__file__).parents[2] / "configs" / "graphs" / "best",
 )
-"""Where recipes lie: in an installed package, and in a checkout."""
+"""Folders of recipes: in an installed package, and in a checkout."""
 
 
 def recipe(dataset: str) -> dict[str, Any]:
-    """Our recipe for a graph data set: its own where there is one, else the one for all sets.
+    """Our recipe for a graph data set: its own if there is one, else the one for all sets.
 
     Args:
         dataset: canonical name.

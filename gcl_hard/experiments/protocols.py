@@ -1,4 +1,4 @@
-"""The two protocols on graphs: what encoders see, and how embeddings and baselines are scored."""
+"""Protocols on graphs: training data of encoders, and scoring of embeddings and baselines."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.refinement import wl_kernel
 
 SALT = 0x7A17
-"""Tells the draw of a part of a training fold from others with its seed."""
+"""Separates the draw of a part of a training fold from others with its seed."""
 
 EncoderMaker = Callable[[int], nn.Module]
-"""Makes an encoder for graphs with so many node features; it has an ``out_dim``."""
+"""Makes an encoder for a number of node features; it has an ``out_dim``."""
 
 
 def build(
@@ -48,13 +48,13 @@ def build(
 ) -> GraphModel:
     """The untrained model of a config; the global random state is left as it was.
 
-    Whatever the method, the encoder starts from the same weights.
+    The encoder starts from the same weights for every method.
 
     Args:
         config: the settings.
         n_features: F.
-        seed: of the weights and the augmentations.
-        member: which encoder of the seed (a fold of the inductive protocol).
+        seed: seed of the weights and the augmentations.
+        member: index of the encoder of the seed (a fold of the inductive protocol).
         n_classes: C, for ``supervised``.
         edge_dim: width of the set's edge features, None if it has none; for ``edge_labels``.
         make: makes another encoder than the config's GIN.
@@ -84,19 +84,19 @@ def build(
 
 
 def setting_of(config: GraphConfig, seed: int, fold: int | None = None) -> str:
-    """Name of what is trained, for messages."""
+    """Name of the trained model, for messages."""
     return f"{config}, seed {seed}" + ("" if fold is None else f", fold {fold}")
 
 
 def folds_of(
     config: GraphConfig, labels: NDArray[np.int64], seed: int, *, inner: bool = False
 ) -> list[Fold]:
-    """The folds that a seed is scored on.
+    """The folds on which a seed is scored.
 
     Args:
         config: the settings.
         labels: int64 [G].
-        seed: of the folds.
+        seed: seed of the folds.
         inner: whether a fifth of every training fold is held out of training and scored, so that
             settings can be chosen without the test fold, which is then in neither part.
 
@@ -104,8 +104,8 @@ def folds_of(
         One fold after the other.
 
     Raises:
-        InputError: if a class has fewer members than there are folds, or ``inner`` is asked of
-            a config that has no encoder of its own for every fold.
+        InputError: if a class has fewer members than there are folds, or ``inner`` is set for a
+            config without an encoder for every fold.
     """
     folds = [
         part_of(fold, labels, seed=seed, share=config.train_share)
@@ -119,12 +119,12 @@ def folds_of(
 
 
 def part_of(fold: Fold, labels: NDArray[np.int64], *, seed: int, share: float) -> Fold:
-    """A fold with a stratified share of its training graphs; larger shares hold smaller ones.
+    """A fold with a stratified share of its training graphs; larger shares contain smaller ones.
 
     Args:
-        fold: the whole one.
+        fold: the whole fold.
         labels: int64 [G].
-        seed: of the choice.
+        seed: seed of the choice.
         share: in (0, 1]; at least one graph of each class stays.
 
     Returns:
@@ -165,11 +165,11 @@ def score_baseline(
     """Accuracy of a baseline that trains no encoder, on the folds that methods are scored on.
 
     Args:
-        config: of ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
+        config: a baseline, ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
         graphs: the set.
-        folds: to train and test on.
-        seed: of the folds inside them.
-        n_jobs: folds scored side by side.
+        folds: folds to train and test on.
+        seed: seed of the folds inside them.
+        n_jobs: folds scored in parallel.
 
     Returns:
         One score per fold.
@@ -204,13 +204,13 @@ def score_embeddings(
     Args:
         config: the settings.
         graphs: all that are embedded.
-        z: float64 [G, d], one for each fold, or one for all.
-        folds: to score on; None for the cross-validation of the configuration.
-        seed: of the folds and of those inside them.
-        n_jobs: folds scored at a time.
+        z: float64 [G, d], one per fold, or one for all.
+        folds: folds to score on; None for the cross-validation of the configuration.
+        seed: seed of the folds and of those inside them.
+        n_jobs: folds scored in parallel.
 
     Returns:
-        One score a fold.
+        One score per fold.
     """
     labels = graphs.y.cpu().numpy()
     how: Any = {"standardise": config.standardise, "seed": seed}
@@ -226,7 +226,7 @@ def score_embeddings(
 
 
 def probe_of(config: GraphConfig, graphs: GraphSet) -> dict[str, Any]:
-    """The SVM of a config, beside standardisation.
+    """SVM arguments of a configuration, other than standardisation.
 
     Args:
         config: the settings.
@@ -245,7 +245,7 @@ def probe_of(config: GraphConfig, graphs: GraphSet) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _kernel(graphs: GraphSet, *, optimal_assignment: bool) -> NDArray[np.float64]:
-    """Seeds and folds share it."""
+    """Cached kernel, the same for all seeds and folds."""
     return wl_kernel(graphs, optimal_assignment=optimal_assignment)
 
 

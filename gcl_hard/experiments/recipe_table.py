@@ -20,15 +20,15 @@ ABLATIONS: dict[str, tuple[str, ...]] = {
     "SVM": ("standardise", "kernel", "c_grid"),
     "weights": ("beta", "beta_changes", "detach_weights"),
 }
-"""Settings that move together when a part of our recipe is taken away, or added to the paper's."""
+"""Settings that change together when a part is removed from our recipe, or added to the paper's."""
 ABLATED = "hscl"
 SHARES = (0.1, 0.25, 0.5)
-"""Of a training fold's graphs, in learning curves; the whole is the table itself."""
+"""Shares of a training fold's graphs in learning curves; the table itself uses all of them."""
 CURVES = ("wl-oa", "supervised", "untrained", "hucl", "hscl")
 REPORTED = (*TABLE_II["MUTAG"],)
-"""Methods of the paper's Table II: its recipe is run with them alone, and they run first."""
+"""Methods of the paper's Table II: its recipe is run with them only, and they run first."""
 SCORED_ALIKE = ("untrained", "supervised")
-"""Baselines with a row for each recipe, since they take its settings."""
+"""Baselines with a row for each recipe, since they use its settings."""
 
 
 Own = Mapping[str, Mapping[str, Any] | None]
@@ -40,11 +40,11 @@ class Entry:
     """A row of the table.
 
     Attributes:
-        part: of the table.
-        name: of the row within it: a method, an ablation, a method and a share.
-        method: of the configurations.
-        protocol: under which it stands.
-        configs: by data set.
+        part: part of the table.
+        name: name of the row within it: a method, an ablation, a method and a share.
+        method: method of the configurations.
+        protocol: protocol of the row.
+        configs: configurations by data set.
     """
 
     part: Part
@@ -60,7 +60,7 @@ class Entry:
 
 
 def papers(*, quick: bool) -> dict[str, Any]:
-    """The paper's recipe, which is the default of every setting; few epochs for a smoke run."""
+    """The paper's recipe, the default of every setting; few epochs for a smoke run."""
     return {"epochs": QUICK["graphs"]["epochs"][0]} if quick else {}
 
 
@@ -78,8 +78,8 @@ def entries(
         datasets: canonical names.
         methods: trained ones and baselines, canonical; the paper's recipe has rows for those of its
             Table II alone.
-        protocols: of the trained ones; ablations and learning curves are ``inductive``.
-        quick: whether encoders are trained for few epochs, for a smoke run.
+        protocols: protocols of the trained ones; ablations and learning curves are ``inductive``.
+        quick: whether encoders train for few epochs, for a smoke run.
 
     Returns:
         The rows; an ablation has no configuration on a set where it changes nothing.
@@ -133,7 +133,7 @@ def entries(
 def _ablated(
     own: Mapping[str, Any], others: Mapping[str, Any], dataset: str, names: Sequence[str]
 ) -> Mapping[str, Any] | None:
-    """A recipe with some settings as in another; None where that changes nothing."""
+    """A recipe with some settings as in another; None if that changes nothing."""
     base, other = (GraphConfig(dataset=dataset, method=ABLATED, **given) for given in (own, others))
     bare = lacks_edge_labels(dataset)
     changed = {n: getattr(other, n) for n in names if not (bare and n == "edge_labels")}

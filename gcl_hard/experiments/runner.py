@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.diagnostics import Points
 
 MOST_BARS = 4
-"""Runs that have a progress bar of their own."""
+"""Maximum number of runs with a progress bar of their own."""
 QUEUED = 2
-"""Groups that a worker has at most, the one in training included."""
+"""Maximum number of groups per worker, including the one in training."""
 
 
 class Outcome(NamedTuple):
-    """What became of one run: a result, or why there is none."""
+    """The result of a run, or why there is none."""
 
     result: RunResult | None = None
     points: Points | None = None
@@ -44,14 +44,14 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Runner:
-    """Runs what is not finished.
+    """Runs a plan, except for what is finished.
 
     Attributes:
         context: where and how runs are executed.
-        console: for progress.
-        jobs: processes, None for one a core.
+        console: console for progress.
+        jobs: processes, None for one per core.
         scheduler: address of a Dask scheduler, or None.
-        force: whether finished runs are run again.
+        force: whether finished runs are repeated.
         report_only: whether nothing is run.
     """
 
@@ -70,11 +70,11 @@ class Runner:
         self.data = data_sets(self.context)
 
     def run(self, runs: Sequence[Run]) -> tuple[dict[Run, RunResult], list[str]]:
-        """Find the results of runs, and make those that are missing.
+        """Load the results of finished runs, and execute the others.
 
         Args:
             runs: the whole plan, without repeats, data sets by their canonical names. Ensembles
-                are cut from it, so that their numbers do not hang on what is finished.
+                are cut from it, so that their numbers do not depend on what is finished.
 
         Returns:
             Results, and a message for every run that failed; a failure does not stop the others.
@@ -102,7 +102,7 @@ class Runner:
         return {run: results[run] for run in runs if run in results}, failures
 
     def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
-        """Stored results; says which files cannot be used."""
+        """Stored results of runs; reports unusable files."""
         results, problems = {}, []
         for run in runs:
             if (result := self.stored(run)) is not None:
@@ -119,7 +119,7 @@ class Runner:
         return results
 
     def stored(self, run: Run) -> RunResult | None:
-        """The stored result of a run, if it counts: of these data, and as new as asked for."""
+        """The stored result of a run, if it matches the data and is recent enough."""
         result = self.store.get(run)
         if result is None or self.report_only:
             return result
@@ -131,7 +131,7 @@ class Runner:
         return result if {**facts, **result.data} == facts else None
 
     def _check_checkpoints(self, pending: Sequence[Run]) -> None:
-        """Neither resume nor overwrite hours of training unasked."""
+        """Refuse to resume or overwrite checkpoints without a flag."""
         if self.context.options.resume:
             return
         found = [path for run in pending if (path := self.context.file(run, ".ckpt")).exists()]
@@ -141,7 +141,7 @@ class Runner:
         elif found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise InputError(
-                f"{found[0]}{more} is a checkpoint of what this command trains: --resume goes on "
+                f"{found[0]}{more} is a checkpoint of what this command trains: --resume continues "
                 f"from it, --force starts over"
             )
 
@@ -162,7 +162,7 @@ class Runner:
 
 
 def share_of(context: RunContext, processes: int) -> RunContext:
-    """A context for one of several processes of this machine."""
+    """The context of one of several processes on this machine."""
     threads = context.threads
     return replace(
         context,
@@ -172,7 +172,7 @@ def share_of(context: RunContext, processes: int) -> RunContext:
 
 
 class _Group(NamedTuple):
-    """Runs that train as one ensemble, and the locks of those of them to store."""
+    """A group, with the locks of its runs that are to be stored."""
 
     runs: tuple[Run, ...]
     locks: dict[Run, ExitStack]
@@ -180,7 +180,7 @@ class _Group(NamedTuple):
 
 @dataclass(eq=False)
 class _Execution:
-    """The groups of a command on their way through the engine."""
+    """Executes the groups of a command."""
 
     runner: Runner
     workers: Engine
@@ -193,7 +193,7 @@ class _Execution:
     _scoring: dict[Task, tuple[Run, _Group]] = field(default_factory=dict)
 
     def run(self, groups: Sequence[tuple[Run, ...]]) -> None:
-        """Execute groups; those that another command works on are waited for."""
+        """Execute groups, and wait for those that another command works on."""
         waiting = list(groups)
         try:
             while waiting or self._training:
@@ -217,7 +217,7 @@ class _Execution:
                     lock.close()
 
     def _fill(self, waiting: Sequence[tuple[Run, ...]]) -> list[tuple[Run, ...]]:
-        """Send groups that no other command holds, as many as workers can take."""
+        """Submit unlocked groups while workers are free; returns those that wait."""
         left = list(waiting)
         for runs in waiting:
             if len(self._training) >= QUEUED * self.workers.workers:
@@ -264,7 +264,7 @@ class _Execution:
             self._scoring[scored] = run, group
 
     def _failed(self, group: _Group, error: Exception) -> None:
-        """One bad run does not stop the others of its group, and is named."""
+        """Train the runs of a failed group one by one; record the failure of a single run."""
         if len(group.locks) > 1 and not isinstance(error, OutOfMemory):
             for run, lock in group.locks.items():
                 self._train(_Group((run,), {run: lock}))
@@ -281,7 +281,7 @@ class _Execution:
         self._end(group, run, outcome)
 
     def _end(self, group: _Group, run: Run, outcome: Outcome, *, new: bool = True) -> None:
-        """Store a new result, or keep the failure; other commands may train the run then."""
+        """Store a result or record a failure; other commands may then train the run."""
         result, failure = outcome.result, outcome.failure
         if new and result is not None:
             try:
@@ -305,7 +305,7 @@ class _Execution:
 
 
 def failure_message(run: Run, error: Exception) -> str:
-    """What went wrong with a run, for the person who started it."""
+    """Message about a run that failed."""
     if isinstance(error, GclHardError):
         return str(error)
     if type(error).__name__ == "KilledWorker":
@@ -340,8 +340,8 @@ def train_group(
     """Task: train the encoders of a group.
 
     Args:
-        context: where and how.
-        runs: that share ``RunConfig.group_key``, or one run of any kind.
+        context: where and how runs are executed.
+        runs: runs that share ``RunConfig.group_key``, or one run of any kind.
         report: called with the key of a run, the share of its training done, and its loss.
 
     Returns:
@@ -374,10 +374,10 @@ def score_run(
     """Task: score one run of a trained group.
 
     Args:
-        context: where and how.
+        context: where and how runs are executed.
         group: trained runs.
-        number: of the run among them.
-        report: not called.
+        number: index of the run among them.
+        report: unused.
 
     Returns:
         The result, or why there is none.
@@ -411,7 +411,7 @@ def score_run(
 
 
 class Bars:
-    """One progress bar over all runs, and one for each that trains where they are few."""
+    """Progress bars: one over all runs, and one per training run if they are few."""
 
     def __init__(self, bars: Progress, costs: dict[Run, float]) -> None:
         self._bars, self._costs = bars, costs
@@ -423,13 +423,13 @@ class Bars:
         bars.update(self._all, visible=len(costs) > 1)
 
     def started(self, run: Run) -> None:
-        """A run begins, perhaps anew."""
+        """Show that a run has started or restarted."""
         self._advance(run, 0.0)
         if run not in self._tasks and len(self._tasks) < MOST_BARS:
             self._tasks[run] = self._bars.add_task(str(run), total=1.0)
 
     def report(self, key: str, share: float, loss: float) -> bool:
-        """Show how far a run is; never stops it."""
+        """Show the progress of a run; never stops it."""
         run = self._runs.get(key)
         if run is not None:
             if run in self._tasks:
@@ -441,7 +441,7 @@ class Bars:
         return True
 
     def ended(self, run: Run) -> None:
-        """A run is over, one way or another."""
+        """Show that a run has ended."""
         if run in self._tasks:
             self._bars.remove_task(self._tasks.pop(run))
         self._advance(run, 1.0)
@@ -457,8 +457,8 @@ def columns(console: Console, **options: Any) -> Progress:
     """Progress bars with a description, the share done, the time passed and the time left.
 
     Args:
-        console: where.
-        **options: of rich's ``Progress``.
+        console: console to draw on.
+        **options: options of rich's ``Progress``.
     """
     from rich.progress import (
         BarColumn,

@@ -16,7 +16,7 @@ class Run(NamedTuple):
 
     Attributes:
         config: the settings.
-        seed: of encoder and folds.
+        seed: seed of encoder and folds.
         inner: whether it is scored on hold-outs inside the training folds.
     """
 
@@ -26,7 +26,7 @@ class Run(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Stem of the names of its files."""
+        """Stem of its file names."""
         return f"{self.config.key()}{'_inner' * self.inner}_seed{self.seed}"
 
     def cost(self, size: tuple[int, int]) -> float:
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
     @property
     def training(self) -> Run:
-        """Equal for runs that differ in scoring alone, which are trained once."""
+        """Key of the training, shared by runs that differ only in scoring and are trained once."""
         return self._replace(config=self.config.encoder_config)
 
     def __str__(self) -> str:
@@ -68,13 +68,13 @@ def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]
 
 
 def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) -> list[Run]:
-    """Every run of a command: one encoder for all folds first, then seed by seed.
+    """All runs of a command: those with one encoder for all folds first, then seed by seed.
 
-    Stopped early, it leaves all methods with the same seeds, so that they can be compared.
+    If it is stopped early, all methods have the same seeds, so that they can be compared.
 
     Args:
         configs: without repeats.
-        seeds: of each.
+        seeds: seeds of each.
         select: whether settings are chosen inside training folds.
 
     Returns:
@@ -100,25 +100,26 @@ def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) ->
 Group = tuple[Run, ...]
 
 USUAL = {"cpu": 8, "cuda": 256}
-"""Models of an ensemble. Neither the clock nor free memory nor the number of processes decides, so
-that the same command trains the same models together. On a CPU 16 train the most models an hour on
-every set of benchmarks/results/ensembles.csv, and 4 already 76 to 97 % of that on most; 8 leave
+"""Models per ensemble. It depends neither on the clock nor on free memory nor on the number of
+processes, so that the same command trains the same models together. On a CPU 16 train the most
+models per hour on every set of benchmarks/results/ensembles.csv, and 4 already 76 to 97 % of that
+on most; 8 leave
 two processes with work for ten seeds of one configuration. On a GPU a step of many costs hardly
 more than one of few, and 256 models of these sets fit in 16 GB."""
 FOLD_BY_FOLD = 4
-"""Runs of a group on a CPU whose every fold is an ensemble: they are saved when the last fold
-ends, and 4 train within 10 % of the best."""
+"""Runs per group on a CPU if every fold is an ensemble: they are saved when the last fold ends,
+and 4 train within 10 % of the best speed."""
 
 
 def groups_of(runs: Sequence[Run], *, size: int | None = None, device: str = "cpu") -> list[Group]:
     """Cut the runs of a command into groups that train as ensembles.
 
     The same runs give the same groups, whatever is finished already, however many processes share
-    them and however much memory is free: a model's rounding depends on what is trained beside it.
+    them and however much memory is free: a model's rounding depends on what is trained with it.
 
     Args:
         runs: the full plan of the command, in the order to do them.
-        size: models of an ensemble, None for the usual number on the device.
+        size: models per ensemble, None for the usual number on the device.
         device: as PyTorch writes it.
 
     Returns:
@@ -148,7 +149,7 @@ def groups_of(runs: Sequence[Run], *, size: int | None = None, device: str = "cp
 
 
 def usual_size(device: str) -> int:
-    """Models of an ensemble where no size is asked for.
+    """Models per ensemble if no size is given.
 
     Args:
         device: as PyTorch writes it.
@@ -157,14 +158,14 @@ def usual_size(device: str) -> int:
 
 
 def equal_parts(n: int, most: int) -> list[tuple[int, int]]:
-    """Cut n things in order into as few parts of at most ``most`` as there can be, about equal.
+    """Cut n items in order into the fewest nearly equal parts of at most ``most``.
 
     Args:
         n: at least 1.
         most: at least 1.
 
     Returns:
-        First and past the last of each part.
+        First and past-the-end index of each part.
 
     Example:
         >>> equal_parts(10, 8)
@@ -176,7 +177,7 @@ def equal_parts(n: int, most: int) -> list[tuple[int, int]]:
 
 
 def _shared(run: Run, *, on_cpu: bool) -> Hashable:
-    """What runs of one group share."""
+    """Key of the runs of one group."""
     shared = run.config.group_key
     if shared is None:
         return run
@@ -187,7 +188,7 @@ def _shared(run: Run, *, on_cpu: bool) -> Hashable:
 
 
 def _runs_in_group(run: Run, size: int | None, device: str) -> int:
-    """Distinct runs of a group."""
+    """Number of distinct runs in a group."""
     if run.config.encoders <= 1:
         return size or usual_size(device)
     if device == "cpu":

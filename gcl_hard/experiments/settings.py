@@ -1,4 +1,4 @@
-"""Settings from text: flags of a parser, values of YAML, and what is wrong with them."""
+"""Settings read from flags and YAML, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.config import CONFIGS, Domain, GraphConfig, defaults, flag
 
 NOT_OF_RECIPES = ("dataset", "method", "protocol", "folds", "train_share")
-"""Settings that a command or a search states, and no recipe."""
+"""Settings that a command or a search states, and no recipe has."""
 COMMON = ("dataset", "method", "protocol", "beta", "epochs", "lr")
-"""Settings that stand first in the help."""
+"""Settings listed first in the help."""
 
 
 MOST_SEEDS = 10_000
@@ -25,7 +25,7 @@ SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
 
 
 class BadValueError(ArgumentTypeError, ValueError):
-    """Text that is no value: the one base is for the command line, the other for YAML."""
+    """Invalid text for a setting, an error of both the flag parser and YAML."""
 
 
 def _items(value: Any) -> list[Any]:
@@ -39,7 +39,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any, ...]]:
-    """A reader of several values, from text with commas between them or from a list."""
+    """A reader of several values, from comma-separated text or from a list."""
 
     def read(value: Any) -> tuple[Any, ...]:
         items = _items(value)
@@ -119,6 +119,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 }
 """Flags whose values the parser cannot read by their types."""
 METAVARS = {
+    "seeds": "N",
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
     **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
     **dict.fromkeys(("dataset", "method", "protocol", "augmentations", "encodings"), "NAMES"),
@@ -130,14 +131,15 @@ METAVARS = {
 
 
 def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
-    """One flag; values that are not given are absent after parsing."""
+    """Add a flag; values that are not given are absent after parsing."""
     if name in _SWITCHES:
         group.add_argument(f"--{flag(name)}", action="store_true", help=text)
         return
     read = LISTED.get(name) if listed else None
+    number = kind in (int, int | None) and not name.endswith("seed")
     kind = read or READERS.get(name, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
-    metavar = METAVARS.get(name, name.upper().split("_")[-1])
+    metavar = METAVARS.get(name, "N" if number else name.upper().split("_")[-1])
     if name in LISTED and not listed:
         metavar = metavar.removesuffix("S")
     named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
@@ -164,6 +166,14 @@ def options_of(options: type) -> dict[str, tuple[Any, str, Any]]:
     return {one.name: (*get_args(hints[one.name]), one.default) for one in flags}
 
 
+def _common_text(graphs: str, images: str) -> str:
+    """The help text of a setting of both domains; a common beginning is not repeated."""
+    if graphs == images:
+        return graphs
+    head = graphs.rpartition(": ")[0]
+    return f"{graphs}; images: {images.removeprefix(f'{head}: ')}"
+
+
 @cache
 def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     """Settings of configurations: the domains that have them, type, help and default."""
@@ -178,21 +188,27 @@ def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
             found[name] = (
                 ("graphs", "images"),
                 known if known == kind else Any if str in (known, kind) else known | kind,
-                first if text == first else f"{first}; images: {text}",
+                _common_text(first, text),
                 default if default == own else {"graphs": default, "images": own},
             )
     return found
 
 
 def add_settings(
-    parser: ArgumentParser, *, listed: bool, own: Mapping[str, Any], common: bool | None = None
+    parser: ArgumentParser,
+    *,
+    listed: bool,
+    own: Mapping[str, Any],
+    texts: Mapping[str, str],
+    common: bool | None = None,
 ) -> None:
-    """A flag for every setting, those of one domain in a group of theirs.
+    """Add a flag for every setting; settings of one domain form a group.
 
     Args:
-        parser: to add them to.
+        parser: parser to add them to.
         listed: whether settings of :data:`LISTED` take several values.
-        own: defaults to show that are not those of the configurations.
+        own: defaults to show in place of those of the configurations.
+        texts: help texts to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
     """
     titles = {
@@ -205,11 +221,12 @@ def add_settings(
             title = "common settings" if is_common else titles[domains]
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
-            add_flag(groups[title], name, kind, text, own.get(name, default), listed=listed)
+            shown = texts.get(name, text), own.get(name, default)
+            add_flag(groups[title], name, kind, *shown, listed=listed)
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
-    """A group of flags for fields of a dataclass."""
+    """Add a group of flags for fields of a dataclass."""
     group, known = parser.add_argument_group(title), options_of(options)
     for name in names:
         add_flag(group, name, *known[name], listed=False)
@@ -221,9 +238,9 @@ def settings_from(
     """Settings of graphs from YAML, checked like those of a command line.
 
     Args:
-        settings: as YAML states them.
-        where: they stand, for messages.
-        without: settings that must not be stated.
+        settings: settings as read from YAML.
+        where: their source, for messages.
+        without: settings that are refused.
 
     Raises:
         InputError: for an unknown setting, one that must not be stated, or a value of a wrong
@@ -253,7 +270,7 @@ def settings_from(
 @cache
 def _settings_parser() -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
-    add_settings(parser, listed=False, own={})
+    add_settings(parser, listed=False, own={}, texts={})
     return parser
 
 
@@ -263,7 +280,7 @@ PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or f
 
 
 def explain(message: str, parser: ArgumentParser) -> str:
-    """The parser's message in the words of the command line, with the nearest flags."""
+    """The parser's error in terms of the command line, with the nearest flags."""
     flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
     if match := re.match(r"unrecognized arguments: (.*)", message, re.DOTALL):
         wrong = match[1].split()[0].split("=")[0]

@@ -1,4 +1,4 @@
-"""The store: one small JSON file for each finished run, or all of them in one sorted .jsonl."""
+"""The store: one small JSON file per finished run, or all of them in one sorted .jsonl."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gcl_hard.io import atomic_write
 
 SCHEMA_VERSION = 2
 COMPACT = "runs.jsonl"
-"""Name of the compact form in a folder."""
+"""File name of the compact form."""
 SHARED = ("config", "data", "versions", "device")
 """Fields that many runs have in common; the compact form states each value once."""
 
@@ -34,7 +34,7 @@ class RunResult:
 
     Attributes:
         config: every setting.
-        seed: of encoder and folds.
+        seed: seed of encoder and folds.
         fold_accuracies: percent, in fold order; of images one, of the test split.
         fold_c: the choice of each fold's classifier inside its training part: C of an SVM, the
             learning rate or C of a linear probe; empty where there is no such choice.
@@ -43,7 +43,7 @@ class RunResult:
         seconds_eval: of embedding and scoring.
         data: sizes, what was resolved by reading the data set, and its digest.
         device: name of the hardware that trained.
-        versions: of the packages that numbers depend on.
+        versions: versions of the packages that numbers depend on.
         finished: date, UTC, ISO 8601.
         inner: whether accuracies are of hold-outs inside the training folds, by which settings
             are chosen, and not of the test folds.
@@ -72,11 +72,11 @@ class RunResult:
 
     @cached_property
     def run(self) -> Run:
-        """The run that it is the result of."""
+        """The run of this result."""
         return Run(from_dict(self.config), self.seed, self.inner)
 
     def lacks_snapshots(self, every: int) -> bool:
-        """Whether a snapshot is missing.
+        """Whether a requested snapshot is missing.
 
         Args:
             every: epochs between snapshots, 0 for none. Baselines and inner hold-outs have none.
@@ -88,7 +88,7 @@ class RunResult:
 
 
 class Store:
-    """Results of runs in a folder: single files, and the compact form beside them.
+    """Results of runs in a folder: single files and a compact file.
 
     A single file is newer than the line of the same run in the compact form. Folders merge by
     copying single files.
@@ -121,7 +121,7 @@ class Store:
         return found
 
     def problem(self, run: Run) -> str | None:
-        """Why the file of a run cannot be used; None without a file.
+        """Why a run's file cannot be used, or None.
 
         Raises:
             InputError: if a newer version wrote it, which is not overwritten.
@@ -149,7 +149,7 @@ class Store:
             file.write(f"{text}\n".encode())
 
     def put_points(self, run: Run, points: Points | None) -> None:
-        """Store the arrays of the last snapshot beside the result; None removes old ones."""
+        """Store the arrays of the last snapshot next to the result; None removes old ones."""
         path = self.path(run).with_suffix(".npz")
         if points is None:
             path.unlink(missing_ok=True)
@@ -188,7 +188,7 @@ class Store:
             yield mine
 
     def compact(self) -> int:
-        """Move the single files into the compact form; of two results of a run the newer stays.
+        """Move the single files into the compact form; of two results of a run the newer is kept.
 
         Returns:
             Results in the compact form.
@@ -300,7 +300,7 @@ def _read(path: Path) -> RunResult | str:
 
 
 def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
-    """Values that runs share, numbered by field; then the runs in the order of their names."""
+    """Lines of the compact form: shared values first, then the runs in order of their names."""
     yield _json({"schema_version": SCHEMA_VERSION})
     numbers: dict[tuple[str, str], int] = {}
     counts = dict.fromkeys(SHARED, 0)
@@ -369,7 +369,7 @@ def _json(content: Any, indent: int | None = None) -> str:
 
 
 def check_writable(folder: Path) -> None:
-    """Make a folder and try to write in it, before hours of work depend on it.
+    """Make a folder and check that it can be written to.
 
     Raises:
         InputError: if that fails; names the folder and the reason.

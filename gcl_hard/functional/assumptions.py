@@ -57,7 +57,7 @@ def assumption_1(comparison: LossComparison) -> Claim:
     .. math:: \mathbb{E}_{\text{Hcol}}[h] \ge \mathbb{E}_{\text{H-SCL}}[h]
 
     Args:
-        comparison: of a batch.
+        comparison: comparison of a batch.
 
     Returns:
         :class:`Claim`; sides that differ by less than ``SLACK`` in logs count as equal.
@@ -87,7 +87,7 @@ def lemma_1(comparison: LossComparison) -> Claim:
     at an anchor if and only if Assumption 1 does; where Hcol has no support both sides are equal.
 
     Args:
-        comparison: of a batch.
+        comparison: comparison of a batch.
 
     Returns:
         :class:`Claim`; sides that differ by less than ``SLACK`` in logs count as equal.
@@ -110,7 +110,7 @@ def undefined(comparison: LossComparison) -> Undefined:
     """Why Assumption 1 is not defined at some anchors; every such anchor has one reason.
 
     Args:
-        comparison: of a batch.
+        comparison: comparison of a batch.
 
     Returns:
         :class:`Undefined`.
@@ -139,7 +139,7 @@ def eq17_averages(comparison: LossComparison) -> tuple[float, float]:
               \operatorname{mean}_i \mathbb{E}_{\text{H-SCL}}[h]
 
     Args:
-        comparison: of a batch.
+        comparison: comparison of a batch.
 
     Returns:
         The two averages; NaN if there are no such anchors.
@@ -190,7 +190,7 @@ def four_losses(comparison: LossComparison) -> FourLosses:
               \operatorname{softplus}(-t^+) + \mathbb{E}_q[\operatorname{softplus}(t)] - 2 \log 2
 
     Args:
-        comparison: of a batch; M is its ``n_others``.
+        comparison: comparison of a batch; M is its ``n_others``.
 
     Returns:
         :class:`FourLosses`.

@@ -70,7 +70,7 @@ def compare(scores: ScoreTable, log_eta: Tensor) -> LossComparison:
     with η = 1 for UCL and SCL; h = e^t or softplus(t).
 
     Args:
-        scores: of the batch; they may hold anything outside ``others``.
+        scores: scores of the batch; they may hold anything outside ``others``.
         log_eta: float [A, K], −inf where η is 0; may hold anything outside ``others``.
 
     Returns:

@@ -1,7 +1,7 @@
 """Geometry of embeddings: alignment, uniformity, rank, class centres, and neural collapse.
 
 Everything is measured in float64 and without a gradient. Measures of directions normalise the rows;
-a row of zeros stays one.
+a row of zeros stays zero.
 
 Neural collapse means classes that shrink to points, and points that form a simplex; it is measured
 on the embeddings as given. Each class counts the same, however many items it holds: the centre μ_G
@@ -223,7 +223,7 @@ def least_angle(directions: Tensor) -> Tensor:
 
 
 def packing(centres: Centres) -> Tensor:
-    r"""The quantity that the optimal embedding of HCL's Theorem 2 maximises.
+    r"""The objective that the optimal embedding of HCL's Theorem 2 maximises.
 
     .. math:: \sum_c \rho(c) \min_{c' \ne c} \lVert v_c - v_{c'} \rVert^2
 
@@ -231,7 +231,7 @@ def packing(centres: Centres) -> Tensor:
     point's nearest neighbour is farther than the others are on average.
 
     Args:
-        centres: of the classes.
+        centres: centres of the classes.
 
     Returns:
         float64 [], from 0 to 4, on the unit sphere; a sphere of radius r has r² times this. NaN
@@ -253,7 +253,7 @@ def packing(centres: Centres) -> Tensor:
 
 
 def widest_angle(n: int, d: int) -> float | None:
-    r"""The largest possible least angle between n points on the sphere in d dimensions.
+    r"""Upper bound of the least angle between n points on the sphere in d dimensions.
 
     .. math:: \arccos\left(-\frac{1}{n - 1}\right) \; (n \le d + 1), \qquad
               \frac{\pi}{2} \; (d + 2 \le n \le 2 d), \qquad
@@ -322,7 +322,7 @@ class _Classes(NamedTuple):
 
 
 def nc1(z: Tensor, labels: Tensor) -> Tensor:
-    r"""Variability within classes, in units of that between them, where classes differ at all.
+    r"""Variability within classes relative to that between class means, where these differ.
 
     .. math:: \operatorname{tr}(\Sigma_W \Sigma_B^+) / C, \qquad
               \Sigma_B = \frac{1}{C} \sum_c (\mu_c - \mu_G)(\mu_c - \mu_G)^\top
@@ -388,7 +388,7 @@ def equinorm(z: Tensor, labels: Tensor) -> Tensor:
 
 
 def equiangularity(z: Tensor, labels: Tensor) -> Equiangularity:
-    r"""How far class means are from standing at one angle, and at the widest there is.
+    r"""Deviation of the angles between class means from one another and from a simplex's.
 
     .. math:: \operatorname{Std}_{c < c'} \cos(c, c'), \qquad
               \operatorname{Avg}_{c < c'} \left| \cos(c, c') + \frac{1}{C - 1} \right|
@@ -401,7 +401,7 @@ def equiangularity(z: Tensor, labels: Tensor) -> Equiangularity:
         labels: int [n], ≥ 0.
 
     Returns:
-        :class:`Equiangularity`; NaN for one class, or if a class mean lies in the centre.
+        :class:`Equiangularity`; NaN for one class, or if a class mean is the centre.
 
     Raises:
         InputError: as :func:`nc1`.
@@ -460,7 +460,7 @@ def cdnv(z: Tensor, labels: Tensor) -> Tensor:
 
 def _classes(z: Tensor, labels: Tensor) -> _Classes:
     z = embeddings(z)
-    # Nothing here depends on the origin: from the first row, equal rows are exactly 0.
+    # Nothing here depends on the origin: relative to the first row, equal rows are exactly 0.
     z = z - z[0]
     means, of, counts = by_class(z, labels)
     largest = torch.linalg.vector_norm(z, dim=1).amax()
@@ -469,5 +469,5 @@ def _classes(z: Tensor, labels: Tensor) -> _Classes:
 
 
 def _std(values: Tensor) -> Tensor:
-    """Standard deviation of all there is; NaN, without a warning, of nothing."""
+    """Standard deviation; NaN, without a warning, of an empty tensor."""
     return (values - values.mean()).square().mean().sqrt()

@@ -20,7 +20,7 @@ from gcl_hard.functional.schedules import Schedule, as_schedule
 
 
 class Rows(NamedTuple):
-    """The input of a hardening.
+    """Input of a hardening: similarities of anchors × candidates.
 
     Attributes:
         similarity: cosine similarities s, float [A, C], in [−1, 1].
@@ -318,5 +318,5 @@ def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Harden
 
 
 def _now(value: float | Schedule) -> float:
-    """A parameter's value before any epoch was set: that of the first epoch."""
+    """The current value of a parameter; before any epoch that of the first."""
     return value.at(1, 1) if isinstance(value, Schedule) else value

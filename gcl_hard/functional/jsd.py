@@ -9,7 +9,7 @@ embedding that is not shows in the loss, as a divergence should.
 ``counted_jsd`` is the loss of several models over counted nodes.
 
 Nodes of one colour have one embedding, so that scores are taken colour by colour: a table of
-colours × graphs for each model, and how often a colour lies in each graph. Sums over the admitted
+colours × graphs for each model, and how often a colour occurs in each graph. Sums over the admitted
 graphs of an anchor are products with a matrix of zeros and ones, without cancellation. The gradient
 with respect to the scores is in closed form, so that each model keeps one such table.
 """
@@ -43,12 +43,12 @@ DOUBLE = 650.0
 
 
 class Rule(NamedTuple):
-    """How one model weighs its negatives.
+    """Hardening and admission of one model.
 
     Attributes:
         hardening: Uniform, Exponential or Threshold, as it is this epoch.
-        temperature: γ at which it sees t / m.
-        other_labels: whether graphs of the anchor's label are no negatives.
+        temperature: γ of the hardening, which is applied to t / m.
+        other_labels: whether only graphs of other labels are negatives.
         detach: whether q is a constant to the gradient.
         class_prior: τ⁺ of the debiased loss, or None.
     """
@@ -61,7 +61,7 @@ class Rule(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What models share that are worked on together."""
+        """Key of models that are computed together."""
         return (
             type(self.hardening), self.other_labels, self.detach, self.class_prior is None,
             _span(self) > SINGLE,
@@ -69,11 +69,11 @@ class Rule(NamedTuple):
 
 
 def refusal(hardening: Hardening, temperature: float) -> str | None:
-    """Why tables of colours cannot hold a hardening, in words; None if they can.
+    """Reason why a hardening cannot be computed on colours, or None.
 
     Args:
         hardening: with its schedule.
-        temperature: γ at which it sees t / m.
+        temperature: γ of the hardening, which is applied to t / m.
 
     Example:
         >>> refusal(Exponential(10.0), 0.5) is None, refusal(Exponential(1000.0), 0.5) is None
@@ -89,7 +89,7 @@ def refusal(hardening: Hardening, temperature: float) -> str | None:
 
 
 class Classes(NamedTuple):
-    """Labels of graphs as 0 … n − 1.
+    """Labels of graphs, numbered 0 … n − 1.
 
     Attributes:
         of: int64 [G].
@@ -101,7 +101,7 @@ class Classes(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Which colours lie in which graphs.
+    """Pairs of a colour and a graph that contains it.
 
     Attributes:
         colour: int64 [A], ascending.
@@ -124,7 +124,7 @@ def counted_jsd(  # noqa: PLR0917 (a batch, and what each model makes of it)
     classes: Classes | None = None,
     kept: Tensor | None = None,
 ) -> Tensor:
-    r"""JSD of every model, over anchors counted as often as their nodes are.
+    r"""JSD of every model, with anchors weighted by their counts.
 
     .. math:: \ell = \frac{1}{N} \sum_{u, g} c_{ug} \big[\operatorname{softplus}(-t_{ug})
               + E_{ug} - 2 \log 2\big], \qquad
@@ -134,11 +134,11 @@ def counted_jsd(  # noqa: PLR0917 (a batch, and what each model makes of it)
     with a the admission, and N the number of nodes that have a negative.
 
     Args:
-        nodes: float [P, U, d], embeddings of the colours, one table a model.
+        nodes: float [P, U, d], embeddings of the colours, one table per model.
         graphs: float [P, G, d].
-        pairs: which colours lie in which graphs.
-        rules: of the P models.
-        classes: of the graphs; read only by rules of other labels.
+        pairs: colours with the graphs that contain them.
+        rules: rules of the P models.
+        classes: classes of the graphs; read only by rules of other labels.
         kept: bool [P, G], graphs that a model trains on; None if all do. The others are neither
             anchor nor positive nor candidate.
 
@@ -183,7 +183,7 @@ class _CountedJSD(torch.autograd.Function):
 
 
 def _together(rules: Sequence[Rule], device: torch.device) -> Iterator[slice]:
-    """Runs of models of one kind; on a CPU one model at a time, which stays in the cache."""
+    """Groups of models of one kind; on a CPU single models, which fit the cache."""
     start = 0
     for end in range(1, len(rules) + 1):
         if end == len(rules) or device.type == "cpu" or rules[end].kind != rules[start].kind:
@@ -211,7 +211,7 @@ def _admission(
 
 
 class _Tables:
-    """The tables of some models of one kind, worked on in blocks of colours."""
+    """The tables of some models of one kind, computed in blocks of colours."""
 
     def __init__(
         self,
@@ -323,7 +323,7 @@ class _Tables:
         return (t * (span / self.scale)).sub_(span).clamp_(max=0.0).exp2_()
 
     def _rate(self) -> Tensor | None:
-        """d log η / dt where it reaches the gradient."""
+        """d log η / dt, where η has a gradient."""
         if self.rule.detach or self.scale is None or isinstance(self.rule.hardening, Threshold):
             return None
         return self.value / self.scale
@@ -334,7 +334,7 @@ def _scale(scores: Tensor, pairs: Pairs, weight: Tensor, kept: Tensor | None) ->
     size = scores.abs()
     nodes = weight.new_zeros(len(scores), scores.shape[1])
     nodes.index_add_(1, pairs.colour, weight)
-    # A colour that lies in one graph only has no anchor to which that graph is another.
+    # A colour in one graph only has no anchor for which that graph is one of the others.
     sole = weight == nodes[:, pairs.colour]
     at = pairs.colour * scores.shape[2] + pairs.graph
     flat = size.flatten(1)
@@ -347,7 +347,7 @@ def _scale(scores: Tensor, pairs: Pairs, weight: Tensor, kept: Tensor | None) ->
 
 @lru_cache(maxsize=64)
 def _column(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Made once an epoch: a device is waited for."""
+    """Cached; avoids waiting for the device in every step."""
     return torch.tensor(values, dtype=dtype, device=device)
 
 
@@ -362,7 +362,7 @@ def _value(rule: Rule) -> float:
 
 
 def _span(rule: Rule) -> float:
-    """How far log η reaches over similarities from −1 to 1."""
+    """Range of log η over similarities in [−1, 1]."""
     return 2 * (rule.hardening.slope(rule.temperature) or 0.0)
 
 
@@ -373,7 +373,7 @@ class _JSDNegatives(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         scores = nodes @ graphs.T
         t_pos = scores.gather(1, own[:, None])[:, 0].clone()
-        # Nodes of a graph share their negatives: a row a graph, gathered, spares every mask.
+        # Nodes of a graph share their negatives: one row per graph, gathered, spares every mask.
         excluded = torch.eye(len(graphs), dtype=torch.bool, device=own.device)
         excluded = excluded if same is None else excluded | same
         empty = excluded.all(1)[own]

@@ -1,6 +1,6 @@
-"""Negatives: which candidates are, and their distribution q in log space.
+"""Negatives: the admission of candidates, and their distribution q in log space.
 
-Masks are anchors × candidates. Of q there are expectations, draws, debiasing and concentration.
+Masks are anchors × candidates. For q: expectations, draws, debiasing and concentration.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def local_global_others(batch: Tensor, n_graphs: int) -> Tensor:
 
 
 def same_label(anchor_labels: Tensor, candidate_labels: Tensor) -> Tensor:
-    """Which candidates carry their anchor's label.
+    """Which candidates have the anchor's label.
 
     Args:
         anchor_labels: int [A].
@@ -72,7 +72,7 @@ def same_label(anchor_labels: Tensor, candidate_labels: Tensor) -> Tensor:
 
 
 def check_labels(labels: Tensor | None, n_items: int, needed_by: str) -> Tensor:
-    """The labels themselves, once they are known to be class labels.
+    """Labels, checked to be class labels.
 
     Args:
         labels: class of each item, integer tensor [n_items], ≥ 0.
@@ -273,17 +273,17 @@ def draw(log_q: Tensor, k: int, generator: torch.Generator | None = None) -> Ten
     return torch.multinomial(log_q.detach().exp(), k, replacement=True, generator=generator)
 
 
-def log_debiased(log_e: Tensor, log_e_pos: Tensor, class_prior: float, floor: float) -> Tensor:
+def log_debiased(log_e: Tensor, log_e_pos: Tensor, class_prior: float, clamp: float) -> Tensor:
     r"""Log of the debiased expectation, clamped from below.
 
     .. math:: E^- = \max\left\{
-              \frac{E_q[e^t] - \tau^+ E_{q^+}[e^t]}{1 - \tau^+},\; e^{\text{floor}} \right\}
+              \frac{E_q[e^t] - \tau^+ E_{q^+}[e^t]}{1 - \tau^+},\; e^{\text{clamp}} \right\}
 
     Args:
         log_e: float [A], log E_q[e^t].
         log_e_pos: float [A], log E_{q⁺}[e^t], over the anchor's positives.
         class_prior: τ⁺ in [0, 1): probability that a candidate shares the anchor's class.
-        floor: log of the smallest value allowed; the smallest log e^t is −1/γ.
+        clamp: log of the smallest value allowed; the smallest log e^t is −1/γ.
 
     Returns:
         float [A]; its gradient is zero where it is clamped.
@@ -294,17 +294,17 @@ def log_debiased(log_e: Tensor, log_e_pos: Tensor, class_prior: float, floor: fl
         e^{−1/t} for the sum.
 
     Example:
-        >>> log_debiased(torch.zeros(1), torch.zeros(1), class_prior=0.1, floor=-2.0).abs() < 1e-6
+        >>> log_debiased(torch.zeros(1), torch.zeros(1), class_prior=0.1, clamp=-2.0).abs() < 1e-6
         tensor([True])
     """
     if class_prior == 0.0:
-        return log_e.clamp(min=floor)
+        return log_e.clamp(min=clamp)
     gap = log_e_pos + math.log(class_prior) - log_e
     above = gap < 0
     # log(1 − e^gap) is taken only where it is defined: elsewhere its gradient would be NaN.
     rest = torch.log(-torch.expm1(torch.where(above, gap, -1.0)))
     debiased = log_e + rest - math.log1p(-class_prior)
-    return torch.where(above, debiased, floor).clamp(min=floor)
+    return torch.where(above, debiased, clamp).clamp(min=clamp)
 
 
 def debiased(e: Tensor, e_pos: Tensor, class_prior: float) -> Tensor:
@@ -331,7 +331,7 @@ def debiased(e: Tensor, e_pos: Tensor, class_prior: float) -> Tensor:
 
 
 def effective_negatives(log_q: Tensor) -> Tensor:
-    r"""The effective number of negatives: as many with equal weights are as concentrated as q.
+    r"""Effective number of negatives, 1 / Σ q².
 
     .. math:: 1 / \textstyle\sum_j q_{ij}^2
 

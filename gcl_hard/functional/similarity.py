@@ -1,4 +1,4 @@
-"""Similarities of embeddings: score tables that losses are compared on, and cosine histograms.
+"""Similarities of embeddings: score tables for comparing losses, and cosine histograms.
 
 Everything is computed in float64 and without a gradient.
 """
@@ -18,7 +18,7 @@ from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.objectives import Objective
 
 BLOCK = 1024
-"""Rows of a histogram whose cosines with all others are held at once."""
+"""Rows of a histogram whose cosines with all others are computed at once."""
 
 
 def embeddings(z: Tensor, name: str = "z", at_least: int = 1) -> Tensor:
@@ -52,7 +52,7 @@ def embeddings(z: Tensor, name: str = "z", at_least: int = 1) -> Tensor:
 
 
 def unit(z: Tensor) -> Tensor:
-    """Rows scaled to length 1; a row of zeros stays one, at cosine 0 to every other.
+    """Rows scaled to length 1; a row of zeros stays zero, at cosine 0 to every other.
 
     Args:
         z: float64 [n, d].
@@ -76,10 +76,10 @@ class ScoreTable(NamedTuple):
             included, outside ``others``.
         others: bool [A, K], candidates that are neither the anchor nor its other view (nor its
             own graph).
-        same: bool [A, K], the candidate carries the anchor's label.
+        same: bool [A, K], whether the candidate has the anchor's label.
         t_pos: float64 [A], t⁺ of the anchor's positive.
-        temperature: γ > 0, at which a hardening sees the scores.
-        scale: what turns t into similarities, s = t / ``scale``: 1/γ (InfoNCE) or m (JSD).
+        temperature: γ > 0 of the hardening.
+        scale: divisor that turns t into similarities, s = t / ``scale``: 1/γ (InfoNCE) or m (JSD).
         objective: ``"infonce"``, whose integrand h is e^t, or ``"jsd"``, with softplus(t).
     """
 
@@ -207,7 +207,7 @@ def log_integrand(scores: ScoreTable) -> Tensor:
     r"""Log h, the integrand of the losses: t for InfoNCE, log softplus(t) for JSD.
 
     Args:
-        scores: of the batch.
+        scores: scores of the batch.
 
     Returns:
         float64 [A, K]; meaningless outside ``others``.
@@ -227,7 +227,7 @@ def log_eta(scores: ScoreTable, hardening: Hardening | None = None) -> Tensor:
     r"""Log η of a hardening; H-UCL, H-SCL and the collisions share it.
 
     Args:
-        scores: of the batch.
+        scores: scores of the batch.
         hardening: as it is this epoch (``sampler.current``); None for η = 1.
 
     Returns:
@@ -250,7 +250,7 @@ def log_etas(scores: ScoreTable, hardenings: Iterable[Hardening | None]) -> list
     """Log η of several hardenings.
 
     Args:
-        scores: of the batch.
+        scores: scores of the batch.
         hardenings: each as for :func:`log_eta`.
 
     Returns:

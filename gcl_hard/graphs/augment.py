@@ -251,7 +251,7 @@ def uniform(shape: tuple[int, ...], generator: torch.Generator, device: torch.de
 
 
 def check_share(p: float) -> float:
-    """The share itself, checked to be in [0, 1).
+    """The share, checked to be in [0, 1).
 
     Raises:
         InputError: if it is not.
@@ -300,8 +300,8 @@ def rank(owner: Tensor, sizes: Tensor, generator: torch.Generator) -> Tensor:
         int64 [n].
 
     Example:
-        >>> places = rank(torch.tensor([0, 0, 0, 1]), torch.tensor([3, 1]), torch.Generator())
-        >>> sorted(places[:3].tolist()), places[3].item()
+        >>> ranks = rank(torch.tensor([0, 0, 0, 1]), torch.tensor([3, 1]), torch.Generator())
+        >>> sorted(ranks[:3].tolist()), ranks[3].item()
         ([0, 1, 2], 0)
     """
     order = torch.argsort(owner + uniform(tuple(owner.shape), generator, owner.device))
@@ -323,9 +323,9 @@ def positions(order: Tensor, start: Tensor, owner: Tensor) -> Tensor:
         >>> positions(torch.tensor([1, 0, 2]), torch.tensor([0, 2]), torch.tensor([0, 0, 1]))
         tensor([1, 0, 0])
     """
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(order), device=order.device)
-    return place - start[owner]
+    position = torch.empty_like(order)
+    position[order] = torch.arange(len(order), device=order.device)
+    return position - start[owner]
 
 
 def encode(edges: Tensor, owner: Tensor, sizes: Tensor) -> Tensor:

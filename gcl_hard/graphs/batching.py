@@ -16,7 +16,7 @@ from gcl_hard.seeds import seeded
 def epoch_batches(
     n_graphs: int, batch_size: int, *, seed: int, epoch: int, held_out: Tensor | None = None
 ) -> list[Tensor]:
-    """The batches of one epoch: a permutation of all graphs, cut, held-out graphs dropped.
+    """A permutation of all graphs, cut into the batches of an epoch, without held-out graphs.
 
     Held-out graphs leave the batches they fell in, so models trained on different folds see the
     remaining graphs in the same order. A batch left with fewer than two graphs has no negatives
@@ -55,8 +55,8 @@ def epoch_chunks(
     Args:
         n_graphs: G.
         batch_size: as in :func:`epoch_batches`; so are seed and epoch.
-        seed: of the order.
-        epoch: of the order.
+        seed: seed of the order.
+        epoch: epoch of the order.
         kept: bool [P, G], graphs that each model trains on; None if all do.
 
     Returns:
@@ -90,7 +90,7 @@ def epoch_chunks(
 
 
 def _joined(left: list[int]) -> list[tuple[int, ...]]:
-    """Neighbouring chunks, joined so that none is left with fewer than two graphs."""
+    """Chunks joined with their neighbours, so that each has at least two graphs."""
     groups: list[tuple[int, ...]] = []
     for i, n in enumerate(left):
         if groups and min(n, sum(left[j] for j in groups[-1])) < 2:
@@ -102,7 +102,7 @@ def _joined(left: list[int]) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class PairedViews:
-    """Both views of some graphs, and the sparse matrices of message passing on them.
+    """Both views of some graphs, and the sparse matrices for message passing on them.
 
     Attributes:
         graphs: the first views, followed by the second ones.

@@ -74,7 +74,7 @@ class GraphBatch:
         return cls(graphs.x, graphs.edge_index, graphs.batch, y, graphs.num_graphs, edge_attr)
 
     def followed_by(self, other: GraphBatch) -> GraphBatch:
-        """The graphs of this batch and then those of another one with as many features."""
+        """This batch and another one with as many features, concatenated."""
         attributes = [a for a in (self.edge_attr, other.edge_attr) if a is not None]
         return GraphBatch(
             x=torch.cat([self.x, other.x]),
@@ -200,7 +200,7 @@ class GraphSet:
         )
 
     def take(self, index: Tensor) -> GraphSet:
-        """The set of some graphs alone, in the given order, without any data of the others.
+        """A set of the given graphs, without data of the others.
 
         Node features keep their columns (those of one-hot degrees too).
 
@@ -317,13 +317,13 @@ def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tenso
     """Positions of the ids' items, the index into ``ids`` of each, and old minus new start."""
     sizes = ptr[ids + 1] - ptr[ids]
     shift = ptr[ids] - (sizes.cumsum(0) - sizes)
-    places = torch.arange(ids.numel(), device=ids.device)
-    owner = torch.repeat_interleave(places, sizes, output_size=total)
+    positions = torch.arange(ids.numel(), device=ids.device)
+    owner = torch.repeat_interleave(positions, sizes, output_size=total)
     return torch.arange(total, device=ids.device) + shift[owner], owner, shift
 
 
 def checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
-    """Graph ids, checked, on the CPU."""
+    """Valid graph ids, on the CPU."""
     if index.dtype != torch.int64 or index.ndim != 1 or index.numel() < least:
         raise InputError(
             f"{what} is {index.dtype} {list(index.shape)}; expected graph ids, int64 [B], B >= 1"

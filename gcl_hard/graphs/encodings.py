@@ -146,7 +146,7 @@ ENCODINGS: dict[str, Callable[[GraphSet], Tensor]] = {
 
 
 def check_encodings(names: Iterable[str]) -> tuple[str, ...]:
-    """The names themselves, each checked to be one of ``ENCODINGS`` and named once.
+    """The names, each valid and unique.
 
     Raises:
         InputError: if a name is unknown (offers the closest) or repeated.
@@ -168,7 +168,7 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
 
     Args:
         graphs: the set, x float32 [N, F].
-        names: of ``ENCODINGS``, in the order of their columns.
+        names: names of ``ENCODINGS``, in the order of their columns.
 
     Returns:
         The set with more columns in x, counted in n_encoded; the set itself if there are no

@@ -49,12 +49,12 @@ class Ensemble:
         graphs: the set, or the same one with its colours, which ensembles can then share.
         batch_size: graphs in a batch, before any is held out.
         data_seed: of the batch order, which models share.
-        held_out: of each model int64 ids of graphs that it must not see: they are neither anchor,
+        held_out: for each model, int64 ids of graphs hidden from it, which are neither anchor,
             positive nor candidate for it and in no statistic of its normalisation. The others
             keep their batches. Where all models hold out the same graphs, on a CPU no bit
             depends on these; else sums of other lengths round differently. Two-view models all
             hold out the same.
-        features: of each model, node features of its own, float [N, F]: nodes with equal features
+        features: for each model, its own node features, float [N, F]: nodes with equal features
             in ``graphs`` must have equal ones here (an inductive fold's scaling of degrees). Of
             two views there is one table, that of ``graphs``.
 
@@ -116,7 +116,7 @@ class Ensemble:
                 row[[] if ids is None else ids] = False
         self.seen: Tensor | None
         self.mask: Tensor | None
-        self._see()
+        self._restrict()
         self.coloured: ColouredSet | None = None
         self.rules: list[Rule] = []
         if isinstance(self.models[0], TwoView):
@@ -155,8 +155,8 @@ class Ensemble:
         self.features = torch.stack([x[nodes.to(x.device)] for x in own])
         self.features = self.features.to(self.device, self.dtype)
 
-    def _see(self) -> None:
-        """What no model trains on leaves the batches; where all agree there is no mask."""
+    def _restrict(self) -> None:
+        """Remove graphs that no model trains on; mask those that only some do."""
         self.seen = self.mask = None
         if self.kept is not None:
             self.seen = self.kept.any(0)
@@ -164,7 +164,7 @@ class Ensemble:
             self.mask = None if same else self.kept.to(self.device)
 
     def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
-        """Move every model's schedules to ``epoch`` (from 1) of its ``epochs``."""
+        """Set every model's schedules to ``epoch`` (from 1) of its ``epochs``."""
         self.rules = []
         for model, last in zip(self.models, epochs, strict=True):
             if isinstance(model, InfoGraph | TwoView):
@@ -201,17 +201,17 @@ class Ensemble:
             yield self.graphs.batch(index)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the models."""
+        """Continue with a subset of the models."""
         self.models = [self.models[row] for row in rows]
         self.held_out = [self.held_out[row] for row in rows]
         index = torch.tensor(rows)
         self.kept = None if self.kept is None else self.kept[index]
-        self._see()
+        self._restrict()
         if self.coloured is not None and len(self.features) > 1:
             self.features = self.features[index.to(self.device)]
 
     def memory_per_model(self) -> int:
-        """About the bytes that a model takes in a step, on the largest batch of an epoch.
+        """Approximate bytes per model in a step on the largest batch of an epoch.
 
         Parameters, gradients and moments; what backward needs of encoder and heads, in layers of
         colours or nodes; the table of scores and what the loss makes of it (for compressed
@@ -241,7 +241,7 @@ class Ensemble:
         return PER_NODE * nodes * width + messages + PER_SIMILARITY * (2 * batch.n_graphs) ** 2
 
     def losses(self, parameters: Tables, buffers: Tables, batch: Batch) -> Tensor:
-        """Loss of every model, float [P]; running statistics in ``buffers`` are moved on."""
+        """Loss of every model, float [P]; running statistics in ``buffers`` are updated."""
         tables = parameters, buffers
         if isinstance(batch, PairedViews):
             _, z = self._encode(tables, batch, None)
@@ -295,7 +295,7 @@ class Ensemble:
         return nodes, mean if gin.readout == "mean" else torch.cat([graphs, mean], 2)
 
     def _convolved(self, k: int, x: Tensor, sums: Sums, parameters: Tables, batch: Batch) -> Tensor:
-        """A layer's MLP of each row with the messages that it gets."""
+        """A layer's MLP applied to rows plus their messages."""
         own = {n: parameters[f"encoder.convs.{k}.nn.{n}"] for n in LAYER}
         if isinstance(batch, ColouredBatch):  # fewer rows below than above: the product first
             x = add_rows(sums, linear(x, own["0.weight"])) + own["0.bias"][:, None]
@@ -329,7 +329,7 @@ class Ensemble:
 
 
 def refusal(model: GraphModel) -> str | None:
-    """Why a model cannot share its steps with others, in words; None if it can.
+    """Reason why a model cannot be stacked, or None.
 
     Args:
         model: any graph model.
@@ -416,7 +416,7 @@ def _cross_entropy(logits: Tensor, y: Tensor, kept: Tensor | None) -> Tensor:
 
 
 def _shared(model: GraphModel) -> tuple[object, ...]:
-    """What models of one ensemble have in common beside their shapes."""
+    """Settings that models of one ensemble share in addition to their shapes."""
     gin = model.encoder
     assert isinstance(gin, GIN)
     views = (model.augmentations, model.strength, model.seed) if isinstance(model, TwoView) else ()

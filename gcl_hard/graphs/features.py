@@ -12,7 +12,7 @@ MAX_ONE_HOT_DEGREE = 1000
 
 
 def check_kind(kind: str) -> str:
-    """The kind itself, checked to be one of ``KINDS``.
+    """The kind, checked to be one of ``KINDS``.
 
     Raises:
         InputError: if it is not; offers the closest.

@@ -1,4 +1,4 @@
-"""Layers of several models at once: a leading dimension of models, over counted rows."""
+"""Layers of stacked models, on counted rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tables = Mapping[str, Tensor]
 
 
 class Sums(NamedTuple):
-    """A sparse matrix of counts that adds rows of embeddings.
+    """A sparse count matrix that sums rows of embeddings.
 
     Attributes:
         forward: float sparse CSR [R, C].
@@ -73,7 +73,7 @@ class _AddRows(torch.autograd.Function):
 
 
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    """A sparse matrix times each model's rows, all models side by side."""
+    """A sparse matrix times each model's rows, models stacked by columns."""
     models, rows, width = x.shape
     side = x.transpose(0, 1).reshape(rows, models * width)
     out: Tensor = torch.sparse.mm(matrix, side)
@@ -104,12 +104,12 @@ def relu_norm(
 
     .. math:: y = \frac{\max(x, 0) - \mu_p}{\sqrt{\sigma_p^2 + \epsilon}} w_p + b_p
 
-    with μ and σ² over rows as often as they occur for the model: a row that occurs never has no
-    part in them, nor in any gradient.
+    with μ and σ² over rows as often as they occur for the model: a row that never occurs affects
+    neither them nor any gradient.
 
     Args:
         x: float [P, N, d].
-        counts: of the rows.
+        counts: counts of the rows.
         weight: float [P, d].
         bias: float [P, d].
         eps: ε > 0.
@@ -127,13 +127,13 @@ def relu_norm(
 def normed(
     x: Tensor, counts: Counts, tables: tuple[Tables, Tables], name: str, norm: nn.Module
 ) -> Tensor:
-    """:func:`relu_norm` by every model's own weights; running statistics are moved on.
+    """:func:`relu_norm` with every model's own parameters; updates running statistics.
 
     Args:
         x: float [P, N, d].
-        counts: of the rows.
+        counts: counts of the rows.
         tables: parameters, and buffers, which are updated in place.
-        name: of the normalisation in them.
+        name: name of the normalisation in them.
         norm: one model's, for ε and momentum.
 
     Returns:

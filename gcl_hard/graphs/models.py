@@ -64,7 +64,7 @@ class GraphContrast(GraphModel):
         out_dim: d; read from ``encoder.out_dim`` if None.
         method: a name of ``METHODS``; ignored if ``loss`` is given.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
-        options: of :func:`gcl_hard.contrastive_loss`; an error together with ``loss``.
+        options: options of :func:`gcl_hard.contrastive_loss`; an error together with ``loss``.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class InfoGraph(GraphContrast):
         out_dim: d; read from ``encoder.out_dim`` if None.
         method: a name of ``METHODS``.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
-        **options: of :func:`gcl_hard.contrastive_loss`: ``beta``, ``threshold``,
+        **options: options of :func:`gcl_hard.contrastive_loss`: ``beta``, ``threshold``,
             ``class_prior``, ``objective`` (JSD here by default), ``temperature``,
             ``detach_weights``, …
 
@@ -179,10 +179,10 @@ class TwoView(GraphContrast):
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
         augmentations: names of ``AUGMENTATIONS``, applied to each view in this order.
         strength: share p in [0, 1) of nodes, edges or features that each one changes.
-        seed: of the augmentations.
+        seed: seed of the augmentations.
         one_forward: whether both views are encoded in one forward pass, with common BatchNorm
             statistics, or in two.
-        **options: of :func:`gcl_hard.contrastive_loss`.
+        **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
         InputError: for an unknown augmentation, or if the width is unknown.

@@ -29,23 +29,23 @@ CACHE_BYTES = 256 * 2**20
 
 Integers = NDArray[np.int64]
 SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
-"""Of the two halves of a colour's name."""
+"""Salts of the two halves of a colour's name."""
 
 with warnings.catch_warnings():
-    # PyTorch says once a process that CSR matrices are in beta; the user cannot help it.
+    # PyTorch says once per process that CSR matrices are in beta; users cannot change that.
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     torch.zeros(1, 1).to_sparse_csr()
 
 
 @dataclass(frozen=True, eq=False)
 class ColouredBatch:
-    """Some graphs, as the colours of their nodes.
+    """Graphs as counted colours of their nodes.
 
     Attributes:
         features: int64 [C₀], rows of the set's distinct features.
-        sums: for each layer, what a colour adds up: itself and its neighbours, [C_k, C_{k−1}].
+        sums: for each layer, the matrix that adds up a colour and its neighbours, [C_k, C_{k−1}].
         parents: for each level from 0 to K − 1, int64 [C_K]: the colour there of each last colour.
-        pairs: how often each last colour lies in each graph.
+        pairs: how often each last colour occurs in each graph.
         readout: the same as a matrix [G, C_K].
         sizes: float [G], nodes of each graph.
         y: int64 [G].
@@ -74,7 +74,7 @@ class ColouredBatch:
 
     @property
     def n_bytes(self) -> int:
-        """About what it holds."""
+        """Approximate size in bytes."""
         entries = sum(s.forward.values().numel() for s in (*self.sums, self.readout))
         return 2 * 12 * entries + 8 * (
             sum(map(len, self.parents)) + 3 * len(self.pairs.colour) + 4 * sum(self.n_colours)
@@ -92,7 +92,7 @@ def _moved(part: Any, device: torch.device, dtype: torch.dtype) -> Any:
 
 
 class _Table(NamedTuple):
-    """How often columns occur in rows: a CSR matrix of the whole set."""
+    """Sparse counts of columns in rows, over the whole set (CSR)."""
 
     starts: Integers
     column: Integers
@@ -100,7 +100,7 @@ class _Table(NamedTuple):
 
     @classmethod
     def of(cls, row: Integers, column: Integers, shape: tuple[int, int]) -> tuple[_Table, _Table]:
-        """From pairs that may repeat; and its transpose."""
+        """Count pairs, which may repeat; also returns the transpose."""
         key, count = np.unique(row * shape[1] + column, return_counts=True)
         row, column, count = key // shape[1], key % shape[1], count.astype(np.float32)
         order = np.argsort(column, kind="stable")
@@ -110,14 +110,14 @@ class _Table(NamedTuple):
         )
 
     def rows(self, rows: Integers) -> _Table:
-        """Some rows, in the order given."""
+        """The given rows, in order."""
         sizes = self.starts[rows + 1] - self.starts[rows]
         starts = _starts(sizes)
         at = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], sizes)
         return _Table(starts, self.column[at], self.times[at])
 
     def within(self, columns: Integers) -> _Table:
-        """Some columns, renumbered: ``columns`` is −1 for those that go."""
+        """The columns that are kept, renumbered: ``columns`` is −1 for the others."""
         new = columns[self.column]
         stay = new >= 0
         if stay.all():
@@ -126,7 +126,7 @@ class _Table(NamedTuple):
         return _Table(before[self.starts], new[stay], self.times[stay])
 
     def csr(self, n_columns: int) -> Tensor:
-        """As PyTorch has it."""
+        """As a PyTorch CSR tensor."""
         return torch.sparse_csr_tensor(
             torch.from_numpy(self.starts), torch.from_numpy(self.column),
             torch.from_numpy(self.times), (len(self.starts) - 1, n_columns),
@@ -137,8 +137,8 @@ class _Table(NamedTuple):
 class ColouredSet:
     """A graph set with the colours of its nodes after 0 … K rounds of refinement.
 
-    A round adds up names of 128 bits of the neighbours' colours, which look random: it takes two
-    colours for one with a probability of about n² / 2¹²⁹ for n nodes.
+    A round adds up the neighbours' 128-bit colour names, which look random: two colours are taken
+    for one with a probability of about n² / 2¹²⁹ for n nodes.
 
     Args:
         graphs: the set; features decide the colours of level 0.
@@ -175,7 +175,7 @@ class ColouredSet:
         self._bytes = 0
 
     def _layer(self, below: Integers, colour: Integers, nodes: Integers) -> tuple[_Table, _Table]:
-        """What the colours of a level add up, by representatives of them."""
+        """Neighbour counts of a level's colours, taken from one node per colour."""
         source, target = self.graphs.edge_index.numpy()
         chosen = np.zeros(len(colour), dtype=bool)
         chosen[nodes] = True
@@ -194,9 +194,9 @@ class ColouredSet:
         by_graph = self._by_graph.rows(ids)
         present, at = _renumbered(by_graph.column, self.n_colours[-1])
         readout = by_graph.within(at)
-        place = np.full(self.graphs.n_graphs, -1)
-        place[ids] = np.arange(len(ids))
-        by_colour = self._by_colour.rows(present).within(place)
+        position = np.full(self.graphs.n_graphs, -1)
+        position[ids] = np.arange(len(ids))
+        by_colour = self._by_colour.rows(present).within(position)
         n_last, own = len(present), np.arange(len(present))
         sums, parents = [], []
         for k in range(len(self._sums) - 1, -1, -1):
@@ -230,13 +230,13 @@ class ColouredSet:
     def remembered(
         self, index: Tensor, device: torch.device, dtype: torch.dtype, family: Hashable = None
     ) -> ColouredBatch:
-        """The same on a device, kept for the next ensemble for as long as there is room.
+        """The same on a device, cached for later ensembles while there is room.
 
         Args:
             index: int64 [G], as for :meth:`batch`.
-            device: of the ensemble.
-            dtype: of its embeddings.
-            family: of the batches that are asked for again and again; those of others make room.
+            device: device of the ensemble.
+            dtype: dtype of its embeddings.
+            family: family of batches in repeated use; those of others make room.
         """
         key = family, index.numpy().tobytes(), device, dtype
         found = self._kept.get(key)
@@ -260,7 +260,7 @@ def refined(graphs: GraphSet, layers: int) -> list[Integers]:
     """
     source, target = graphs.edge_index.numpy()
     x = np.ascontiguousarray(graphs.x.numpy())
-    if graphs.features == "degree-scalar":  # a degree as such is the same in every fold's scaling
+    if graphs.features == "degree-scalar":  # raw degrees are the same in every fold
         x = np.bincount(source, minlength=len(x))[:, None].astype(np.float64)
     x = x + 0.0  # there is one zero only
     bits = x.view(np.uint32 if x.itemsize == 4 else np.uint64).astype(np.uint64)
@@ -279,14 +279,14 @@ def refined(graphs: GraphSet, layers: int) -> list[Integers]:
 
 
 def _mixed(x: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.uint64]:
-    """Numbers that look random, one for each number."""
+    """A hash of each number."""
     x = (x + salt) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(29))
 
 
 def _numbered(names: list[NDArray[np.uint64]]) -> Integers:
-    """0 … n − 1 for n different names, in their order."""
+    """Ranks 0 … n − 1 of the distinct values."""
     order = np.lexsort(names)
     first, second = (name[order] for name in names)
     new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
@@ -296,13 +296,13 @@ def _numbered(names: list[NDArray[np.uint64]]) -> Integers:
 
 
 def _renumbered(values: Integers, n: int) -> tuple[Integers, Integers]:
-    """The distinct values, ascending, and each number's place among them, −1 for others."""
+    """The distinct values, ascending, and each number's rank among them, −1 for others."""
     found = np.zeros(n, dtype=bool)
     found[values] = True
     present = np.flatnonzero(found)
-    place = np.full(n, -1)
-    place[present] = np.arange(len(present))
-    return present, place
+    rank = np.full(n, -1)
+    rank[present] = np.arange(len(present))
+    return present, rank
 
 
 def _starts(sizes: Integers) -> Integers:
@@ -315,7 +315,7 @@ _COLOURED: WeakKeyDictionary[GraphSet, dict[int, ColouredSet]] = WeakKeyDictiona
 
 
 def coloured(graphs: GraphSet, layers: int) -> ColouredSet:
-    """The colours of a set, refined once as long as the set is there.
+    """The coloured set, cached while the set exists.
 
     Args:
         graphs: the set.
@@ -380,7 +380,7 @@ def wl_kernel(
 
 
 def _rank(owner: Integers, colours: Integers) -> Integers:
-    """For each node, how many nodes of its colour come before it in its graph."""
+    """Rank of each node among the nodes of its colour in its graph."""
     order = np.lexsort((colours, owner))
     new = np.diff(owner[order], prepend=-1) | np.diff(colours[order], prepend=-1)
     first = np.flatnonzero(new)

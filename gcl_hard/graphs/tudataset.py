@@ -127,7 +127,7 @@ def canonical_name(name: str) -> str:
 
 
 def lacks_edge_labels(name: str) -> bool:
-    """Whether a set is known, without being read, to have no edge labels.
+    """Whether a known set has no edge labels, without reading it.
 
     Example:
         >>> lacks_edge_labels("IMDB-B"), lacks_edge_labels("MUTAG"), lacks_edge_labels("PROTEINS")
@@ -150,10 +150,10 @@ def locate(
     download: bool = True,
     cache_dir: str | Path | None = None,
 ) -> Path:
-    """The zip or folder of raw files that :func:`load` reads, downloaded if it is nowhere else.
+    """Path of the zip or folder of a set, downloaded if necessary.
 
     Args:
-        name: of the set; this and the other arguments are those of :func:`load`.
+        name: name of the set; this and the other arguments are those of :func:`load`.
         data_dir: a folder with ``NAME/`` or ``NAME.zip``.
         download: whether the network may be used.
         cache_dir: root of the cache.
@@ -189,7 +189,7 @@ def locate(
     else:
         tried.append(f"download {url}: switched off")
     options = [*MANIFEST, *ALIASES]
-    head = f"dataset {name!r} cannot be had"
+    head = f"dataset {name!r} is not available"
     if name not in options and nearest(name, options):
         head = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"
     target = (folders["data folder"] if given else folders["cache"]) / f"{name}.zip"
@@ -279,10 +279,10 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
 
 def _read(root: Path | zipfile.Path, name: str, wanted: dict[str, str]) -> dict[str, bytes]:
     files = {
-        key: place / file
-        for place in (root, root / "raw", root / name)
+        key: folder / file
+        for folder in (root, root / "raw", root / name)
         for key, file in wanted.items()
-        if (place / file).is_file()
+        if (folder / file).is_file()
     }
     return {key: file.read_bytes() for key, file in files.items()}
 

@@ -30,7 +30,7 @@ class ViewRecipe:
         flip: probability of a horizontal flip, in [0, 1].
         jitter: strength of the colour jitter, in [0, 2]: brightness, contrast and saturation are
             multiplied by factors from [max(0, 1 − jitter), 1 + jitter], the hue is turned by up to
-            jitter / 4 of the circle, in an order drawn once a batch. An image is jittered with
+            jitter / 4 of the circle, in an order drawn once per batch. An image is jittered with
             probability 0.8. 0 is off.
         grayscale: probability of losing the colours, in [0, 1].
         blur: probability of a Gaussian blur, in [0, 1]; σ is drawn from [0.1, 2] pixels, the
@@ -71,7 +71,7 @@ class ViewRecipe:
 
 
 class Views(nn.Module):
-    """Makes one random view of each image, on the images' device.
+    """Random views of images, made on their device.
 
     view = (transformed(image / 255) − mean) / std. The random numbers of a view depend on the seed
     and its position in the batch, not on the device (except for noise); the global random state is
@@ -79,9 +79,9 @@ class Views(nn.Module):
 
     Args:
         recipe: how a view is made.
-        size: of a view, in pixels, ≥ 2.
-        mean: of each of the three channels, on the 0 … 1 scale.
-        std: of each channel likewise, > 0; see :func:`channel_statistics`.
+        size: size of a view, in pixels, ≥ 2.
+        mean: mean of each of the three channels, on the 0 … 1 scale.
+        std: standard deviation of each channel likewise, > 0; see :func:`channel_statistics`.
 
     Raises:
         InputError: for a size, mean or std that is out of range.
@@ -167,7 +167,7 @@ def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     Args:
         images: float [B, C, H, W].
         boxes: [B, 4] of left, top, width, height in pixels, all inside the image.
-        size: of the result, in pixels.
+        size: size of the result, in pixels.
 
     Returns:
         [B, C, size, size] of the images' dtype, as torchvision's ``resized_crop`` with antialias.
@@ -190,7 +190,7 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
     mean = Σv / (255 N), std = √(N Σv² − (Σv)²) / (255 N) over the N values v of a channel.
 
     Args:
-        images: uint8 [n, 3, H, W], n ≥ 1: those that are trained on, and no others.
+        images: uint8 [n, 3, H, W], n ≥ 1: the training images only.
 
     Returns:
         Three means and three standard deviations; 1 for a constant channel.
@@ -246,7 +246,7 @@ def _full_precision(images: Tensor) -> torch.autocast:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed the CPU's random numbers inside; the global random state is left as it was."""
+    """Seed the CPU's random numbers inside the block; the global random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
         # The CPU's alone: torch.manual_seed would reseed every GPU for good.
         torch.default_generator.manual_seed(seed)
@@ -274,7 +274,7 @@ def _transforms(recipe: ViewRecipe, size: int) -> tuple[Transform, ...]:
 
 
 class _Crop:
-    """kornia's boxes, which are torchvision's, and our resize.
+    """kornia's crop boxes (equal to torchvision's) with our resize.
 
     kornia's own resizes differ: ``slice`` loops over the images, ``resample`` lays the corners of
     the box on those of the view; neither is antialiased.
@@ -313,7 +313,7 @@ def _resized(images: Tensor, size: int) -> Tensor:
 
 
 def _resampling(start: Tensor, length: Tensor, n: int, size: int) -> Tensor:
-    """Weights [B, size, n] with which the n pixels of an axis make those of a resized part of it.
+    """Weights [B, size, n] that resize a part of an axis of n pixels.
 
     A triangle around each new pixel's centre, as wide as a new pixel and at least as an old one,
     cut off at the part's ends.

@@ -123,23 +123,23 @@ class ClassPairs:
         starts = sizes.cumsum(0) - sizes
         self._by_class = by_class
         self._size, self._start = sizes[labels], starts[labels]
-        self._place = torch.empty_like(labels)
-        self._place[by_class] = torch.arange(len(labels)) - self._start[by_class]
+        self._position = torch.empty_like(labels)
+        self._position[by_class] = torch.arange(len(labels)) - self._start[by_class]
 
     def draw(self, index: Tensor, generator: torch.Generator) -> Tensor:
         """Partners of some images.
 
         Args:
             index: int64 [B], on the CPU.
-            generator: of the CPU.
+            generator: generator of the CPU.
 
         Returns:
             int64 [B], images of the same classes.
         """
-        size, place = self._size[index], self._place[index]
+        size, position = self._size[index], self._position[index]
         draws = torch.rand(len(index), generator=generator, dtype=torch.float64)
         other = (draws * (size - 1)).long()
-        other = torch.where(size == 1, place, other + (other >= place))
+        other = torch.where(size == 1, position, other + (other >= position))
         return self._by_class[self._start[index] + other]
 
 
@@ -177,7 +177,7 @@ class ViewPairs:
         split: the images to train on. Views are made on their device, unless there are workers.
         views: makes a view of each image.
         batch_size: images per batch; n = 2 × batch_size embeddings.
-        seed: of the views and partners.
+        seed: seed of the views and partners.
         data_seed: of the batch order.
         balanced: whether every batch holds the classes in equal parts.
         class_pairs: whether the second view is made from another random image of the class.

@@ -45,7 +45,7 @@ class ImageSet:
     """An image classification set.
 
     Attributes:
-        name: of the set.
+        name: name of the set.
         splits: by name: ``train`` and ``test``; of STL10 also ``unlabeled`` and
             ``train+unlabeled``, where they were asked for.
         class_names: of labels 0, 1, ….
@@ -104,7 +104,7 @@ def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name is that of an image set: a known one, or a NAME.npz in the folder or cache.
 
     Args:
-        name: of a data set.
+        name: name of a data set.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
 
     Returns:
@@ -128,7 +128,7 @@ def locate(
     """The file or folder that a set is read from; None if it is part of a package.
 
     Args:
-        name: of the set.
+        name: name of the set.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
         download: whether it may be downloaded.
@@ -149,7 +149,7 @@ def locate(
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The archive that a set is read from, or the first files of a folder; none of the package's.
+    """The archive, or the first files of a folder, which identify it; none of a package's set.
 
     Of many thousand files they are enough to tell whether a set has changed.
     """

@@ -38,23 +38,23 @@ Listed = list[tuple[Path, int]]
 
 
 class Found(NamedTuple):
-    """A file or folder, and the layout to read it by."""
+    """Path of a set and its layout."""
 
     path: Path
     layout: Layout
 
 
 class Known(NamedTuple):
-    """The official sizes of a set, and where it is published, if no package holds it.
+    """Official sizes of a set, and where it is published, if no package holds it.
 
     Attributes:
         n_train: images to train on.
         n_test: images to test on.
         n_classes: C.
         side: pixels of an image's side.
-        folder: of the published set once unpacked; empty for one that a package holds.
+        folder: folder of the published set once unpacked; empty for one that a package holds.
         url: its address.
-        layout: of its files.
+        layout: layout of its files.
     """
 
     n_train: int
@@ -111,7 +111,7 @@ def find(
     """The files of a set, downloaded if necessary; None for scikit-learn's digits.
 
     Args:
-        name: of the set, in its canonical spelling.
+        name: name of the set, in its canonical spelling.
         data_dir: a folder with ``NAME.npz`` or a set as its publisher packs it; by default
             the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root.
@@ -121,7 +121,7 @@ def find(
         The path and its layout.
 
     Raises:
-        InputError: if the set cannot be found; lists every place tried, where to put the file, and
+        InputError: if the set cannot be found; lists every path tried, where to put the file, and
             what works offline.
     """
     given = given_folder(data_dir, files="NAME.npz files")
@@ -138,7 +138,7 @@ def find(
         return None
     looked = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
     tried = [f"{where} {folder}: {looked}" for where, folder in folders.items()]
-    head, needed = f"dataset {name!r} cannot be had", f"{name}.npz"
+    head, needed = f"dataset {name!r} is not available", f"{name}.npz"
     if site is None:
         if nearest(name, KNOWN):
             head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz"
@@ -223,7 +223,7 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
     with _opened(path) as stored:
         if "train_webp" in stored.files:
             raise InputError(
-                f"{path} is packed; unpack it with the unpack.py beside it: python "
+                f"{path} is packed; unpack it with the unpack.py next to it: python "
                 f"unpack.py {name.lower().removesuffix('_rest')} OUT (with --full if a "
                 f"{name.lower().removesuffix('_rest')}_rest.npz is there: the whole set), then "
                 f"--data-dir OUT"
@@ -324,7 +324,7 @@ def from_torchvision(
 
 
 def _faults(path: Path, kind: Any) -> list[str]:
-    """The files that torchvision does not accept, and whether they are there."""
+    """Files that torchvision rejects, and whether they exist."""
     from torchvision.datasets.utils import check_integrity
 
     listed = [*kind.train_list, *kind.test_list]
@@ -340,7 +340,7 @@ def _faults(path: Path, kind: Any) -> list[str]:
 
 
 def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays, tuple[str, ...]]:
-    """``train`` by class, and ``val`` with its list as our test split.
+    """TinyImageNet: ``train`` by class, and ``val`` as the test split.
 
     The decoded images are cached under a name made of the folder's path and modification times, so
     that a copy elsewhere, or a changed one, is never mistaken for it.
@@ -355,7 +355,7 @@ def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays
     if set(arrays) == set(PLAIN):
         stored: dict[str, Any] = {f"{split}_images": arrays[split][0] for split in PLAIN}
         stored |= {f"{split}_labels": arrays[split][1] for split in PLAIN}
-        with suppress(InputError), atomic_write(kept) as file:  # no room: decode next time too
+        with suppress(InputError), atomic_write(kept) as file:  # disk full: decode next time too
             np.savez(file, class_names=np.array(names), **stored)
     return arrays, names
 
@@ -401,7 +401,7 @@ def _annotated(path: Path, names: Sequence[str]) -> Listed:
 
 
 def _decoded(listed: Listed, split: str) -> tuple[Images, Labels]:
-    """The decoded images as RGB; a terminal shows a progress bar, for there are many."""
+    """The decoded images as RGB, with a progress bar on a terminal, since there are many."""
     from PIL import Image
     from tqdm import tqdm
 
@@ -409,18 +409,18 @@ def _decoded(listed: Listed, split: str) -> tuple[Images, Labels]:
         listed, desc=f"reading TinyImageNet {split}", unit="image", disable=not sys.stderr.isatty()
     )
     images = np.empty((0, 0, 0, 3), np.uint8)
-    for place, (file, _) in enumerate(shown):
+    for index, (file, _) in enumerate(shown):
         try:
             with Image.open(file) as image:
                 pixels = np.asarray(image.convert("RGB"))
         except OSError as error:
             raise InputError(f"{file} cannot be read as an image ({error})") from error
-        if not place:
+        if not index:
             images = np.empty((len(listed), *pixels.shape), np.uint8)
         if pixels.shape != images.shape[1:]:
             raise InputError(
                 f"{file} is of shape {list(pixels.shape)}, those before it of "
                 f"{list(images.shape[1:])}"
             )
-        images[place] = pixels
+        images[index] = pixels
     return images, np.array([label for _, label in listed], np.int64)

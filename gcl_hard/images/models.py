@@ -108,7 +108,7 @@ class ImageContrast(nn.Module):
         one_forward: encode both views in one forward pass, with joint BatchNorm statistics; False
             takes two passes, as the papers' code does.
         channels_last: whether views and the encoder's weights are in channels-last memory format.
-        **options: of :func:`gcl_hard.contrastive_loss`.
+        **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
         InputError: if the encoder's width is unknown, or its output is not of that width.
@@ -146,7 +146,7 @@ class ImageContrast(nn.Module):
             self.encoder.to(memory_format=torch.channels_last)
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
-        """Move the loss's schedules to ``epoch`` (1 … ``epochs``)."""
+        """Set the loss's schedules to ``epoch`` (1 … ``epochs``)."""
         self.loss.set_epoch(epoch, epochs)
 
     def forward(self, pair: ViewPair) -> Tensor:
@@ -161,7 +161,7 @@ class ImageContrast(nn.Module):
         return loss
 
     def project(self, images: Tensor) -> Tensor:
-        """The loss's inputs of normalised images: unit rows, float [B, 128]."""
+        """Unit projections of normalised images, the loss's inputs, float [B, 128]."""
         projected: Tensor = self.head(self.encode(images))
         return nn.functional.normalize(projected.float(), dim=1)
 

@@ -1,4 +1,4 @@
-"""The sets of the H-SCL paper around one anchor of a trained encoder, on a plane."""
+"""The H-SCL paper's sets of negatives of one anchor, drawn in two dimensions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Projection = Literal["pca", "tsne", "mds"]
 THRESHOLDS = (-0.25, -0.05)
 """l of the paper's Fig. 4 and 5, tried before a quantile."""
 SHARE = 0.25
-"""Of all pairs, the share that is hard at that quantile."""
+"""Share of all pairs that is hard at that quantile."""
 MOST = 0.9
 """Share of an anchor's others above which calling them hard says little."""
 DAMAGED = (
     OSError, EOFError, KeyError, ValueError, TypeError, AttributeError, NotImplementedError,
     BadZipFile, zlib.error,
 )  # fmt: skip
-"""What reading a file that is not whole may raise."""
+"""Errors that reading a damaged file may raise."""
 AXES = {"pca": "principal component", "tsne": "dimension of t-SNE", "mds": "dimension of MDS"}
 NAMES = {
     "in_scl": r"$\mathcal{H}_{\mathrm{SCL}}$",
@@ -53,15 +53,15 @@ ANCHOR = "#F0E442"
 
 @dataclass(frozen=True)
 class Points:
-    """What the last snapshot kept: anchors against candidates.
+    """Anchors and candidates of the last snapshot.
 
     Attributes:
-        anchors: float64 [A, d], unit rows of InfoNCE, raw ones of JSD.
+        anchors: float64 [A, d], unit rows for InfoNCE, raw ones for JSD.
         candidates: float64 [K, d], likewise.
         anchor_labels: int [A].
         labels: int [K], of the candidates.
         positive: int [A], the candidate that is the anchor's positive.
-        own: int [A], the candidate that is the anchor itself; −1 where none is.
+        own: int [A], the candidate that is the anchor itself; −1 if none is.
         similarity: float64 [A, K], s in [−1, 1].
         objective: ``"infonce"`` or ``"jsd"``.
     """
@@ -93,7 +93,7 @@ def load_points(path: Path) -> Points:
     """Read the embeddings of a snapshot.
 
     Args:
-        path: of the ``.npz`` beside a record.
+        path: the ``.npz`` file next to a result.
 
     Returns:
         :class:`Points`.
@@ -149,7 +149,7 @@ def _check(kept: Mapping[str, NDArray[Any]]) -> None:
 
 
 def sets(points: Points, threshold: float) -> dict[str, Bools]:
-    r"""Members of the paper's four sets, for every anchor.
+    r"""Masks of the paper's four sets for every anchor.
 
     .. math:: H_\text{SCL} = \{y^- \ne y\}, \; H_\text{H-UCL} = \{s \ge l\}, \;
               H_\text{H-SCL} = H_\text{SCL} \cap H_\text{H-UCL}, \;
@@ -179,32 +179,32 @@ def sets(points: Points, threshold: float) -> dict[str, Bools]:
     }  # fmt: skip
 
 
-def _telling(points: Points, threshold: float) -> tuple[Ints, Bools, Bools]:
-    """Sizes [A, 4]; anchors with members in all sets; those of them with a rest not hard."""
+def _set_sizes(points: Points, threshold: float) -> tuple[Ints, Bools, Bools]:
+    """Sizes [A, 4]; anchors with all sets non-empty; those of them with not all others hard."""
     sizes = np.stack([mask.sum(1) for mask in sets(points, threshold).values()], axis=1)
     whole: Bools = np.all(sizes > 0, axis=1)
     return sizes, whole, whole & (sizes[:, 1] <= MOST * points.others.sum(1))
 
 
 def usual_threshold(points: Points, anchor: int | None) -> float:
-    """The first l that divides the others: the paper's two, or else a quantile.
+    """The paper's threshold if it divides the others, else a quantile.
 
     Args:
         points: anchors against candidates.
-        anchor: where it must; None for most of them.
+        anchor: the anchor whose others it must divide; None for those of most anchors.
 
     Returns:
         −0.25, −0.05, or what a quarter of all pairs reach.
     """
     for threshold in THRESHOLDS:
-        telling = _telling(points, threshold)[2]
+        telling = _set_sizes(points, threshold)[2]
         if telling.mean() > 0.5 if anchor is None else telling[anchor]:
             return threshold
     return float(np.quantile(points.similarity[points.others], 1 - SHARE))
 
 
 def rounded(threshold: float) -> str:
-    """A threshold in as many digits as tell it from 1, and at least two.
+    """A threshold in as many digits as distinguish it from 1, and at least two.
 
     Example:
         >>> rounded(-0.25), rounded(0.7431), rounded(0.99973)
@@ -215,19 +215,19 @@ def rounded(threshold: float) -> str:
 
 
 def typical_anchor(points: Points, threshold: float) -> int:
-    """Of the anchors with members in all four sets, the one nearest to their median sizes.
+    """The anchor with members in all four sets that is nearest to their median sizes.
 
     Args:
         points: anchors against candidates.
         threshold: the cosine l.
 
     Returns:
-        Its index; the first of several.
+        Its index; on a tie the first.
 
     Raises:
         InputError: if there is no such anchor; says what similarities there are.
     """
-    sizes, whole, telling = _telling(points, threshold)
+    sizes, whole, telling = _set_sizes(points, threshold)
     if not whole.any():
         s = points.similarity[points.others]
         raise InputError(
@@ -247,9 +247,9 @@ def _chosen(runs: Sequence[StoredRun], seed: int | None) -> tuple[StoredRun, Pat
     if not kept:
         again = f"{RERUN} --force (what is finished is not measured again)"
         raise InputError(
-            f"no embeddings of a snapshot (.npz) lie beside {runs[0].source.name} or another "
-            f"record: {again if any(run.snapshots for run in runs) else RERUN}, and give the "
-            f"folder of its records"
+            f"no embeddings of a snapshot (.npz) are next to {runs[0].source.name} or another "
+            f"result: {again if any(run.snapshots for run in runs) else RERUN}, and give the "
+            f"folder of the results"
         )
     called = labels(dict.fromkeys(run.config for run in runs if run.points is not None))
     if len(called) > 1:
@@ -264,7 +264,7 @@ def _chosen(runs: Sequence[StoredRun], seed: int | None) -> tuple[StoredRun, Pat
 
 
 def project(points: Points, one: int, projection: Projection) -> tuple[Floats, float]:
-    """Candidates, then the anchor, on a plane.
+    """Project candidates and anchor to two dimensions.
 
     Args:
         points: anchors against candidates.
@@ -304,10 +304,10 @@ def anchor_data(points: Points, one: int, threshold: float, plane: Floats) -> pd
         points: anchors against candidates.
         one: the anchor.
         threshold: the cosine l.
-        plane: of :func:`project`.
+        plane: output of :func:`project`.
 
     Returns:
-        Place, role, label, similarity and the sets of each; the anchor's row is the last where it
+        Position, role, label, similarity and the sets of each; the anchor's row is the last if it
         is no candidate.
     """
     own, n = int(points.own[one]), len(points.labels)
@@ -332,10 +332,10 @@ def fig3(
     runs: Sequence[StoredRun], *, seed: int | None = None, anchor: int | None = None,
     projection: Projection = "pca", setting: float | None = None,
 ) -> theme.Drawn:  # fmt: skip
-    """The four sets of one anchor, a panel each.
+    """The four sets of one anchor, one panel each.
 
     Args:
-        runs: of one configuration; those without points are skipped.
+        runs: runs of one configuration; those without points are skipped.
         seed: the run to draw; the first that has points if not given.
         anchor: its index, from 0; if not given, of those with members in all four sets the one
             nearest to their median sizes.
@@ -423,11 +423,11 @@ def _draw(data: pd.DataFrame) -> Any:
 
 
 def _zoom(figure: Any, data: pd.DataFrame) -> int:
-    """Leave out candidates so far away that all else would be a dot; gives how many."""
-    place, shown = data[["x", "y"]], data["role"] != "candidate"
-    candidates = place[data["similarity"].notna()]
-    low = candidates.quantile(0.01, interpolation="higher").combine(place[shown].min(), min)
-    high = candidates.quantile(0.99, interpolation="lower").combine(place[shown].max(), max)
+    """Drop distant outliers from the plot; returns how many."""
+    position, shown = data[["x", "y"]], data["role"] != "candidate"
+    candidates = position[data["similarity"].notna()]
+    low = candidates.quantile(0.01, interpolation="higher").combine(position[shown].min(), min)
+    high = candidates.quantile(0.99, interpolation="lower").combine(position[shown].max(), max)
     low, high = low - 0.25 * (high - low), high + 0.25 * (high - low)
     outside = int(((candidates < low) | (candidates > high)).any(axis=1).sum())
     if outside:

@@ -51,10 +51,10 @@ class MeasuredEpochs(NamedTuple):
     """Snapshots of runs, for figures against the epoch.
 
     Attributes:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
         runs: those in it.
         methods: the method of each line, by label.
-        facts: of the caption: whether encoders are of the first of several folds, whether there
+        facts: for the caption: whether encoders are of the first of several folds, whether there
             are several seeds, epochs that not all seeds have, or gaps; and the lines left out for
             having fewer than two snapshots.
     """
@@ -66,7 +66,7 @@ class MeasuredEpochs(NamedTuple):
 
 
 def diagnostics(runs: Sequence[StoredRun]) -> MeasuredEpochs:
-    """The snapshots of runs whose configurations make lines; of all, if none does.
+    """The snapshots of runs whose configurations make lines, or of all runs if none does.
 
     Raises:
         InputError: if a run has no snapshots, or no epoch is common to the seeds of a
@@ -94,7 +94,7 @@ def diagnostics(runs: Sequence[StoredRun]) -> MeasuredEpochs:
 
 
 def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
-    """Check that something is defined at an anchor of a snapshot."""
+    """Check that some anchor of a snapshot is defined."""
     if frame[count].any():
         return
     if not frame["finite"].any():
@@ -132,18 +132,18 @@ def _epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any,
     return figure, panels
 
 
-def _plot(panel: Axes, own: pd.DataFrame, style: dict[str, Any], place: float) -> None:
-    """A line of means and a band; ``place`` in [0, 1) moves the markers of lines that coincide."""
+def _plot(panel: Axes, own: pd.DataFrame, style: dict[str, Any], offset: float) -> None:
+    """A line of means and a band; ``offset`` in [0, 1) moves the markers of lines that coincide."""
     epochs = own.index.get_level_values("epoch")
     every = len(own) // 6 if len(own) > 12 else 1
-    panel.plot(epochs, own["mean"], markevery=(int(place * every), every), **style)
+    panel.plot(epochs, own["mean"], markevery=(int(offset * every), every), **style)
     panel.fill_between(epochs, own["min"], own["max"], color=style["color"], alpha=0.15, lw=0)
 
 
 def _lines(
     panel: Axes, frame: pd.DataFrame, value: str, styles: dict[str, dict[str, Any]]
 ) -> list[pd.DataFrame]:
-    """A number against epoch, a line and band for each training; gives what is drawn."""
+    """A number against epoch, a line and band for each training; returns what is drawn."""
     found = over_seeds(frame, value).groupby("line", sort=False)
     for index, (line, own) in enumerate(found):
         _plot(panel, own, styles[str(line)], index / len(found))
@@ -151,7 +151,7 @@ def _lines(
 
 
 def _cut(lines: Sequence[pd.DataFrame]) -> float:
-    """Where an axis ends if a few peaks are far above all else; infinite if none is."""
+    """Upper limit of an axis dominated by a few peaks, else infinity."""
     means = pd.concat(lines)["mean"].dropna().sort_values()
     if means.empty:
         return math.inf
@@ -172,7 +172,7 @@ def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFr
     """The numbers of :func:`fig4`: the share of anchors that satisfy Assumption 1.
 
     Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
         runs: those in it.
 
     Returns:
@@ -188,14 +188,14 @@ def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFr
 
 @themed
 def fig4(runs: Sequence[StoredRun]) -> Drawn:
-    """The share of anchors that satisfy Assumption 1 against epoch, a panel a hardening.
+    """The share of anchors that satisfy Assumption 1 against epoch, one panel per hardening.
 
     A line is a training method: mean over seeds, with a band from the lowest to the highest seed.
-    Shares are of the anchors at which the assumption says something; a snapshot without any is a
+    Shares are of the anchors at which it is defined; a snapshot without any is a
     gap.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
+        runs: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure; its rows hold every seed, epoch and panel.
@@ -238,7 +238,7 @@ def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
     """The numbers of :func:`fig5`: four losses of every seed, epoch and hardening.
 
     Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
 
     Returns:
         The rows; ``hscl_at_most_hucl`` says whether Lemma 1 holds of the means, None if there
@@ -254,14 +254,14 @@ def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
 
 @themed
 def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
-    """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: a column a hardening.
+    """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: one column per hardening.
 
     A row is the method that the encoder was trained with; lines are means over seeds, with bands
     from the lowest to the highest.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
-        every: whether all methods have a row, and not hscl and hucl alone where they are there.
+        runs: runs of one data set, protocol, contrast and objective.
+        every: whether all methods have a row, not only hscl and hucl if they are there.
 
     Returns:
         The figure; its rows hold every seed, epoch and hardening.
@@ -318,7 +318,7 @@ def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
 
 
 def held(frame: pd.DataFrame) -> dict[str, str]:
-    """At how many snapshots Lemma 1's means are in order, by hardening: such as ``117 of 120``."""
+    """Number of snapshots with Lemma 1's order of means, by hardening: ``117 of 120``."""
     found = losses_data(frame).dropna(subset="hscl_at_most_hucl")
     counts = found.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
     counts = counts.reindex(list(SETTINGS), fill_value=0)
@@ -326,7 +326,7 @@ def held(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _nodes(runs: Sequence[StoredRun]) -> bool:
-    """Whether anchors are nodes."""
+    """Whether anchors are nodes of graphs."""
     config = runs[0].config
     return isinstance(config, GraphConfig) and config.contrast == "local-global"
 
@@ -347,7 +347,7 @@ def geometry_data(frame: pd.DataFrame) -> pd.DataFrame:
     """The numbers of :func:`geometry`: every measure of every seed and epoch.
 
     Args:
-        frame: of :func:`gcl_hard.reports.runs.snapshots`.
+        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
 
     Returns:
         The rows; weights are those of β = 1.
@@ -360,10 +360,10 @@ def geometry_data(frame: pd.DataFrame) -> pd.DataFrame:
 
 @themed
 def geometry(runs: Sequence[StoredRun]) -> Drawn:
-    """How embeddings lie: a panel a measure, a line a training method, with a band over seeds.
+    """Geometry of embeddings: one panel per measure, one line and band per training method.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
+        runs: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure; its rows hold every seed, epoch and measure.

@@ -1,4 +1,4 @@
-"""Accuracies of runs, their paired comparisons, choices inside training folds, the result file.
+"""Accuracies of runs, paired comparisons, selections inside training folds, and the result file.
 
 They are computed without pandas, so that a finished table prints at once.
 """
@@ -27,7 +27,7 @@ from gcl_hard.experiments.runs import Run, candidate_groups, plan
 from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult
 
 LEVEL = 0.05
-"""A difference is significant if its corrected p is below."""
+"""A difference is significant if its corrected p is below this."""
 
 PAPER_NOTE = (
     "paper_accuracy: H-SCL paper; graphs: Table II, 10 runs, for hucl and hscl the best of beta in "
@@ -37,11 +37,11 @@ PAPER_NOTE = (
 
 @dataclass(frozen=True)
 class Scores:
-    """Test accuracies in percent, of seeds × folds.
+    """Test accuracies in percent, seeds × folds.
 
     Attributes:
         seeds: at least one.
-        folds: of each seed, the accuracies of its folds; one, where there is one test split.
+        folds: accuracies of each seed's folds; one, if there is one test split.
         n_test: samples of that one test split; None for folds.
         train_share: share of a training fold's samples that was trained on, in (0, 1].
     """
@@ -53,7 +53,7 @@ class Scores:
 
     @classmethod
     def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
-        """The accuracies of a configuration's records, at least one."""
+        """The accuracies of a configuration's results, at least one."""
         return cls(
             tuple(record.seed for record in records),
             tuple(tuple(record.fold_accuracies) for record in records),
@@ -83,7 +83,7 @@ class Scores:
 
     @property
     def fold_std(self) -> float | None:
-        """Sample standard deviation over a seed's folds, mean over seeds; None for one split."""
+        """Mean over seeds of the sample standard deviation over folds; None for one split."""
         if self.one_split:
             return None
         return statistics.fmean(statistics.stdev(folds) for folds in self.folds)
@@ -145,8 +145,8 @@ class Comparison(Interval):
     Its interval is that of the corrected resampled t-test, at 95 %.
 
     Attributes:
-        seeds: that both have.
-        p: of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
+        seeds: seeds that both have.
+        p: p-value of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
         p_wilcoxon: of Wilcoxon's test over seeds' means, Holm-corrected; None if it has none.
     """
 
@@ -186,7 +186,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
 
 
 def corrected(family: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons of one family with Holm's correction, each test's p by itself."""
+    """Comparisons of one family with Holm's correction, separately for each test."""
     p = holm([one.p for one in family])
     p_wilcoxon = holm([one.p_wilcoxon for one in family])
     return [
@@ -197,17 +197,17 @@ def corrected(family: Sequence[Comparison]) -> list[Comparison]:
 
 @dataclass(frozen=True)
 class Selection:
-    """Settings chosen inside every training fold, and what the choice gives on the test fold.
+    """Settings chosen inside every training fold, and their test accuracy.
 
-    For each seed and fold the candidate whose encoder did best on a hold-out of a fifth of the
-    training fold (the first of several best); its accuracy is that of the encoder trained anew on
-    the whole training fold.
+    For each seed and fold, the candidate whose encoder did best on a hold-out of a fifth of the
+    training fold (on a tie the first); its accuracy is that of an encoder retrained on the whole
+    training fold.
 
     Attributes:
         candidates: configurations.
-        outer: of each candidate, the scores of encoders trained on whole training folds.
-        inner: of each candidate, its accuracies on the hold-outs; the same seeds.
-        seconds: of training and scoring for the inner scores.
+        outer: for each candidate, the scores of encoders trained on whole training folds.
+        inner: for each candidate, its accuracies on the hold-outs; the same seeds.
+        seconds: time of training and scoring for the inner scores.
     """
 
     candidates: tuple[RunConfig, ...]
@@ -223,7 +223,7 @@ class Selection:
 
     @cached_property
     def scores(self) -> Scores:
-        """Test accuracies of what was chosen."""
+        """Test accuracies of the chosen settings."""
         outer = np.array([one.folds for one in self.outer])
         taken = np.take_along_axis(outer, np.array([self.chosen]), axis=0)[0]
         return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())))
@@ -239,12 +239,12 @@ class Selection:
 
     @property
     def optimism(self) -> float | None:
-        """Best on test less chosen inside, points."""
+        """Best on test minus chosen inside, points."""
         return None if self.best is None else self.outer[self.best].mean - self.scores.mean
 
 
 def best_on_test(scores: Sequence[Scores]) -> int:
-    """Index of the highest mean; the first of several."""
+    """Index of the highest mean; on a tie the first."""
     return max(range(len(scores)), key=lambda index: scores[index].mean)
 
 
@@ -253,9 +253,9 @@ class Results:
     """Everything that a command asked for, finished or open.
 
     Attributes:
-        configs: asked for, in order.
-        seeds: asked for.
-        records: of finished runs.
+        configs: configurations asked for, in order.
+        seeds: seeds asked for.
+        records: results of finished runs.
         select: whether settings are chosen inside training folds.
     """
 
@@ -277,7 +277,7 @@ class Results:
     def of(
         self, config: RunConfig, *, inner: bool = False, seeds: Sequence[int] | None = None
     ) -> list[RunResult]:
-        """A configuration's records in the order of the seeds."""
+        """A configuration's results in the order of the seeds."""
         asked = [Run(config, seed, inner) for seed in (self.seeds if seeds is None else seeds)]
         return [self.records[run] for run in asked if run in self.records]
 
@@ -288,12 +288,12 @@ class Results:
 
     @cached_property
     def selections(self) -> list[Selection]:
-        """One for every group of candidates that has a seed finished for all of them."""
+        """One per group of candidates with a seed that is finished for all of them."""
         groups = candidate_groups(self.configs) if self.select else []
         return [found for group in groups if (found := self.selection(group)) is not None]
 
     def selection(self, candidates: Sequence[RunConfig]) -> Selection | None:
-        """What was chosen among candidates; None while no seed is finished for all of them."""
+        """The selection among candidates; None while no seed is finished for all of them."""
         seeds = self.shared_seeds((c, inner) for c in candidates for inner in (False, True))
         if not seeds:
             return None
@@ -313,12 +313,12 @@ class Results:
 
 
 def seconds(records: Iterable[RunResult]) -> float:
-    """Time in training and scoring, all records."""
+    """Total time of training and scoring."""
     return math.fsum(record.seconds_train + record.seconds_eval for record in records)
 
 
 def published(config: RunConfig, records: Sequence[RunResult]) -> float | None:
-    """The paper's figure in percent; None where only a part of the data set was used."""
+    """The paper's accuracy in percent, or None if not comparable."""
     data = records[0].data if records else {}
     sizes = ((data.get("n_official"), "n_train"), (data.get("n_official_test"), "n_test"))
     whole = all(official == data[name] for official, name in sizes if official)

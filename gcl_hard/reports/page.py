@@ -1,4 +1,4 @@
-"""Pages of results from templates, with the CSV, LaTeX and figures beside them."""
+"""Pages of results from templates, with CSV, LaTeX and figures next to them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ALT = {
 }
 """What figures of results show."""
 QUICK = "**A smoke run:"
-"""How a page marks what is not reportable."""
+"""Mark of a page that is not reportable."""
 
 
 @cache
 def environment(*, html: bool = False) -> Environment:
-    """The templates of this package, with what formats numbers and tables in them."""
+    """The templates of this package, with filters for numbers and tables."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     found = Environment(
@@ -47,18 +47,18 @@ def environment(*, html: bool = False) -> Environment:
 
 
 def rendered(template: str, **context: Any) -> str:
-    """A template as text, with one blank line at most between paragraphs.
+    """Render a template, with at most one blank line between paragraphs.
 
     Args:
         template: its name, such as ``results.md.j2``.
-        **context: what it needs.
+        **context: variables of the template.
     """
     made = environment().get_template(template).render(**context)
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 
 def line(template: str, **context: Any) -> str:
-    """A template as one line of sentences, such as a caption."""
+    """Render a template as one line, such as a caption."""
     own = environment().overlay(trim_blocks=False, lstrip_blocks=False)
     return " ".join(own.get_template(template).render(**context).split())
 
@@ -69,10 +69,10 @@ def caption(figure: str, **facts: Any) -> str:
 
 
 def check_target(path: Path, *, quick: bool) -> None:
-    """Refuse to put a smoke run in the place of results.
+    """Refuse to overwrite results with a smoke run.
 
     Args:
-        path: of the page to be written.
+        path: path of the page to be written.
         quick: whether it will be of a smoke run.
 
     Raises:
@@ -87,17 +87,17 @@ def check_target(path: Path, *, quick: bool) -> None:
 
 
 def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure | None]) -> list[Path]:
-    """Write texts and figures, each whole or not at all; folders that are missing are made.
+    """Write texts and figures atomically; makes folders.
 
     Args:
-        texts: by file, a page first.
-        figures: by file; one that there is nothing to draw in is None.
+        texts: texts by file, a page first.
+        figures: figures by file; None if there is nothing to draw.
 
     Returns:
-        What was written, texts first.
+        The files written, texts first.
 
     Raises:
-        InputError: if a place cannot be written to; names it.
+        InputError: if a path cannot be written to; names it.
     """
     for path, content in texts.items():
         with atomic_write(path) as file:
@@ -115,19 +115,19 @@ def write_files(texts: Mapping[Path, str], figures: Mapping[Path, Figure | None]
 
 
 def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
-    """Write the page of results, and its CSV, LaTeX and figures beside it.
+    """Write the page of results, with its CSV, LaTeX and figures next to it.
 
     Args:
-        results: of a command.
-        path: of the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png.
-        command: that made the results.
+        results: results of a command.
+        path: the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png.
+        command: the command that made the results.
         quick: whether they are of a smoke run.
 
     Returns:
-        What was written, the page first.
+        The files written, the page first.
 
     Raises:
-        InputError: if the place cannot be written to, or a smoke run would replace results.
+        InputError: if the path cannot be written to, or a smoke run would replace results.
     """
     from gcl_hard.reports.result_figures import FIGURES
 
@@ -158,9 +158,9 @@ def page(
     """The page of results, as Markdown for GitHub and MkDocs.
 
     Args:
-        results: of a command.
+        results: results of a command.
         shown: its rows.
-        command: that made them.
+        command: the command that made them.
         quick: whether they are of a smoke run, which the page then says first.
         figures: file names, ``NAME-<protocol>-<figure>.png``.
     """
@@ -194,7 +194,7 @@ def page(
 
 
 def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> dict[str, Any]:
-    """What templates say of a protocol's rows."""
+    """Template variables of a protocol."""
     own = [row for row in shown if row.protocol == protocol]
     stds: dict[str, list[float]] = {}
     for row in own:
@@ -236,7 +236,7 @@ SIZES = ("n_train", "n_test", "n_official", "size", "stem")
 
 
 def wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
-    """Seeds that Wilcoxon's test needs, where those that there are never reach the level."""
+    """Seeds that Wilcoxon's test needs, if the finished ones can never reach the level."""
     tests = [test for row in shown for test in row.tests.values()]
     families = Counter((r.protocol, r.dataset, control) for r in shown for control in r.tests)
     n, m = max((test.seeds for test in tests), default=0), max(families.values(), default=0)
@@ -247,7 +247,7 @@ def wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def origin(results: Results) -> dict[str, Any] | None:
-    """Where numbers come from: dates, devices, versions and settings, from the records."""
+    """Dates, devices, versions and settings of the results."""
     records = list(results.records.values())
     if not records:
         return None

@@ -46,7 +46,7 @@ class Accuracies(NamedTuple):
     Attributes:
         data: rows of the figure.
         kept: the runs that the numbers are over.
-        seeds: which seeds these are, in words.
+        seeds: description of their seeds.
     """
 
     data: pd.DataFrame
@@ -111,14 +111,14 @@ def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
 
 @themed
 def fig1(runs: Sequence[StoredRun]) -> Drawn:
-    """Accuracy against epochs, a line a method.
+    """Accuracy against epochs, one line per method.
 
     Of configurations that differ in their number of epochs, every point is the test accuracy of
     encoders trained that long. Otherwise the monitoring curves of images are drawn, never both.
     Points are means over the same seeds, where there are such.
 
     Args:
-        runs: of one data set and protocol.
+        runs: runs of one data set and protocol.
 
     Returns:
         The figure, a row for each point, and when H-SCL reaches SCL's last accuracy.
@@ -160,7 +160,7 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
 
 
 def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
-    """When each H-SCL reaches what each SCL ends with; the paper: within 50 of 200 epochs.
+    """Epochs that H-SCL needs to reach SCL's final accuracy; the paper: within 50 of 200.
 
     Args:
         data: rows of :func:`fig1`.
@@ -180,7 +180,7 @@ def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def label_readers(runs: Sequence[StoredRun]) -> list[str]:
-    """Methods whose encoders have seen the labels of test samples."""
+    """Methods trained on labels of test samples."""
     readers = {run.config.method for run in runs if run.config.reads_labels}
     return [
         name for name in METHODS if name in readers and runs[0].config.protocol == "transductive"
@@ -190,7 +190,7 @@ def label_readers(runs: Sequence[StoredRun]) -> list[str]:
 PARTS = {"ucl": "neither", "dcl": "debiased", "hucl": "hard", "hcl": "hard,\ndebiased"}
 """Methods of the ablation, and what each adds to plain contrast."""
 WITHOUT_BETA = ("ucl", "dcl", "scl")
-"""Methods drawn as horizontal lines beside those with β."""
+"""Methods drawn as horizontal lines, next to those with β."""
 
 
 def beta_data(runs: Sequence[StoredRun]) -> Accuracies:
@@ -210,7 +210,7 @@ def beta_data(runs: Sequence[StoredRun]) -> Accuracies:
     if not lines and not dots:
         raise InputError(
             "accuracy against β needs two β of hucl, hcl or hscl (--beta 0.5,1,2), and the "
-            "debiasing ablation dcl or hcl beside ucl or hucl (--method ucl,dcl,hucl,hcl)"
+            "debiasing ablation dcl or hcl alongside ucl or hucl (--method ucl,dcl,hucl,hcl)"
         )
     names, called = _beta_names(lines), labels(dots)
     shown = [run for run in runs if run.config in {*lines, *dots}]
@@ -246,7 +246,7 @@ def _beta_names(lines: Mapping[RunConfig, RunConfig]) -> dict[RunConfig, str]:
 
 
 def _ablation(configs: Iterable[RunConfig]) -> list[RunConfig]:
-    """Methods at one β > 0, 1 if all have it, else the least; none without both kinds."""
+    """Methods at one common β > 0 for the debiasing panel, or none."""
     configs = [c for c in configs if c.method in PARTS and not c.beta_changes and c.beta != 0]
     each = [{c.beta for c in configs if c.method == name} for name in ("hucl", "hcl")]
     shared = set.intersection(*filter(None, each)) if any(each) else set()
@@ -267,12 +267,12 @@ def _beta_row(panel: str, line: str, runs: Sequence[StoredRun]) -> dict[str, obj
 
 @themed
 def beta(runs: Sequence[StoredRun]) -> Drawn:
-    """Accuracy against β, and the debiasing ablation; one of them where the other is not there.
+    """Accuracy against β, and the debiasing ablation; one of them if the other is missing.
 
-    All is over the same seeds, where there are such.
+    All points are over the same seeds, if there are such.
 
     Args:
-        runs: of one data set and protocol.
+        runs: runs of one data set and protocol.
 
     Returns:
         The figure and a row for each point.
@@ -412,12 +412,12 @@ def _histograms(run: StoredRun) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]
 
 @themed
 def histograms(runs: Sequence[StoredRun]) -> Drawn:
-    """Densities of cosines at the last snapshot, a column a variant.
+    """Densities of cosines at the last snapshot, one column per variant.
 
-    Every column lays a variant over the reference: ucl, or else the first of the least β.
+    Every column shows a variant and the reference: ucl, or else the first of the least β.
 
     Args:
-        runs: of one data set, protocol, contrast and objective.
+        runs: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure, a row for each bin, and of which embeddings it is.

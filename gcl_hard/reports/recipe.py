@@ -76,12 +76,12 @@ QUESTIONS: dict[str, tuple[Asked, ...]] = {
 ``("baselines", "untrained")`` has encoder and SVM of the paper's recipe, ``("ours", "untrained")``
 those of ours."""
 FIRST = 3
-"""Questions whose answers stand first on the page, and in the terminal."""
+"""Questions answered first on the page, and in the terminal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A row less another, data set by data set.
+    """The difference of two rows on each data set.
 
     Attributes:
         ours: the first row.
@@ -100,10 +100,10 @@ class Pair:
 
 
 class RecipeTable:
-    """The rows of ``--table recipe`` and how they differ.
+    """The rows of ``--table recipe`` and their differences.
 
     Args:
-        results: of the command.
+        results: results of the command.
         quick: whether they are of a smoke run.
     """
 
@@ -114,7 +114,7 @@ class RecipeTable:
         self.datasets = list(dict.fromkeys(config.dataset for config in configs))
         methods = list(dict.fromkeys(config.method for config in configs))
         trained = dict.fromkeys(c.protocol for c in configs if not c.is_baseline)
-        self.protocols = list(trained or ["inductive"])  # baselines do not tell which were asked
+        self.protocols = list(trained or ["inductive"])  # baselines do not show which were given
         self.entries = [
             row
             for row in entries(self.datasets, methods, self.protocols, quick=quick)
@@ -131,7 +131,7 @@ class RecipeTable:
         return [one for one in self.entries if one.part in parts]
 
     def records(self, row: Entry, dataset: str) -> list[RunResult]:
-        """A row's finished runs on a data set."""
+        """A row's results on a data set."""
         config = row.configs.get(dataset)
         return [] if config is None else self.results.of(config)
 
@@ -141,7 +141,7 @@ class RecipeTable:
         return None if config is None else self.results.scores(config)
 
     def pair(self, ours: Entry | None, theirs: Entry | None) -> Pair | None:
-        """The difference of two rows, p not corrected; None where no data set has both."""
+        """The difference of two rows, p not corrected; None if no data set has both."""
         if ours is None or theirs is None:
             return None
         found = {d: compare(self.scores(ours, d), self.scores(theirs, d)) for d in self.datasets}
@@ -149,10 +149,10 @@ class RecipeTable:
         return Pair(ours, theirs, on) if on else None
 
     def over_sets(self, pair: Pair) -> Interval | None:
-        """The mean difference over data sets, each weighing the same, errors independent.
+        """Mean difference over data sets, with equal weights and independent errors.
 
         Args:
-            pair: of rows; a set on which the first one changes nothing counts as exactly 0.
+            pair: pair of rows; a set on which the first one changes nothing counts as exactly 0.
 
         Returns:
             Points with the interval, which is for these sets; None until all seeds are finished.
@@ -170,7 +170,7 @@ class RecipeTable:
 
     @cached_property
     def questions(self) -> dict[str, list[Pair]]:
-        """Finished pairs by question, p corrected over all of them and all data sets."""
+        """Pairs grouped by question, with corrected p-values."""
         found = {
             question: _corrected([
                 pair
@@ -183,14 +183,14 @@ class RecipeTable:
 
     @cached_property
     def ablations(self) -> list[Pair]:
-        """Each part of our recipe off less ours, and on less the paper's; corrected together."""
-        beside = {"off": self.row("ours", ABLATED), "on": self.row("paper", ABLATED)}
-        pairs = [self.pair(row, beside[row.part]) for row in self.rows("off", "on")]
+        """Our recipe with one part removed, and the paper's with one part added."""
+        full = {"off": self.row("ours", ABLATED), "on": self.row("paper", ABLATED)}
+        pairs = [self.pair(row, full[row.part]) for row in self.rows("off", "on")]
         return _corrected([pair for pair in pairs if pair is not None])
 
     @cached_property
     def baselines(self) -> list[Entry]:
-        """Rows of baselines, those of one method together."""
+        """Rows of baselines, grouped by method."""
         rows = [row for row in self.rows("baselines", "ours") if row.is_baseline]
         names = [row.name for row in self.rows("baselines")]
         return sorted(rows, key=lambda row: (names.index(row.name), row.part == "baselines"))
@@ -203,7 +203,7 @@ def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def recipe_of(row: Entry) -> str:
-    """Whose recipe a row has; most baselines have none."""
+    """Whose recipe a row uses; most baselines have none."""
     if row.part == "baselines" and row.name not in SCORED_ALIKE:
         return ""
     return "ours" if row.part == "ours" else "paper's"
@@ -219,7 +219,7 @@ def _in_words(row: Entry) -> str:
 
 
 def summary(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of the first questions' answers."""
+    """Header and rows of the first questions' answers."""
     body = []
     for question in [*QUESTIONS][:FIRST]:
         for pair in table.questions.get(question, []):
@@ -236,7 +236,7 @@ def summary(table: RecipeTable) -> tuple[list[str], list[list[str]]]:
 
 
 def difference_table(table: RecipeTable) -> DataFrame:
-    """All questions, data sets across."""
+    """Header and rows of all questions' answers, data sets across."""
     body = [
         [question if not k else "", pair.name, *_points(table, pair)]
         for question, pairs in table.questions.items()
@@ -246,7 +246,7 @@ def difference_table(table: RecipeTable) -> DataFrame:
 
 
 def ablation_table(table: RecipeTable) -> DataFrame:
-    """The recipe's parts, off and on."""
+    """Ablations of the recipe's parts, off and on."""
     body, before = [], ""
     for pair in table.ablations:
         name = pair.ours.name
@@ -277,7 +277,7 @@ def _points(table: RecipeTable, pair: Pair) -> list[str]:
 
 
 def accuracy_table(table: RecipeTable, protocol: str) -> DataFrame:
-    """Methods under a protocol, ours first, and of baselines."""
+    """Methods under a protocol, ours first, and baselines."""
     trained = [
         row
         for part in ("ours", "paper")
@@ -300,7 +300,7 @@ def _accuracy(table: RecipeTable, row: Entry, dataset: str) -> str:
 
 
 def cost_table(table: RecipeTable) -> DataFrame:
-    """Seconds a seed: the mean of trained methods, and baselines."""
+    """Seconds per seed: means of trained methods, and baselines."""
     rows: dict[tuple[str, str, str], list[Entry]] = {}
     for row in table.rows("ours", "paper"):
         if not row.is_baseline:
@@ -318,7 +318,7 @@ def cost_table(table: RecipeTable) -> DataFrame:
 
 
 def recipe_table(table: RecipeTable) -> DataFrame:
-    """The settings in which the recipes differ; sets of one share a column."""
+    """Settings in which the recipes differ; data sets with one recipe share a column."""
     paper = GraphConfig(method=ABLATED, **papers(quick=table.quick))
     columns: dict[GraphConfig, list[str]] = {}
     for name in table.datasets:
@@ -343,7 +343,7 @@ def _setting(config: GraphConfig, name: str) -> str:
 
 
 def entries_frame(table: RecipeTable) -> DataFrame:
-    """One line a row and data set; percent and seconds, NaN where nothing is finished."""
+    """One line per row and data set, in percent and seconds; NaN where nothing is finished."""
     from pandas import DataFrame
 
     lines = []
@@ -394,7 +394,7 @@ def learning_data(table: RecipeTable) -> DataFrame:
 
 
 def terminal(table: RecipeTable) -> RenderableType:
-    """The first questions' answers, and what is open."""
+    """The first questions' answers, and the open runs."""
     from rich.console import Group
 
     body = [line[1:] for line in summary(table)[1]]
@@ -414,19 +414,19 @@ SUMMARY = (
 
 
 def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
-    """Write the page of ``--table recipe``, NAME.csv and NAME-curves.png beside it.
+    """Write the page of ``--table recipe``, with NAME.csv and NAME-curves.png next to it.
 
     Args:
-        results: of the command.
-        path: of the page, NAME.md.
-        command: that made the results.
+        results: results of the command.
+        path: path of the page, NAME.md.
+        command: the command that made the results.
         quick: whether they are of a smoke run.
 
     Returns:
-        What was written, the page first.
+        The files written, the page first.
 
     Raises:
-        InputError: if the place cannot be written to, or a smoke run would replace results.
+        InputError: if the path cannot be written to, or a smoke run would replace results.
     """
     from gcl_hard.reports.result_figures import learning_curves
 
@@ -444,7 +444,7 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
 
     Args:
         table: its rows.
-        command: that made them.
+        command: the command that made them.
         figure: relative path of the learning curves, where there are any.
     """
     seeds, inductive = table.results.seeds, "inductive" in table.protocols
@@ -508,18 +508,18 @@ def page(table: RecipeTable, command: str, *, figure: str | None) -> str:
 
 
 def write_search(chosen: Chosen, path: Path, *, command: str) -> list[Path]:
-    """Write the page of a search for a recipe, and NAME-ablations.png beside it.
+    """Write the page of a search for a recipe, with NAME-ablations.png next to it.
 
     Args:
-        chosen: by the search.
-        path: of the page, NAME.md.
-        command: that made it.
+        chosen: outcome of the search.
+        path: path of the page, NAME.md.
+        command: the command of the search.
 
     Returns:
-        What was written, the page first.
+        The files written, the page first.
 
     Raises:
-        InputError: if the place cannot be written to.
+        InputError: if the path cannot be written to.
     """
     from gcl_hard.reports.result_figures import forest
 
@@ -532,8 +532,8 @@ def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> s
     """The page of a search for a recipe, as Markdown.
 
     Args:
-        chosen: by the search.
-        command: that made it.
+        chosen: outcome of the search.
+        command: the command of the search.
         figure: relative path of the picture of the alternatives, where there is one.
     """
     search = chosen.search
@@ -568,7 +568,7 @@ def search_page(chosen: Chosen, command: str, *, figure: str | None = None) -> s
 
 
 def in_short(chosen: Chosen) -> list[str]:
-    """What was chosen, in lines for a terminal."""
+    """The outcome, in lines for a terminal."""
     gain = f" ({interval(chosen.joined[-1].gain)} points over the start)" if chosen.joined else ""
     own = [
         f"recipe for {name}: {_recipe(one.settings)} ({interval(one.gains[name])} points over the "

@@ -26,11 +26,11 @@ CONTROLS = ("ucl", "scl")
 
 
 def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
-    """Finished lines of a protocol, one row each.
+    """Finished rows of a protocol, one line each.
 
     Args:
-        lines: of a table.
-        protocol: of the lines to keep.
+        lines: rows of a table.
+        protocol: protocol of the lines to keep.
 
     Returns:
         ``dataset``, ``method``, ``label``, ``kind``, ``beta``, ``mean``, the 95 % interval
@@ -46,15 +46,15 @@ def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
 
 @theme.themed
 def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
-    """Mean accuracies with 95 % intervals, one panel a data set, methods down.
+    """Mean accuracies with 95 % intervals, one panel per data set, methods down.
 
     What was best on the test folds is hollow, being no estimate; a diamond is the paper's figure.
     The majority class of images is left out: with it, the scale would be too wide to tell the
     other methods apart.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The figure; None without a finished run.
@@ -102,13 +102,13 @@ DIAMOND: dict[str, Any] = {
 
 @theme.themed
 def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
-    """Mean accuracies with 95 % intervals against β, one panel a data set.
+    """Mean accuracies with 95 % intervals against β, one panel per data set.
 
-    Horizontal lines are ucl and scl. β are drawn at equal distances.
+    Horizontal lines are ucl and scl. Values of β are evenly spaced.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The figure; None with fewer than two β.
@@ -149,14 +149,14 @@ def _style(method: str, *, rule: bool = False) -> dict[str, Any]:
 
 @theme.themed
 def curve_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
-    """Nearest neighbours' accuracy against epoch, one panel a data set, mean over seeds.
+    """Nearest neighbours' accuracy against epoch, one panel per data set, mean over seeds.
 
-    The queries are training images that the neighbours leave out: the encoder has seen them, so
-    the curve shows how training goes and no accuracy on new images.
+    The queries are not among the neighbours, but the encoder was trained on them: the curve shows
+    the course of training, not accuracy on new images.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The figure; None where no line has a curve of two points.
@@ -191,12 +191,12 @@ class Ranks(NamedTuple):
     """Average ranks of methods over data sets.
 
     Attributes:
-        lines: one of each method.
+        lines: one per method.
         datasets: those on which all trained methods are finished.
         ranks: float64 [methods], 1 is best.
-        critical: of the Nemenyi test at 5 %.
-        cliques: first and last position, by rank, of methods that it does not tell apart.
-        p: of the Friedman test.
+        critical: critical difference of the Nemenyi test at 5 %.
+        cliques: first and last position, by rank, of methods that it does not distinguish.
+        p: p-value of the Friedman test.
     """
 
     lines: list[Row]
@@ -211,8 +211,8 @@ def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
     """The numbers of :func:`rank_figure`.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to rank.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to rank.
 
     Returns:
         :class:`Ranks`; None with fewer than two data sets or three methods.
@@ -236,7 +236,7 @@ def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
 
 
 def _representative(lines: Sequence[Row], method: str, dataset: str) -> Row | None:
-    """A method's line: chosen inside where it was, else its only one, else β = 1."""
+    """A method's row: chosen inside if there is one, else its only one, else β = 1."""
     own = [x for x in lines if (x.method, x.dataset) == (method, dataset) and x.kind != "best"]
     inside = [line for line in own if line.kind == "inside"]
     if inside or len(own) == 1:
@@ -246,14 +246,14 @@ def _representative(lines: Sequence[Row], method: str, dataset: str) -> Row | No
 
 @theme.themed
 def rank_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
-    """Average ranks over data sets, and which of them the Nemenyi test does not tell apart.
+    """Average ranks over data sets, and methods that the Nemenyi test does not distinguish.
 
-    One line a method: chosen inside where it was, else its only one, else β = 1. Data sets are
+    One line per method: chosen inside if there is one, else its only one, else β = 1. Data sets are
     those on which all trained methods have all seeds; baselines join if they have them there too.
 
     Args:
-        lines: of any protocols.
-        protocol: of the lines to show.
+        lines: rows of any protocols.
+        protocol: protocol of the lines to show.
 
     Returns:
         The diagram; None with fewer than two such data sets or three methods.
@@ -314,10 +314,10 @@ HELPS, HARMS, NEITHER = "#117733", "#882255", "#888888"
 
 
 def gains(chosen: Chosen) -> pd.DataFrame:
-    """What settings of a search gain over the start: joined ones first, then best first.
+    """Gains of settings over the start: combined ones first, then single ones, best first.
 
     Args:
-        chosen: by a search.
+        chosen: outcome of a search.
 
     Returns:
         ``settings``, ``mean``, ``low`` and ``high`` in points of inner score over all sets, and a
@@ -339,13 +339,13 @@ def gains(chosen: Chosen) -> pd.DataFrame:
 
 @theme.themed
 def forest(chosen: Chosen) -> Figure | None:
-    """Gains over all sets with their intervals, best first, and beside them those of baselines.
+    """Gains over all sets with their intervals, best first, next to those of baselines.
 
     Args:
-        chosen: by a search.
+        chosen: outcome of a search.
 
     Returns:
-        The figure, what is joined above what changes alone; None where nothing was tried.
+        The figure, combined settings above single ones; None if nothing was tried.
     """
     data = gains(chosen)
     if data.empty:
@@ -377,7 +377,7 @@ def forest(chosen: Chosen) -> Figure | None:
 
 @theme.themed
 def learning_curves(data: pd.DataFrame) -> Figure | None:
-    """Accuracy against the number of training graphs: a panel a data set, a curve a method.
+    """Accuracy against the number of training graphs: one panel per data set, one curve per method.
 
     Args:
         data: ``dataset``, ``method``, ``graphs``, ``mean`` and ``half``, that of the interval.

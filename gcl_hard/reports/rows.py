@@ -1,4 +1,4 @@
-"""Rows of a table: what was run, what was chosen inside or best on test, and their tests."""
+"""Rows of a table: fixed settings, settings chosen inside or best on test, and their tests."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Row:
 
     Attributes:
         dataset: canonical name.
-        method: of the papers, or a baseline.
-        protocol: of the table that the row stands in; most baselines stand under all.
+        method: method of the papers, or a baseline.
+        protocol: protocol of the row; most baselines are shown under all.
         kind: ``fixed`` settings; chosen ``inside`` the training folds; ``best`` on the test folds,
             the paper's way, which is no estimate; a ``baseline``.
-        setting: what tells the row from others of its method, such as β=2; for ``best`` the
+        setting: what distinguishes the row from others of its method, such as β=2; for ``best`` the
             setting that was best.
         scores: accuracies; None while open.
-        expected: seeds asked for.
-        seconds: of training and scoring; 0 where another row has the work.
+        expected: number of seeds asked for.
+        seconds: time of training and scoring; 0 where another row includes it.
         paper: the paper's figure, percent, or None.
         tests: comparisons by control.
-        optimism: of a ``best`` row: points above what was chosen inside, where that is known.
+        optimism: for a ``best`` row, points above what was chosen inside, if that is known.
         beta: β, where the setting is β alone.
         reads_labels: whether its encoder is trained with labels.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is a baseline, however its setting came to be."""
+        """Whether it is a baseline, whatever its kind."""
         return is_baseline(self.method)
 
     @property
@@ -85,7 +85,7 @@ class Row:
 
     @property
     def choice(self) -> str:
-        """How the setting came to be."""
+        """How the setting was chosen."""
         if self.kind == "inside":
             return "chosen inside"
         if self.kind == "best":
@@ -99,12 +99,12 @@ class Row:
 
     @property
     def entry(self) -> str:
-        """Its line of a table over data sets: the label, without the setting that was best."""
+        """Its label in a table over data sets, without the setting that was best."""
         return f"{self.method} best on test" if self.kind == "best" else self.label
 
     @property
     def interval(self) -> Interval | None:
-        """Mean and 95 % interval over all seed × fold pairs; None where there is one pair only."""
+        """Mean and 95 % interval over all seed × fold pairs; None for a single pair."""
         return None if self.scores is None else self.scores.interval
 
     @property
@@ -117,7 +117,7 @@ def rows(results: Results) -> list[Row]:
     """The rows of a table by protocol, data set and method as asked for; baselines last.
 
     Args:
-        results: of a command.
+        results: results of a command.
 
     Returns:
         One row a configuration; where several settings of a method were run, one more for the
@@ -129,7 +129,7 @@ def rows(results: Results) -> list[Row]:
     found = []
     for protocol in dict.fromkeys(protocols):
         for dataset in dict.fromkeys(c.dataset for c in results.configs):
-            # A baseline stands under every protocol; one that trains encoders under its own.
+            # A baseline is shown under every protocol; one that trains encoders under its own.
             shown = [
                 c
                 for c in results.configs
@@ -188,14 +188,14 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
 
 
 def _filled(
-    row: Row, config: RunConfig, beside: Sequence[RunConfig], records: Sequence[RunResult]
+    row: Row, config: RunConfig, others: Sequence[RunConfig], records: Sequence[RunResult]
 ) -> Row:
     """The row with a configuration's setting, and its numbers if there are any."""
     # β, and whatever else differs between rows of a method.
     names = [
         name
         for name in SELECTABLE
-        if len({getattr(c, name) for c in beside}) > 1
+        if len({getattr(c, name) for c in others}) > 1
         or (name == "beta" and config.beta is not None)
     ]
     row = replace(
@@ -210,12 +210,12 @@ def _filled(
 
 
 def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
-    """Some settings of a configuration, such as ``β=2 lr=0.01``."""
+    """Settings of a configuration as text, such as ``β=2 lr=0.01``."""
     return " ".join(f"{SYMBOLS[name]}={getattr(config, name):g}" for name in names)
 
 
 def _tested(block: Sequence[Row]) -> list[Row]:
-    """The rows of a data set and protocol with their tests; Holm over those with one control.
+    """The rows of a data set and protocol with their tests, Holm-corrected for each control.
 
     A row that is the best of several on the test folds is not tested: it was chosen there.
     """
@@ -237,7 +237,7 @@ def _tested(block: Sequence[Row]) -> list[Row]:
 
 
 def rows_frame(rows: Sequence[Row]) -> DataFrame:
-    """Table rows, tidy: one line a row, percent and points; missing is None or NaN.
+    """Table rows, tidy: one line per row, in percent and points; missing values are None or NaN.
 
     Args:
         rows: in the order to show them.

@@ -1,4 +1,4 @@
-"""Finished runs with their diagnostics: read, selected, named, and as one tidy table."""
+"""Finished runs with their diagnostics: reading, selecting, naming, and one tidy table."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class StoredRun:
 
     Attributes:
         config: the configuration.
-        seed: of encoder and folds.
+        seed: seed of encoder and folds.
         accuracies: percent, of the folds; of images one, of the test split.
         curve: monitoring of images: epoch and accuracy in percent.
-        snapshots: what ``--diagnostics`` measured, one mapping an epoch, ascending.
+        snapshots: what ``--diagnostics`` measured, one mapping per epoch, ascending.
         points: file of the embeddings of the last snapshot, where they are kept.
         source: the file the run was read from.
         version: digest of the code that finished it, where the file has it.
@@ -90,26 +90,26 @@ def by_config(runs: Sequence[StoredRun]) -> dict[RunConfig, list[StoredRun]]:
 # Reading
 
 
-def read(places: Iterable[Path]) -> list[StoredRun]:
-    """Finished runs of records, result files and folders of records.
+def read(paths: Iterable[Path]) -> list[StoredRun]:
+    """Read finished runs from run files, result files and folders.
 
-    A run that is there twice counts once: the one with more snapshots, else the later one. Scores
+    A run that occurs twice counts once: the one with more snapshots, else the later one. Scores
     of inner hold-outs are skipped.
 
     Args:
-        places: files and folders; of a folder, its records.
+        paths: files, and folders of run files.
 
     Returns:
-        The runs by data set, method and settings, whatever the order of the places.
+        The runs by data set, method and settings, whatever the order of the paths.
 
     Raises:
-        InputError: for a place that is missing, damaged, of another version or without a finished
+        InputError: for a path that is missing, damaged, of another version or without a finished
             run; names it.
     """
     found: dict[tuple[RunConfig, int], StoredRun] = {}
-    for path, result in (one for place in places for one in _results(place)):
+    for source, result in (one for path in paths for one in _results(path)):
         if not result.inner:
-            run = _stored(path, result)
+            run = _stored(source, result)
             known = found.setdefault((run.config, run.seed), run)
             found[run.config, run.seed] = max(known, run, key=_precedence)
     if not found:
@@ -129,39 +129,39 @@ def _order(run: StoredRun) -> tuple[Any, ...]:
     return config.dataset, config.protocol, *own
 
 
-def _results(place: Path) -> Iterable[tuple[Path, RunResult]]:
+def _results(path: Path) -> Iterable[tuple[Path, RunResult]]:
     """The results in a folder or file, each with the file that it is in."""
-    if place.is_dir():
-        found = list(Store(place).files())
+    if path.is_dir():
+        found = list(Store(path).files())
         if not found:
-            raise InputError(f"{place} has no result of a finished run; {WANTED}")
+            raise InputError(f"{path} has no result of a finished run; {WANTED}")
         return found
-    if not place.exists():
-        raise InputError(f"{place} does not exist; {WANTED}")
-    if place.suffix == ".jsonl":
-        return [(place, result) for result in read_compact(place)]
+    if not path.exists():
+        raise InputError(f"{path} does not exist; {WANTED}")
+    if path.suffix == ".jsonl":
+        return [(path, result) for result in read_compact(path)]
     try:
-        content = json.loads(place.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{place} is damaged or not JSON; {WANTED}") from error
+        raise InputError(f"{path} is damaged or not JSON; {WANTED}") from error
     if isinstance(content, dict) and {"config", "seed"} <= content.keys():
-        return [(place, read_result(place))]
+        return [(path, read_result(path))]
     if not isinstance(content, dict) or not isinstance(content.get("configs"), list):
-        raise InputError(f"{place} is neither a run's result nor a result file; {WANTED}")
+        raise InputError(f"{path} is neither a run's result nor a result file; {WANTED}")
     if (schema := content.get("schema_version")) != SCHEMA_VERSION:
         raise InputError(
-            f"{place} is of schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
+            f"{path} is of schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
         )
-    with _damage(place):
-        found = [(place, one) for stored in content["configs"] for one in _of_config(stored)]
+    with _damage(path):
+        found = [(path, one) for stored in content["configs"] for one in _of_config(stored)]
     if not found:
-        raise InputError(f"{place} has no finished run")
+        raise InputError(f"{path} has no finished run")
     return found
 
 
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
-    """Name the file in whose contents something is wrong."""
+    """Name the file in an error about its contents."""
     try:
         yield
     except InputError as error:
@@ -204,7 +204,7 @@ def _stored(path: Path, result: RunResult) -> StoredRun:
 
 
 def _is_whole(snapshot: Mapping[str, Any]) -> bool:
-    """Whether a snapshot has what figures need; those of the first version lack two numbers."""
+    """Whether a snapshot has all numbers that figures need; the first version lacks two."""
     needed = {"assumption_1", "lemma_1", "losses", *COUNTS, *WEIGHTS} - {"others", "other_labels"}
     found = snapshot["settings"]
     return (
@@ -311,10 +311,10 @@ def _word(run: StoredRun, key: str) -> str:
 
 
 def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
-    """What tells configurations apart beside their method: β, and every setting that differs.
+    """Settings that distinguish configurations of one method: β, and every setting that differs.
 
     Args:
-        configs: of one figure.
+        configs: configs of one figure.
 
     Returns:
         The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
@@ -343,7 +343,7 @@ def _setting(config: RunConfig, name: str) -> str:
 
 
 def _own(config: RunConfig, name: str) -> object:
-    """A setting; None where it does not apply or is what the method says."""
+    """A setting; None if it does not apply or is the method's own."""
     value = getattr(config, name, None)
     if name == "beta_changes" and config.beta is None:
         return None
@@ -363,7 +363,7 @@ def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
 
 
 def subject(runs: Sequence[StoredRun]) -> str:
-    """What a figure is of: data set, contrast, objective, protocol, seeds, and γ if not 0.5.
+    """Description of a figure: data set, contrast, objective, protocol, seeds, and γ if not 0.5.
 
     Example:
         >>> subject([StoredRun(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
@@ -388,7 +388,7 @@ def subject(runs: Sequence[StoredRun]) -> str:
 
 
 def usual_temperature(runs: Sequence[StoredRun]) -> bool:
-    """Whether all have the papers' γ = 0.5, at which l = γ ln τ; JSD, which has none, counts."""
+    """Whether all runs have the papers' γ = 0.5, at which l = γ ln τ, or JSD."""
     return all(run.config.temperature in (None, 0.5) for run in runs)
 
 
@@ -484,17 +484,17 @@ def over_seeds(frame: pd.DataFrame, value: str) -> pd.DataFrame:
 
 
 def versions(runs: Sequence[StoredRun]) -> int:
-    """How many versions of the code finished runs, of those that say it."""
+    """Number of source versions of finished runs, as far as they are stored."""
     return len({run.version for run in runs} - {None})
 
 
 def same_seeds(
     runs: Sequence[StoredRun], lines: Mapping[RunConfig, str]
 ) -> tuple[list[StoredRun], str]:
-    """Runs whose accuracies can be compared: of seeds that all points have, else of each line.
+    """Runs whose accuracies can be compared: with seeds common to all points, else to each line.
 
     Args:
-        runs: of the configurations in ``lines``; each configuration is a point.
+        runs: runs of the configurations in ``lines``; each configuration is a point.
         lines: what the line of each configuration is called.
 
     Returns:
@@ -515,7 +515,7 @@ def same_seeds(
 
 
 def _listed(seeds: set[int]) -> str:
-    """Such as ``0 to 4, 7``.
+    """Seeds as text, such as ``0 to 4, 7``.
 
     Example:
         >>> _listed({0, 1, 2, 5})

@@ -1,4 +1,4 @@
-"""Figures of a search: as PNG, and as one HTML page that needs nothing else."""
+"""Figures of a search: PNG files, and one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -74,21 +74,21 @@ def _is_word(distribution: object) -> bool:
 def write_figures(
     study: Study, stem: Path, *, title: str, step: str = "epoch", grid: str = "the paper's grid"
 ) -> list[Path]:
-    """Draw what can be drawn of a study, as PNG.
+    """Draw a study's figures as PNG.
 
     Args:
-        study: of inner accuracies, percent.
+        study: study of inner accuracies, percent.
         stem: ``a/b`` gives ``a/b-history.png``, ``a/b-importances.png``, ``a/b-slices.png``,
             ``a/b-contour.png`` and ``a/b-intermediate.png``.
-        title: what was searched, above every figure.
-        step: what intermediate scores are after, ``epoch`` or ``fold``.
-        grid: what the settings that were tried first are called.
+        title: what was searched; the heading of every figure.
+        step: unit of intermediate scores, ``epoch`` or ``fold``.
+        grid: name of the settings that were tried first.
 
     Returns:
-        The files; a figure that the trials do not give is left out.
+        The files; figures that the trials do not support are left out.
 
     Raises:
-        InputError: if the place cannot be written to.
+        InputError: if the path cannot be written to.
     """
     written = []
     for name, (caption, figure) in figures(readable(study), step=step, grid=grid).items():
@@ -104,8 +104,8 @@ def figures(study: Study, *, step: str, grid: str) -> dict[str, tuple[str, Figur
 
     Args:
         study: whose settings have their readable names.
-        step: what intermediate scores are after.
-        grid: what the settings that were tried first are called.
+        step: unit of intermediate scores.
+        grid: name of the settings that were tried first.
     """
     data = trials(study)
     if data.empty:
@@ -128,9 +128,9 @@ def history(data: pd.DataFrame, n: int, grid: str) -> Figure:
     """Scores in the order of the trials, and the best so far.
 
     Args:
-        data: of :func:`trials`.
+        data: output of :func:`trials`.
         n: trials of the study, with a score or without.
-        grid: what the settings that were tried first are called.
+        grid: name of the settings that were tried first.
     """
     figure, (axes,) = theme.panels(1, height=3.4)
     axes.scatter(data["number"], data["value"], color=BLUE, alpha=0.8, s=26, label="a trial")
@@ -144,10 +144,10 @@ def history(data: pd.DataFrame, n: int, grid: str) -> Figure:
 
 
 def importance(shares: dict[str, float]) -> Figure:
-    """How much of the differences between scores each setting explains.
+    """Share of the differences between scores that each setting explains.
 
     Args:
-        shares: by setting, most first; together 1.
+        shares: shares by setting, largest first; they sum to 1.
     """
     figure, (axes,) = theme.panels(1, height=0.36 * len(shares), top=0.8, grid="x")
     bars = axes.barh([*shares], [*shares.values()], color=BLUE, height=0.7)
@@ -162,19 +162,19 @@ def slices(study: Study, data: pd.DataFrame, names: Sequence[str], grid: str) ->
 
     Args:
         study: the search, whose ranges the axes have.
-        data: of :func:`trials`.
-        names: of the settings.
-        grid: what the settings that were tried first are called.
+        data: output of :func:`trials`.
+        names: names of the settings.
+        grid: name of the settings that were tried first.
     """
     figure, panels = theme.panels(len(names), across=3, height=2.4, sharey=True)
     for index, (panel, name) in enumerate(zip(panels, names, strict=True)):
         own = data.dropna(subset=[name])
         panel.set(xlabel=name, ylabel="" if index % 3 else ACCURACY)
-        places = _scale(panel, study, own, name, "x")
-        points = panel.scatter(places, own["value"], c=own["number"], cmap="Blues", s=26,
+        positions = _scale(panel, study, own, name, "x")
+        points = panel.scatter(positions, own["value"], c=own["number"], cmap="Blues", s=26,
                                edgecolors=theme.GREY, linewidths=0.4, vmin=0,
                                vmax=max(1, len(study.trials) - 1))  # fmt: skip
-        _mark(panel, own.assign(place=places), "place", "value", grid)
+        _mark(panel, own.assign(position=positions), "position", "value", grid)
     bar = figure.colorbar(points, ax=panels, label="trial", pad=0.02, aspect=30)
     bar.ax.yaxis.set_major_locator(MaxNLocator(**WHOLE))
     _key(figure, panels)
@@ -186,9 +186,9 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
 
     Args:
         study: the search, whose ranges the axes have.
-        data: of :func:`trials`.
+        data: output of :func:`trials`.
         pair: names of the settings.
-        grid: what the settings that were tried first are called.
+        grid: name of the settings that were tried first.
     """
     with _pyplot(), quiet():
         axes: Any = optuna_matplotlib.plot_contour(study, params=list(pair), target_name=ACCURACY)
@@ -219,11 +219,11 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
 
 
 def intermediate(study: Study, step: str) -> Figure:
-    """Inner accuracy while training, a line a trial.
+    """Inner accuracy while training, one line per trial.
 
     Args:
         study: with intermediate values.
-        step: what they are after, ``epoch`` or ``fold``.
+        step: their unit, ``epoch`` or ``fold``.
     """
     figure, (axes,) = theme.panels(1, height=3.4)
     for trial in study.get_trials(deepcopy=False):
@@ -253,7 +253,7 @@ def _pyplot() -> Iterator[None]:
 
 
 def _mark(axes: Axes, data: pd.DataFrame, x: str, y: str, grid: str) -> None:
-    """A ring around trials of the grid and a star on the best one, where they are there."""
+    """A ring around trials of the grid and a star on the best one, if they are there."""
     for column, label in (("grid", grid), ("best", "the best trial")):
         if len(own := data[data[column]]):
             axes.scatter(own[x], own[y], label=label, **MARKS[column])
@@ -267,7 +267,7 @@ def _key(figure: Figure, panels: Sequence[Axes]) -> None:
 
 
 def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) -> Any:
-    """Give an axis the range of the search, with few and plain numbers; returns the places."""
+    """Set an axis to the search range with few, plain ticks; returns their positions."""
     trial = next(t for t in reversed(complete(study)) if name in t.params)
     distribution, axis = trial.distributions[name], getattr(axes, f"{which}axis")
     if isinstance(distribution, CategoricalDistribution):
@@ -299,7 +299,7 @@ def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:
 
     Args:
         study: whose settings have their readable names.
-        step: what intermediate scores are after.
+        step: unit of intermediate scores.
     """
     named: dict[str, Any] = {"target_name": ACCURACY}
     with quiet():
@@ -336,7 +336,7 @@ def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:
     }
 
     def plain(axis: Any) -> None:
-        """A logarithmic axis with its powers of ten alone, as plain numbers."""
+        """Label a logarithmic axis at its powers of ten only, as plain numbers."""
         if axis.type == "log" and axis.title.text in decades:
             axis.update(range=decades[axis.title.text], dtick=1, tickformat="~g")
 
@@ -353,7 +353,7 @@ def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Optuna's log, and warnings about its own code."""
+    """Silence Optuna's log and experimental warnings."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -366,12 +366,12 @@ def quiet() -> Iterator[None]:
 
 
 def readable(study: Study) -> Study:
-    """A copy of a study in memory whose settings have readable names.
+    """A copy of a study, in memory, with readable setting names.
 
-    Of the attributes of its trials only that of the grid is kept.
+    Of its trials' attributes only that of the grid is kept.
 
     Args:
-        study: of accuracies.
+        study: study of accuracies.
 
     Returns:
         The copy, with the numbers and times of the trials.
@@ -394,7 +394,7 @@ def _readable(trial: FrozenTrial) -> FrozenTrial:
 
 
 def importances(study: Study) -> dict[str, float]:
-    """How much of the differences between scores a setting explains, most first; they sum to 1.
+    """Share of the differences between scores that each setting explains, largest first.
 
     Returns:
         Shares by setting; empty where the trials do not tell settings apart.
@@ -408,7 +408,7 @@ def importances(study: Study) -> dict[str, float]:
 
 
 def plane(study: Study) -> tuple[str, str] | None:
-    """The two settings that a contour is drawn over.
+    """The two settings of the contour plot.
 
     β and the temperature if both were searched, else the two most important numbers that occur
     together.

@@ -58,11 +58,11 @@ FACTS = {
     "n_outer_test": "held-out items of an outer score",
 }
 ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own")
-"""Facts that have their own places on the page."""
+"""Facts that are shown elsewhere on the page."""
 
 
 BEST = 5
-"""Trials in the table of the best."""
+"""Number of trials in the table of the best."""
 STATES = {
     "COMPLETE": "complete",
     "PRUNED": "pruned",
@@ -79,10 +79,10 @@ class Number:
     """One number of a search.
 
     Attributes:
-        name: what it is.
+        name: its name.
         value: as text.
         error: its standard error in points; None where that is not known.
-        meaning: sentences from ``search_numbers.j2``.
+        meaning: explanation from ``search_numbers.j2``.
     """
 
     name: str
@@ -97,19 +97,19 @@ def on_test(result: SearchResult) -> bool:
 
 
 def step_of(result: SearchResult) -> str:
-    """What intermediate scores are after; Wilcoxon's pruner compares folds."""
+    """Unit of intermediate scores: epochs, or folds for Wilcoxon's pruner."""
     return "fold" if "wilcoxon" in str(result.facts.get("pruner")).casefold() else "epoch"
 
 
 def grid_of(result: SearchResult) -> str:
-    """What the settings that were tried first are called: the paper's grid, or the user's own."""
+    """Name of the grid: the paper's or the user's."""
     return str(result.facts.get("grid") or "the grid")
 
 
 def inner_error(result: SearchResult, finding: Finding | None = None) -> float | None:
     """Standard error of an inner score, points; None where its number of items is not known.
 
-    The mean over studies has at most that: their inner parts may have items in common.
+    The error of the mean over studies is at most this: their inner parts may share items.
     """
     n = result.facts.get("n_inner_test")
     return standard_error((finding or result).inner, n) if n else None
@@ -127,7 +127,7 @@ def outer_error(result: SearchResult) -> float | None:
 
 
 def numbers(result: SearchResult) -> list[Number]:
-    """The inner score, and where there is an outer one, that and the optimism between them."""
+    """The inner score, and if there is one, the outer score and the optimism between them."""
     inner, outer = inner_error(result), outer_error(result)
     name = "Score on the test folds" if on_test(result) else "Inner score"
     found = {"inner": (name, percent(result.inner), inner)}
@@ -155,7 +155,7 @@ def numbers(result: SearchResult) -> list[Number]:
 
 
 def items(result: SearchResult) -> str:
-    """What is classified: graphs or images."""
+    """Name of the classified items: graphs or images."""
     return str(result.findings[0].config.domain)
 
 
@@ -168,7 +168,7 @@ def chosen_on_test(result: SearchResult) -> str | None:
 
 
 def against_grid(result: SearchResult, finding: Finding) -> str | None:
-    """The best of the grid against the best of the other trials; None where none is of the grid."""
+    """The best grid trial against the best other trial; None without a grid trial."""
     trials = finding.study.get_trials(deepcopy=False)
     if not any(trial.user_attrs.get(GRID) for trial in trials):
         return None
@@ -185,7 +185,7 @@ def against_grid(result: SearchResult, finding: Finding) -> str | None:
 
 
 def space(studies: Sequence[Study]) -> DataFrame:
-    """Every setting that was searched with its range; how many trials have it, if not all."""
+    """Every searched setting with its range; the number of trials that have it, if not all."""
     trials = [trial for study in studies for trial in study.get_trials(deepcopy=False)]
     found = {name: d for trial in trials for name, d in trial.distributions.items()}
     drawn = sum(bool(trial.params) for trial in trials)
@@ -227,7 +227,7 @@ def best_trials(study: Study, best: FrozenTrial) -> DataFrame:
 
 
 def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFrame | None:
-    """The grid, and the best trial of all.
+    """The grid trials, and the best trial of all.
 
     Args:
         study: the search.
@@ -261,7 +261,7 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
 
 
 def states(study: Study) -> DataFrame:
-    """How many trials ended in which state, and why they failed."""
+    """Numbers of trials by state, and reasons of failures."""
     trials = [t for t in study.get_trials(deepcopy=False) if failure_of(t) != SURPLUS]
     counts = Counter(trial.state.name for trial in trials)
     reasons = Counter(reason for trial in trials if (reason := failure_of(trial)))
@@ -275,7 +275,7 @@ def states(study: Study) -> DataFrame:
 
 
 def studies(result: SearchResult) -> DataFrame:
-    """One line a study, of several outer parts."""
+    """One row per study, for several outer parts."""
     rows = [
         [
             str(number), percent(finding.inner), percent(finding.outer),
@@ -300,19 +300,19 @@ def _values(trial: FrozenTrial, names: Sequence[str]) -> list[str]:
 
 
 def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
-    """Write the page of a search, and the figures, the HTML page and the best settings beside it.
+    """Write the page of a search, with its figures, HTML page and best settings next to it.
 
     Args:
-        result: of the search.
-        path: of the page, NAME.md; the rest is NAME.html, NAME-<figure>.png and NAME-best.yaml,
+        result: result of the search.
+        path: the page, NAME.md; the rest is NAME.html, NAME-<figure>.png and NAME-best.yaml,
             for several studies NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
-        command: that searched.
+        command: the command of the search.
 
     Returns:
-        What was written, the page first.
+        The files written, the page first.
 
     Raises:
-        InputError: if the place cannot be written to; names it.
+        InputError: if the path cannot be written to; names it.
     """
     from gcl_hard.reports.search_figures import write_figures
 
@@ -332,10 +332,10 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
 
 
 def check_target(path: Path) -> None:
-    """Refuse a place that no page of a search can be written to.
+    """Refuse a path to which no page of a search can be written.
 
     Args:
-        path: of the page to be written.
+        path: path of the page to be written.
 
     Raises:
         InputError: if it is not NAME.md, is in no folder that can be written to, or is a page of
@@ -362,9 +362,9 @@ def page(
     """The page of a search, as Markdown for GitHub and MkDocs.
 
     Args:
-        result: of the search.
-        path: where it will be.
-        command: that searched.
+        result: result of the search.
+        path: path of the page.
+        command: the command of the search.
         figures: files of every study.
     """
     counts = [TrialCounts.of(f.study.get_trials(deepcopy=False)) for f in result.findings]
@@ -398,13 +398,13 @@ def page(
 
 
 def html(result: SearchResult) -> str:
-    """The page of a search as HTML: its numbers, and for each study tables and moving figures.
+    """The page of a search as HTML: its numbers, and tables and interactive figures of each study.
 
     Args:
-        result: of the search.
+        result: result of the search.
 
     Returns:
-        HTML with the script that draws, once; it loads nothing.
+        HTML that includes the drawing script once; it loads nothing.
     """
     from gcl_hard.reports.search_figures import interactive, readable
 
@@ -425,7 +425,7 @@ def html(result: SearchResult) -> str:
 
 
 def _context(result: SearchResult) -> dict[str, Any]:
-    """What both pages say."""
+    """Template variables of both pages."""
     return {
         "title": title(result),
         "warning": chosen_on_test(result),
@@ -483,7 +483,7 @@ def _head(result: SearchResult, finding: Finding, config: Path, command: str) ->
 
 
 def _not_in_config(result: SearchResult, finding: Finding) -> str:
-    """What the config cannot hold, so that the command does not run it."""
+    """What the config cannot hold, so that its command alone does not reproduce the trial."""
     facts, missing = result.facts, []
     if facts.get("graphs_own"):
         missing.append(f"the graphs of {facts['dataset']}, which are your own")
@@ -502,7 +502,7 @@ def best_yaml(config: RunConfig, head: str) -> str:
 
     Args:
         config: the settings.
-        head: what the comment at the top says; may have several lines.
+        head: comment at the top; may have several lines.
 
     Returns:
         YAML; numbers are read back with the same bits.
@@ -534,7 +534,7 @@ def best_yaml(config: RunConfig, head: str) -> str:
 
 
 def terminal(result: SearchResult) -> RenderableType:
-    """The best settings and the numbers, each with what it means."""
+    """The best settings and the numbers, with explanations."""
     from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 OPEN, NOTHING = "open", "–"
 NBSP = "\u00a0"
-"""Keeps a number in one piece."""
+"""A no-break space keeps a number on one line."""
 ACCURACY = "inner accuracy, %"
-"""What the values of a study are."""
+"""Quantity that is the value of a trial."""
 BETA, TEMPERATURE = "β", "temperature γ"
 NAMES = {
     "beta": BETA,
@@ -48,7 +48,7 @@ def points(value: float) -> str:
 
 
 def interval(one: Interval) -> str:
-    """A difference with its interval, in one piece.
+    """A difference with its interval, without line breaks.
 
     Example:
         >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
@@ -72,7 +72,7 @@ def p_value(p: float | None) -> str:
 
 
 def percent(accuracy: float | None) -> str:
-    """An accuracy.
+    """An accuracy as text.
 
     Example:
         >>> percent(88.06), percent(None)
@@ -82,7 +82,7 @@ def percent(accuracy: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time, in the unit that suits it.
+    """A time in a suitable unit.
 
     Example:
         >>> duration(42), duration(600), duration(9000)
@@ -94,12 +94,12 @@ def duration(seconds: float) -> str:
 
 
 def count(n: int, word: str) -> str:
-    """A number of things, ``1 seed`` or ``2 seeds``."""
+    """A number with its noun, such as ``2 seeds``."""
     return f"{n} {word}{'s' * (n != 1)}"
 
 
 def values(configs: Iterable[RunConfig], name: str) -> str:
-    """The different values of a setting, in their order, as flags write them."""
+    """The distinct values of a setting, in order, as flags spell them."""
     found = dict.fromkeys(getattr(config, name) for config in configs)
     return ", ".join(_flag(value) for value in found if value is not None)
 
@@ -111,7 +111,7 @@ def _flag(given: object) -> str:
 
 
 def between(numbers: Iterable[float]) -> str:
-    """A range in words.
+    """A range as text.
 
     Example:
         >>> between([3, 1, 2]), between([4, 4])
@@ -161,17 +161,17 @@ def of_images(protocol: str) -> bool:
 
 
 def test_part(protocol: str) -> str:
-    """What accuracies are measured on."""
+    """Name of the data that accuracies are measured on."""
     return "test images" if of_images(protocol) else "test folds"
 
 
 def test_name(protocol: str) -> str:
-    """The test whose p-values stand first."""
+    """Name of the test whose p-values are shown."""
     return "paired t-test over seeds" if of_images(protocol) else "corrected resampled t-test"
 
 
 def escaped(text: str) -> str:
-    """Text of users in Markdown, with nothing in it taken for HTML or for a column.
+    """User text escaped for Markdown and HTML.
 
     Example:
         >>> escaped("a|b <i>")
@@ -183,7 +183,7 @@ def escaped(text: str) -> str:
 # Tables
 
 ACROSS = 5
-"""Data sets of a table on a page."""
+"""Number of data sets in a table on a page."""
 
 
 def markdown(table: DataFrame | None, *, texts: int = 1, users: bool = False) -> str:
@@ -192,7 +192,7 @@ def markdown(table: DataFrame | None, *, texts: int = 1, users: bool = False) ->
     Args:
         table: texts, its index left out.
         texts: how many columns, from the first, are aligned to the left; the others hold numbers.
-        users: whether it has words of users, which are escaped.
+        users: whether it contains text of users, which is escaped.
 
     Returns:
         The table; empty without a row.
@@ -211,7 +211,7 @@ def html(table: DataFrame) -> str:
 
 
 def text_frame(heads: Sequence[str], body: Iterable[Sequence[Any]]) -> DataFrame:
-    """Lines as a frame."""
+    """Text rows as a frame."""
     from pandas import DataFrame
 
     return DataFrame([*body], columns=[*heads])
@@ -225,7 +225,7 @@ def accuracy(scores: Scores | None) -> str:
 
 
 def names(rows: Iterable[Row], attribute: str) -> list[str]:
-    """The different values of an attribute of rows, such as ``protocol``, in their order."""
+    """Distinct values of an attribute, such as ``protocol``, in order."""
     return list(dict.fromkeys(getattr(row, attribute) for row in rows))
 
 
@@ -233,7 +233,7 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
     """Rows of one protocol by label and data set.
 
     Args:
-        rows: of one protocol.
+        rows: rows of one protocol.
 
     Returns:
         In the order of the rows; what was best on the test folds is one label, whatever the
@@ -246,7 +246,7 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
 
 
 def best_trained(rows: Iterable[Row]) -> Row | None:
-    """The trained row with the highest mean, of whole ones that were fixed or chosen inside."""
+    """The trained row with the highest mean, of finished ones that are fixed or chosen inside."""
     return _highest(
         row for row in rows if row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
     )
@@ -332,7 +332,7 @@ def significance_table(rows: Sequence[Row]) -> DataFrame:
 
 
 def baseline_table(rows: Sequence[Row]) -> DataFrame:
-    """On each data set the highest trained method and the highest baseline, all seeds of both."""
+    """The best trained method and the best baseline on each data set, all seeds of both."""
     blocks: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         blocks.setdefault((row.protocol, row.dataset), []).append(row)
@@ -350,7 +350,7 @@ def baseline_table(rows: Sequence[Row]) -> DataFrame:
 
 
 def protocol_table(rows: Sequence[Row]) -> DataFrame:
-    """Protocol ``transductive`` less ``inductive``, same seeds and settings, mean over methods."""
+    """Protocol ``transductive`` minus ``inductive``, same seeds and settings, mean over methods."""
     fixed = {(r.protocol, r.dataset, r.method, r.setting): r for r in rows if r.kind == "fixed"}
     lines = []
     for (protocol, dataset, *key), row in fixed.items():
@@ -366,14 +366,14 @@ def protocol_table(rows: Sequence[Row]) -> DataFrame:
 
 
 def optimism_table(rows: Sequence[Row]) -> DataFrame:
-    """Best on test less chosen inside, points."""
+    """Accuracy of ``best`` minus ``inside``, points."""
     known = [r for r in rows if r.optimism is not None]
     lines = [(r.protocol, r.method, r.dataset, r.optimism) for r in known]
     return _points_across(lines, ["protocol", "method", "dataset"])
 
 
 def _points_across(lines: Sequence[tuple[Any, ...]], keys: list[str]) -> DataFrame:
-    """Means of points by the first keys, with the last key across."""
+    """Mean points as a table with the last key as columns."""
     table = text_frame([*keys, "points"], lines)
     if table.empty:
         return table
@@ -384,7 +384,7 @@ def _points_across(lines: Sequence[tuple[Any, ...]], keys: list[str]) -> DataFra
 
 
 def choice_table(selections: Sequence[Selection]) -> DataFrame:
-    """How many folds chose which setting; of one split, how many seeds."""
+    """How many folds chose which setting; for one split, how many seeds."""
     unit = "seeds" if any(one.scores.one_split for one in selections) else "folds"
     lines = []
     for one in selections:
@@ -401,13 +401,13 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """One line a row; percent and points have four decimals, p-values four significant digits.
+    """One line per row; percent and points have four decimals, p-values four significant digits.
 
     Args:
         rows: in the order to write them.
 
     Returns:
-        The text; what there is not is empty.
+        The text; missing values are empty.
 
     Example:
         >>> text = to_csv([Row("MUTAG", "hscl", "transductive", "fixed", "β=2", None, expected=5)])
@@ -426,8 +426,8 @@ def to_latex(rows: Sequence[Row], caption: Mapping[str, str]) -> str:
     """One table for each protocol, methods down and data sets across, for LaTeX with booktabs.
 
     Args:
-        rows: of any protocols.
-        caption: by protocol.
+        rows: rows of any protocols.
+        caption: captions by protocol.
 
     Returns:
         The source of the tables; the preamble needs ``\\usepackage{booktabs}``.
@@ -473,7 +473,7 @@ HEADS = ("data set", "method", "protocol", "accuracy %", "folds", "paper", "gap"
 
 
 def terminal(rows: Sequence[Row]) -> RenderableType:
-    """The tables of results for a terminal, and what must be known to read them."""
+    """The tables of results for a terminal, with explanations."""
     from rich.console import Group
     from rich.text import Text
 
@@ -509,7 +509,7 @@ def _name(row: Row) -> str:
 def rich_table(
     heads: Sequence[str], body: Iterable[Sequence[str]], texts: int = 3
 ) -> RenderableType:
-    """A plain table whose first columns are texts, the others numbers."""
+    """A plain table with text in the first columns and numbers in the others."""
     from rich import box
     from rich.table import Table
 
@@ -522,7 +522,7 @@ def rich_table(
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """What must be known to read the terminal's table, for what is in it."""
+    """Notes that explain the terminal's table."""
     split = any(of_images(row.protocol) for row in rows)
     trained = [row for row in rows if not row.is_baseline]
     kinds = {row.kind for row in rows}
@@ -542,12 +542,12 @@ def notes(rows: Sequence[Row]) -> list[str]:
         "folds.": compared and not split,
         "The paper's figures are of ResNet-50 after 200 epochs on all training images, the best "
         "of a grid.": compared and split,
-        f"best: of several settings the one with the best mean on the {test_part(rows[0].protocol)}"
+        f"best: the setting with the best mean on the {test_part(rows[0].protocol)}"
         ", which is the paper's way and no estimate for new data.": "best" in kinds,
         "inside: every training fold (of images every seed) chose its own setting on a fifth of "
         "the training data that the encoder had not seen.": "inside" in kinds,
         f"Optimism, best less inside, in points: {', '.join(optimism)}.": bool(optimism),
-        "Baselines see training folds alone, so they stand under both protocols.": (
+        "Baselines use training folds alone, so they are shown under both protocols.": (
             len(trained) < len(rows) and not split
         ),
         f"− ucl, − scl: differences in points. p: {test_name(rows[0].protocol)}, in brackets "

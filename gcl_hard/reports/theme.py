@@ -1,4 +1,4 @@
-"""One style for all figures: colours, sizes, panels, legends, and files that repeat to the byte."""
+"""The style of all figures: colours, sizes, panels, legends, and byte-identical files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ NOTE_WIDTH, HEADING_WIDTH = 150, 110
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure, the numbers in it, and its caption.
+    """A figure with its data and caption.
 
     Attributes:
         figure: the picture; its heading says what it shows.
@@ -75,7 +75,7 @@ class Drawn:
 
 
 def themed(draw: Callable[P, T]) -> Callable[P, T]:
-    """Make a function draw in this style, and leave matplotlib's settings as they were."""
+    """Make a function draw in this style, without changing matplotlib's settings."""
 
     @functools.wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,10 +98,10 @@ def panels(
     """A figure of equal panels, row by row.
 
     Args:
-        n: how many.
-        height: of a row, inches.
+        n: number of panels.
+        height: height of a row, inches.
         across: panels in a row, at most.
-        top: height of what is not a panel, inches.
+        top: height reserved for what is not a panel, inches.
         grid: the axis whose ticks have grid lines.
         **shared: ``sharex`` and ``sharey`` of :meth:`matplotlib.figure.Figure.subplots`.
     """
@@ -123,7 +123,7 @@ def rows(frame: pd.DataFrame) -> Iterable[Any]:
 
 
 def line_styles(names: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """How each line is drawn: in its method's colour, with dashes and a marker of its own.
+    """Style of each line: its method's colour, with dashes and a marker of its own.
 
     Args:
         names: the method of each line, by label.
@@ -143,9 +143,9 @@ def legend(
     """The legend above the panels, in as many columns as there is room for.
 
     Args:
-        figure: of :func:`panels`.
+        figure: figure of :func:`panels`.
         entries: handles, or the keywords of lines.
-        title: of the legend.
+        title: title of the legend.
     """
     handles = [Line2D([], [], **one) if isinstance(one, dict) else one for one in entries]
     labels = np.array([str(handle.get_label()) for handle in handles])
@@ -161,7 +161,7 @@ def _legend_width(columns: Sequence[Any]) -> float:
 
 
 def heading(figure: Figure, text: str) -> None:
-    """What a figure shows, in bold above it; takes no room of the panels."""
+    """Title above a figure, outside the panels."""
     figure.text(
         0.01, 1 + 0.05 / figure.get_figheight(), textwrap.fill(text, HEADING_WIDTH),
         fontsize=TEXT + 0.5, va="bottom", weight="bold",
@@ -174,11 +174,11 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
 
     Args:
         figure: the picture; text outside it is kept.
-        path: of the file, ``.png`` or ``.svg``; it is written whole or not at all.
-        dpi: of a PNG.
+        path: path of the file, ``.png`` or ``.svg``; it is written whole or not at all.
+        dpi: dpi of a PNG.
 
     Raises:
-        InputError: if the place cannot be written to; names it.
+        InputError: if the path cannot be written to; names it.
     """
     suffix, drawn = path.suffix.removeprefix("."), io.BytesIO()
     outside = any(not 0 <= text.get_position()[1] <= 1 for text in figure.texts)
@@ -204,15 +204,15 @@ def write(drawn: Drawn, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG with its caption, and its numbers as CSV.
 
     Args:
-        drawn: the figure.
-        folder: is made if need be.
-        name: of the files, without a suffix.
+        drawn: figure, data and caption.
+        folder: created if needed.
+        name: name of the files, without a suffix.
 
     Returns:
         The three files; each is written whole or not at all.
 
     Raises:
-        InputError: if the place cannot be written to; names it.
+        InputError: if the path cannot be written to; names it.
     """
     figure = drawn.figure
     figure.text(0.01, -0.05 / figure.get_figheight(), textwrap.fill(drawn.note, NOTE_WIDTH),

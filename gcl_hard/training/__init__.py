@@ -1,1 +1,1 @@
-"""The one training loop; it knows neither graphs nor images."""
+"""Training loops, independent of graphs and images."""

@@ -1,4 +1,4 @@
-"""The state of a training run on disk: written atomically, resumed to the bit on a CPU."""
+"""Checkpoints of a training run: written atomically; on a CPU a resumed run has the same bits."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Checkpoint:
     """One run's state on disk.
 
     Args:
-        path: of the file.
+        path: path of the file.
         run: what is trained, JSON-like; a file of another run is refused.
-        resume: whether a file that is there is gone on from; else it is written over.
+        resume: whether to continue from an existing file; otherwise it is overwritten.
         every: least seconds between two writes, ≥ 0; 0 writes after every step.
 
     Attributes:
@@ -69,13 +69,13 @@ class Checkpoint:
         return time.monotonic() - self._last >= self.every
 
     def save(self, state: State) -> None:
-        """Write a state; whoever is killed meanwhile leaves the file before it whole.
+        """Write a state atomically.
 
         Args:
             state: tensors, numbers and words in plain containers.
 
         Raises:
-            InputError: if the place cannot be written to; names it.
+            InputError: if the file cannot be written to; names it.
         """
         whole = {
             "schema_version": SCHEMA_VERSION,
@@ -91,7 +91,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def load(self) -> State | None:
-        """The state to go on from; None if there is none, or none is asked for.
+        """The saved state, or None if there is none or it is not to be used.
 
         Raises:
             InputError: for a file that is no whole checkpoint, of a newer version, or of another
@@ -131,7 +131,7 @@ class Checkpoint:
 
 
 def random_state() -> State:
-    """Where the random generators of Python, NumPy and PyTorch stand, as tensors and numbers."""
+    """States of Python's, NumPy's and PyTorch's random generators."""
     name, keys, *rest = np.random.get_state()  # noqa: NPY002 - users may draw from it
     version, internal, gauss = random.getstate()
     return {
@@ -167,7 +167,7 @@ def fits(path: Path, what: str) -> Iterator[None]:
 
 
 def _as_json(name: str, value: dict[str, Any]) -> Any:
-    """What JSON makes of it, so that what is read equals what was written."""
+    """A value after a round trip through JSON."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:

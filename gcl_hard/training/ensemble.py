@@ -1,4 +1,4 @@
-"""Models of one shape trained together: parameters as rows of one table, one Adam, a loss each."""
+"""Models of one shape trained together: stacked parameters, one Adam, a loss for each model."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PRECISIONS = {"32-true": torch.float32, "64-true": torch.float64}
 
 
 class Snapshots(NamedTuple):
-    """Models that are seen while they train, and may go no further.
+    """Measures models while they train, and may stop them.
 
     Attributes:
-        epochs: of each model, those after which it is seen.
-        see: called with the epoch and, by number, models as they are then; gives those that leave.
+        epochs: for each model, the epochs after which it is measured.
+        see: called with the epoch and the models then, by number; returns those that stop.
     """
 
     epochs: Sequence[Container[int]]
@@ -33,7 +33,7 @@ class Snapshots(NamedTuple):
 
 
 class EnsembleLike(Protocol):
-    """What can be trained together; ``gcl_hard.graphs.Ensemble`` is one."""
+    """Interface of ensembles; ``gcl_hard.graphs.Ensemble`` is one."""
 
     @property
     def models(self) -> Sequence[nn.Module]:
@@ -41,10 +41,10 @@ class EnsembleLike(Protocol):
 
     @property
     def alone(self) -> str | None:
-        """Why they cannot share their steps, or None; they are then trained one by one."""
+        """Why the models cannot be stacked and train one by one; None if they can."""
 
     def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
-        """Move every model's schedules to ``epoch`` (from 1) of its ``epochs``."""
+        """Set every model's schedules to ``epoch`` (from 1) of its ``epochs``."""
 
     def batches(self, epoch: int) -> Iterable[Any]:
         """Batches that all models share."""
@@ -58,7 +58,7 @@ class EnsembleLike(Protocol):
         """Loss of every model, float [P]; buffers are updated in place."""
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the models."""
+        """Continue with a subset of the models."""
 
 
 def train_ensemble(
@@ -77,13 +77,13 @@ def train_ensemble(
 
     Args:
         ensemble: what to train; its models are on the device already.
-        optimisation: how, of all models or of each.
+        optimisation: settings of the optimiser, for all models or for each.
         on_epoch: called as an epoch ends.
-        settings: what each model is, for the message when it diverges.
-        snapshots: when models are seen, and by what.
+        settings: description of each model, for the message if it diverges.
+        snapshots: when models are measured, and by what.
 
     Returns:
-        Of each model its mean loss per epoch that it trained, nats, or why it stopped.
+        For each model its mean loss per epoch trained, nats, or why it stopped.
 
     Raises:
         InputError: for another number of optimisations than of models, or a precision that
@@ -119,7 +119,7 @@ def train_ensemble(
 
 
 class _Run:
-    """What changes: the tables, their optimiser, and which models are still in training."""
+    """State of training: stacked parameters, optimiser, and the models still in training."""
 
     def __init__(
         self, ensemble: EnsembleLike, optimisations: list[Optimisation], names: list[str]
@@ -183,7 +183,7 @@ class _Run:
         ])  # fmt: skip
 
     def _keep(self, staying: list[int]) -> None:
-        """Go on with some of the rows."""
+        """Continue with a subset of the rows."""
         if len(staying) < len(self.numbers):
             self.numbers = [self.numbers[row] for row in staying]
             if staying:
@@ -191,8 +191,8 @@ class _Run:
                 self.adam.keep(staying)
 
 
-class _Leaves(Exception):  # noqa: N818
-    """A model that was seen goes no further."""
+class _Stopped(Exception):  # noqa: N818
+    """Raised when a measured model is to stop."""
 
 
 def _one_by_one(
@@ -215,7 +215,7 @@ def _one_by_one(
             if snapshots is None or epoch not in snapshots.epochs[m]:
                 return
             if m in snapshots.see(epoch, {m: model}):
-                raise _Leaves
+                raise _Stopped
 
         device, batches = next(model.parameters()).device, partial(ensemble.batches_of, m)
         try:
@@ -224,7 +224,7 @@ def _one_by_one(
             )  # fmt: skip
         except DivergenceError as error:
             return error
-        except _Leaves:
+        except _Stopped:
             pass
         return losses
 
@@ -232,7 +232,7 @@ def _one_by_one(
 
 
 def _rate(optimisation: Optimisation, epoch: int) -> float:
-    """The learning rate of an epoch, as PyTorch's schedulers have it."""
+    """Learning rate of an epoch, as in PyTorch's schedulers."""
     if optimisation.lr_schedule == "constant":
         return optimisation.lr
     turn = torch.pi * (epoch - 1) / optimisation.epochs
@@ -246,7 +246,7 @@ class Stacked:
         modules: at least one; all with parameters of the same names, shapes and dtype.
 
     Attributes:
-        flat: float [P, D], all parameters: the leaf that gradients are taken of.
+        flat: float [P, D], all parameters, the leaf of the gradient.
         buffers: by name, [P, …].
 
     Raises:
@@ -275,11 +275,11 @@ class Stacked:
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """By name, [P, …]: parts of ``flat`` in today's graph."""
+        """Parameters by name, [P, …]: views of ``flat`` in the current graph."""
         return self.named(self.flat)
 
     def named(self, table: Tensor) -> dict[str, Tensor]:
-        """Parts of a table like ``flat``, its gradient for one, by parameter."""
+        """Views of a table like ``flat``, such as its gradient, by parameter name."""
         parts = table.split_with_sizes([shape.numel() for shape in self._shapes.values()], 1)
         shapes = self._shapes.items()
         return {n: x.view(-1, *shape) for (n, shape), x in zip(shapes, parts, strict=True)}
@@ -300,7 +300,7 @@ class Stacked:
 
 
 class Adam:
-    """PyTorch's Adam on the rows of a table, in one call for all rows of one setting.
+    """PyTorch's Adam on stacked parameters, one call per group of equal settings.
 
     Args:
         stacked: the table.
@@ -322,7 +322,7 @@ class Adam:
         ])  # fmt: skip
 
     def set_rates(self, rates: Sequence[float]) -> None:
-        """The learning rate of each row from now on."""
+        """Set the learning rate of each row."""
         settings = [(rate, d) for rate, (_, d) in zip(rates, self._settings, strict=True)]
         if settings != self._settings:
             self._settings, moments = settings, self._adam.state
@@ -330,11 +330,11 @@ class Adam:
             self._adam.state = moments
 
     def zero_grad(self) -> None:
-        """Forget the gradient."""
+        """Clear the gradient."""
         self.stacked.flat.grad = None
 
     def step(self) -> None:
-        """Move every row by its gradient."""
+        """Update every row by its gradient."""
         assert self.stacked.flat.grad is not None
         for row, grad in zip(self._rows, self.stacked.flat.grad, strict=True):
             row.grad = grad

@@ -1,4 +1,4 @@
-"""Train any module that maps a batch to a loss."""
+"""Training loop for any module that maps a batch to a loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Optimisation:
     """How a model is optimised: Adam, for a number of epochs.
 
     Args:
-        epochs: ≥ 1.
+        epochs: number of epochs, ≥ 1.
         lr: learning rate, > 0.
         weight_decay: ≥ 0.
         lr_schedule: ``"constant"``, or ``"cosine"`` to 0 over the epochs.
@@ -86,12 +86,12 @@ def train(
         model: ``model(batch)`` is the loss, float []; its ``set_epoch(epoch, epochs)``, if it has
             one, is called as an epoch begins.
         batches: the batches of an epoch (from 1), on ``device``.
-        optimisation: how.
-        device: where.
+        optimisation: settings of the optimiser.
+        device: device to train on.
         on_epoch: called with the epoch and its mean loss as it ends, before it is saved.
         setting: what is being trained, for the message when it diverges.
-        checkpoint: where the state is saved as training goes on, and gone on from; on a CPU a
-            resumed run ends with the bits of an undisturbed one.
+        checkpoint: file of the state, saved during training and resumed from; on a CPU a resumed
+            run ends with the bits of an undisturbed one.
 
     Returns:
         Mean loss per epoch, nats; those before a checkpoint too.
@@ -121,7 +121,7 @@ def train(
 
 
 class _Run:
-    """What training changes: the model, its optimiser, and where in the epochs it stands."""
+    """State of training: model, optimiser, epoch and batch."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class _Run:
                     self._save()
 
     def _open(self, batches: Callable[[int], Iterable[Any]]) -> Iterable[Any]:
-        """The batches of an epoch; of one that was stopped within, those still to be trained on."""
+        """The batches of an epoch; after a resume the remaining ones."""
         if self.checkpoint is None:
             return batches(self.epoch)
         if not self.step:
@@ -263,7 +263,7 @@ def adam(groups: list[dict[str, Any]]) -> torch.optim.Adam:
 
 
 def _groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Batches in groups; the last may be smaller. One alone is handed on before the next."""
+    """Batches in groups, the last one possibly smaller; a group of one is not held back."""
     if size == 1:
         yield from ([batch] for batch in batches)
         return
@@ -273,7 +273,7 @@ def _groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
 
 
 def _size(group: Sequence[Any]) -> str:
-    """How many items a batch has, if it can say; the length of a tuple says something else."""
+    """Number of items in a batch as text, if known; the length of a tuple is another thing."""
     items = getattr(group[0], "labels", group[0]) if group else None
     if isinstance(items, (tuple, list, dict)):
         return ""
@@ -285,10 +285,10 @@ def _size(group: Sequence[Any]) -> str:
 
 @contextmanager
 def memory_for(what: Callable[[], str]) -> Iterator[None]:
-    """Turn whatever PyTorch raises without memory into one message.
+    """Turn PyTorch's out-of-memory errors into :class:`OutOfMemory`.
 
     Args:
-        what: gives the message: where it happened and what to lower.
+        what: returns the message: where it happened and what to lower.
 
     Raises:
         OutOfMemory: if memory runs out inside.
@@ -312,10 +312,10 @@ def memory_for(what: Callable[[], str]) -> Iterator[None]:
 
 
 def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> float:
-    """Mean loss of an epoch; read once an epoch, so that a GPU is not waited for at every step.
+    """Mean loss of an epoch, read once per epoch, so that no step waits for a GPU.
 
     Args:
-        losses: of its batches.
+        losses: losses of its batches.
         epoch: from 1.
         setting: what is trained, for messages.
 

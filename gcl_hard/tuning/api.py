@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 def search(
     options: TuneOptions, console: Console, command: str = "gcl_hard.tuning.study(…)"
 ) -> tuple[SearchResult, list[Path]]:
-    """Do what is left of a search, score the best settings on the outer parts, save the result.
+    """Run the remaining trials, score the best settings on the outer parts, save the result.
 
     Args:
-        options: what is asked for.
-        console: for progress.
-        command: that the page shows.
+        options: options of the search.
+        console: console for progress.
+        command: command that the page shows.
 
     Returns:
-        What was found, and the files that were written.
+        The result, and the files written.
 
     Raises:
         InputError: for anything wrong with data, space, storage or folders, before training.
@@ -70,7 +70,7 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
 
     Args:
         options: as parsed.
-        arguments: of the command line, which the page shows.
+        arguments: arguments of the command line, which the page shows.
 
     Returns:
         Exit status: 0, or 1 if no trial has a score.
@@ -127,7 +127,7 @@ def study(
     .. math:: \hat\theta = \arg\max_\theta \widehat{\mathrm{acc}}_{\mathrm{inner}}(\theta)
 
     is trained on the whole part and scored on the outer test part;
-    ``optimism = inner - outer``. Called again with the same arguments it goes on with the study.
+    ``optimism = inner - outer``. Called again with the same arguments it continues the study.
 
     Args:
         dataset: a name, or your own graphs.
@@ -135,10 +135,10 @@ def study(
         space: a mapping of settings to dimensions (:meth:`Space.of`), a YAML file, or a name of
             those shipped; None for the one of the method. Names ``encoder.NAME`` go to your
             encoder.
-        encoder: makes your own: called as ``encoder(n_features, **searched)`` it returns a module
-            ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``. Of
+        encoder: your own, called as ``encoder(n_features, **searched)``; returns a module
+            ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``. For
             images the name of a network, ``"resnet50"`` or ``"resnet18"``.
-        trials: of each study, ≥ 1.
+        trials: trials of each study, ≥ 1.
         sampler: ``"tpe"``, ``"cmaes"`` or ``"random"``.
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds).
         inner_folds: ≥ 1 that score a trial; 1 is a stratified hold-out of 20 %.
@@ -146,16 +146,16 @@ def study(
         batch: trials trained as one ensemble, None to choose.
         jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
         scheduler: address of a Dask scheduler whose workers score the trials, or None.
-        seed: of splits, encoders and sampler.
+        seed: seed of splits, encoders and sampler.
         storage: a file or a database URL; None for a SQLite file in ``output``.
         study_name: None for one made of data set, method and protocol.
         output: folder of storage and result.
-        report: page of Markdown to write, figures beside it.
+        report: page of Markdown to write, figures next to it.
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-        data_dir: folder with your copies of data sets.
-        threads: of the CPU, None to choose.
-        progress: whether it is shown.
-        **settings: of the configuration that are not searched: ``epochs``, ``lr``, ``layers``, ….
+        data_dir: folder with your data sets.
+        threads: CPU threads, None to choose.
+        progress: whether progress is shown.
+        **settings: configuration settings that are not searched: ``epochs``, ``lr``, ``layers``, ….
 
     Returns:
         What was found: ``result.best``, ``result.inner``, ``result.outer``, ``result.study``

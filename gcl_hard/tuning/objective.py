@@ -1,4 +1,4 @@
-"""What trials are scored on: the outer-training part of a data set, and the splits inside it."""
+"""The objective of trials: the outer-training part of a data set, and the splits inside it."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 
 Steps = Literal["none", "epochs", "folds"]
 INNER_SHARE, OUTER_SHARE = 0.2, 0.3
-"""Of the graphs: held out of the training of a trial, and of a search that is one study."""
+"""Shares of the graphs held out: of the training of a trial, and of a search with one study."""
 REPORTS = 5
-"""Intermediate scores of a trial at most: storing one in SQLite takes milliseconds."""
+"""Maximum number of intermediate scores of a trial: storing one in SQLite takes milliseconds."""
 OF_GIN = ("layers", "dim", "readout")
-"""Settings of the GIN, which an encoder of the user's own replaces."""
-MOST_LETTERS = 500  # of a reason
+"""Settings of the GIN, which a user's own encoder replaces."""
+MOST_CHARACTERS = 500  # of a reason for a failure
 
 
 @dataclass(frozen=True)
 class Inner:
-    """How settings are scored inside the outer-training part.
+    """Inner splits and intermediate scores of a study.
 
     Attributes:
         folds: 1 for a stratified hold-out of a fifth; else of a stratified cross-validation.
-        steps: after what a trial has an intermediate score: nothing, some epochs, or every fold.
-        seed: of the split, and of the encoders.
+        steps: what a trial has intermediate scores after: nothing, some epochs, or every fold.
+        seed: seed of the split, and of the encoders.
     """
 
     folds: int = 1
@@ -60,7 +60,7 @@ class Inner:
     seed: int = 0
 
     def split(self, labels: NDArray[np.int64]) -> list[Fold]:
-        """The folds, ids among the labels.
+        """Inner folds, as indices into the labels.
 
         Raises:
             InputError: for a class that is too small.
@@ -82,10 +82,10 @@ class Inner:
 
 @dataclass(frozen=True)
 class Score:
-    """What came of a candidate.
+    """The score of a candidate, or why it has none.
 
-    Attributes:
-        number: of its trial.
+    number: number of its trial.
+        number: number of its trial.
         accuracy: percent; None where it was pruned or failed.
         error: why it failed.
     """
@@ -97,11 +97,11 @@ class Score:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a task scores trials of one study, and what it reports to the driver of the search.
+    """How a task scores the trials of one study, and reports to the driver.
 
     Attributes:
-        context: where and how.
-        inner: on which splits.
+        context: where and how runs are executed.
+        inner: the inner splits.
         study: number of the study in the search.
         report: called with what is reported, the study's number and the trial's; returns whether
             the trial goes on.
@@ -115,7 +115,7 @@ class Scoring:
 
 @dataclass(eq=False)
 class _Trial:
-    """A candidate on its way through the folds that it is scored on."""
+    """A candidate while it is scored."""
 
     candidate: Candidate
     scoring: Scoring
@@ -149,12 +149,12 @@ class _Trial:
 
 
 def failure_reason(error: Exception) -> str:
-    """Why a trial failed, in few words, so that reasons can be counted."""
+    """A short, countable reason for a failure."""
     if isinstance(error, DivergenceError):
         return "diverged"
     if isinstance(error, OutOfMemory):
         return "out of memory"
-    return _in_words(error)[:MOST_LETTERS]
+    return _in_words(error)[:MOST_CHARACTERS]
 
 
 def _in_words(error: Exception) -> str:
@@ -163,11 +163,11 @@ def _in_words(error: Exception) -> str:
 
 
 class Part(ABC):
-    """Data that a search may see: trials are scored on splits of them."""
+    """Data that a search may use: trials are scored on splits of them."""
 
     @abstractmethod
     def n_scored(self, inner: Inner) -> int:
-        """Samples that an inner score is over."""
+        """Number of samples in an inner score."""
 
     @abstractmethod
     def _folds(self, inner: Inner) -> Sequence[Any]:
@@ -190,7 +190,7 @@ class Part(ABC):
 
         Args:
             candidates: settings of trials.
-            scoring: how.
+            scoring: how candidates are scored.
 
         Yields:
             Scores; a candidate whose settings do not work has an error.
@@ -215,7 +215,7 @@ def _percent(scores: Sequence[FoldScore]) -> float:
 
 
 class GraphPart(Part):
-    """The outer-training part of graphs, a set by itself: from it no way leads to the others.
+    """The outer-training graphs, as a set without references to the others.
 
     Args:
         graphs: on the device to train on.
@@ -266,11 +266,11 @@ def _train_graphs(
     """Train an encoder for each trial, as one ensemble if there are several, and score them.
 
     Args:
-        trials: that share ``GraphConfig.group_key``, or one.
-        encoders: theirs.
-        graphs: that are trained on, without any fold's scaling.
-        embedded: that are embedded.
-        fold: of the embedded graphs, to train and test the SVM on; None for the cross-validation
+        trials: trials that share ``GraphConfig.group_key``, or one.
+        encoders: the encoders of the trials.
+        graphs: graphs to train on, without any fold's scaling.
+        embedded: graphs to embed.
+        fold: fold of the embedded graphs for the SVM; None for the cross-validation
             of the configuration.
     """
     from gcl_hard.experiments.ensembles import TrainedEncoder, train_encoders
@@ -336,7 +336,7 @@ def _svm_accuracies(
 
 
 class GraphOuter:
-    """Graphs cut in two: a part to search in, and a part to score the best settings on.
+    """Graphs split into a part to search in and a part to score on.
 
     Args:
         graphs: the whole set, on the device to train on.
@@ -382,7 +382,7 @@ def cut_graphs(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
     Args:
         graphs: the whole set.
         n_folds: 1 for a stratified hold-out of 30 %, else of a stratified cross-validation.
-        seed: of the split.
+        seed: seed of the split.
 
     Raises:
         InputError: for a class that is too small.
@@ -406,8 +406,8 @@ def accuracy_of(
         z: float64 [G, d], embeddings of all graphs.
         config: the settings.
         graphs: the set.
-        seed: of the folds inside.
-        fold: to train and test the SVM on; None for the cross-validation of the configuration.
+        seed: seed of the folds inside.
+        fold: fold for the SVM; None for the cross-validation of the configuration.
     """
     from gcl_hard.experiments.protocols import score_embeddings
 
@@ -420,11 +420,11 @@ def accuracy_of(
 
 
 class _Pruned(Exception):  # noqa: N818
-    """Ends the training of a trial."""
+    """Raised to end the training of a pruned trial."""
 
 
 class ImagePart(Part):
-    """Training images, a fifth of them at a time in the place of the test images.
+    """Training images, of which a fifth serves as test images.
 
     Args:
         data: the images; their test images are not kept.
@@ -446,7 +446,7 @@ class ImagePart(Part):
         return self._n_held
 
     def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
-        """Inner scores, one candidate after the other: a network fills a device by itself."""
+        """Inner scores, one candidate after the other: a single network fills the device."""
         for candidate in candidates:
             yield from super().scores([candidate], scoring)
 
@@ -477,14 +477,14 @@ class ImageOuter:
         self.n_test = len(data.test)
 
     def score(self, candidate: Candidate, scoring: Scoring) -> Score:
-        """Train on all training images, score on the test images; as of :class:`GraphOuter`."""
+        """Train on all training images, score on the test images; see :class:`GraphOuter`."""
         trial = _Trial(candidate, scoring)
         _train_images(trial, self._data)
         return trial.score()
 
 
 def _train_images(trial: _Trial, data: ImageData, on_epoch_end: OnEpochEnd | None = None) -> None:
-    """Train and probe."""
+    """Train an encoder and its probe."""
     from gcl_hard.experiments.images import score_run, train_run
 
     def report(run: Run, share: float, loss: float) -> bool:
@@ -508,7 +508,7 @@ def _train_images(trial: _Trial, data: ImageData, on_epoch_end: OnEpochEnd | Non
 
 
 def check_encoder(base: Base, space: Space) -> None:
-    """Check that an encoder of the user's own can be searched.
+    """Check that a user's own encoder can be searched.
 
     Args:
         base: with an encoder.
@@ -555,7 +555,7 @@ def check_encoder(base: Base, space: Space) -> None:
 
 
 def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
-    """Encode two graphs, with the first values of what is searched.
+    """Check an encoder's output on two graphs, with the first values of what is searched.
 
     Args:
         base: with an encoder of the user's own.
@@ -575,20 +575,20 @@ def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
 
 
 Outer = GraphOuter | ImageOuter
-"""A data set cut in two."""
+"""A data set split in two."""
 
 # Objectives, and the tasks that score trials: these run in this process, or in a Dask worker.
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What the studies of a search score trials on; small enough to travel to other processes.
+    """Scores the trials of a search; picklable.
 
     Attributes:
         config: settings that are not searched; its ``dataset`` is spelt canonically.
         inner: how trials are scored.
         outer_folds: outer parts, a study each; 1 is a hold-out.
-        digest: of the data.
+        digest: digest of the data.
     """
 
     config: RunConfig
@@ -601,10 +601,10 @@ class Objective:
 
         Args:
             context: names the folder of the data and the device.
-            graphs: the user's own set, in the place of a named one.
+            graphs: the user's own set, in place of a named one.
 
         Raises:
-            InputError: if the data cannot be had or cut, or differ from those of the driver.
+            InputError: if the data are missing, cannot be split or differ from the driver's.
         """
         key = self, context.data_dir, context.device
         if key not in _CUT or _CUT[key][0] is not graphs:
@@ -642,7 +642,7 @@ _CUT: dict[tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[Oute
 
 
 def own_graphs(graphs: GraphSet, *, report: Callable[..., bool]) -> GraphSet:
-    """Task: keep the user's own graphs where trials are scored."""
+    """Task: cache the user's own graphs on a worker."""
     return graphs
 
 
@@ -658,8 +658,8 @@ def score_trials(
     """Task: score the trials of a group; every score is reported as it comes.
 
     Args:
-        context: where and how.
-        objective: of the search.
+        context: where and how runs are executed.
+        objective: objective of the search.
         study: number of the study, whose outer part is searched in.
         graphs: the user's own, or None.
         candidates: settings of the trials.

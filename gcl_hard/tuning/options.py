@@ -1,4 +1,4 @@
-"""What a search is asked for: its options, its samplers and its pruners."""
+"""Options of a search, its samplers and its pruners."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ DEFAULTS: dict[Domain, dict[str, Any]] = {"graphs": {"protocol": "inductive"}, "
 STEPS: dict[str, Steps] = {
     "none": "none", "median": "epochs", "hyperband": "epochs", "wilcoxon": "folds",
 }  # fmt: skip
-"""After what each pruner sees an intermediate score."""
+"""Unit of the intermediate scores that each pruner needs."""
 WILCOXON_FOLDS = 5
-"""Of fewer the test could end a trial after the last alone; more are more scores in between than
-a trial stores."""
+"""With fewer folds the test could end a trial only after the last; more folds would give more
+intermediate scores than a trial stores."""
 STARTUP = 10
-"""Trials that a sampler draws at random, and a pruner lets pass, before it has seen enough."""
+"""Trials that a sampler first draws at random, and that a pruner lets pass."""
 LARGEST_BATCH = {"cpu": 16, "cuda": 256}
 """Trials asked for at once, on each kind of device, where the command names no number."""
 SPACES = f"YAML file, or one of: {', '.join(sorted(shipped()))}; chosen by the method"
@@ -44,27 +44,27 @@ SPACES = f"YAML file, or one of: {', '.join(sorted(shipped()))}; chosen by the m
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What a search is asked for; fields with a help text are flags of the command line.
+    """Options of a search; fields with a help text are flags of the command line.
 
     Attributes:
         base: the settings that are not searched, with an encoder of the user's own.
         search_space: fitted to the base.
-        graphs: a set of the user's own, or None.
+        graphs: the user's own set, or None.
     """
 
     base: Base
     search_space: Space
     space: Annotated[str | None, SPACES] = None
-    trials: Annotated[int, "of each study: complete or pruned ones"] = 64
+    trials: Annotated[int, "complete or pruned trials of each study"] = 64
     sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random"] = "tpe"
     pruner: Annotated[PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)"] = (
         "none"
     )
     inner_folds: Annotated[
-        int, "that score a trial, inside the outer part; 1 is a hold-out of 20 %"
+        int, "folds that score a trial, inside the outer-training part; 1: a hold-out of 20 %"
     ] = 1
     outer_folds: Annotated[
-        int, "studies, each scored on graphs it never saw; 1 is a hold-out of 30 %"
+        int, "studies, each scored on data it never saw; 1: a hold-out of 30 %"
     ] = 1
     batch: Annotated[int | None, "trials trained as one ensemble, a number or auto (default)"] = (
         None
@@ -73,19 +73,19 @@ class TuneOptions:
     scheduler: Annotated[
         str | None, "tcp://HOST:PORT of a Dask scheduler, whose workers score trials"
     ] = None
-    seed: Annotated[int, "of splits, encoders and sampler"] = 0
+    seed: Annotated[int, "seed of splits, encoders and sampler"] = 0
     storage: Annotated[
         str | None, "NAME.db, NAME.journal, or the URL of a database that several commands share"
     ] = None
-    study_name: Annotated[str | None, "made of data set, method and protocol if not given"] = None
+    study_name: Annotated[str | None, "default: data set, method and protocol"] = None
     output: Annotated[Path, "folder of the storage and of the result"] = Path("results")
-    report: Annotated[Path | None, "page.md to write; figures, page.html and YAML go beside it"] = (
-        None
-    )
+    report: Annotated[Path | None, "page.md to write, with figures, page.html and YAML"] = None
     report_only: Annotated[bool, "run nothing: show what was found so far"] = False
     device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
     data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
-    threads: Annotated[int | None, "CPU threads of all processes, one each at least"] = None
+    threads: Annotated[
+        int | None, "CPU threads of all processes together; at least one per process"
+    ] = None
     graphs: Any = None
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ class TuneOptions:
         return Inner(self.inner_folds, STEPS[self.pruner], self.seed)
 
     def batch_on(self, device: str) -> int:
-        """Trials asked for at once.
+        """Number of trials per batch on a device.
 
         Args:
             device: kind of it; where many train as one ensemble at the price of few, more are.
@@ -179,8 +179,8 @@ def tune_options(
     """The options of a search.
 
     Args:
-        domain: of the data set.
-        settings: of the configuration, those that are stated.
+        domain: domain of the data set.
+        settings: settings of the configuration, those that are stated.
         usual: settings that may be searched though they have a value.
         space: dimensions by name, a file, a shipped name, or None for the method's own.
         encoder: makes one of the user's own.
@@ -204,7 +204,7 @@ def tune_options(
 
 
 def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
-    """Refuse a setting that is searched and given too, unless a grid takes it.
+    """Refuse a setting that is both given and searched, unless a grid uses it.
 
     Args:
         given: settings by name.
@@ -230,7 +230,7 @@ def _forwarded(name: str) -> Callable[..., Any]:
 
 
 class Numbered(BaseSampler):
-    """A sampler that begins anew for every trial, seeded by its number.
+    """A sampler that is seeded by each trial's number.
 
     Numbers are given by the storage, each once: workers on one study, on any machine and after any
     restart, never draw the same random numbers twice, and one worker alone draws the same in
@@ -238,7 +238,7 @@ class Numbered(BaseSampler):
 
     Args:
         make: makes the sampler with a seed; what it must remember it keeps in the storage.
-        seed: of the study.
+        seed: seed of the study.
 
     Example:
         >>> sampler = Numbered(lambda seed: RandomSampler(seed), seed=0)
@@ -249,7 +249,7 @@ class Numbered(BaseSampler):
         self._inner = make(seed)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """A trial begins."""
+        """Seed the sampler."""
         self._inner = self._make(seed_for(self._seed, trial.number) % 2**32)
         self._inner.before_trial(study, trial)
 
@@ -263,7 +263,7 @@ def sampler(name: SamplerName, seed: int) -> Numbered:
 
     Args:
         name: which.
-        seed: of the study.
+        seed: seed of the study.
     """
     return Numbered(partial(_sampler, name), seed)
 
@@ -284,7 +284,7 @@ def pruner(name: PrunerName, inner: Inner, epochs: int) -> BasePruner:
     Args:
         name: none, median, hyperband or wilcoxon.
         inner: after what trials have intermediate scores.
-        epochs: of a trial.
+        epochs: epochs of a trial.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)

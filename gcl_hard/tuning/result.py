@@ -1,4 +1,4 @@
-"""What a search found: the best trial of each study, with its inner and its outer score."""
+"""Results of a search: the best trial of each study with its inner and outer score."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Finding:
     Attributes:
         study: maximises inner accuracy, percent.
         best: its best trial.
-        config: that trial's settings, whole.
+        config: all settings of that trial.
         inner: its inner score, percent.
         outer: accuracy of its settings on the outer test part, percent, or None.
         outer_missing: why there is no outer score; None where there is one, and under the
@@ -52,7 +52,7 @@ class Finding:
         """The best trial of a study, with its outer score if that has been made.
 
         Args:
-            study: of accuracies.
+            study: study of accuracies.
             base: the settings that are not searched.
 
         Raises:
@@ -76,12 +76,12 @@ class Finding:
 
     @property
     def optimism(self) -> float | None:
-        """Inner less outer score, points."""
+        """Inner minus outer score, points."""
         return None if self.outer is None else self.inner - self.outer
 
     @property
     def seconds(self) -> float:
-        """In which some trial was trained that came to its end; nights between are left out."""
+        """Total time in which finished trials were trained, without pauses."""
         total, until = 0.0, -math.inf
         ended = [t for t in self.study.trials if t.state != TrialState.FAIL]
         spans = [(t.datetime_start, t.datetime_complete) for t in ended]
@@ -96,7 +96,7 @@ class SearchResult:
     """What a search found.
 
     Attributes:
-        findings: of each outer part.
+        findings: findings of each outer part.
         asked: trials of each study.
         facts: what was searched, and how: see ``Search.facts``.
     """
@@ -147,12 +147,12 @@ class SearchResult:
 
     @property
     def optimism(self) -> float | None:
-        """Inner less outer score, points."""
+        """Inner minus outer score, points."""
         return None if self.outer is None else self.inner - self.outer
 
     @property
     def reads_labels(self) -> bool:
-        """Whether the training of an encoder does."""
+        """Whether training reads labels."""
         return any(finding.config.reads_labels for finding in self.findings)
 
     @property
@@ -161,7 +161,7 @@ class SearchResult:
         return max(self.findings, key=lambda finding: finding.inner).config
 
     def as_json(self) -> dict[str, Any]:
-        """As it is saved."""
+        """The content of the result file."""
         studies = []
         for finding in self.findings:
             counts = TrialCounts.of(finding.study.get_trials(deepcopy=False))

@@ -1,4 +1,4 @@
-"""The driver of a search: it asks for trials, has them scored, and stores their scores."""
+"""The driver of a search: asks for trials, has them scored, and stores their scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from gcl_hard.tuning.storage import (
     SCORED_ON,
     SURPLUS,
     Heartbeats,
-    Place,
+    StudyStorage,
     TrialCounts,
     enqueue_again,
     fail,
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 POLL = 0.5
-"""Seconds between two looks at a study whose last trials other drivers have scored."""
+"""Seconds between checks of a study whose last trials other drivers are scoring."""
 COUNTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
 
 
 @dataclass(frozen=True)
 class PreparedSearch:
-    """A search that is ready to begin: its data are there and can be cut.
+    """A search with its data loaded and split.
 
     Attributes:
         options: with the data set spelt canonically.
@@ -79,13 +79,13 @@ class PreparedSearch:
 
     @classmethod
     def of(cls, options: TuneOptions) -> PreparedSearch:
-        """Load and cut the data.
+        """Load and split the data.
 
         Args:
-            options: of the search.
+            options: options of the search.
 
         Raises:
-            InputError: if the data cannot be had or cut, or an encoder of the user's own fails.
+            InputError: if the data are missing or cannot be split, or a user's own encoder fails.
         """
         device = hardware.choose_device(options.device)
         context = RunContext(
@@ -120,43 +120,43 @@ class PreparedSearch:
 
     @cached_property
     def methods(self) -> str:
-        """The method, or those that are searched."""
+        """The given method, or the searched ones."""
         return "+".join(self.options.search_space.methods(self.options.base))
 
     @property
     def stem(self) -> str:
-        """Of the names of studies and files."""
+        """Common stem of study and file names."""
         config = self.config
         stem = self.options.study_name or f"{config.dataset}_{self.methods}_{config.protocol}"
         return stem.replace("/", "-").replace("\\", "-")
 
     @property
     def names(self) -> list[str]:
-        """Of the studies."""
+        """Names of the studies."""
         n = len(self.outers)
         return [self.stem] if n == 1 else [f"{self.stem}_outer{k + 1}of{n}" for k in range(n)]
 
     @property
     def url(self) -> str:
-        """Of the storage."""
+        """URL of the storage."""
         return url_of(self.options.storage, self.options.output, self.stem)
 
     def studies(self, storage: BaseStorage) -> list[Study]:
-        """Make the studies, or go on with them.
+        """Create or open the studies.
 
         Args:
-            storage: of the search's URL.
+            storage: storage of the search's URL.
 
         Raises:
             InputError: if the storage cannot be used, or a study is of something else.
         """
         options, found = self.options, []
         for k, name in enumerate(self.names):
-            place, identity = Place(self.url, name, storage), self.identity(k)
+            stored, identity = StudyStorage(self.url, name, storage), self.identity(k)
             if options.report_only:
-                found.append(place.existing(identity))
+                found.append(stored.existing(identity))
                 continue
-            found.append(place.join(
+            found.append(stored.join(
                 identity, options.search_space.grid_of(options.base),
                 sampler=sampler(options.sampler, options.seed + k),
                 pruner=pruner(options.pruner, options.inner, self.config.epochs),
@@ -164,7 +164,7 @@ class PreparedSearch:
         return found
 
     def identity(self, k: int) -> dict[str, Any]:
-        """What the k-th study is of: a search that differs in any of it must not go on with it."""
+        """What the k-th study belongs to: a search that differs in it must not continue it."""
         options, config = self.options, self.config
         apart = {"dataset", "method", "protocol"}
         apart |= {dimension.name for dimension in options.search_space.dimensions}
@@ -185,7 +185,7 @@ class PreparedSearch:
         return {"device": device, "versions": self.context.versions}
 
     def facts(self, study: Study) -> dict[str, Any]:
-        """What describes the search, for pages and files; the device is that of the last trial."""
+        """Description of the search, for pages and files; the device is that of the last trial."""
         options, outer = self.options, self.outers[0]
         scored_on: dict[str, Any] = study.user_attrs.get(SCORED_ON, self.here)
         return self.identity(0) | scored_on | {
@@ -201,7 +201,7 @@ class PreparedSearch:
         }  # fmt: skip
 
     def _space(self) -> dict[str, Any]:
-        """The dimensions as Optuna writes them, and the grid."""
+        """Optuna's distributions, and the grid."""
         space = self.options.search_space
         found: dict[str, Any] = {
             dimension.name: distribution_to_json(dimension.distribution)
@@ -210,7 +210,7 @@ class PreparedSearch:
         return found | {"grid": space.grid_of(self.options.base)}
 
     def _inner(self) -> str:
-        """How trials are scored, in words."""
+        """Name of what scores trials."""
         n = self.options.inner_folds
         if self.config.protocol == "transductive":
             return "the test folds"
@@ -219,7 +219,7 @@ class PreparedSearch:
         return f"{n} hold-outs of 20 %" if self.config.domain == "images" else f"{n} folds"
 
     def _outer(self) -> str:
-        """What the best trial is scored on, in words."""
+        """Name of what scores the best trial."""
         if self.config.protocol == "transductive":
             return "nothing"
         if self.config.domain == "images":
@@ -231,9 +231,9 @@ class PreparedSearch:
         """Score trials until every study has as many as asked for, then each best one outside.
 
         Args:
-            studies: of the outer parts.
-            storage: of the studies.
-            console: for progress.
+            studies: studies of the outer parts.
+            storage: storage of the studies.
+            console: console for progress.
 
         Raises:
             InputError: for a scheduler that cannot be used.
@@ -252,13 +252,13 @@ class PreparedSearch:
             driver.run(stack.enter_context(workers))
 
     def _where(self) -> str:
-        """Where trials are scored, in words."""
+        """Where trials are scored, for messages."""
         return "on the test folds" if self.config.protocol == "transductive" else "inside"
 
 
 @dataclass(eq=False)
 class _Driver:
-    """Trials on their way through the engine."""
+    """Trials in progress."""
 
     search: PreparedSearch
     studies: Sequence[Study]
@@ -292,7 +292,7 @@ class _Driver:
                 self._fill()
             if all(_counts(study).over(asked) for study in self.studies):
                 return
-            time.sleep(POLL)  # other drivers score the last trials; should they die, we do
+            time.sleep(POLL)  # other drivers score the last trials; if they die, this one does
             self._fill()
 
     def _fill(self) -> None:
@@ -336,7 +336,7 @@ class _Driver:
                 return candidates
 
     def _draw(self, k: int, n: int) -> list[Trial]:
-        """Trials with their settings; none that would be more than the study shall have."""
+        """Trials with their settings, never more than the study still needs."""
         study, options = self.studies[k], self.search.options
         drawn: list[Trial] = []
         for _ in range(n):
@@ -368,7 +368,7 @@ class _Driver:
 
     @uninterrupted()
     def on_report(self, kind: str, k: int, number: int, *values: Any) -> bool:
-        """Take a report of :class:`Scoring`; returns whether the trial goes on."""
+        """Handle a report of :class:`Scoring`; returns whether the trial goes on."""
         trial = self._trials.get((k, number))
         if kind == "progress":
             self.bars.progress(k, number, values[0])
@@ -411,7 +411,7 @@ class _Driver:
         self.bars.ended(k, trial.number)
 
     def _ended(self, task: Task) -> None:
-        """A task is over; trials without a score are sent again, or have failed."""
+        """Handle the end of a task: resend or fail trials without a score."""
         if task is self._graphs:
             task.result()
             return
@@ -463,7 +463,7 @@ class _Driver:
 
     @uninterrupted()
     def _put_back(self, which: set[tuple[int, int]] | None = None) -> None:
-        """Enqueue settings again whose trials had not ended."""
+        """Enqueue the settings of unfinished trials again."""
         for k, number in [*self._trials] if which is None else which:
             study, trial = self.studies[k], self._trials[k, number]
             stored = study.get_trials(deepcopy=False)[number]
@@ -477,13 +477,13 @@ def _counts(study: Study) -> TrialCounts:
 
 
 class StudyBars:
-    """A progress bar for each study, and a line whenever a better trial is found.
+    """Progress bars of studies, and messages about better trials.
 
     Args:
-        bars: to draw on.
-        console: to print on.
+        bars: progress bars to draw on.
+        console: console to print on.
         studies: in their order.
-        asked: trials of each.
+        asked: number of trials of each.
         where: trials are scored: "inside" the outer parts, or "on the test folds".
     """
 
@@ -517,7 +517,7 @@ class StudyBars:
         self._draw(k)
 
     def ended(self, k: int, number: int) -> None:
-        """A trial is over, one way or another."""
+        """Show that a trial has ended."""
         self._shares.pop((k, number), None)
 
     def _draw(self, k: int) -> None:

@@ -1,4 +1,4 @@
-"""Search spaces: the settings that are searched, where their values come from, and YAML files."""
+"""Search spaces: settings with their distributions and grids, from YAML files."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Distribution = FloatDistribution | IntDistribution | CategoricalDistribution
 EncoderMaker = Callable[..., nn.Module]
-"""Makes an encoder of the user's own: called with the number of node features, and by name with
-those of its settings that are searched."""
+"""Makes a user's own encoder: called with the number of node features and, by name, those of its
+settings that are searched."""
 
 TYPES = ("float", "int", "categorical")
 RANGE = ("type", "low", "high", "log", "step", "when")
@@ -36,25 +36,25 @@ EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 MEANT = {int: "a whole number", float: "a number", bool: "true or false"}
 KEYS = ("space", "grid")
 ENCODER = "encoder."
-"""Before the name of a setting that goes to the user's own encoder."""
+"""Prefix of the settings of a user's own encoder."""
 FIXED = (
     "dataset", "protocol", "features", "folds", "subset", "pretrain_split", "probe_split", "size",
 )  # fmt: skip
 """Settings that decide data and scores: with another value scores could not be compared."""
 FOLDERS = (Path(__file__).parent / "spaces", Path(__file__).parents[2] / "configs" / "search")
-"""Of an installed package, and of a checkout."""
+"""Folders of spaces: in an installed package, and in a checkout."""
 RECIPE = "recipe"
-"""A file beside the spaces that is for ``python -m gcl_hard.bench --search``."""
+"""Name of a file in the folder of the spaces that is for ``bench --search``."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A setting with where its values come from.
+    """A searched setting and its distribution.
 
     Attributes:
-        name: of a setting of the configuration, or ``encoder.NAME`` of your own encoder's.
+        name: name of a setting of the configuration, or ``encoder.NAME`` of your own encoder's.
         distribution: Optuna's.
-        methods: that have the setting; empty for all.
+        methods: methods that have the setting; empty for all.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Dimension:
 
     @classmethod
     def of(cls, name: str, given: Any) -> Dimension:
-        """A dimension as a file or a dictionary states it.
+        """A dimension, as described by a file or a dictionary.
 
         Args:
-            name: of the setting.
+            name: name of the setting.
             given: ``type`` (float, int or categorical), with ``low``, ``high`` and perhaps
                 ``log`` and ``step``, or with ``choices``; perhaps ``when: {method: […]}``.
 
@@ -133,14 +133,14 @@ class Dimension:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """Both ends, or all choices: the values to check against a configuration."""
+        """Both bounds, or all choices: values to validate."""
         if isinstance(self.distribution, CategoricalDistribution):
             return self.distribution.choices
         return self.distribution.low, self.distribution.high
 
 
 def _kind(value: Any) -> type:
-    """2 and 2.0 are one number; true and 1 are not."""
+    """Type of a value for comparison: 2 equals 2.0, but True is not 1."""
     return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
 
 
@@ -165,7 +165,7 @@ def _choices(name: str, choices: Any) -> CategoricalDistribution:
 
 
 def as_number(value: Any) -> Any:
-    """A value; what YAML 1.1 takes for a word though it is a number (1e-4) as a number.
+    """A value; numbers that YAML 1.1 reads as text, such as 1e-4, are converted.
 
     Example:
         >>> as_number("1e-4"), as_number("sum"), as_number(3)
@@ -197,7 +197,7 @@ def _range(
 
 
 def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
-    """A number, also where YAML 1.1 takes it for a word (1e-4)."""
+    """A number, even if YAML 1.1 reads it as text, such as 1e-4."""
     kind = "a whole number" if whole else "a finite number"
     try:
         number = math.nan if isinstance(value, bool) else float(value)
@@ -213,7 +213,7 @@ class Candidate:
     """The settings of a trial.
 
     Attributes:
-        number: of the trial.
+        number: number of the trial.
         config: the configuration to train.
         make: makes the encoder, for one of the user's own.
     """
@@ -229,7 +229,7 @@ class Base:
 
     Attributes:
         kind: class of the configurations.
-        settings: by name, as they were given; those left out have their defaults.
+        settings: settings as given, by name; those left out have their defaults.
         make: makes an encoder of the user's own.
 
     Example:
@@ -290,7 +290,7 @@ class Space:
 
     @classmethod
     def of(cls, given: Any) -> Space:
-        """A space as a file states it.
+        """A space, as described by a file.
 
         Args:
             given: a mapping with ``space``, of names to dimensions (:meth:`Dimension.of`), and
@@ -319,7 +319,7 @@ class Space:
         return cls(tuple(found), _grid(given.get("grid"), [d.name for d in found]))
 
     def fitted(self, base: Base) -> Space:
-        """The part that a method has, checked against what is not searched.
+        """The space restricted to a method and checked against the fixed settings.
 
         Args:
             base: the settings that are not searched.
@@ -349,7 +349,7 @@ class Space:
         return space
 
     def methods(self, base: Base) -> tuple[str, ...]:
-        """Those that are searched, or the one that is not."""
+        """Searched methods, or the given one."""
         for dimension in self.dimensions:
             if dimension.name == "method":
                 return tuple(str(one) for one in dimension.ends)
@@ -364,7 +364,7 @@ class Space:
         return values
 
     def grid_of(self, base: Base) -> list[dict[str, Any]]:
-        """The settings that are tried first, whole: what the grid does not name is the base's.
+        """Settings to try first, completed by those of the base.
 
         Raises:
             InputError: for a value outside its dimension.
@@ -389,12 +389,12 @@ class Space:
 
     @property
     def of_encoder(self) -> dict[str, Dimension]:
-        """Settings of the user's own encoder, by its names."""
+        """Dimensions of the user's own encoder, by its names."""
         own = [d for d in self.dimensions if d.name.startswith(ENCODER)]
         return {dimension.name.removeprefix(ENCODER): dimension for dimension in own}
 
     def left_to(self, base: Base) -> set[str]:
-        """Settings that are searched and that a grid leaves to the base."""
+        """Searched settings that the grid does not name."""
         grids = [
             self._stated(base.config_with({"method": method})) for method in self.methods(base)
         ]
@@ -406,7 +406,7 @@ class Space:
 
     @property
     def numeric(self) -> bool:
-        """Whether it is of numbers alone, the same for all trials."""
+        """Whether all dimensions are numbers and common to all trials."""
         return all(dimension.numeric for dimension in self.dimensions)
 
 
@@ -464,7 +464,7 @@ def _check_name(dimension: Dimension, base: Base) -> None:
 
 
 def _check_kind(dimension: Dimension, hint: Any) -> None:
-    """A setting is searched as what it is: a number, a whole one, or a choice of its values."""
+    """Check that values have the setting's type."""
     name, kinds = dimension.name, get_args(hint) or (hint,)
     if tuple in {get_origin(kind) or kind for kind in (hint, *kinds)}:
         raise InputError(f"{name} is a list, which cannot be searched")
@@ -482,7 +482,7 @@ def _check_kind(dimension: Dimension, hint: Any) -> None:
 
 
 def _check_ends(dimension: Dimension, base: Base, method: str) -> None:
-    """Both ends make a configuration, and the configuration has the setting."""
+    """Check that both bounds make valid configurations that keep the setting."""
     name = dimension.name
     if name.startswith(ENCODER) or name == "method":
         return
@@ -516,7 +516,7 @@ def _suggest(trial: Trial, dimension: Dimension) -> Any:
 
 
 def shipped() -> dict[str, Path]:
-    """The files that come with the package, by name.
+    """Space files of the package by name.
 
     Example:
         >>> sorted(shipped())
@@ -531,7 +531,7 @@ def default_space(config: RunConfig) -> str:
 
 
 def read_space(given: str) -> Space:
-    """The space of a file.
+    """Read the space of a file.
 
     Args:
         given: a path, or a name of :func:`shipped`.

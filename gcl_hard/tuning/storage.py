@@ -1,4 +1,4 @@
-"""Where studies are kept, what a study is of, and what becomes of trials that a driver left."""
+"""Storage of studies: opening it, checking what a study belongs to, recovering orphaned trials."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")
 ATTEMPTS, PAUSE = 5, 0.3
-"""How often, and after how many seconds, tables are made again that another driver is making."""
+"""Attempts, and seconds between them, to make tables that another driver may be making."""
 LOCK_SECONDS = 60
-"""How long SQLite waits for another program."""
+"""How long SQLite waits for a lock of another program."""
 HEARTBEAT, GRACE = 15, 60
-"""Seconds between two heartbeats of a trial in a server database, and after which one that has
-none is stale."""
+"""Seconds between two heartbeats of a trial in a server database, and seconds without one after
+which it is stale."""
 
 IDENTITY, READY, OUTER, SCORED_ON = "gcl_hard", "gcl_hard_ready", "outer", "scored_on"
 """Attributes of a study: what it is of, whether its grid has been enqueued, its outer scores by
@@ -50,8 +50,8 @@ the number of the trial, and the device and versions that scored its last trials
 READY_SECONDS = 10.0
 """How long another driver may take to enqueue the grid of a study that it made."""
 GRID, AGAIN, DEATHS, FAILURE = "grid", "again", "deaths", "failure"
-"""Attributes of a trial: whether it is of the grid; the trial whose settings it has once more; how
-many drivers have ended while these settings were trained; why it failed."""
+"""Attributes of a trial: whether it is of the grid; the trial whose settings it repeats; how many
+drivers have ended while these settings were trained; why it failed."""
 FIXED = "fixed_params"
 """Optuna's attribute of an enqueued trial: its settings."""
 SURPLUS, INTERRUPTED = "surplus", "interrupted, enqueued once more"
@@ -66,7 +66,7 @@ def url_of(given: str | None, folder: Path, name: str) -> str:
     Args:
         given: a URL, a path of a journal (``.journal``, ``.log``) or of a SQLite file, or None.
         folder: where results are.
-        name: of the file.
+        name: name of the file.
 
     Returns:
         A URL as SQLAlchemy has it, or ``journal:PATH``.
@@ -97,10 +97,10 @@ def url_of(given: str | None, folder: Path, name: str) -> str:
 
 @contextlib.contextmanager
 def reachable(url: str) -> Iterator[None]:
-    """Turn what a storage raises into a message that names it.
+    """Turn errors of a storage into a message that names it.
 
     Args:
-        url: of the storage.
+        url: URL of the storage.
 
     Raises:
         InputError: if it cannot be reached, is locked for too long, or is no study storage.
@@ -136,7 +136,7 @@ def _reason(error: BaseException) -> str:
 
 
 def is_server(url: str) -> bool:
-    """Whether several drivers may work on a study at once: on a server's, not on a file's.
+    """Whether the storage is a database server, which several drivers may use.
 
     Example:
         >>> is_server("postgresql+psycopg://me@host/db"), is_server("sqlite:///a.db")
@@ -185,7 +185,7 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
 
     Args:
         url: as of :func:`url_of`.
-        create: whether a file that is not there is made.
+        create: whether a missing file is made.
 
     Raises:
         InputError: see :func:`reachable`.
@@ -246,7 +246,7 @@ def _database(url: str, create: bool) -> BaseStorage:
 
 
 def _made(url: str, options: dict[str, Any]) -> RDBStorage:
-    """The storage, its tables made if there are none; other drivers may be making them."""
+    """The storage, its tables created if missing; other drivers may be creating them."""
     from sqlalchemy.exc import DBAPIError
 
     for _ in range(ATTEMPTS - 1):
@@ -270,13 +270,13 @@ def _prepare(path: Path, *, create: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a study is kept.
+class StudyStorage:
+    """Storage and name of a study.
 
     Attributes:
-        url: of the storage.
-        name: of the study.
-        storage: opened.
+        url: URL of the storage.
+        name: name of the study.
+        storage: the opened storage.
     """
 
     url: str
@@ -291,20 +291,20 @@ class Place:
         sampler: BaseSampler,
         pruner: BasePruner,
     ) -> Study:
-        """Make the study, or go on with it.
+        """Create or open the study.
 
         Args:
-            identity: what it is of, as JSON has it; a search of something else must not go on
-                with it.
+            identity: what it belongs to, as JSON; a search that differs in any of it must not
+                continue it.
             grid: settings tried before all else; enqueued by the driver that makes the study.
-            sampler: of this driver.
-            pruner: of this driver.
+            sampler: sampler of this driver.
+            pruner: pruner of this driver.
 
         Returns:
             The study.
 
         Raises:
-            InputError: if the study is of something else; says of what.
+            InputError: if the study belongs to something else; says to what.
         """
         with reachable(self.url):
             try:
@@ -326,10 +326,10 @@ class Place:
         return study
 
     def existing(self, identity: Mapping[str, Any]) -> Study:
-        """The study as it is, to be read.
+        """Open the study for reading.
 
         Raises:
-            InputError: if there is none, or it is of something else.
+            InputError: if there is none, or it belongs to something else.
         """
         with reachable(self.url):
             try:
@@ -397,14 +397,14 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class TrialCounts:
-    """How far a study is.
+    """Numbers of trials by state.
 
     Attributes:
         complete: trials with a score.
         pruned: trials that a pruner ended.
         running: trials that are being scored.
-        failures: reasons of those that failed, counted.
-        best: the one with the highest score, of several the oldest; None without a score.
+        failures: counted reasons of failures.
+        best: the trial with the highest score, on a tie the oldest; None without a score.
     """
 
     complete: int
@@ -436,7 +436,7 @@ class TrialCounts:
         return self.complete + self.pruned
 
     def over(self, asked: int) -> bool:
-        """Whether a study that was asked for so many trials is at its end."""
+        """Whether a study has as many trials as asked for."""
         return self.finished >= asked or self.failures.total() >= asked
 
 
@@ -446,7 +446,7 @@ def complete(study: Study) -> list[FrozenTrial]:
 
 
 def best_trial(trials: Iterable[FrozenTrial]) -> FrozenTrial | None:
-    """The trial with the highest score, of several the oldest; None without a score.
+    """The trial with the highest score, on a tie the oldest; None without a score.
 
     Not ``study.best_trial``: of equal ones a database returns any.
     """
@@ -472,7 +472,7 @@ def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
     would end one driver after the other.
 
     Args:
-        study: of the trial.
+        study: study of the trial.
         trial: as it is stored.
         died: whether its driver ended without a word.
     """
@@ -497,7 +497,7 @@ def put_back_orphans(study: Study) -> None:
 
 
 def _retry_stale(study: Study, trial: FrozenTrial) -> None:
-    """Called by Optuna with a stale trial that it has failed."""
+    """Optuna's callback for stale trials."""
     deaths = trial.user_attrs.get(DEATHS, 0) + 1
     if deaths < TRIES:
         enqueue_again(study, trial, deaths)
@@ -507,7 +507,7 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
     """Enqueue the settings of a trial, unless they have been, or it had drawn none yet.
 
     Args:
-        study: of the trial.
+        study: study of the trial.
         trial: as it is stored.
         deaths: drivers that have ended during these settings; as many as before if None.
     """
@@ -522,7 +522,7 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C back until the block has ended: a journal fails if a write is cut short."""
+    """Defer Ctrl-C until the block has ended: a journal fails if a write is cut short."""
     held: list[int] = []
     with on_interrupt(lambda number, frame: held.append(number)) as before:
         yield
@@ -531,11 +531,11 @@ def uninterrupted() -> Iterator[None]:
 
 
 class Heartbeats:
-    """Heartbeats of running trials in a server's database, by which dead drivers are found.
+    """Heartbeats of running trials in a database, by which dead drivers are found.
 
     Args:
-        storage: of the studies.
-        url: of the storage; trials in files need no heartbeats.
+        storage: storage of the studies.
+        url: URL of the storage; trials in files need no heartbeats.
     """
 
     def __init__(self, storage: BaseStorage, url: str) -> None:
@@ -557,13 +557,13 @@ class Heartbeats:
             self._thread.join()
 
     def begin(self, trial: Trial) -> None:
-        """Record a heartbeat now, and from now on."""
+        """Record a heartbeat of a trial now and at regular intervals."""
         if self.needed:
             self._mine.add(trial._trial_id)
             self._storage.record_heartbeat(trial._trial_id)
 
     def end(self, trial: Trial) -> None:
-        """Record no more."""
+        """Stop the heartbeats of a trial."""
         self._mine.discard(trial._trial_id)
 
     def check(self, study: Study) -> None:

@@ -178,7 +178,7 @@ def test_offline_message_says_everything_once(
         load("enzymes", data_dir=tmp_path)
     message = str(caught.value)
     for part in (
-        "dataset 'ENZYMES' cannot be had",
+        "dataset 'ENZYMES' is not available",
         f"data folder {tmp_path}: no ENZYMES/, no ENZYMES.zip",
         f"cache {cache}: no ENZYMES/",
         "download http://127.0.0.1:9/ENZYMES.zip: <urlopen error",

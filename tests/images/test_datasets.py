@@ -182,7 +182,7 @@ def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
     with pytest.raises(InputError) as caught:
         load(name, data_dir=mirror)
     text = str(caught.value)
-    for part in (f"dataset '{name}' cannot be had", f"data folder {mirror}", f"cache {cache}",
+    for part in (f"dataset '{name}' is not available", f"data folder {mirror}", f"cache {cache}",
                  f"no {name}.npz", f"no {site.folder}/", f"download {site.url}: ", "refused",
                  f"into {mirror}", "--data-dir", "GCL_HARD_DATA", "digits"):  # fmt: skip
         assert part in text
@@ -194,7 +194,7 @@ def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
 def test_an_unknown_name_offers_those_that_are_near(mirror: Path) -> None:
     with pytest.raises(InputError, match=r"'CIFAR11'; did you mean .*CIFAR10.* CIFAR11.npz"):
         load("CIFAR11")
-    with pytest.raises(InputError, match=r"dataset 'zzz' cannot be had(.|\n)*put zzz.npz into"):
+    with pytest.raises(InputError, match=r"dataset 'zzz' is not available(.|\n)*put zzz.npz into"):
         load("zzz", data_dir=mirror)
     with pytest.raises(InputError, match="data_dir='/no/such' is not a folder"):
         load("CIFAR10", data_dir="/no/such")

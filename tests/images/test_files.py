@@ -210,7 +210,7 @@ def test_tiny_imagenet_is_decoded_once_until_it_changes(
     os.utime(wnids, ns=(0, wnids.stat().st_mtime_ns + 1))
     load("TinyImageNet", data_dir=tiny.parent)
     assert len(list(cache.glob("*"))) == 2
-    with pytest.raises(InputError, match="cannot be had"):  # a mirror's copy is not the cache's
+    with pytest.raises(InputError, match="is not available"):  # a mirror's copy is not the cache's
         load("TinyImageNet")
 
 

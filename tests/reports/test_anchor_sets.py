@@ -213,7 +213,7 @@ def test_bad_input(tmp_path: Path) -> None:
     refused(
         [made.run(GraphConfig())], r"no embeddings of a snapshot \(.npz\) .* --diagnostics 1, and"
     )
-    refused([made.run(GraphConfig(), epochs=(1,))], "--diagnostics 1 --force .*its records")
+    refused([made.run(GraphConfig(), epochs=(1,))], "--diagnostics 1 --force .*the results")
     refused([one], "seed 5 has no embeddings; there are those of 0", seed=5)
     refused([one], "anchor must be from 0 to 47, got 48", anchor=48)
     refused([one], "anchor must be from 0 to 47, got -1", anchor=-1)

@@ -126,7 +126,7 @@ def test_the_origin_is_that_of_the_records() -> None:
                     versions={"torch": "2.9", "source": "abc"})
     }  # fmt: skip
     origin = text(Results(found.configs, found.seeds, records)).split("come from\n\n")[1]
-    assert "4 records, 2026-01-01 to 2026-03-04, made by 1 state of the source; 3 do not" in origin
+    assert "4 runs, 2026-01-01 to 2026-03-04, made by 1 state of the source; 3 do not" in origin
     assert "- CPU; H200." in origin
     assert "- torch 2.8, 2.9." in origin
     assert "lr 0.01;" in origin

@@ -419,7 +419,7 @@ def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
 
 def test_a_search_space_is_no_config(space_of: Any) -> None:
     said = refusal(f"--config={space_of(LR)}")
-    assert said == "a file with a search space goes to --space FILE, not to --config"
+    assert said == "give a file with a search space to --space FILE, not to --config"
 
 
 def test_a_config_of_bench_is_told_what_a_search_takes(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from gcl_hard.tuning.storage import (
     INTERRUPTED,
     READY,
     SURPLUS,
-    Place,
+    StudyStorage,
     TrialCounts,
     best_trial,
     enqueue_again,
@@ -59,13 +59,13 @@ TRIED = [{"beta": 1.0}, {"beta": 2.0}, {"beta": 10.0}]
 
 
 def join(
-    home: Place, identity: dict[str, Any] = MINE, tried: list[dict[str, Any]] | None = None
+    home: StudyStorage, identity: dict[str, Any] = MINE, tried: list[dict[str, Any]] | None = None
 ) -> optuna.Study:
     tried = TRIED if tried is None else tried
     return home.join(identity, tried, sampler=sampler("random", 0), pruner=NopPruner())
 
 
-def close(home: Place) -> None:
+def close(home: StudyStorage) -> None:
     """Let go of a database's connections, which warn when they are forgotten."""
     database = getattr(home.storage, "_backend", None)
     if isinstance(database, RDBStorage):
@@ -74,12 +74,12 @@ def close(home: Place) -> None:
 
 
 @pytest.fixture
-def at() -> Iterator[Callable[..., Place]]:
+def at() -> Iterator[Callable[..., StudyStorage]]:
     """Opens studies, and closes them in the end."""
-    places: list[Place] = []
+    places: list[StudyStorage] = []
 
-    def open_(url: str, name: str = "study", **how: bool) -> Place:
-        places.append(Place(url, name, opened(url, **how)))
+    def open_(url: str, name: str = "study", **how: bool) -> StudyStorage:
+        places.append(StudyStorage(url, name, opened(url, **how)))
         return places[-1]
 
     yield open_
@@ -112,7 +112,7 @@ def journal(tmp_path: Path) -> str:
 
 
 def test_a_study_is_made_with_what_it_is_of_and_its_grid(
-    url: str, at: Callable[..., Place]
+    url: str, at: Callable[..., StudyStorage]
 ) -> None:
     study = join(at(url))
     assert study.direction == optuna.study.StudyDirection.MAXIMIZE
@@ -121,13 +121,13 @@ def test_a_study_is_made_with_what_it_is_of_and_its_grid(
     assert enqueued(study) == TRIED
 
 
-def test_folders_are_made(tmp_path: Path, at: Callable[..., Place]) -> None:
+def test_folders_are_made(tmp_path: Path, at: Callable[..., StudyStorage]) -> None:
     for name in ("a.db", "a.journal"):
         at(url_of(str(tmp_path / "new" / name), tmp_path, ""))
         assert (tmp_path / "new" / name).is_file()
 
 
-def test_going_on_adds_nothing(url: str, at: Callable[..., Place]) -> None:
+def test_going_on_adds_nothing(url: str, at: Callable[..., StudyStorage]) -> None:
     made = join(at(url))
     for _ in range(2):
         assert enqueued(join(at(url))) == TRIED
@@ -136,14 +136,14 @@ def test_going_on_adds_nothing(url: str, at: Callable[..., Place]) -> None:
     assert enqueued(join(at(url))) == TRIED[1:]
 
 
-def test_a_place_has_room_for_many_studies(journal: str, at: Callable[..., Place]) -> None:
+def test_a_place_has_room_for_many_studies(journal: str, at: Callable[..., StudyStorage]) -> None:
     join(at(journal, "first"))
     other = join(at(journal, "second"), MINE | {"dataset": "PTC_MR"}, [])
     assert enqueued(other) == []
     assert at(journal, "first").existing(MINE).study_name == "first"
 
 
-def test_a_study_is_found_to_be_looked_at(url: str, at: Callable[..., Place]) -> None:
+def test_a_study_is_found_to_be_looked_at(url: str, at: Callable[..., StudyStorage]) -> None:
     with pytest.raises(InputError, match=r"there is no study 'study' in .*a\..*: the command"):
         at(url).existing(MINE)
     made = join(at(url))
@@ -153,7 +153,7 @@ def test_a_study_is_found_to_be_looked_at(url: str, at: Callable[..., Place]) ->
         at(url).existing(MINE | {"dataset": "PTC_MR"})
 
 
-def test_looking_makes_no_file(url: str, at: Callable[..., Place], tmp_path: Path) -> None:
+def test_looking_makes_no_file(url: str, at: Callable[..., StudyStorage], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"there is no storage .*a\..*: the command without"):
         at(url, create=False)
     assert list(tmp_path.iterdir()) == []
@@ -161,7 +161,9 @@ def test_looking_makes_no_file(url: str, at: Callable[..., Place], tmp_path: Pat
     assert at(url, create=False).existing(MINE).study_name == "study"
 
 
-def test_settings_are_compared_as_they_are_stored(journal: str, at: Callable[..., Place]) -> None:
+def test_settings_are_compared_as_they_are_stored(
+    journal: str, at: Callable[..., StudyStorage]
+) -> None:
     words = MINE | {"settings": {"augmentations": ("drop-nodes",), "strength": 0.1 + 0.2}}
     assert words != json.loads(json.dumps(words))
     join(at(journal), words)
@@ -190,7 +192,7 @@ def test_settings_are_compared_as_they_are_stored(journal: str, at: Callable[...
     ],
 )
 def test_a_study_of_something_else_says_of_what_and_what_differs(
-    at: Callable[..., Place], journal: str, other: dict[str, Any], said: str
+    at: Callable[..., StudyStorage], journal: str, other: dict[str, Any], said: str
 ) -> None:
     join(at(journal))
     with pytest.raises(InputError) as caught:
@@ -202,7 +204,7 @@ def test_a_study_of_something_else_says_of_what_and_what_differs(
 
 
 def test_what_follows_from_another_data_set_is_not_listed(
-    at: Callable[..., Place], journal: str
+    at: Callable[..., StudyStorage], journal: str
 ) -> None:
     join(at(journal))
     other = MINE | {"dataset": "PTC_MR", "method": "hucl", "digest": "def", "settings": {}}
@@ -213,7 +215,9 @@ def test_what_follows_from_another_data_set_is_not_listed(
     assert said in str(caught.value)
 
 
-def test_a_study_that_is_not_of_ours_is_left_alone(at: Callable[..., Place], journal: str) -> None:
+def test_a_study_that_is_not_of_ours_is_left_alone(
+    at: Callable[..., StudyStorage], journal: str
+) -> None:
     home = at(journal)
     optuna.create_study(storage=home.storage, study_name="study").ask()
     for use in (join, lambda home: home.existing(MINE)):
@@ -223,14 +227,18 @@ def test_a_study_that_is_not_of_ours_is_left_alone(at: Callable[..., Place], jou
     assert trial.state == TrialState.RUNNING
 
 
-def test_a_study_that_minimises_is_not_of_ours(at: Callable[..., Place], journal: str) -> None:
+def test_a_study_that_minimises_is_not_of_ours(
+    at: Callable[..., StudyStorage], journal: str
+) -> None:
     optuna.create_study(storage=at(journal).storage, study_name="study", direction="minimize")
     for use in (join, lambda home: home.existing(MINE)):
         with pytest.raises(InputError, match=r"study 'study' in .* is not of gcl_hard: give"):
             use(at(journal))
 
 
-def test_a_study_of_two_numbers_is_not_of_ours(at: Callable[..., Place], journal: str) -> None:
+def test_a_study_of_two_numbers_is_not_of_ours(
+    at: Callable[..., StudyStorage], journal: str
+) -> None:
     both = ["maximize", "minimize"]
     optuna.create_study(storage=at(journal).storage, study_name="study", directions=both)
     for use in (join, lambda home: home.existing(MINE)):
@@ -266,7 +274,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def half_made(home: Place, identity: dict[str, Any] | None, n: int) -> optuna.Study:
+def half_made(home: StudyStorage, identity: dict[str, Any] | None, n: int) -> optuna.Study:
     """A study as its maker has left it after a part of its work."""
     study = optuna.create_study(
         storage=home.storage, study_name=home.name, direction="maximize", sampler=RandomSampler(0)
@@ -283,7 +291,7 @@ def enqueue(study: optuna.Study, tried: list[dict[str, Any]]) -> None:
 
 
 def test_a_maker_that_enqueues_its_grid_is_waited_for(
-    at: Callable[..., Place], journal: str, clock: Clock
+    at: Callable[..., StudyStorage], journal: str, clock: Clock
 ) -> None:
     home = at(journal)
     made = half_made(home, MINE, 1)
@@ -299,7 +307,11 @@ def test_a_maker_that_enqueues_its_grid_is_waited_for(
 
 @pytest.mark.parametrize(("identity", "n"), [(MINE, 2), (MINE, 0), (None, 0)])
 def test_the_work_of_a_maker_that_died_is_done_by_the_next_driver(
-    at: Callable[..., Place], journal: str, clock: Clock, identity: dict[str, Any] | None, n: int
+    at: Callable[..., StudyStorage],
+    journal: str,
+    clock: Clock,
+    identity: dict[str, Any] | None,
+    n: int,
 ) -> None:
     home = at(journal)
     half_made(home, identity, n)
@@ -312,13 +324,13 @@ def test_the_work_of_a_maker_that_died_is_done_by_the_next_driver(
     assert clock.now == before  # nothing is left to wait for
 
 
-def test_in_a_file_nobody_is_waited_for(at: Callable[..., Place], journal: str) -> None:
+def test_in_a_file_nobody_is_waited_for(at: Callable[..., StudyStorage], journal: str) -> None:
     half_made(at(journal), MINE, 1)
     assert enqueued(join(at(journal))) == TRIED
 
 
 def test_a_maker_may_take_a_moment_to_say_what_it_makes(
-    at: Callable[..., Place], journal: str, clock: Clock
+    at: Callable[..., StudyStorage], journal: str, clock: Clock
 ) -> None:
     home = at(journal)
     made = half_made(home, None, 0)
@@ -384,7 +396,7 @@ def test_passwords_are_not_shown(url: str, seen: str) -> None:
 # Places that cannot be used
 
 
-def unusable(url: str, at: Callable[..., Place]) -> str:
+def unusable(url: str, at: Callable[..., StudyStorage]) -> str:
     with pytest.raises(InputError) as caught:
         join(at(url))
     return str(caught.value)
@@ -392,7 +404,7 @@ def unusable(url: str, at: Callable[..., Place]) -> str:
 
 @pytest.mark.parametrize("name", ["a.db", "a.journal"])
 def test_a_folder_that_is_a_file_is_named(
-    tmp_path: Path, at: Callable[..., Place], name: str
+    tmp_path: Path, at: Callable[..., StudyStorage], name: str
 ) -> None:
     (tmp_path / "file").write_text("something else", encoding="utf-8")
     url = url_of(str(tmp_path / "file" / name), tmp_path, "")
@@ -403,7 +415,7 @@ def test_a_folder_that_is_a_file_is_named(
 
 @pytest.mark.parametrize("name", ["a.db", "a.journal"])
 def test_a_file_that_is_a_folder_is_named(
-    tmp_path: Path, at: Callable[..., Place], name: str
+    tmp_path: Path, at: Callable[..., StudyStorage], name: str
 ) -> None:
     (tmp_path / name).mkdir()
     url = url_of(str(tmp_path / name), tmp_path, "")
@@ -413,7 +425,7 @@ def test_a_file_that_is_a_folder_is_named(
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 @pytest.mark.parametrize("name", ["a.db", "a.journal"])
 def test_a_folder_that_is_not_writable_is_named(
-    tmp_path: Path, at: Callable[..., Place], name: str
+    tmp_path: Path, at: Callable[..., StudyStorage], name: str
 ) -> None:
     tmp_path.chmod(0o500)
     assert "its folder must be there and writable" in unusable(
@@ -423,7 +435,7 @@ def test_a_folder_that_is_not_writable_is_named(
 
 
 def test_a_server_that_does_not_answer_is_named_without_the_password(
-    at: Callable[..., Place],
+    at: Callable[..., StudyStorage],
 ) -> None:
     port = free_port()
     said = unusable(url_of(f"postgresql://me:secret@127.0.0.1:{port}/db", Path(), ""), at)
@@ -433,7 +445,7 @@ def test_a_server_that_does_not_answer_is_named_without_the_password(
     assert "secret" not in said
 
 
-def test_a_text_file_is_no_database(tmp_path: Path, at: Callable[..., Place]) -> None:
+def test_a_text_file_is_no_database(tmp_path: Path, at: Callable[..., StudyStorage]) -> None:
     (tmp_path / "a.db").write_text("notes\n" * 200, encoding="utf-8")
     said = unusable(f"sqlite:///{tmp_path}/a.db", at)
     assert "a.db cannot be used: file is not a database" in said
@@ -443,7 +455,9 @@ def test_a_text_file_is_no_database(tmp_path: Path, at: Callable[..., Place]) ->
 @pytest.mark.parametrize(
     "there", [b"notes\n" * 20, b"notes", b'{"loss": 1}\n', b"3\n", b"null\n", b"\xff\n", b"\n"]
 )
-def test_another_file_is_no_journal(tmp_path: Path, at: Callable[..., Place], there: bytes) -> None:
+def test_another_file_is_no_journal(
+    tmp_path: Path, at: Callable[..., StudyStorage], there: bytes
+) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(there)
     said = f"{path} is no journal of Optuna: give --storage another name"
@@ -451,14 +465,16 @@ def test_another_file_is_no_journal(tmp_path: Path, at: Callable[..., Place], th
     assert path.read_bytes() == there
 
 
-def test_an_empty_file_becomes_a_journal(tmp_path: Path, at: Callable[..., Place]) -> None:
+def test_an_empty_file_becomes_a_journal(tmp_path: Path, at: Callable[..., StudyStorage]) -> None:
     (tmp_path / "a.log").touch()
     assert enqueued(join(at(f"journal:{tmp_path}/a.log"))) == TRIED
     assert enqueued(join(at(f"journal:{tmp_path}/a.log"))) == TRIED
 
 
 @pytest.mark.parametrize("url", ["http://host/x", "postgresq://host/x", "sqlite:/a.db"])
-def test_what_is_no_url_of_a_database_is_shown_some(at: Callable[..., Place], url: str) -> None:
+def test_what_is_no_url_of_a_database_is_shown_some(
+    at: Callable[..., StudyStorage], url: str
+) -> None:
     said = unusable(url, at)
     assert said.startswith(f"storage {url} is no URL of a database; examples: results/a.db, ")
     assert "shared/a.journal, postgresql://user@host/name" in said
@@ -468,12 +484,14 @@ def test_what_is_no_url_of_a_database_is_shown_some(at: Callable[..., Place], ur
     "url",
     ["postgresq://me:secret@host/x", "postgresql://me:secret@host:x/y", "redis://me:secret@host"],
 )
-def test_a_misspelt_url_keeps_its_password(at: Callable[..., Place], url: str) -> None:
+def test_a_misspelt_url_keeps_its_password(at: Callable[..., StudyStorage], url: str) -> None:
     assert "secret" not in unusable(url_of(url, Path(), ""), at)
 
 
 @pytest.fixture
-def held(at: Callable[..., Place], sqlite: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def held(
+    at: Callable[..., StudyStorage], sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StudyStorage]:
     """A study in a file that another program holds."""
     join(at(sqlite))
     monkeypatch.setattr(storage, "LOCK_SECONDS", 0.1)
@@ -485,7 +503,7 @@ def held(at: Callable[..., Place], sqlite: str, monkeypatch: pytest.MonkeyPatch)
         yield home
 
 
-def test_a_locked_file_is_said_to_be(held: Place, at: Callable[..., Place]) -> None:
+def test_a_locked_file_is_said_to_be(held: StudyStorage, at: Callable[..., StudyStorage]) -> None:
     said = f"storage {held.url} has been locked by another program for more than 0.1 s"
     for use in (lambda: at(held.url), lambda: join(held), lambda: held.existing(MINE)):
         with pytest.raises(InputError) as caught:
@@ -495,7 +513,7 @@ def test_a_locked_file_is_said_to_be(held: Place, at: Callable[..., Place]) -> N
 
 
 def test_a_file_that_is_locked_for_a_moment_is_waited_for(
-    at: Callable[..., Place], sqlite: str
+    at: Callable[..., StudyStorage], sqlite: str
 ) -> None:
     join(at(sqlite))
     home = at(sqlite)
@@ -510,7 +528,9 @@ def test_a_file_that_is_locked_for_a_moment_is_waited_for(
         assert enqueued(join(home)) == TRIED
 
 
-def test_a_file_of_another_optuna_is_said_to_be(at: Callable[..., Place], sqlite: str) -> None:
+def test_a_file_of_another_optuna_is_said_to_be(
+    at: Callable[..., StudyStorage], sqlite: str
+) -> None:
     join(at(sqlite))
     with contextlib.closing(sqlite3.connect(sqlite.removeprefix("sqlite:///"))) as file:
         file.execute("UPDATE version_info SET schema_version = 99")
@@ -535,7 +555,7 @@ def test_other_databases_need_a_driver_too(monkeypatch: pytest.MonkeyPatch) -> N
     assert "secret" not in str(caught.value)
 
 
-def test_what_breaks_later_is_said_too(at: Callable[..., Place], sqlite: str) -> None:
+def test_what_breaks_later_is_said_too(at: Callable[..., StudyStorage], sqlite: str) -> None:
     study = join(at(sqlite))
     with contextlib.closing(sqlite3.connect(sqlite.removeprefix("sqlite:///"))) as file:
         file.execute("DROP TABLE trials")
