@@ -219,6 +219,7 @@ class Cluster(Engine):
     def __enter__(self) -> Self:
         import dask
         import distributed
+        from distributed.comm.addressing import get_address_host_port
 
         dask.config.set({
             "distributed.scheduler.allowed-failures": TRIES - 1,
@@ -228,7 +229,11 @@ class Cluster(Engine):
         make_cluster: Any = distributed.LocalCluster
         make_client: Any = distributed.Client
         try:
-            if self._scheduler is None:
+            if self._scheduler is not None:
+                # A client that fails at the address does not close itself, and its collection can
+                # wait for ever for the start of the next one.
+                get_address_host_port(self._scheduler)
+            else:
                 self._cluster = make_cluster(
                     n_workers=self.workers, threads_per_worker=1, processes=True,
                     memory_limit=0, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL",

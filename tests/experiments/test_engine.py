@@ -285,3 +285,9 @@ def test_workers_of_this_machine_that_do_not_start_are_not_called_a_scheduler(
 def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
     with pytest.raises(InputError, match=f"{address}.*--scheduler"):
         engine(1, address, watched([])).__enter__()
+
+
+def test_after_schedulers_that_are_not_there_the_next_one_is_looked_for() -> None:
+    for _ in range(100):
+        with pytest.raises(InputError, match="cannot be reached"):
+            engine(1, "tcp://", watched([])).__enter__()
