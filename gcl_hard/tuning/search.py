@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.custom import code_digest, name_of
 from gcl_hard.experiments.domains import canonical, experiment_of
 from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, RunOptions
@@ -128,6 +129,9 @@ class PreparedSearch:
         """Common stem of study and file names."""
         config = self.config
         stem = self.options.study_name or f"{config.dataset}_{self.methods}_{config.protocol}"
+        if self.options.study_name is None and self.options.base.make is not None:
+            # Edited, an encoder begins a study of its own.
+            stem += f"_{name_of(self.options.base.make)}_{self._code}"
         return stem.replace("/", "-").replace("\\", "-")
 
     @property
@@ -175,8 +179,13 @@ class PreparedSearch:
             "settings": settings, "space": self._space(), "digest": self.objective.digest,
             "inner": self._inner(), "outer": f"part {k + 1}, {self._outer()}",
             "sampler": options.sampler, "pruner": options.pruner, "seed": options.seed,
-            "encoder": None if make is None else getattr(make, "__name__", type(make).__name__),
+            "encoder": None if make is None else f"{name_of(make)}, code {self._code}",
         }  # fmt: skip
+
+    @cached_property
+    def _code(self) -> str:
+        """Digest of the user's own encoder."""
+        return code_digest(self.options.base.make)
 
     @cached_property
     def here(self) -> dict[str, Any]:
@@ -193,6 +202,7 @@ class PreparedSearch:
             "space": options.space or "given",
             "dimensions": self._space(),
             "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
+            "encoder": options.base.make and name_of(options.base.make),
             "encoder_own": options.base.make is not None,
             "graphs_own": options.graphs is not None,
             "n_inner_test": outer.part.n_scored(options.inner),
