@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -307,8 +310,8 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     """Call an encoder and check its output.
 
     Args:
-        encoder: a :class:`GraphEncoder`; one with an ``edge_dim`` is also given
-            ``edge_attr=graphs.edge_attr``.
+        encoder: a :class:`GraphEncoder`; one whose ``forward`` has a parameter ``edge_attr`` is
+            given the edge features.
         graphs: a batch.
         out_dim: d, the required width of both outputs.
 
@@ -318,6 +321,9 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     Raises:
         InputError: if there are no node features, or the encoder returns anything else; names
             the shapes got and expected.
+
+    Warns:
+        UserWarning: if the graphs have edge features and the encoder has no parameter for them.
 
     Example:
         >>> from gcl_hard.graphs import GIN, load
@@ -332,9 +338,7 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             "these graphs have no node features (x is None): make some, for example with "
             'GraphSet.from_graphs(graphs, features="degree-onehot")'
         )
-    takes_edges = getattr(encoder, "edge_dim", None) is not None
-    edges = {"edge_attr": getattr(graphs, "edge_attr", None)} if takes_edges else {}
-    out = encoder(x, graphs.edge_index, batch, **edges)
+    out = encoder(x, graphs.edge_index, batch, **_edge_features(encoder, graphs))
     n_graphs = graphs.num_graphs
     expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
     if not (isinstance(out, tuple) and len(out) == 2 and all(isinstance(o, Tensor) for o in out)):
@@ -348,3 +352,34 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             f"{list(z_graphs.shape)}); is out_dim={out_dim} its width?"
         )
     return z_nodes, z_graphs
+
+
+def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | None]:
+    """The edge features as an encoder is called with them."""
+    edge_attr: Tensor | None = getattr(graphs, "edge_attr", None)
+    plain = getattr(encoder, "_orig_mod", encoder)  # below torch.compile
+    parameter = _edge_parameter(type(plain).forward)
+    if parameter is None:
+        if edge_attr is not None:
+            warnings.warn(
+                f"the {edge_attr.shape[1]} edge features of these graphs are not used: "
+                f"{type(plain).__name__}.forward has no parameter edge_attr",
+                stacklevel=2,
+            )
+        return {}
+    if edge_attr is None and parameter is inspect.Parameter.empty:
+        raise InputError(
+            f"{type(plain).__name__}.forward needs edge_attr, and these graphs have no edge "
+            f"features: give edge_attr a default, or take graphs that have some"
+        )
+    return {"edge_attr": edge_attr}
+
+
+@cache
+def _edge_parameter(forward: Callable[..., Any]) -> Any:
+    """The default of a function's ``edge_attr``, ``empty`` without one; None if it takes none."""
+    parameters = inspect.signature(forward).parameters
+    if (named := parameters.get("edge_attr")) is not None:
+        return () if named.default is None else named.default
+    anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    return () if anything else None

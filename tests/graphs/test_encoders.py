@@ -226,24 +226,68 @@ def test_edge_features_are_checked(batch: GraphBatch) -> None:
             encode(gin, replace(batch, edge_attr=wrong), gin.out_dim)
 
 
-def test_only_an_encoder_with_an_edge_dim_is_given_edge_features(batch: GraphBatch) -> None:
-    seen: list[dict[str, Any]] = []
+class Pooling(nn.Module):
+    """Embeds nodes as they are, and keeps what else it is called with."""
 
-    class Own(nn.Module):
-        def forward(
-            self, x: Tensor, edge_index: Tensor, of: Tensor, **more: Any
-        ) -> tuple[Tensor, Tensor]:
-            seen.append(more)
-            return x, torch.stack([x[of == g].sum(0) for g in range(batch.n_graphs)])
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
 
-    own = Own()
-    encode(own, batch, 7)
-    own.edge_dim = None  # type: ignore[assignment]
-    encode(own, batch, 7)
-    own.edge_dim = 4  # type: ignore[assignment]
-    encode(own, batch, 7)
-    assert [list(more) for more in seen] == [[], [], ["edge_attr"]]
-    assert seen[2]["edge_attr"] is batch.edge_attr
+    def pooled(self, x: Tensor, batch: Tensor, *more: Any) -> tuple[Tensor, Tensor]:
+        self.seen += more
+        return x, torch.stack([x[batch == g].sum(0) for g in range(int(batch.max()) + 1)])
+
+
+class Optional(Pooling):
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        return self.pooled(x, batch, edge_attr)
+
+
+class Required(Pooling):
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        return self.pooled(x, batch, edge_attr)
+
+
+class Anything(Pooling):
+    def forward(self, x: Tensor, edges: Tensor, batch: Tensor, **more: Any) -> Any:
+        return self.pooled(x, batch, more["edge_attr"])
+
+
+class NoEdges(Pooling):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        return self.pooled(x, batch)
+
+
+@pytest.mark.parametrize("kind", [Optional, Required, Anything])
+def test_an_encoder_gets_the_edge_features_that_its_forward_takes(
+    kind: type[Pooling], batch: GraphBatch
+) -> None:
+    encoder = kind()
+    model = InfoGraph(encoder, 7, method="ucl").double()
+    model(batch)
+    model.embed(batch)
+    encode(torch.compile(encoder, backend="eager"), batch, 7)  # type: ignore[arg-type]
+    assert len(encoder.seen) == 3
+    assert all(seen is batch.edge_attr for seen in encoder.seen)
+
+
+def test_edge_features_that_nothing_takes_are_warned_of(batch: GraphBatch) -> None:
+    with pytest.warns(UserWarning, match=r"4 edge features .* NoEdges\.forward has no parameter"):
+        encode(NoEdges(), batch, 7)
+    encode(NoEdges(), replace(batch, edge_attr=None), 7)  # warns of nothing
+
+
+def test_edge_features_that_are_missing_are_missed_only_where_they_are_needed(
+    batch: GraphBatch,
+) -> None:
+    batch = replace(batch, edge_attr=None)
+    encode(Optional(), batch, 7)
+    with pytest.raises(InputError, match=r"Required\.forward needs edge_attr"):
+        encode(Required(), batch, 7)
 
 
 def test_infograph_with_all_options_trains_and_embeds() -> None:

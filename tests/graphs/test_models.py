@@ -35,7 +35,7 @@ class MyEncoder(nn.Module):
         self.linear = nn.Linear(7, width)
         self.graph = nn.Linear(width, graph_width or width)
 
-    def forward(self, x, edge_index, batch):
+    def forward(self, x, edge_index, batch, **_):
         nodes = self.linear(x)
         return nodes, self.graph(global_add_pool(nodes, batch))
 
@@ -147,7 +147,7 @@ def test_a_wrong_encoder_is_told_both_shapes(mutag, encoder, out_dim, message):
 
 def test_an_encoder_that_returns_no_pair_is_told(mutag):
     class Single(MyEncoder):
-        def forward(self, x, edge_index, batch):
+        def forward(self, x, edge_index, batch, **_):
             return super().forward(x, edge_index, batch)[1]
 
     with pytest.raises(InputError, match=r"must return \(nodes \[.*a pair of tensors, got Tensor"):

@@ -45,7 +45,9 @@ class MyEncoder(nn.Module):
             nn.Linear(n_features, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, width)
         )
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor
+    ) -> tuple[Tensor, Tensor]:
         nodes = self.layers(x)
         graphs = nodes.new_zeros(int(batch.max()) + 1, self.out_dim)
         return nodes, graphs.index_add(0, batch, nodes)
@@ -90,7 +92,7 @@ class Edited(GIN):
     def __init__(self, n_features):
         super().__init__(n_features, 4, 1)
 
-    def forward(self, x, edge_index, batch):
+    def forward(self, x, edge_index, batch, edge_attr):
         nodes, graphs = super().forward(x, edge_index, batch)
         return nodes, {factor} * graphs
 """
@@ -114,9 +116,9 @@ def test_an_edited_encoder_gets_scores_of_its_own(tmp_path: Path) -> None:
 
 def test_an_encoder_is_part_of_what_a_study_is_of(tmp_path: Path) -> None:
     searched(tmp_path, "MUTAG", "ucl", encoder=edited(1), trials=1, study_name="mine")
-    with pytest.raises(InputError, match="encoder Edited, code .* there, as usual here"):
+    with pytest.raises(InputError, match=r"encoder Edited, code .* there, as usual here"):
         searched(tmp_path, "MUTAG", "ucl", trials=1, study_name="mine")
-    with pytest.raises(InputError, match="encoder Edited, code .* there, Edited, code .* here"):
+    with pytest.raises(InputError, match=r"encoder Edited, code .* there, Edited, code .* here"):
         searched(tmp_path, "MUTAG", "ucl", trials=1, encoder=edited(2), study_name="mine")
 
 

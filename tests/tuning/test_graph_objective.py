@@ -138,7 +138,9 @@ class Nothing(nn.Module):
         super().__init__()
         self.linear = nn.Linear(n_features, 4)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Any
+    ) -> tuple[Tensor, Tensor]:
         nodes = self.linear(x) * (1.0 if self.training else torch.nan)
         return nodes, nodes.new_zeros(int(batch.max()) + 1, 4).index_add(0, batch, nodes)
 

@@ -29,7 +29,7 @@ class Mine(nn.Module):
         self.out_dim, self.pooling = width, pooling
         self.layer = nn.Linear(n_features, width)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Any) -> Any:
         nodes = self.layer(x)
         graphs = nodes.new_zeros(int(batch.max()) + 1, self.layer.out_features)
         return nodes, graphs.index_add(0, batch, nodes)
@@ -162,12 +162,12 @@ class OtherWidth(Mine):
 
 
 class Alone(Mine):
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Any) -> Any:
         return super().forward(x, edge_index, batch)[1]
 
 
 class Swapped(Mine):
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Any) -> Any:
         return super().forward(x, edge_index, batch)[::-1]
 
 
