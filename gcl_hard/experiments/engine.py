@@ -14,7 +14,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
@@ -61,6 +61,8 @@ class Task:
 class Engine(ABC):
     """Executes tasks.
 
+    The first Ctrl-C lets running tasks save a checkpoint; the second ends all at once.
+
     Args:
         on_report: called in the driver's thread with the reports of tasks.
 
@@ -73,6 +75,8 @@ class Engine(ABC):
     def __init__(self, on_report: OnReport) -> None:
         self._on_report = on_report
         self._queue: list[Task] = []
+        self._stopping = self._told = False
+        self._handler = ExitStack()
 
     def submit(
         self,
@@ -107,13 +111,33 @@ class Engine(ABC):
             KeyboardInterrupt: after Ctrl-C, once running tasks have saved their checkpoints.
         """
 
+    def wait(self, seconds: float) -> None:
+        """Sleep; KeyboardInterrupt after Ctrl-C."""
+        end = time.monotonic() + seconds
+        while not self._stopping and time.monotonic() < end:
+            time.sleep(0.1)
+        self._check_interrupt()
+
     def __enter__(self) -> Self:
-        """Start."""
+        """Start; Ctrl-C no longer interrupts the driver wherever it is."""
+        self._handler.enter_context(on_interrupt(self._interrupt))
         return self
 
     def __exit__(self, *error: object) -> None:
         """Stop running tasks, and end the workers that the engine started."""
         self._queue.clear()
+        self._handler.close()
+        if not self._told and not any(error):
+            self._check_interrupt()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._check_interrupt()
+        self._stopping = True
+
+    def _check_interrupt(self) -> None:
+        if self._stopping:
+            self._told = True
+            raise KeyboardInterrupt
 
 
 def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
@@ -163,34 +187,24 @@ def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator
 
 
 class InProcess(Engine):
-    """Runs tasks one after the other in this process.
-
-    The first Ctrl-C lets the running task save a checkpoint; the second ends it at once.
-    """
-
-    _stopping = False
+    """Runs tasks one after the other in this process."""
 
     def completed(self) -> Iterator[Task]:
         """Run tasks; see :class:`Engine`."""
+        self._check_interrupt()
         while self._queue:
             task = self._next()
-            with on_interrupt(self._stop):
-                try:
-                    given = [a.result() if isinstance(a, Task) else a for a in task.arguments]
-                    task.value = task.function(*given, report=self._report)
-                except Exception as error:
-                    task.error = error
-            if self._stopping:
-                raise KeyboardInterrupt
+            try:
+                given = [a.result() if isinstance(a, Task) else a for a in task.arguments]
+                task.value = task.function(*given, report=self._report)
+            except Exception as error:
+                task.error = error
+            self._check_interrupt()
             yield task
+            self._check_interrupt()
 
     def _report(self, *values: Any, wait: bool = False) -> bool:
         return self._on_report(*values) and not self._stopping
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self._stopping:
-            raise KeyboardInterrupt
-        self._stopping = True
 
 
 class Cluster(Engine):
@@ -258,7 +272,11 @@ class Cluster(Engine):
         except BaseException as error:  # the cluster ends with this process, not before
             self.__exit__(error)
             raise
-        return self
+        return super().__enter__()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        super()._interrupt(number, frame)
+        self._events.put(("interrupt", None))
 
     def _check(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
         if not facts:
@@ -315,6 +333,7 @@ class Cluster(Engine):
         """Tasks as they end; see :class:`Engine`."""
         from distributed import CancelledError
 
+        self._check_interrupt()
         while self._sent:
             self._count_workers()
             try:
@@ -323,6 +342,7 @@ class Cluster(Engine):
                 if self._client.status != "running":
                     raise self._lost() from None
                 continue
+            self._check_interrupt()
             if kind == "report":
                 self._answer(value)
                 continue
@@ -331,6 +351,7 @@ class Cluster(Engine):
             if isinstance(value.error, CancelledError):
                 raise self._lost() from value.error
             yield value
+            self._check_interrupt()
 
     def _count_workers(self) -> None:
         """Count the workers of a running scheduler now and then: they may join and leave."""
@@ -359,17 +380,20 @@ class Cluster(Engine):
         )
 
     def __exit__(self, *error: object) -> None:
-        with suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if self._sent:
-                self._client.cancel([task.future for task in self._sent], force=True)
-                end = time.monotonic() + STOP_TIMEOUT
-                while any(self._client.run(_running_tasks).values()) and time.monotonic() < end:
-                    time.sleep(0.1)
-            self._client.close(timeout=5)
-        if self._cluster is not None:
-            with suppress(Exception):
-                self._cluster.close(timeout=5)
+        try:
+            with suppress(Exception), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if self._sent:
+                    self._client.cancel([task.future for task in self._sent], force=True)
+                    end = time.monotonic() + STOP_TIMEOUT
+                    while any(self._client.run(_running_tasks).values()) and time.monotonic() < end:
+                        time.sleep(0.1)
+                self._client.close(timeout=5)
+            if self._cluster is not None:
+                with suppress(Exception):
+                    self._cluster.close(timeout=5)
+        finally:
+            super().__exit__(*error)
 
 
 # What runs inside a worker: the call of a task, and its reports to the driver.

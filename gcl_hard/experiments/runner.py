@@ -209,7 +209,7 @@ class _Execution:
                     line = f"waiting for another command to end {elsewhere} runs"
                     self.runner.console.print(line, style="dim", highlight=False)
                     while waiting and not self._training:
-                        time.sleep(1.0)
+                        self.workers.wait(1.0)
                         waiting = self._fill(waiting)
         finally:
             for group in (*self._training.values(), *(g for _, g in self._scoring.values())):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -302,7 +301,7 @@ class _Driver:
                 self._fill()
             if all(_counts(study).over(asked) for study in self.studies):
                 return
-            time.sleep(POLL)  # other drivers score the last trials; if they die, this one does
+            self._workers.wait(POLL)  # others score the last trials; if they die, this driver does
             self._fill()
 
     def _fill(self) -> None:

@@ -104,6 +104,26 @@ def test_the_first_ctrl_c_lets_the_running_task_save(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_ctrl_c_between_tasks_ends_the_engine_before_the_next(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), in_process() as engine:
+        engine.submit(tasks.double, 1)
+        engine.submit(tasks.until_stopped, str(tmp_path / "started"), str(tmp_path / "saved"))
+        for task in engine.completed():
+            assert task.result() == 2
+            signal.raise_signal(signal.SIGINT)  # what follows it here is still done
+            done = True
+    assert done
+    assert not [*tmp_path.iterdir()]
+
+
+def test_ctrl_c_after_the_last_task_is_not_lost() -> None:
+    with pytest.raises(KeyboardInterrupt), in_process():
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), in_process() as engine:
+        signal.raise_signal(signal.SIGINT)
+        engine.wait(60.0)
+
+
 def ask_twice(*, report: Any) -> None:
     report()
     report()
@@ -214,6 +234,20 @@ def test_what_is_left_running_saves_and_the_workers_end(tmp_path: Path) -> None:
         tasks.wait_for(started.exists)
     assert saved.exists()
     tasks.wait_for(lambda: not any(tasks.alive(pid) for pid in mine if tasks.is_worker(pid)), 20)
+
+
+@pytest.mark.slow
+@linux
+def test_ctrl_c_while_the_driver_works_stops_the_cluster(tmp_path: Path) -> None:
+    started, saved = tmp_path / "started", tmp_path / "saved"
+    with pytest.raises(KeyboardInterrupt), engine(2, None, watched([])) as workers:
+        workers.submit(tasks.until_stopped, str(started), str(saved))
+        first = workers.submit(tasks.double, 1)
+        for task in workers.completed():
+            assert task is first
+            tasks.wait_for(started.exists)
+            signal.raise_signal(signal.SIGINT)
+    assert saved.exists()
 
 
 @pytest.mark.slow
