@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
+from typing import Any
 
 
 class GclHardError(Exception):
@@ -93,7 +95,7 @@ def check_option(kind: str, got: str, options: Iterable[str]) -> str:
     return got
 
 
-def check_at_least(name: str, value: int, least: int) -> None:
+def check_at_least(name: str, value: object, least: int) -> None:
     """Refuse an argument that is not an integer, or is below its smallest useful value.
 
     Args:
@@ -107,8 +109,52 @@ def check_at_least(name: str, value: int, least: int) -> None:
     Example:
         >>> check_at_least("n_jobs", 2, 1)
     """
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={value!r}: expected an integer >= {least}")
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}, got {value!r}")
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> None:
+    """Refuse an argument that is not a finite number, or is out of range.
+
+    Args:
+        name: the argument's name, for the message.
+        value: the value given; NumPy's numbers will do, a tensor will not.
+        least: the smallest value accepted, None for any.
+        above: a smaller value than any accepted.
+        most: the largest value accepted.
+        below: a larger value than any accepted.
+
+    Raises:
+        InputError: ``value`` is not a number, NaN, infinite, or out of range.
+
+    Example:
+        >>> check_number("class_prior", 1, least=0, below=1)
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: class_prior must be a finite number of at least 0 and below 1, \
+got 1
+    """
+    got: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    bounds = (
+        ("of at least", least, least is None or got >= least),
+        ("above", above, above is None or got > above),
+        ("of at most", most, most is None or got <= most),
+        ("below", below, below is None or got < below),
+    )
+    if not math.isfinite(got) or not all(holds for *_, holds in bounds):
+        words = " and ".join(f"{how} {bound:g}" for how, bound, _ in bounds if bound is not None)
+        kind = f"a finite number {words}" if words else "a finite number"
+        raise InputError(f"{name} must be {kind}, got {value!r}")
 
 
 SECRETS = (

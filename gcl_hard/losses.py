@@ -8,11 +8,14 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional import objectives
+from gcl_hard.functional.hardening import Exponential, Threshold
 from gcl_hard.functional.jsd import Rule, jsd_negatives
+from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
+from gcl_hard.functional.schedules import Schedule
 from gcl_hard.sampling import NegativeSampler
 
 Positives = Literal["view", "class"]
@@ -122,13 +125,14 @@ class ContrastiveLoss(nn.Module):
         check_option("reduction", reduction, get_args(Reduction))
         if isinstance(weight, str):
             check_option("weight", weight, ("others", "kept"))
-        elif not (math.isfinite(weight) and weight > 0):
-            raise InputError(f"weight must be 'others', 'kept' or a number above 0, got {weight}")
+        else:
+            check_number("weight", weight, above=0)
         if objective == "jsd":
             _refuse_with_jsd(temperature, pooling, weight)
         temperature = 0.5 if temperature is None else temperature
-        if not (math.isfinite(temperature) and temperature > 0):
-            raise InputError(f"temperature must be a finite number above 0, got {temperature}")
+        # A parameter of one element can be learned.
+        value = temperature.item() if isinstance(temperature, nn.Parameter) else temperature
+        check_number("temperature", value, above=0)
         if class_prior is not None:
             _check_class_prior(class_prior, sampler)
         if sampler.draws is not None and not detach_weights:
@@ -158,18 +162,45 @@ class ContrastiveLoss(nn.Module):
             self.detach_weights, self.class_prior,
         )  # fmt: skip
 
+    @property
+    def beta(self) -> float | Schedule:
+        """β of the exponential hardening; can be set. InputError for another hardening."""
+        hardening = self.sampler.hardening
+        if not isinstance(hardening, Exponential):
+            raise InputError(f"this loss has no beta: its hardening is {hardening}")
+        return hardening.beta
+
+    @beta.setter
+    def beta(self, value: float | Schedule) -> None:
+        _ = self.beta
+        self.sampler.hardening = Exponential(value)
+
+    @property
+    def threshold(self) -> float | Schedule:
+        """Cosine l of the threshold hardening; can be set. InputError for another hardening."""
+        hardening = self.sampler.hardening
+        if not isinstance(hardening, Threshold):
+            raise InputError(f"this loss has no threshold: its hardening is {hardening}")
+        return hardening.cosine
+
+    @threshold.setter
+    def threshold(self, value: float | Schedule) -> None:
+        _ = self.threshold
+        self.sampler.hardening = Threshold(value)
+
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Set the sampler's schedule to ``epoch`` (1 … ``epochs``)."""
         self.sampler.set_epoch(epoch, epochs)
 
-    def forward(self, z1: Tensor, z2: Tensor, labels: Tensor | None = None) -> Tensor:
+    def forward(self, z1: Tensor, z2: Tensor, labels: Labels | None = None) -> Tensor:
         """Loss of two views.
 
         Args:
             z1: float [B, d], first view of each item; rows need not be normalised. Half
                 precision is computed in float32, also under autocast.
             z2: float [B, d], second view.
-            labels: int64 [B], ≥ 0; used only if the admission or the positives need them.
+            labels: int64 [B], ≥ 0, or a list or NumPy array of them; used only if the admission
+                or the positives need them.
 
         Returns:
             float [], nats.
@@ -177,7 +208,7 @@ class ContrastiveLoss(nn.Module):
         return self.with_diagnostics(z1, z2, labels)[0]
 
     def with_diagnostics(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None = None
+        self, z1: Tensor, z2: Tensor, labels: Labels | None = None
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of two views and its diagnostics; arguments as for :meth:`forward`."""
         if z1.dim() != 2 or z1.shape != z2.shape:
@@ -191,7 +222,7 @@ class ContrastiveLoss(nn.Module):
             others = neg.two_view_others(n_items, z.device)
             same = None
             if self.sampler.needs_labels or self.positives == "class":
-                labels = neg.check_labels(labels, n_items, self._label_user()).repeat(2)
+                labels = neg.check_labels(labels, n_items, self._label_user(), z.device).repeat(2)
                 same = neg.same_label(labels, labels)
             if n_items == 0:
                 return self._no_anchors(z)
@@ -203,7 +234,7 @@ class ContrastiveLoss(nn.Module):
             return self._loss(_Scores(t, others, same, positive, max(2 * n_items - 2, 0)))
 
     def local_global(
-        self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
+        self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
     ) -> Tensor:
         """Loss of nodes against graphs; the positive of a node is its own graph.
 
@@ -211,7 +242,8 @@ class ContrastiveLoss(nn.Module):
             nodes: float [N, d], the anchors.
             graphs: float [G, d], the candidates.
             batch: int64 [N], graph of each node, 0 … G − 1.
-            graph_labels: int64 [G], ≥ 0; used only if the admission needs them.
+            graph_labels: int64 [G], ≥ 0, or a list or NumPy array of them; used only if the
+                admission needs them.
 
         Returns:
             float [], nats.
@@ -219,7 +251,7 @@ class ContrastiveLoss(nn.Module):
         return self.local_global_with_diagnostics(nodes, graphs, batch, graph_labels)[0]
 
     def local_global_with_diagnostics(
-        self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Tensor | None = None
+        self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
         neg.check_local_global(nodes, graphs, batch)
@@ -227,7 +259,9 @@ class ContrastiveLoss(nn.Module):
             nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
             same = None
             if self.sampler.needs_labels:
-                labels = neg.check_labels(graph_labels, len(graphs), self._label_user())
+                labels = neg.check_labels(
+                    graph_labels, len(graphs), self._label_user(), graphs.device
+                )
                 same = neg.same_label(labels, labels)
             if len(nodes) == 0:
                 return self._no_anchors(nodes, graphs)
@@ -396,8 +430,7 @@ def _refuse_with_jsd(temperature: float | None, pooling: str, weight: str | floa
 
 
 def _check_class_prior(class_prior: float, sampler: NegativeSampler) -> None:
-    if not 0 <= class_prior < 1:
-        raise InputError(f"class_prior must be in [0, 1), got {class_prior}")
+    check_number("class_prior", class_prior, least=0, below=1)
     if sampler.needs_labels:
         raise InputError(
             'class_prior goes with admit="others": with labels no negative shares the anchor\'s '

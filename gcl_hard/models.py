@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import contrastive_loss
 
@@ -31,13 +31,9 @@ def width(encoder: nn.Module, out_dim: int | None) -> int:
         >>> width(nn.Linear(3, 8), 8)
         8
     """
-    known = out_dim if out_dim is not None else getattr(encoder, "out_dim", None)
-    if not isinstance(known, int) or known < 1:
-        raise InputError(
-            f"out_dim must be the width of {type(encoder).__name__}'s embeddings, a whole number "
-            f"of at least 1, got {known}"
-        )
-    return known
+    known: Any = out_dim if out_dim is not None else getattr(encoder, "out_dim", None)
+    check_at_least(f"out_dim, the width of {type(encoder).__name__}'s embeddings,", known, 1)
+    return int(known)
 
 
 def loss_of(method: str, loss: ContrastiveLoss | None, options: dict[str, Any]) -> ContrastiveLoss:

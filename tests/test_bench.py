@@ -386,6 +386,21 @@ def test_the_result_file_stands_where_it_was_asked_for(command: Command) -> None
     assert "json must be a file" in command.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--beta=1,5", "--protocol=transductive"], "transductive has none"),
+        (["--protocol=inductive"], "give several, of beta"),
+    ],
+)
+def test_a_selection_that_would_choose_nothing_is_refused(
+    command: Command, arguments: list[str], says: str
+) -> None:
+    assert command(*arguments, "--select=true") == 2
+    assert says in command.err
+    assert command.files() == []
+
+
 def test_what_is_chosen_stands_in_the_result_file(command: Command) -> None:
     assert command("--beta=1,5", "--protocol=inductive", "--select=true", "--seeds=2",
                    "--folds=3") == 0  # fmt: skip

@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -400,13 +401,62 @@ def test_state_dict_pickle_and_deepcopy_keep_epoch_and_draws():
         ({"objective": "jsd", "pooling": "logsumexp"}, "belong to InfoNCE"),
         ({"objective": "nce"}, "unknown objective 'nce'; did you mean infonce"),
         ({"weight": -1.0}, "weight must be"),
-        ({"class_prior": 1.0}, r"class_prior must be in \[0, 1\)"),
+        ({"class_prior": 1.0}, "class_prior must be .* at least 0 and below 1"),
         ({"positives": "clas"}, "did you mean class"),
+        ({"temperature": "a"}, "temperature must be a finite number above 0, got 'a'"),
+        ({"class_prior": "0.1"}, "class_prior must be .* got '0.1'"),
+        ({"weight": None}, "weight must be .* got None"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(InputError, match=message):
         ContrastiveLoss(NegativeSampler(), **arguments)
+
+
+@pytest.mark.parametrize("beta", ["1", None, True, math.inf, torch.nn.Parameter(torch.ones(()))])
+def test_a_beta_that_would_not_act_is_refused(beta):
+    with pytest.raises(InputError, match="beta must be"):
+        contrastive_loss("hscl", beta=beta)
+
+
+def test_a_temperature_can_be_learned():
+    temperature = torch.nn.Parameter(torch.tensor(0.5))
+    loss = ContrastiveLoss(NegativeSampler(), temperature=temperature)
+    z1, z2 = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0)).unbind()
+    loss(z1, z2).backward()
+    step = 1e-3
+    with torch.no_grad():
+        ends = [
+            ContrastiveLoss(NegativeSampler(), temperature=0.5 + h)(z1.double(), z2.double())
+            for h in (-step, step)
+        ]
+    slope = (ends[1] - ends[0]) / (2 * step)
+    torch.testing.assert_close(temperature.grad.double(), slope, rtol=1e-4, atol=0)
+
+
+def test_beta_and_threshold_of_a_loss_can_be_set():
+    z1, z2 = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0)).unbind()
+    for name, setting, values in (("hucl", "beta", (1.0, 3.0)), ("hscl-tau", "threshold", (-1, 0))):
+        labels = [0, 0, 1, 1, 2, 2]
+        loss, other = (contrastive_loss(name, **{setting: value}) for value in values)
+        assert getattr(loss, setting) == values[0]
+        before = loss(z1, z2, labels)
+        setattr(loss, setting, values[1])
+        assert loss(z1, z2, labels) == other(z1, z2, labels) != before
+    with pytest.raises(InputError, match="no beta: its hardening is Threshold"):
+        loss.beta = 3.0
+    with pytest.raises(InputError, match="beta must be"):
+        contrastive_loss("hscl").beta = -1.0
+
+
+def test_labels_may_be_a_list_or_an_array():
+    z1, z2 = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).unbind()
+    loss, labels = contrastive_loss("hscl"), [0, 1, 0, 2]
+    expected = loss(z1, z2, torch.tensor(labels))
+    assert loss(z1, z2, labels) == loss(z1, z2, np.array(labels)) == expected
+    for words in (["a", "b", "a", "c"], np.array(["a", "b", "a", "c"])):
+        with pytest.raises(InputError, match="labels must be integers, one per item, got"):
+            loss(z1, z2, words)
 
 
 def test_combinations_that_mean_nothing_are_refused():

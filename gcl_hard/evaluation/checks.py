@@ -7,6 +7,7 @@ through whose squares overflow, and would be imported for every t-test.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ def check_share(name: str, value: float, usual: float) -> None:
     Example:
         >>> check_share("level", 0.9, usual=0.95)
     """
-    if not 0 < value < 1:
-        raise InputError(f"{name}={value!r}: expected a share between 0 and 1, such as {usual}")
+    if not isinstance(value, Real) or not 0 < value < 1:
+        raise InputError(f"{name} must be a share between 0 and 1, such as {usual}, got {value!r}")
 
 
 def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_option
+from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_number, check_option
 from gcl_hard.evaluation.checks import (
     Indices,
     Singles,
@@ -203,10 +203,7 @@ class ProbeRecipe:
         check_option("solver", self.solver, get_args(Solver))
         for name in ("rates", "C_grid"):
             object.__setattr__(self, name, check_grid(name, getattr(self, name)))
-        if not 0 <= self.weight_decay < np.inf:
-            raise InputError(
-                f"weight_decay={self.weight_decay!r}: expected a finite number >= 0, such as 1e-6"
-            )
+        check_number("weight_decay", self.weight_decay, least=0)
         check_at_least("epochs", self.epochs, 1)
         check_at_least("batch_size", self.batch_size, 1)
         check_share("holdout", self.holdout, usual=0.2)
@@ -501,8 +498,7 @@ def weighted_knn(
         1.0
     """
     check_at_least("k", k, 1)
-    if not 0 < temperature < np.inf:
-        raise InputError(f"temperature={temperature!r}: expected a positive finite number")
+    check_number("temperature", temperature, above=0)
     split = _checked_parts(
         bank=bank, bank_labels=bank_labels, queries=queries, query_labels=query_labels
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
-from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.evaluation.checks import Floats, check_numbers, check_share
 
 # scipy.stats takes half a second to import, which tables of p-values should not wait for.
@@ -316,8 +316,7 @@ def cliques(ranks: ArrayLike, cd: float) -> list[tuple[int, int]]:
         [(0, 2), (2, 3)]
     """
     ascending = np.sort(check_numbers("ranks", ranks, "k", least=0))
-    if not 0 <= cd < np.inf:
-        raise InputError(f"cd={cd!r}: expected a finite number >= 0")
+    check_number("cd", cd, least=0)
     groups: list[tuple[int, int]] = []
     reached = 0
     for first, rank in enumerate(ascending):

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.evaluation.checks import Floats, Indices, check_grid, check_numbers
 from gcl_hard.evaluation.folds import (
     CrossValidation,
@@ -272,8 +272,7 @@ def _of_embeddings(
     weight: float,
 ) -> tuple[int, Kernel]:
     X = check_numbers("embeddings", embeddings)
-    if not 0 < weight < np.inf:
-        raise InputError(f"weight={weight!r}: expected a positive finite number")
+    check_number("weight", weight, above=0)
     seen = embedding_kernel(kernel, X, standardise=standardise)
     if added is not None:
         K = check_kernel("added kernel", added)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from gcl_hard.cli import BenchOptions, parse_bench, public_command
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.config import SELECTABLE, RunConfig, flag
 from gcl_hard.experiments.domains import canonical
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import Runner
-from gcl_hard.experiments.runs import Run, plan
+from gcl_hard.experiments.runs import Run, candidate_groups, plan
 from gcl_hard.experiments.store import RunResult, Store, check_writable, write_json
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
         return 0
     configs = list(dict.fromkeys(map(canonical, options.configs)))
     _check_targets(options)
+    if options.select and options.table is None:  # a part of a table may have no choice
+        _check_selection(configs)
     runs = plan(configs, options.seeds, select=options.select)
     found, failures = runner.run(runs)
     if found:
@@ -75,6 +77,22 @@ def _runner(options: BenchOptions, console: Console) -> Runner:
         context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
         report_only=options.report_only,
     )  # fmt: skip
+
+
+def _check_selection(configs: Sequence[RunConfig]) -> None:
+    """Refuse a selection that would choose nothing."""
+    if candidate_groups(configs):
+        return
+    if not any(config.can_select for config in configs):
+        protocols = ", ".join(dict.fromkeys(config.protocol for config in configs))
+        raise InputError(
+            f"select chooses settings inside training folds, and protocol {protocols} has none: "
+            f"use --protocol inductive, or leave --select out"
+        )
+    raise InputError(
+        f"select chooses between values, and every setting has one: give several, of "
+        f"{', '.join(map(flag, SELECTABLE))}, or leave --select out"
+    )
 
 
 def _check_targets(options: BenchOptions) -> None:

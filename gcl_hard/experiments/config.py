@@ -6,9 +6,10 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
+from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -17,24 +18,24 @@ from typing import (
     Literal,
     Self,
     TypeVar,
+    Union,
     get_args,
     get_origin,
     get_type_hints,
 )
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_at_least, check_number, check_option, unknown
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
 from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import DEFAULT_CLASS_PRIOR, METHODS, LossOptions, contrastive_loss, method
-from gcl_hard.training.loop import Optimisation, Precision
+from gcl_hard.training.loop import LrSchedule, Optimisation, Precision
 
 if TYPE_CHECKING:
     from gcl_hard.images import ViewRecipe
 
 Domain = Literal["graphs", "images"]
 Config = TypeVar("Config", bound="RunConfig")
-LrSchedule = Literal["constant", "cosine"]
 
 SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
 """Settings that can be chosen inside training data."""
@@ -77,15 +78,10 @@ class RunConfig(ABC):
 
     def __post_init__(self) -> None:
         for name, kind in _field_types(type(self)).items():
-            value = getattr(self, name)
-            if get_origin(kind) is Literal and value not in get_args(kind):
-                raise unknown(flag(name), str(value), get_args(kind))
-            if isinstance(value, float) and not math.isfinite(value):
-                raise InputError(f"{flag(name)} must be a finite number, got {value}")
-        for name, least in self.minimum.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{flag(name)} must be at least {least}, got {value}")
+            value = _checked(flag(name), getattr(self, name), kind)
+            object.__setattr__(self, name, value)
+            if value is not None and name in self.minimum:
+                check_at_least(flag(name), value, self.minimum[name])
         baseline = self.method.casefold() in self.baselines
         for name, value in (self._as_baseline() if baseline else self._without_defaults()).items():
             object.__setattr__(self, name, value)
@@ -106,8 +102,8 @@ class RunConfig(ABC):
         if self.method.casefold() not in METHODS:
             raise unknown("method", self.method, (*METHODS, *self.baselines))
         row = method(self.method)
-        if self.beta is not None and self.beta < 0:
-            raise InputError(f"beta must be at least 0, got {self.beta}")
+        if self.beta is not None:
+            check_number("beta", self.beta, least=0)
         filled: dict[str, Any] = {"method": row.name}
         if row.hardening != "exponential":
             filled |= {"beta": None, "beta_changes": 0}
@@ -115,8 +111,8 @@ class RunConfig(ABC):
             raise InputError(f"{row.name} needs a beta")
         for name in ("threshold_start", "threshold_end"):
             value = getattr(self, name)
-            if value is not None and not -1 <= value <= 1:
-                raise InputError(f"{flag(name)} is a cosine, in [-1, 1], got {value}")
+            if value is not None:
+                check_number(f"{flag(name)}, a cosine,", value, least=-1, most=1)
             if row.hardening != "threshold":
                 filled[name] = None
             elif value is None:
@@ -254,6 +250,28 @@ def _field_types(config: type[RunConfig]) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(config)}
 
 
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    """A value of a field's type; a list becomes a tuple. InputError for another type."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    if value is None and NoneType in kinds:
+        return None
+    kind = kinds[0]
+    if get_origin(kind) is Literal:
+        return check_option(name, value, get_args(kind))
+    if get_origin(kind) is tuple:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise InputError(f"{name} must be a list, got {value!r}")
+        return tuple(_checked(name, one, get_args(kind)[0]) for one in value)
+    if kind is float:
+        check_number(name, value)
+    elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"{name} must be {KINDS[kind]}, got {value!r}")
+    return value
+
+
+KINDS = {bool: "True or False", int: "a whole number", str: "a word"}
+
+
 def flag(name: str) -> str:
     """Spelling of a setting on the command line."""
     return name.replace("_", "-")
@@ -351,8 +369,7 @@ class GraphConfig(RunConfig):
         super().__post_init__()
 
     def _check(self) -> None:
-        if not 0 < self.train_share <= 1:
-            raise InputError(f"train-share is in (0, 1], got {self.train_share:g}")
+        check_number("train-share", self.train_share, above=0, most=1)
         if self.train_share < 1 and self.protocol == "transductive":
             raise InputError(
                 "train-share leaves graphs out of training folds; under protocol transductive "
@@ -571,10 +588,7 @@ class ImageConfig(RunConfig):
         rates = tuple(sorted({float(rate) for rate in self.probe_lr}))
         if not rates or not all(0 < rate < math.inf for rate in rates):
             raise InputError(f"probe-lr must be finite numbers above 0, got {self.probe_lr}")
-        if self.probe_weight_decay < 0:
-            raise InputError(
-                f"probe-weight-decay must be at least 0, got {self.probe_weight_decay}"
-            )
+        check_number("probe-weight-decay", self.probe_weight_decay, least=0)
         if self.probe == "logistic":
             return {name: defaults(ImageConfig)[name] for name in _ADAM}
         return {"probe_lr": rates, "probe_weight_decay": float(self.probe_weight_decay)}

@@ -151,10 +151,10 @@ class _Parts:
     def _own(self, module: str) -> bool:
         """Whether a module is the user's: not installed, or of the package that is digested."""
         root = module.partition(".")[0]
-        if root == PACKAGE or root in sys.builtin_module_names:
-            return False
         if root == self._root:
             return True
+        if root == PACKAGE or root in sys.builtin_module_names:
+            return False
         file = getattr(sys.modules.get(module), "__file__", None)
         path = None if file is None else Path(file).resolve()
         return path is None or not any(path.is_relative_to(folder) for folder in INSTALLED)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_number
 from gcl_hard.functional.schedules import Schedule, as_schedule
 
 
@@ -152,9 +152,8 @@ class Exponential(Hardening):
     beta: float | Schedule = 1.0
 
     def __post_init__(self) -> None:
-        low, high = as_schedule(self.beta).bounds
-        if low < 0 or math.isinf(high):
-            raise InputError(f"beta must be a finite number of at least 0, got {self.beta}")
+        for bound in as_schedule(self.beta, "beta").bounds:
+            check_number("beta", bound, least=0)
 
     def at(self, epoch: int, epochs: int) -> Self:
         """The hardening with β as scheduled for ``epoch``."""
@@ -197,7 +196,7 @@ class Threshold(Hardening):
     positive = False
 
     def __post_init__(self) -> None:
-        if as_schedule(self.cosine).bounds[1] > 1:
+        if as_schedule(self.cosine, "a threshold").bounds[1] > 1:
             raise InputError(
                 f"a threshold is a cosine similarity, at most 1 (−1 or less admits every "
                 f"candidate), got {self.cosine}"
@@ -206,8 +205,7 @@ class Threshold(Hardening):
     @classmethod
     def from_tau(cls, tau: float, temperature: float) -> Self:
         """The step 1[e^t ≥ τ] for a literal τ > 0: l = γ ln τ."""
-        if not tau > 0:
-            raise InputError(f"tau must be above 0, got {tau}")
+        check_number("tau", tau, above=0)
         return cls(temperature * math.log(tau))
 
     def at(self, epoch: int, epochs: int) -> Self:

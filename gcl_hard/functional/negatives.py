@@ -6,6 +6,7 @@ Masks are anchors × candidates. For q: expectations, draws, debiasing and conce
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -71,16 +72,23 @@ def same_label(anchor_labels: Tensor, candidate_labels: Tensor) -> Tensor:
     return anchor_labels[:, None] == candidate_labels
 
 
-def check_labels(labels: Tensor | None, n_items: int, needed_by: str) -> Tensor:
+Labels = Tensor | Sequence[int]
+"""Class labels: an integer tensor, a list, or anything that PyTorch makes one of."""
+
+
+def check_labels(
+    labels: Labels | None, n_items: int, needed_by: str, device: torch.device | None = None
+) -> Tensor:
     """Labels, checked to be class labels.
 
     Args:
-        labels: class of each item, integer tensor [n_items], ≥ 0.
+        labels: class of each item, integers [n_items], ≥ 0.
         n_items: number of items.
         needed_by: what needs the labels, for the message.
+        device: device of labels that are no tensor.
 
     Returns:
-        The labels.
+        The labels as a tensor.
 
     Raises:
         InputError: if they are missing, of another length or dtype, or negative (the −1 of
@@ -92,6 +100,14 @@ def check_labels(labels: Tensor | None, n_items: int, needed_by: str) -> Tensor:
     """
     if labels is None:
         raise InputError(f"{needed_by} needs labels: pass an integer tensor of shape [{n_items}]")
+    if not isinstance(labels, Tensor):
+        try:
+            labels = torch.as_tensor(labels, device=device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            kind = type(labels[0] if isinstance(labels, list | tuple) else labels).__name__
+            raise InputError(
+                f"labels must be integers, one per item, got {kind}: number the classes, from 0 on"
+            ) from error
     if labels.shape != (n_items,):
         raise InputError(
             f"labels must have shape [{n_items}], one per item, got {list(labels.shape)}"

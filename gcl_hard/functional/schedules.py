@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 
 from gcl_hard.errors import InputError, check_at_least
 
@@ -149,23 +150,25 @@ class Annealed(Schedule):
         return min(self.start, 0.0), max(self.start, 0.0)
 
 
-def as_schedule(value: float | Schedule) -> Schedule:
+def as_schedule(value: float | Schedule, name: str = "a scheduled value") -> Schedule:
     """Convert a number to a constant schedule; keep a schedule.
 
     Args:
         value: a number or a schedule.
+        name: name of the parameter, for the message.
 
     Returns:
         A schedule.
 
     Raises:
-        InputError: if the value or a bound of the schedule is NaN.
+        InputError: if the value is none, or it or a bound of the schedule is NaN.
 
     Example:
         >>> as_schedule(1.0)
         Constant(value=1.0)
     """
-    schedule = value if isinstance(value, Schedule) else Constant(float(value))
-    if any(math.isnan(bound) for bound in schedule.bounds):
-        raise InputError(f"a scheduled value must be a number, got {value}")
+    schedule = value if isinstance(value, Schedule) else Constant(value)
+    for bound in schedule.bounds:
+        if not isinstance(bound, Real) or isinstance(bound, bool) or math.isnan(bound):
+            raise InputError(f"{name} must be a number or a Schedule, got {value!r}")
     return schedule

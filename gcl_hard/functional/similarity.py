@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.functional import negatives, objectives
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.objectives import Objective
@@ -355,8 +355,7 @@ def overlap(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _check_temperature(temperature: float) -> None:
-    if not 0 < temperature < float("inf"):
-        raise InputError(f"temperature must be a finite number above 0, got {temperature}")
+    check_number("temperature", temperature, above=0)
 
 
 def _logits(

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import check_number, check_option
 from gcl_hard.graphs.data import GraphBatch
 
 WALK_FACTOR = 4
@@ -212,8 +212,7 @@ def check_views(augmentations: Iterable[str], strength: float) -> None:
     """
     for name in augmentations:
         check_option("augmentation", name, AUGMENTATIONS)
-    if not 0 <= strength < 1:
-        raise InputError(f"strength must be in [0, 1), got {strength}")
+    check_number("strength", strength, least=0, below=1)
 
 
 def _induced(batch: GraphBatch, keep: Tensor) -> GraphBatch:
@@ -260,8 +259,7 @@ def check_share(p: float) -> float:
         >>> check_share(0.2)
         0.2
     """
-    if not 0 <= p < 1:
-        raise InputError(f"p={p}; expected a share in [0, 1)")
+    check_number("p", p, least=0, below=1)
     return p
 
 

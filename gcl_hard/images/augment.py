@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.errors import InputError, check_at_least, check_number
 
 JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
 ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop
@@ -58,16 +58,11 @@ class ViewRecipe:
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.crop <= 1:
-            raise InputError(f"crop must be a share of the area in (0, 1], got {self.crop}")
+        check_number("crop", self.crop, above=0, most=1)
         for name in ("flip", "grayscale", "blur"):
-            p = getattr(self, name)
-            if not 0 <= p <= 1:
-                raise InputError(f"{name} must be a probability in [0, 1], got {p}")
-        if not 0 <= self.jitter <= 2:
-            raise InputError(f"jitter must be a strength in [0, 2], got {self.jitter}")
-        if not 0 <= self.noise < math.inf:
-            raise InputError(f"noise must be a standard deviation of at least 0, got {self.noise}")
+            check_number(name, getattr(self, name), least=0, most=1)
+        check_number("jitter", self.jitter, least=0, most=2)
+        check_number("noise", self.noise, least=0)
 
 
 class Views(nn.Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_number
 from gcl_hard.io import atomic_write
 
 SCHEMA_VERSION = 1
@@ -47,8 +48,8 @@ class Checkpoint:
     def __init__(
         self, path: Path, run: Mapping[str, Any], *, resume: bool = False, every: float = 600.0
     ) -> None:
-        if not every >= 0:
-            raise InputError(f"every must be at least 0 seconds, got {every}")
+        if every != math.inf:
+            check_number("every", every, least=0)
         self.path = path
         self.run: dict[str, Any] = _as_json("run", dict(run))
         self.resume = resume

@@ -9,12 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
+from gcl_hard.errors import (
+    DivergenceError,
+    InputError,
+    OutOfMemory,
+    check_at_least,
+    check_number,
+    check_option,
+)
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -23,6 +30,7 @@ from gcl_hard.training.checkpoint import (
     restore_random_state,
 )
 
+LrSchedule = Literal["constant", "cosine"]
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
 # PyTorch has a class of error for a GPU's memory, and none for the CPU's or cuBLAS's
 OUT_OF_MEMORY = re.compile("can't allocate memory|not enough memory|out of memory|ALLOC_FAILED")
@@ -54,25 +62,22 @@ class Optimisation:
     epochs: int = 200
     lr: float = 0.01
     weight_decay: float = 0.0
-    lr_schedule: Literal["constant", "cosine"] = "constant"
+    lr_schedule: LrSchedule = "constant"
     precision: Precision = "32-true"
     accumulate: int = 1
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise InputError(f"epochs must be at least 1, got {self.epochs}")
-        if self.accumulate < 1:
-            raise InputError(f"accumulate must be at least 1, got {self.accumulate}")
-        if not 0 < self.lr < float("inf"):
-            raise InputError(f"lr must be a finite number above 0, got {self.lr}")
-        if not 0 <= self.weight_decay < float("inf"):
-            raise InputError(f"weight-decay must be a finite number of at least 0, got "
-                             f"{self.weight_decay}")  # fmt: skip
+        check_at_least("epochs", self.epochs, 1)
+        check_at_least("accumulate", self.accumulate, 1)
+        check_number("lr", self.lr, above=0)
+        check_number("weight-decay", self.weight_decay, least=0)
+        check_option("lr-schedule", self.lr_schedule, get_args(LrSchedule))
+        check_option("precision", self.precision, get_args(Precision))
 
 
 def train(
     model: nn.Module,
-    batches: Callable[[int], Iterable[Any]],
+    batches: Callable[[int], Iterable[Any]] | Iterable[Any],
     optimisation: Optimisation,
     *,
     device: str | torch.device = "cpu",
@@ -85,7 +90,8 @@ def train(
     Args:
         model: ``model(batch)`` is the loss, float []; its ``set_epoch(epoch, epochs)``, if it has
             one, is called as an epoch begins.
-        batches: the batches of an epoch (from 1), on ``device``.
+        batches: a function from the epoch (from 1) to its batches on ``device``, or a loader that
+            is iterated over once an epoch.
         optimisation: settings of the optimiser.
         device: device to train on.
         on_epoch: called with the epoch and its mean loss as it ends, before it is saved.
@@ -97,7 +103,7 @@ def train(
         Mean loss per epoch, nats; those before a checkpoint too.
 
     Raises:
-        InputError: for a checkpoint that is damaged or of another run.
+        InputError: for batches of another type, or a checkpoint that is damaged or of another run.
         OutOfMemory: says what to lower.
         DivergenceError: if a loss is not finite; names epoch, batch and setting.
 
@@ -112,10 +118,16 @@ def train(
         >>> losses[0] > losses[-1]
         True
     """
+    if not callable(batches) and not isinstance(batches, Iterable):
+        raise InputError(
+            f"batches must be a loader, or a function from the epoch to its batches, got "
+            f"{type(batches).__name__}"
+        )
+    of_epoch = batches if callable(batches) else lambda epoch: batches
     run = _Run(model, optimisation, torch.device(device), setting, checkpoint)
     model.train()
     for epoch in range(run.epoch, optimisation.epochs + 1):
-        run.train_epoch(epoch, batches)
+        run.train_epoch(epoch, of_epoch)
         run.end_epoch(epoch, on_epoch)
     return run.means
 

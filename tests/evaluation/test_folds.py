@@ -83,9 +83,9 @@ def test_labels_of_wrong_length_are_refused_and_fewer_folds_accept_a_small_class
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"seed": -1}, "seed=-1: expected an integer >= 0"),
-        ({"seed": 0, "n_folds": 1}, "n_folds=1: expected an integer >= 2"),
-        ({"seed": 0, "n_folds": 2.5}, "n_folds=2.5: expected an integer"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": 0, "n_folds": 1}, "n_folds must be at least 2, got 1"),
+        ({"seed": 0, "n_folds": 2.5}, "n_folds must be a whole number, got 2.5"),
     ],
 )
 def test_bad_settings_are_named(settings, message):
@@ -95,7 +95,7 @@ def test_bad_settings_are_named(settings, message):
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -0.2, 1e-3, 0.999])
 def test_holdout_fraction_that_leaves_a_side_empty_is_refused(fraction):
-    with pytest.raises(InputError, match="fraction="):
+    with pytest.raises(InputError, match=f"fraction.*{fraction}"):
         inner_holdout(np.arange(20), np.repeat([0, 1], 10), seed=0, fraction=fraction)
 
 

@@ -295,10 +295,10 @@ def lopsided() -> np.ndarray:
         ({"added": np.full((20, 20), np.nan)}, "added kernel: NaN.* 20 of 20 rows"),
         ({"added": lopsided()}, r"added kernel: \[3, 4\] is 1e-05 .* expected a symmetric matrix"),
         ({"added": np.eye(18)}, "added kernel: expected 20 rows, one per sample, got 18"),
-        ({"added": np.eye(20), "weight": 0.0}, "weight=0.0: expected a positive finite number"),
-        ({"weight": -1.0}, "weight=-1.0: expected a positive"),
-        ({"weight": np.inf}, "weight=inf: expected a positive"),
-        ({"weight": np.nan}, "weight=nan: expected a positive"),
+        ({"added": np.eye(20), "weight": 0.0}, "weight must be a finite number above 0, got 0.0"),
+        ({"weight": -1.0}, "weight must be .* got -1.0"),
+        ({"weight": np.inf}, "weight must be .* got inf"),
+        ({"weight": np.nan}, "weight must be .* got nan"),
     ],
 )
 def test_bad_input_is_refused_by_name(change, message):

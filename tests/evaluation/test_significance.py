@@ -305,9 +305,9 @@ GOOD = [0.8, 0.9, 0.7]
         ({"test_share": -0.1}, "test_share=-0.1"),
         ({"test_share": np.inf}, "test_share=inf"),
         ({"test_share": np.nan}, "test_share=nan"),
-        ({"level": 0}, "level=0: expected a share between 0 and 1, such as 0.95"),
-        ({"level": 1}, "level=1: "),
-        ({"level": 95}, "level=95: "),
+        ({"level": 0}, "level must be a share between 0 and 1, such as 0.95, got 0"),
+        ({"level": 1}, "level .* got 1$"),
+        ({"level": 95}, "level .* got 95"),
     ],
 )
 def test_bad_pairs_are_refused_by_name(change, message):
@@ -320,7 +320,7 @@ def test_bad_pairs_are_refused_by_name(change, message):
     [
         (lambda: corrected_interval([0.8], test_share=0.1), r"values: expected .* n >= 2"),
         (lambda: corrected_interval(GOOD, test_share=-0.5), "test_share=-0.5"),
-        (lambda: corrected_interval(GOOD, test_share=0.1, level=1.5), "level=1.5"),
+        (lambda: corrected_interval(GOOD, test_share=0.1, level=1.5), "level .* got 1.5"),
         (lambda: wilcoxon(GOOD, GOOD[:2]), "b: expected 3 numbers"),
         (lambda: wilcoxon(GOOD, [0.8, 0.9, np.nan]), "b: NaN.* 1 of 3 values"),
         (lambda: holm([0.1, 1.2]), r"p: \[1\] is 1.2; expected numbers in \[0, 1\] or None"),
@@ -329,11 +329,11 @@ def test_bad_pairs_are_refused_by_name(change, message):
         (lambda: average_ranks(GOOD), r"scores: expected real numbers \[n_sets, k\]"),
         (lambda: average_ranks(np.ones((0, 3))), r"got dtype float64 with shape \(0, 3\)"),
         (lambda: friedman([[0.8, np.nan, 0.7]] * 2), "scores: NaN.* 2 of 2 rows"),
-        (lambda: critical_difference(1, 5), "k=1: expected an integer >= 2"),
-        (lambda: critical_difference(3, 0), "n_sets=0: expected an integer >= 1"),
-        (lambda: critical_difference(3, 5, 5), "level=5"),
-        (lambda: cliques(GOOD, -1.0), "cd=-1.0: expected a finite number >= 0"),
-        (lambda: cliques(GOOD, math.nan), "cd=nan"),
+        (lambda: critical_difference(1, 5), "k must be at least 2, got 1"),
+        (lambda: critical_difference(3, 0), "n_sets must be at least 1, got 0"),
+        (lambda: critical_difference(3, 5, 5), "level .* got 5"),
+        (lambda: cliques(GOOD, -1.0), "cd must be a finite number of at least 0, got -1.0"),
+        (lambda: cliques(GOOD, math.nan), "cd .* got nan"),
         (lambda: cliques([1.0, math.nan], 1.0), "ranks: NaN.* 1 of 2 values"),
     ],
 )

@@ -210,10 +210,10 @@ def spoilt(value: float) -> np.ndarray:
         ({"C_grid": []}, r"C_grid=\[\]: expected one or more positive"),
         ({"C_grid": [1.0, 0.0]}, "C_grid=.*positive"),
         ({"C_grid": [np.inf]}, "C_grid=.*finite"),
-        ({"n_jobs": 0}, "n_jobs=0: expected an integer >= 1"),
+        ({"n_jobs": 0}, "n_jobs must be at least 1, got 0"),
         ({"n_inner": 1}, "n_inner=1"),
         ({"n_inner": 10}, "n_inner=10.*class 0 has 9 members"),
-        ({"seed": -3}, "seed=-3"),
+        ({"seed": -3}, "seed must be at least 0, got -3"),
     ],
 )
 def test_bad_input_is_refused_by_name(change, message):
@@ -318,8 +318,8 @@ def with_entry(i: int, j: int, value: float) -> np.ndarray:
         ({"kernel": np.eye(18)}, "labels: expected 18, one per sample, got 20"),
         ({"C_grid": [-1.0]}, "C_grid=.*positive"),
         ({"n_inner": 10}, "n_inner=10.*class 0 has 9 members"),
-        ({"n_jobs": 0}, "n_jobs=0: expected an integer >= 1"),
-        ({"seed": -3}, "seed=-3"),
+        ({"n_jobs": 0}, "n_jobs must be at least 1, got 0"),
+        ({"seed": -3}, "seed must be at least 0, got -3"),
     ],
 )
 def test_a_bad_kernel_is_refused_by_name(change, message):

@@ -105,23 +105,31 @@ def test_the_first_ctrl_c_lets_the_running_task_save(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_between_tasks_ends_the_engine_before_the_next(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), in_process() as engine:
-        engine.submit(tasks.double, 1)
-        engine.submit(tasks.until_stopped, str(tmp_path / "started"), str(tmp_path / "saved"))
-        for task in engine.completed():
-            assert task.result() == 2
-            signal.raise_signal(signal.SIGINT)  # what follows it here is still done
-            done = True
-    assert done
+    done: list[Any] = []
+
+    def drive() -> None:
+        with in_process() as engine:
+            engine.submit(tasks.double, 1)
+            engine.submit(tasks.until_stopped, str(tmp_path / "started"), str(tmp_path / "saved"))
+            for task in engine.completed():
+                signal.raise_signal(signal.SIGINT)  # what follows it here is still done
+                done.append(task.result())
+
+    with pytest.raises(KeyboardInterrupt):
+        drive()
+    assert done == [2]
     assert not [*tmp_path.iterdir()]
 
 
-def test_ctrl_c_after_the_last_task_is_not_lost() -> None:
-    with pytest.raises(KeyboardInterrupt), in_process():
-        signal.raise_signal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), in_process() as engine:
-        signal.raise_signal(signal.SIGINT)
-        engine.wait(60.0)
+@pytest.mark.parametrize("then", [lambda engine: None, lambda engine: engine.wait(60.0)])
+def test_ctrl_c_after_the_last_task_is_not_lost(then: Any) -> None:
+    def drive() -> None:
+        with in_process() as engine:
+            signal.raise_signal(signal.SIGINT)
+            then(engine)
+
+    with pytest.raises(KeyboardInterrupt):
+        drive()
 
 
 def ask_twice(*, report: Any) -> None:
@@ -240,13 +248,17 @@ def test_what_is_left_running_saves_and_the_workers_end(tmp_path: Path) -> None:
 @linux
 def test_ctrl_c_while_the_driver_works_stops_the_cluster(tmp_path: Path) -> None:
     started, saved = tmp_path / "started", tmp_path / "saved"
-    with pytest.raises(KeyboardInterrupt), engine(2, None, watched([])) as workers:
-        workers.submit(tasks.until_stopped, str(started), str(saved))
-        first = workers.submit(tasks.double, 1)
-        for task in workers.completed():
-            assert task is first
-            tasks.wait_for(started.exists)
-            signal.raise_signal(signal.SIGINT)
+
+    def drive() -> None:
+        with engine(2, None, watched([])) as workers:
+            workers.submit(tasks.until_stopped, str(started), str(saved))
+            workers.submit(tasks.double, 1)
+            for _ in workers.completed():
+                tasks.wait_for(started.exists)
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        drive()
     assert saved.exists()
 
 

@@ -273,7 +273,7 @@ class Wrong(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(1))
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Any) -> Any:
         n_graphs = int(batch[-1]) + 1
         return self.weight * torch.ones(len(x), 9), self.weight * torch.ones(n_graphs, 8)
 

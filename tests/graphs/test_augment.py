@@ -219,5 +219,5 @@ def test_identity_returns_the_batch_and_draws_nothing() -> None:
 @pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
 def test_shares_out_of_range_are_refused(name: str, p: float) -> None:
     batch = batch_of([nx.path_graph(3)])
-    with pytest.raises(InputError, match=r"p=.*; expected a share in \[0, 1\)"):
+    with pytest.raises(InputError, match=r"p must be .* at least 0 and below 1"):
         AUGMENTATIONS[name](batch, p, generator=seeded())

@@ -202,7 +202,7 @@ def test_new_options_leave_old_weights_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"edge_dim": 0}, "edge_dim=0: expected an integer >= 1"),
+        ({"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
         ({"readout": "max"}, "unknown readout 'max'"),
         ({"readout": "boht"}, "did you mean both"),
         ({"jk": "max"}, "unknown jk 'max'"),
@@ -373,7 +373,7 @@ def test_gin_starts_from_xavier_weights():
 
 
 def test_gin_refuses_bad_sizes(mutag):
-    with pytest.raises(InputError, match="layers=0: expected an integer >= 1"):
+    with pytest.raises(InputError, match="layers must be at least 1, got 0"):
         GIN(7, layers=0)
     with pytest.raises(InputError, match="unknown readout 'max'"):
         GIN(7, readout="max")

@@ -297,7 +297,7 @@ def test_a_recipe_out_of_range_is_refused(field: str, value: float) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"size": 1}, "size=1: expected an integer >= 2"),
+        ({"size": 1}, "size must be at least 2, got 1"),
         ({"mean": (0.5,)}, r"mean must be three finite numbers, got \(0.5,\)"),
         ({"mean": (0.5, float("nan"), 0)}, "mean must be three finite"),
         ({"std": (1, 1, 1, 1)}, "std must be three finite"),

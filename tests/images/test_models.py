@@ -43,7 +43,7 @@ def pair(n: int = 6, seed: int = 0) -> ViewPair:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: ImageContrast(Flat()), "out_dim must be the width of Flat's embeddings"),
+        (lambda: ImageContrast(Flat()), "out_dim, the width of Flat's embeddings, must be"),
         (lambda: ImageContrast(Flat(), 7)(pair()), r"embeddings \[12, 7\], got \[12, 6\]"),
         (lambda: ImageContrast(nn.Identity(), 3)(pair()), r"must return embeddings \[12, 3\]"),
     ],

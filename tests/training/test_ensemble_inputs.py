@@ -40,7 +40,9 @@ class Mine(nn.Module):
         super().__init__()
         self.linear = nn.Linear(7, 4)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Tensor
+    ) -> tuple[Tensor, Tensor]:
         nodes = self.linear(x)
         graphs = nodes.new_zeros(int(batch[-1]) + 1, 4).index_add(0, batch, nodes)
         return nodes, graphs

@@ -47,7 +47,9 @@ class MyEncoder(nn.Module):
         self.out_dim = 6
         self.linear, self.norm = nn.Linear(n_features, 6), nn.BatchNorm1d(6)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Tensor
+    ) -> tuple[Tensor, Tensor]:
         nodes = self.norm(self.linear(x)).relu()
         graphs = nodes.new_zeros(int(batch.max()) + 1, 6).index_add(0, batch, nodes)
         return nodes, graphs

@@ -212,8 +212,21 @@ def test_other_errors_are_let_through(error):
         ({"lr": 0.0}, "lr must be"),
         ({"lr": math.nan}, "lr must be"),
         ({"weight_decay": -1.0}, "weight-decay must be"),
+        ({"lr": "a"}, "lr must be a finite number above 0, got 'a'"),
+        ({"epochs": 2.5}, "epochs must be a whole number, got 2.5"),
+        ({"lr_schedule": "cosin"}, "unknown lr-schedule 'cosin'; did you mean cosine"),
+        ({"precision": "bf16"}, "unknown precision 'bf16'; did you mean bf16-mixed"),
     ],
 )
 def test_bad_settings_are_named(arguments, message):
     with pytest.raises(InputError, match=message):
         Optimisation(**arguments)
+
+
+def test_a_loader_is_iterated_over_once_an_epoch():
+    one, other = line(), line()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, 3 * X + 1), batch_size=4)
+    by_loader = train(one, loader, Optimisation(3))
+    assert by_loader == train(other, lambda epoch: BATCHES, Optimisation(3))
+    with pytest.raises(InputError, match=r"batches must be a loader, or a function .* got int"):
+        train(line(), 3, Optimisation(1))

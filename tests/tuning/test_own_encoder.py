@@ -174,7 +174,7 @@ class Swapped(Mine):
 @pytest.mark.parametrize(
     ("encoder", "said"),
     [
-        (NoWidth, "out_dim must be the width of NoWidth's embeddings, .* got None"),
+        (NoWidth, "out_dim, the width of NoWidth's embeddings, must be .* got None"),
         (OtherWidth, r"must return \(nodes .* graphs \[2, 5\]\), got .* is out_dim=5 its width"),
         (Alone, "a pair of tensors, got Tensor"),
         (Swapped, r"graphs \[2, 6\]\), got \(nodes \[2, 6\]"),

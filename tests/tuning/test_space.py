@@ -376,8 +376,8 @@ def test_a_setting_that_the_method_lacks_is_refused_with_when(
 @pytest.mark.parametrize(
     ("name", "low", "high", "said"),
     [
-        ("threshold_end", -1, 1.5, "threshold-end is a cosine, in [-1, 1], got 1.5"),
-        ("threshold_start", -2, 0, "threshold-start is a cosine, in [-1, 1], got -2"),
+        ("threshold_end", -1, 1.5, "of at most 1, got 1.5"),
+        ("threshold_start", -2, 0, "of at most 1, got -2"),
         ("lr", 0, 0.1, "lr must be a finite number above 0, got 0"),
         ("weight_decay", -1, 0, "weight-decay must be a finite number of at least 0"),
         ("class_prior", 0.1, 0.5, "a label-aware method admits no negative"),
