@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
@@ -61,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Jobs in the background of a shell ignore Ctrl-C, and so would what they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "spawns: compares with processes, which are not perturbed")
 
 

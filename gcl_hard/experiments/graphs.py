@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments import hardware
@@ -67,7 +67,11 @@ class GraphExperiment:
     def check(
         self, config: GraphConfig, data: GraphSet, *, inner: bool, device: torch.device
     ) -> None:
-        """Refuse a set with a class too small for some fold."""
+        """Refuse a set without classes, or with one too small for some fold."""
+        if not data.n_classes:
+            raise InputError(
+                f"{data.name} has no class labels, and accuracy needs them: give every graph a y"
+            )
         labels = data.y.cpu().numpy()
         for fold in folds_of(config, labels, seed=0, inner=inner):
             inner_folds(labels[fold.train], n_inner=5, seed=0)

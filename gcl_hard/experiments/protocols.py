@@ -150,7 +150,7 @@ def embeddings(
     model: GraphModel, graphs: GraphSet, config: GraphConfig, seed: int
 ) -> NDArray[np.float64]:
     """Embeddings of every graph, float64 [G, d], checked to be finite."""
-    z: NDArray[np.float64] = model.embed(graphs.all()).double().cpu().numpy()
+    z = model.embed(graphs).astype(np.float64)
     if not np.isfinite(z).all():
         raise DivergenceError(
             f"embeddings are not finite after epoch {config.epochs} ({config}, seed {seed}); "

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.features import node_features, standardise
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+NO_LABEL = -1
+"""Label of graphs without one."""
+Ids = Tensor | Sequence[int] | slice
+"""Ids of graphs, or a mask of booleans, as a tensor, a list, a NumPy array or a slice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +31,8 @@ class RawGraphs:
         edge_index: int64 [2, E], global node ids, sorted by source node; no loops, no repeats.
         node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
-        y: int64 [G] in 0..C-1, in the order of the original labels.
+        y: int64 [G] in 0..C-1, in the order of the original labels; −1 without labels; float32 [G]
+            or [G, T] for targets that are no classes.
         node_labels: float32 [N, L] one-hot, or None.
         node_attributes: float32 [N, A], or None.
         edge_labels: float32 [E, K] one-hot, or None.
@@ -64,6 +74,10 @@ class GraphBatch:
         """B, under PyTorch Geometric's name."""
         return self.n_graphs
 
+    def to(self, device: torch.device | str) -> GraphBatch:
+        """The batch on a device."""
+        return replace(self, **_moved(self, device))
+
     @classmethod
     def of(cls, graphs: Any) -> GraphBatch:
         """Convert a PyTorch Geometric ``Batch``, or anything with its fields."""
@@ -96,18 +110,22 @@ class GraphLike(Protocol):
     num_nodes: Any
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GraphSet:
-    """A graph classification set, collated once on its device.
+    """A set of graphs, collated once on its device.
+
+    It has a length; ``graphs[3]`` is a ``torch_geometric.data.Data``, ``graphs[:100]``, a list of
+    ids or a mask give a smaller set, and iterating yields the graphs.
 
     Attributes:
         name: name of the set.
         x: float32 [N, F].
         edge_index: int64 [2, E], global node ids, edges grouped by graph, in graph order.
-        y: int64 [G] in 0..n_classes-1.
+        y: int64 [G] in 0..n_classes-1; −1 without labels; float32 [G] or [G, T] for targets that
+            are no classes.
         node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
-        n_classes: C.
+        n_classes: C; 0 without class labels.
         features: kind of node features, never ``auto``.
         edge_attr: float32 [E, K], or None.
         n_encoded: number of columns at the end of ``x`` that are structural encodings.
@@ -118,6 +136,8 @@ class GraphSet:
         >>> batch = mutag.batch(torch.tensor([5, 0]))
         >>> batch.x.shape, batch.edge_index.shape, batch.y.tolist()
         (torch.Size([45, 7]), torch.Size([2, 100]), [1, 1])
+        >>> mutag[:10]
+        GraphSet(MUTAG: 10 graphs, 166 nodes with 7 features (labels), 4 edge features, 2 classes)
     """
 
     name: str
@@ -134,7 +154,37 @@ class GraphSet:
     @property
     def n_graphs(self) -> int:
         """G."""
-        return self.y.numel()
+        return self.node_ptr.numel() - 1
+
+    def __len__(self) -> int:
+        return self.n_graphs
+
+    def __repr__(self) -> str:
+        edges = f", {self.edge_dim} edge features" if self.edge_dim else ""
+        targets = f"{self.n_classes} classes" if self.n_classes else "no class labels"
+        return (
+            f"{type(self).__name__}({self.name}: {self.n_graphs} graphs, {self.n_nodes} nodes with "
+            f"{self.n_features} features ({self.features}){edges}, {targets})"
+        )
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[number] for number in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Data: ...
+
+    @overload
+    def __getitem__(self, index: Ids) -> GraphSet: ...
+
+    def __getitem__(self, index: int | Ids) -> Data | GraphSet:
+        if not isinstance(index, int | np.integer):
+            return self.take(index)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"graph {index} of {len(self)}")  # the end of an iteration
+        from torch_geometric.data import Data
+
+        one = self.batch([index % len(self)])
+        return Data(one.x, one.edge_index, one.edge_attr, one.y)
 
     @property
     def n_nodes(self) -> int:
@@ -153,8 +203,9 @@ class GraphSet:
 
     @property
     def class_counts(self) -> Tensor:
-        """Number of graphs of each class, int64 [C]."""
-        return torch.bincount(self.y, minlength=self.n_classes)
+        """Number of graphs of each class, int64 [C]; empty without class labels."""
+        labels = self.y if self.n_classes else self.y.new_zeros(0, dtype=torch.int64)
+        return torch.bincount(labels, minlength=self.n_classes)
 
     @cached_property
     def _sizes(self) -> tuple[Tensor, Tensor]:
@@ -163,27 +214,24 @@ class GraphSet:
 
     def to(self, device: torch.device | str) -> GraphSet:
         """The same set on a device."""
-        moved: dict[str, Any] = {
-            key: value.to(device) for key, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
+        return replace(self, **_moved(self, device))
 
     def all(self) -> GraphBatch:
         """Every graph, in order."""
         return self.batch(torch.arange(self.n_graphs))
 
-    def batch(self, index: Tensor) -> GraphBatch:
+    def batch(self, index: Ids) -> GraphBatch:
         """A batch of the graphs with the given ids, in the given order.
 
         Args:
-            index: int64 [B], ids in 0..G-1 in any order, repeats allowed; a CPU tensor avoids a
-                device synchronisation.
+            index: [B], ids in 0..G-1 in any order, repeats allowed, or a mask [G]; a CPU tensor
+                avoids a device synchronisation.
 
         Returns:
             The batch, on the set's device.
 
         Raises:
-            InputError: if the index is empty, of another dtype or shape, or out of range.
+            InputError: if the index is empty, of another type or shape, or out of range.
         """
         ids = checked_ids(index, self.n_graphs, "index")
         node_sizes, edge_sizes = (sizes[ids] for sizes in self._sizes)
@@ -199,7 +247,7 @@ class GraphSet:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
         )
 
-    def take(self, index: Tensor) -> GraphSet:
+    def take(self, index: Ids) -> GraphSet:
         """A set of the given graphs, without data of the others.
 
         Node features keep their columns (those of one-hot degrees too).
@@ -218,10 +266,9 @@ class GraphSet:
             >>> load("MUTAG", download=False).take(torch.tensor([5, 0])).node_ptr
             tensor([ 0, 28, 45])
         """
-        chosen = self.batch(index)
-        ptrs = [
-            torch.cat([sizes.new_zeros(1), sizes[index.cpu()].cumsum(0)]) for sizes in self._sizes
-        ]
+        ids = checked_ids(index, self.n_graphs, "index")
+        chosen = self.batch(ids)
+        ptrs = [torch.cat([sizes.new_zeros(1), sizes[ids].cumsum(0)]) for sizes in self._sizes]
         node_ptr, edge_ptr = (ptr.to(self.y.device) for ptr in ptrs)
         return replace(
             self, x=chosen.x, edge_index=chosen.edge_index, y=chosen.y, node_ptr=node_ptr,
@@ -246,23 +293,34 @@ class GraphSet:
 
     @classmethod
     def from_graphs(
-        cls, graphs: Iterable[GraphLike], *, name: str = "custom", features: str = "auto"
+        cls,
+        graphs: Iterable[Any],
+        *,
+        name: str = "custom",
+        features: str = "auto",
+        directed: bool = False,
     ) -> GraphSet:
-        """A set of your own graphs: PyTorch Geometric ``Data`` objects, or objects like them.
+        """A set of your own graphs.
 
         Args:
-            graphs: each with edge_index int64 [2, e], y (one integer label), x float [n, F] or
-                None (then num_nodes counts), edge_attr [e, K] or None.
+            graphs: ``torch_geometric.data.Data`` objects or objects like them, a ``Batch``, a data
+                set of PyTorch Geometric, or NetworkX graphs. Each has edge_index int64 [2, e], x
+                float [n, F] or None (then num_nodes counts), edge_attr [e, K] or None, and y: a
+                class (a whole number or a word), float targets, or None. Of a NetworkX graph, x
+                are attributes of nodes, edge_attr of edges, and y of the graph.
             name: name of the set in results.
             features: ``auto`` takes x where the graphs have one (recorded as ``attributes``);
                 otherwise as in :func:`gcl_hard.graphs.features.node_features`.
+            directed: whether an edge may be given in one direction only, along which messages
+                then flow.
 
         Returns:
-            The set; labels are renumbered 0..C-1 in increasing order.
+            The set; classes are renumbered 0..C-1 in increasing order.
 
         Raises:
-            InputError: if there are no graphs, or a graph has no nodes, not exactly one integer
-                label, node ids out of range, or other columns than the first one.
+            InputError: if there are no graphs, or a graph has no nodes, another kind of y than
+                others, an edge in one direction only, node ids out of range, or other columns than
+                the first one.
 
         Example:
             >>> from types import SimpleNamespace
@@ -272,7 +330,7 @@ class GraphSet:
             >>> GraphSet.from_graphs(graphs).y
             tensor([0, 1])
         """
-        raw = collate(graphs)
+        raw = collate(graphs, directed=directed)
         if features == "auto" and raw.node_attributes is not None:
             features = "attributes"
         return cls.from_raw(raw, name=name, features=features)
@@ -307,7 +365,7 @@ class GraphSet:
             y=raw.y,
             node_ptr=raw.node_ptr,
             edge_ptr=raw.edge_ptr,
-            n_classes=int(raw.y.max()) + 1,
+            n_classes=0 if raw.y.is_floating_point() else int(raw.y.max()) + 1,
             features=kind,
             edge_attr=torch.cat(edge_columns, dim=1) if edge_columns else None,
         )
@@ -322,27 +380,44 @@ def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tenso
     return torch.arange(total, device=ids.device) + shift[owner], owner, shift
 
 
-def checked_ids(index: Tensor, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
-    """Valid graph ids, on the CPU."""
-    if index.dtype != torch.int64 or index.ndim != 1 or index.numel() < least:
-        raise InputError(
-            f"{what} is {index.dtype} {list(index.shape)}; expected graph ids, int64 [B], B >= 1"
-        )
-    ids = index.cpu()
+def _moved(of: GraphBatch | GraphSet, device: torch.device | str) -> dict[str, Any]:
+    """The tensors of a batch or a set, on a device."""
+    fields = vars(of).items()
+    return {name: value.to(device) for name, value in fields if isinstance(value, Tensor)}
+
+
+def checked_ids(index: Ids, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
+    """Valid graph ids, int64 on the CPU."""
+    if isinstance(index, slice):
+        index = range(*index.indices(n_graphs))
+    try:
+        given = torch.as_tensor(index)
+    except (TypeError, ValueError, RuntimeError):
+        given = torch.empty(0, 0)
+    if given.dtype == torch.bool and given.shape == (n_graphs,):
+        given = given.nonzero().flatten()
+    whole = not given.is_floating_point() and not given.is_complex() and given.dtype != torch.bool
+    if not given.numel() and given.ndim == 1 and not isinstance(index, Tensor):
+        whole = True  # an empty list is of float
+    if not whole or given.ndim != 1 or given.numel() < least:
+        kind = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else repr(index)
+        raise InputError(f"{what} is {kind}; expected graph ids, int64 [B], B >= {least}")
+    ids = given.cpu().long()
     if ids.numel() and not (ids.min() >= 0 and ids.max() < n_graphs):
         bounds = f"{int(ids.min())}..{int(ids.max())}"
         raise InputError(f"{what} holds graph ids {bounds}; this set has 0..{n_graphs - 1}")
     return ids
 
 
-def collate(graphs: Iterable[GraphLike]) -> RawGraphs:
+def collate(graphs: Iterable[Any], *, directed: bool = False) -> RawGraphs:
     """Concatenate graphs on the CPU; their features become attributes.
 
     Args:
         graphs: as for :meth:`GraphSet.from_graphs`.
+        directed: likewise.
 
     Returns:
-        The set; labels are renumbered 0..C-1 in increasing order, edges are kept as given.
+        The set; classes are renumbered 0..C-1 in increasing order, edges are kept as given.
 
     Raises:
         InputError: if there are no graphs, or one does not fit; names it.
@@ -354,19 +429,21 @@ def collate(graphs: Iterable[GraphLike]) -> RawGraphs:
         >>> collate([graph, graph]).edge_index.tolist()
         [[0, 1, 2, 3], [1, 0, 3, 2]]
     """
-    items = list(graphs)
+    items = _listed(graphs)
     if not items:
         raise InputError("graphs is empty; expected at least one graph")
-    labels = torch.tensor([_label(graph, i) for i, graph in enumerate(items)])
     x = _column_block([graph.x for graph in items], "x")
     edge_attr = _column_block([graph.edge_attr for graph in items], "edge_attr")
     node_ptr = _pointer([_n_nodes(graph, i) for i, graph in enumerate(items)])
     shifted = [g.edge_index.cpu() + start for g, start in zip(items, node_ptr[:-1], strict=True)]
+    edge_index = torch.cat(shifted, dim=1)
+    if not directed:
+        _check_both_ways(edge_index, node_ptr)
     return RawGraphs(
-        edge_index=torch.cat(shifted, dim=1),
+        edge_index=edge_index,
         node_ptr=node_ptr,
         edge_ptr=_pointer([graph.edge_index.shape[1] for graph in items]),
-        y=torch.unique(labels, return_inverse=True)[1],
+        y=_targets([getattr(graph, "y", None) for graph in items]),
         node_labels=None,
         node_attributes=x,
         edge_labels=None,
@@ -374,16 +451,89 @@ def collate(graphs: Iterable[GraphLike]) -> RawGraphs:
     )
 
 
+def _listed(graphs: Any) -> list[GraphLike]:
+    """Graphs one by one, those of NetworkX converted."""
+    from torch_geometric.data import Batch, Data
+
+    if isinstance(graphs, Batch):
+        graphs = graphs.to_data_list()
+    if isinstance(graphs, Data) or _is_networkx(graphs) or not isinstance(graphs, Iterable):
+        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
+    items = list(graphs)
+    for i, graph in enumerate(items):
+        if _is_networkx(graph):
+            items[i] = _from_networkx(graph, i)
+        elif not hasattr(graph, "edge_index"):
+            raise InputError(
+                f"graph {i} is a {type(graph).__name__}; expected torch_geometric.data.Data, or a "
+                f"NetworkX graph"
+            )
+    return items
+
+
+def _is_networkx(graph: Any) -> bool:
+    return type(graph).__module__.partition(".")[0] == "networkx"
+
+
+def _from_networkx(graph: Any, i: int) -> GraphLike:
+    from torch_geometric.utils import from_networkx
+
+    try:
+        return from_networkx(graph)  # type: ignore[no-any-return]
+    except (TypeError, ValueError, RuntimeError, KeyError) as error:
+        raise InputError(
+            f"graph {i} of NetworkX cannot be read: {error}; its nodes need the same attributes, "
+            f"numbers or lists of them, and so do its edges"
+        ) from error
+
+
+def _check_both_ways(edge_index: Tensor, node_ptr: Tensor) -> None:
+    source, target = edge_index
+    n = int(node_ptr[-1])
+    missing = ~torch.isin(target * n + source, source * n + target)
+    if missing.any():
+        u, v = edge_index[:, missing][:, 0]
+        i = int(torch.searchsorted(node_ptr, u, right=True)) - 1
+        start = int(node_ptr[i])
+        raise InputError(
+            f"graph {i} has the edge {int(u) - start} → {int(v) - start} and not the one back: "
+            f"give both (torch_geometric.utils.to_undirected), or directed=True if messages shall "
+            f"flow in one direction"
+        )
+
+
+def _targets(given: Sequence[Any]) -> Tensor:
+    """Classes int64 [G] in increasing order of the labels, −1 without, or float32 targets."""
+    if all(y is None for y in given):
+        return torch.full((len(given),), NO_LABEL)
+    found: list[np.ndarray[Any, Any]] = []
+    for i, y in enumerate(given):
+        value = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
+        kind = "O" if y is None else value.dtype.kind
+        if kind not in "biufU" or not value.size:
+            got = "no y" if y is None else f"y of {value.dtype} {list(value.shape)}"
+            raise InputError(
+                f"graph {i} has {got}; expected a class (a whole number or a word), or float "
+                f"targets, for every graph or for none"
+            )
+        value = value.reshape(-1)
+        if found and (value.size, value.dtype.kind == "U") != (
+            found[0].size,
+            found[0].dtype.kind == "U",
+        ):
+            raise InputError(
+                f"graph {i} has y of {value.dtype} {list(value.shape)}, and graph 0 of "
+                f"{found[0].dtype} {list(found[0].shape)}: expected the same of all"
+            )
+        found.append(value)
+    values = np.stack(found)
+    if values.shape[1] == 1 and values.dtype.kind != "f":
+        return torch.from_numpy(np.unique(values[:, 0], return_inverse=True)[1].astype(np.int64))
+    return torch.from_numpy(values.astype(np.float32)).squeeze(1)
+
+
 def _pointer(sizes: list[int]) -> Tensor:
     return torch.tensor([0, *sizes]).cumsum(0)
-
-
-def _label(graph: GraphLike, i: int) -> int:
-    y = torch.as_tensor(graph.y if graph.y is not None else [])
-    if y.numel() != 1 or y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        got = "no y" if graph.y is None else f"y of {y.dtype} {list(y.shape)}"
-        raise InputError(f"graph {i} has {got}; expected one integer label per graph")
-    return int(y)
 
 
 def _n_nodes(graph: GraphLike, i: int) -> int:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.graphs.augment import AUGMENTATIONS, check_views
-from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.encoders import xavier
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
 from gcl_hard.seeds import Generators
+
+MOST_NODES = 250_000
+"""Nodes that are embedded at a time."""
 
 
 class Graphs(Protocol):
@@ -46,17 +52,40 @@ class GraphModel(nn.Module):
         self.out_dim: int = width(encoder, out_dim)
         self.encoder: nn.Module = encoder
 
-    def embed(self, graphs: Graphs) -> Tensor:
+    @overload
+    def embed(self, graphs: Graphs) -> Tensor: ...
+
+    @overload
+    def embed(
+        self, graphs: GraphSet | Iterable[Any], batch_size: int | None = None
+    ) -> NDArray[np.float32]: ...
+
+    def embed(self, graphs: Any, batch_size: int | None = None) -> Tensor | NDArray[np.float32]:
         """Embeddings of graphs for downstream tasks: the readout in evaluation mode, no gradient.
 
         Args:
-            graphs: a batch.
+            graphs: a batch; or a :class:`GraphSet`, a loader of batches, or what
+                :meth:`GraphSet.from_graphs` takes, which are embedded batch by batch.
+            batch_size: graphs in a batch; None for as many as have some 250,000 nodes together.
 
         Returns:
-            float [G, d]; the mode of every module is restored.
+            float [G, d]; of a batch a tensor, of others a NumPy array of float32. The mode of
+            every module is restored.
+
+        Raises:
+            InputError: for anything else, or a batch size together with batches.
         """
         with evaluating(self):
-            return encode(self.encoder, graphs, self.out_dim)[1]
+            if getattr(graphs, "batch", None) is not None and not isinstance(graphs, GraphSet):
+                if batch_size is not None:
+                    raise InputError("batch_size cuts a set of graphs, and this is a batch already")
+                return encode(self.encoder, graphs, self.out_dim)[1]
+            device = next((p.device for p in self.parameters()), torch.device("cpu"))
+            parts = [
+                encode(self.encoder, batch.to(device), self.out_dim)[1].float().cpu()
+                for batch in _batches(graphs, batch_size)
+            ]
+        return torch.cat(parts).numpy() if parts else np.empty((0, self.out_dim), np.float32)
 
 
 class GraphContrast(GraphModel):
@@ -304,6 +333,28 @@ class Supervised(GraphModel):
     def _logits(self, graphs: Graphs) -> Tensor:
         logits: Tensor = self.classifier(encode(self.encoder, graphs, self.out_dim)[1])
         return logits
+
+
+def _batches(graphs: Any, batch_size: int | None) -> Iterator[Any]:
+    """Batches of a set, of a loader, or of graphs by themselves."""
+    if batch_size is not None:
+        check_at_least("batch_size", batch_size, 1)
+    if isinstance(graphs, DataLoader):
+        if batch_size is not None:
+            raise InputError("batch_size cuts a set of graphs, and a loader has its own")
+        yield from graphs
+        return
+    if not isinstance(graphs, GraphSet):
+        graphs = GraphSet.from_graphs(graphs, directed=True)
+    ids = torch.arange(len(graphs))
+    if batch_size is not None:
+        parts = torch.split(ids, batch_size)
+    else:
+        fill = graphs.node_ptr[1:].cpu() // MOST_NODES
+        sizes = torch.unique_consecutive(fill, return_counts=True)[1]
+        parts = torch.split(ids, sizes.tolist())
+    for part in parts:
+        yield graphs.batch(part)
 
 
 def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Tensor]:

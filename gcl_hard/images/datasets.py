@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -15,9 +16,12 @@ from gcl_hard.images import files
 from gcl_hard.images.files import KNOWN, Images, Labels
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Some images with their labels.
+
+    ``split[3]`` is an image and its label; a slice, a list of indices or a mask give a smaller
+    split.
 
     Attributes:
         images: uint8 [n, 3, S, S].
@@ -29,6 +33,21 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        side = self.images.shape[-1]
+        return f"Split({len(self)} images of {side} × {side} pixels)"
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Tensor, int]: ...
+
+    @overload
+    def __getitem__(self, index: Tensor | Sequence[int] | slice) -> Split: ...
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, int] | Split:
+        if isinstance(index, int | np.integer):
+            return self.images[index], int(self.labels[index])
+        return Split(self.images[index], self.labels[index])
 
     def to(self, device: torch.device) -> Split:
         """A copy on a device."""

@@ -112,7 +112,9 @@ def test_two_view_models_that_share_nothing_train_alone(
     class Own(torch.nn.Module):
         out_dim = 7
 
-        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        def forward(
+            self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Tensor
+        ) -> tuple[Tensor, Tensor]:
             return x, torch.zeros(int(batch.max()) + 1, 7).index_add_(0, batch, x)
 
     encoders = [Encoder(config, mutag, 0, make=lambda _: Own()), Encoder(config, mutag, 1)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import networkx as nx
+import numpy as np
 import pytest
 import torch
 
@@ -101,9 +105,12 @@ def test_from_graphs_renumbers_labels_and_counts_nodes_without_features() -> Non
     ("bad", "message"),
     [
         (graph(y=None), "graph 1 has no y"),
-        (graph(y=1.0), r"graph 1 has y of torch.float32 \[\]; expected one integer label"),
-        (graph(y=torch.tensor([1, 2])), r"graph 1 has y of torch.int64 \[2\]"),
-        (graph(y=torch.tensor([True])), "graph 1 has y of torch.bool"),
+        (graph(y=1j), "graph 1 has y of complex"),
+        (graph(y=torch.tensor([1, 2])), r"graph 1 has y of int64 \[2\], and graph 0 of int64"),
+        (graph(y="a"), "graph 1 has y of <U1"),
+        (graph(y=torch.empty(0)), r"graph 1 has y of float32 \[0\]"),
+        (graph(edge_index=PAIR[:, :1]), "graph 1 has the edge 0 → 1 and not the one back"),
+        (3, "graph 1 is a int"),
         (graph(0), "graph 1 has no nodes"),
         (graph(edge_index=PAIR + 1), r"edge_index of graph 1 names nodes outside 0..1"),
         (graph(edge_index=PAIR.float()), r"edge_index of graph 1 is torch.float32 \[2, 2\]"),
@@ -168,3 +175,87 @@ def test_degree_scalars_of_a_fold_ignore_other_graphs() -> None:
     torch.testing.assert_close(views[1][:, 0].double(), expected, rtol=1e-5, atol=1e-6)
     onehot = load("MUTAG", download=False)
     assert onehot.standardised_on(train) is onehot
+
+
+def same(ours: GraphSet, theirs: GraphSet) -> bool:
+    fields = ("x", "edge_index", "edge_attr", "y", "node_ptr", "edge_ptr")
+    return all(torch.equal(getattr(ours, name), getattr(theirs, name)) for name in fields)
+
+
+def test_a_set_has_a_length_and_gives_its_graphs_and_parts() -> None:
+    mutag = load("MUTAG", download=False)
+    assert len(mutag) == len([*mutag]) == 188
+    for number, one in ((0, mutag[0]), (187, mutag[-1]), (5, [*mutag][5])):
+        expected = mutag.batch(torch.tensor([number]))
+        for field in ("x", "edge_index", "edge_attr", "y"):
+            assert torch.equal(one[field], getattr(expected, field))
+    with pytest.raises(IndexError):
+        mutag[188]
+    few = mutag.take(torch.tensor([2, 3, 4]))
+    mask = torch.zeros(188, dtype=torch.bool)
+    mask[2:5] = True
+    for index in (slice(2, 5), [2, 3, 4], np.array([2, 3, 4]), range(2, 5), mask, mask.tolist()):
+        assert same(mutag[index], few)
+    assert mutag.batch([3, 3]).y.tolist() == mutag.y[[3, 3]].tolist()
+    assert "188 graphs" in repr(mutag)
+    assert len(repr(mutag)) < 120
+
+
+@pytest.mark.parametrize("index", ["a", None, 3, [1.5], [], [[1]], [188], [-1], torch.ones(3) > 0])
+def test_a_batch_of_something_else_is_refused(index: Any) -> None:
+    with pytest.raises(InputError, match="index"):
+        load("MUTAG", download=False).batch(index)
+
+
+def test_data_sets_batches_and_networkx_graphs_make_the_same_set() -> None:
+    from torch_geometric.data import Batch
+
+    mutag = load("MUTAG", download=False)[:6]
+    drawn = []
+    for one in mutag:
+        graph = nx.Graph(y=int(one.y))
+        graph.add_nodes_from((v, {"x": row.tolist()}) for v, row in enumerate(one.x))
+        for (u, v), row in zip(one.edge_index.T.tolist(), one.edge_attr, strict=True):
+            graph.add_edge(u, v, edge_attr=row.tolist())
+        drawn.append(graph)
+    assert same(GraphSet.from_graphs(mutag), mutag)
+    assert same(GraphSet.from_graphs(Batch.from_data_list([*mutag])), mutag)
+    theirs = GraphSet.from_graphs(drawn)
+    assert torch.equal(theirs.x, mutag.x)
+    assert torch.equal(theirs.y, mutag.y)
+    for number in range(6):  # NetworkX has its own order of edges
+        edges = [
+            sorted(zip(g.edge_index.T.tolist(), g.edge_attr.tolist(), strict=True))
+            for g in (theirs[number], mutag[number])
+        ]
+        assert edges[0] == edges[1]
+
+
+@pytest.mark.parametrize("bad", [nx.path_graph(3), 3, GraphSet])
+def test_what_is_no_list_of_graphs_is_refused(bad: Any) -> None:
+    with pytest.raises(InputError, match="graphs must be a list of graphs"):
+        GraphSet.from_graphs(bad)
+
+
+@pytest.mark.parametrize(
+    ("given", "y", "n_classes"),
+    [
+        ([None, None, None], [-1, -1, -1], 0),
+        (["b", "a", "b"], [1, 0, 1], 2),
+        ([np.int32(7), torch.tensor([7]), 2], [1, 1, 0], 2),
+        ([True, False, True], [1, 0, 1], 2),
+        ([0.5, 1, torch.tensor(2.0)], [0.5, 1.0, 2.0], 0),
+        ([[[0.0, math.nan]], [1, 1], torch.ones(1, 2)], [[0.0, math.nan], [1, 1], [1, 1]], 0),
+    ],
+)
+def test_classes_words_targets_or_none(given: list[Any], y: list[Any], n_classes: int) -> None:
+    ours = GraphSet.from_graphs([graph(y=one) for one in given])
+    torch.testing.assert_close(ours.y, torch.tensor(y), equal_nan=True)
+    assert ours.n_classes == n_classes
+    assert ours.class_counts.sum() == (3 if n_classes else 0)
+    torch.testing.assert_close(ours[[2, 0]].y, ours.y[[2, 0]], equal_nan=True)
+
+
+def test_edges_in_one_direction_are_for_those_who_say_so() -> None:
+    one_way = GraphSet.from_graphs([graph(), graph(edge_index=PAIR[:, :1])], directed=True)
+    assert one_way.edge_ptr.tolist() == [0, 2, 3]

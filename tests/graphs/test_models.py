@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
 from torch_geometric.nn import global_add_pool
+from torch_geometric.utils import to_networkx
 
 from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, TwoView, load
@@ -241,3 +244,48 @@ def test_two_view_goes_on_from_its_state_dict(mutag):
 def test_label_free_two_view_needs_no_labels(mutag):
     graphs = [Data(x=torch.ones(3, 7), edge_index=torch.tensor([[0, 1], [1, 0]])) for _ in range(4)]
     assert TwoView(MyEncoder(), 6, method="ucl")(Batch.from_data_list(graphs)).isfinite()
+
+
+def test_a_set_is_embedded_batch_by_batch(mutag):
+    model = InfoGraph(GIN(7, 4, 2), method="ucl")
+    with torch.no_grad():  # so that evaluation and training differ
+        model(small_batch(mutag))
+    whole = model.embed(mutag.all())
+    loader = DataLoader([*mutag], batch_size=32)
+    drawn = [to_networkx(one, node_attrs=["x"], to_undirected=True) for one in mutag]
+    for found in (
+        model.embed(mutag), model.embed(mutag, batch_size=50), model.embed([*mutag]),
+        model.embed(loader), model.embed(drawn), model.embed(mutag, 1),
+    ):  # fmt: skip
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, whole.numpy(), rtol=1e-4, atol=1e-5)
+    assert model.training
+    for bad in (mutag[0], 3, None):
+        with pytest.raises(InputError, match="must be a list of graphs"):
+            model.embed(bad)
+    for bad in (mutag.all(), loader):
+        with pytest.raises(InputError, match="batch_size cuts a set"):
+            model.embed(bad, batch_size=3)
+    with pytest.raises(InputError, match="batch_size must be at least 1"):
+        model.embed(mutag, batch_size=0)
+
+
+@pytest.mark.parametrize("y", [None, 0.5])
+@pytest.mark.parametrize("kind", [InfoGraph, TwoView])
+def test_graphs_without_classes_train_where_no_method_needs_them(mutag, y, kind):
+    graphs = [*mutag[:12]]
+    for number, one in enumerate(graphs):
+        one.y = None if y is None else y + number
+    unlabelled = GraphSet.from_graphs(graphs, directed=True)
+    for method in ("ucl", "dcl", "hucl", "hcl"):
+        torch.manual_seed(0)
+        model = kind(GIN(7, 4, 1), method=method)
+        model(unlabelled.all()).backward()
+        torch.manual_seed(0)
+        labelled = kind(GIN(7, 4, 1), method=method)
+        labelled(mutag[:12].all()).backward()
+        for ours, theirs in zip(model.parameters(), labelled.parameters(), strict=True):
+            assert torch.equal(ours.grad, theirs.grad)
+    for method in ("scl", "hscl", "hscl-tau"):
+        with pytest.raises(InputError, match="labels"):
+            kind(GIN(7, 4, 1), method=method)(unlabelled.all())

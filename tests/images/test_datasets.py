@@ -136,6 +136,19 @@ def test_digits_are_scikit_learns_each_in_one_split() -> None:
     assert torch.equal(load("digits").split("test").images, test.images)
 
 
+def test_a_split_has_a_length_and_gives_its_images_and_parts() -> None:
+    split = datasets.load("digits").split("test")
+    image, label = split[3]
+    assert torch.equal(image, split.images[3])
+    assert label == split.labels[3]
+    assert sum(1 for _ in split) == len(split) == len(split.labels)
+    for index in (slice(2, 5), [2, 3, 4], torch.tensor([2, 3, 4]), np.array([2, 3, 4])):
+        assert torch.equal(split[index].images, split.images[2:5])
+        assert torch.equal(split[index].labels, split.labels[2:5])
+    assert str(len(split)) in repr(split)
+    assert len(repr(split)) < 80
+
+
 def test_digits_need_no_file_unless_one_is_given(mirror: Path) -> None:
     assert locate("digits", download=False) is None
     images = np.repeat(pixels(10, side=8)[..., :1], 3, axis=-1)

@@ -152,6 +152,15 @@ def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
         searched(tmp_path, GraphSet(**{**vars(mine), "x": mine.x * 2}), "ucl", storage=None)
 
 
+def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
+    few = [*load("MUTAG", download=False)[:30]]
+    for one in few:
+        one.y = None
+    for protocol in ("inductive", "transductive"):
+        with pytest.raises(InputError, match="mine has no class labels"):
+            searched(tmp_path, GraphSet.from_graphs(few, name="mine"), "ucl", protocol=protocol)
+
+
 def test_a_space_is_a_mapping_a_file_a_name_or_the_methods(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("space: {lr: {type: float, low: 0.001, high: 0.002}}", encoding="utf-8")
