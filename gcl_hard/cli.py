@@ -202,6 +202,8 @@ def _stated(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
         found = dict(vars(parser.parse_args(first + rest, defaults=False)))
     except ArgumentError as error:
         raise InputError(explain(str(error), parser)) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"the file of {' '.join(first)} is not UTF-8: {error}") from error
     found.pop("config", None)
     return found
 

@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reports": INNER | {"cli"},
     "cli": {"experiments", "tuning", "images", "graphs"},
     "": CORE - {"models", "io", "seeds"},
+    "__main__": {"", "cli"} | ENTRY_POINTS,
     **{name: {"cli", "experiments", "tuning", "reports"} for name in ENTRY_POINTS},
 }
 OWNERS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
+from importlib import metadata
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gcl_hard.__main__ import main as any_command
 from gcl_hard.bench import main
 from gcl_hard.cli import domain_of, parse_bench, public_command, run_command
 from gcl_hard.errors import GclHardError, InputError
@@ -461,3 +463,34 @@ def test_an_accident_is_no_message() -> None:
 )
 def test_a_shown_command_runs_on_any_machine(arguments: list[str], shown: str) -> None:
     assert public_command(arguments) == f"python -m gcl_hard.bench {shown}"
+
+
+@pytest.mark.parametrize("command", ["bench", "tune"])
+@pytest.mark.parametrize("given", ["--config={}", "--config {}"])
+def test_a_config_that_is_not_utf_8_is_one_message(
+    command: str, given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "latin.yaml"
+    file.write_bytes('method: "ü"'.encode("latin-1"))
+    assert any_command([command, *given.format(file).split()]) == 2
+    said = capsys.readouterr().err
+    assert str(file) in said
+    assert "UTF-8" in said
+
+
+@pytest.mark.parametrize("name", ["bench", "tune", "figures"])
+def test_one_command_has_the_others(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["--help"]):
+        assert any_command(arguments) == 0
+        assert f"gcl-hard {name}" in capsys.readouterr().out
+    assert any_command([name, "--nonsense=1"]) == 2
+    assert "nonsense" in capsys.readouterr().err
+    assert any_command([name[:-1]]) == 2
+    assert f"did you mean {name}" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert any_command(["--version"]) == 0
+    assert capsys.readouterr().out.split() == ["gcl-hard", metadata.version("gcl-hard")]
+    (script,) = metadata.entry_points(name="gcl-hard", group="console_scripts")
+    assert script.load() is any_command

@@ -40,7 +40,7 @@ ODD_ONES = [
 
 @pytest.fixture(scope="module")
 def odd_ones() -> GraphSet:
-    return GraphSet.from_graphs(ODD_ONES)
+    return GraphSet.from_graphs(ODD_ONES, directed=True)
 
 
 @pytest.fixture(scope="module")
@@ -300,13 +300,13 @@ def test_a_set_is_refined_once_for_a_depth_and_forgotten_with_the_set(monkeypatc
         return refine(graphs, layers)
 
     monkeypatch.setattr(colours, "refined", counted)
-    graphs = GraphSet.from_graphs(ODD_ONES)
+    graphs = GraphSet.from_graphs(ODD_ONES, directed=True)
     first = coloured(graphs, 2)
     assert coloured(graphs, 2) is first
     assert coloured(graphs, 3) is not first
     assert coloured(graphs, 3).n_colours[:3] == first.n_colours
     assert refined == [2, 3]
-    coloured(GraphSet.from_graphs(ODD_ONES), 2)
+    coloured(GraphSet.from_graphs(ODD_ONES, directed=True), 2)
     assert refined == [2, 3, 2]
     seen = weakref.ref(first)
     del graphs, first
@@ -317,7 +317,7 @@ def test_a_set_is_refined_once_for_a_depth_and_forgotten_with_the_set(monkeypatc
 def test_colours_of_a_set_that_nobody_tells_apart():
     """A cycle of every length is one colour; the batch counts it."""
     cycles = [graph([(i, (i + 1) % n) for i in range(n)], [0] * n) for n in (3, 5, 6)]
-    set_of = ColouredSet(GraphSet.from_graphs(cycles), 4)
+    set_of = ColouredSet(GraphSet.from_graphs(cycles, directed=True), 4)
     assert set_of.n_colours == (1,) * 5
     batch = set_of.batch(torch.tensor([2, 0]))
     assert batch.readout.forward.to_dense().tolist() == [[6.0], [3.0]]

@@ -1,0 +1,49 @@
+"""``gcl-hard COMMAND``, or ``python -m gcl_hard COMMAND``: the three commands under one name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from gcl_hard import __version__
+from gcl_hard.cli import run_command
+from gcl_hard.errors import unknown
+
+COMMANDS = {
+    "bench": "train encoders and score them: the tables",
+    "tune": "search the settings of a method with Optuna",
+    "figures": "draw the figures of the papers from results",
+}
+USAGE = "\n".join([
+    "usage: gcl-hard COMMAND [...]", "",
+    *(f"  gcl-hard {name:8} {words}" for name, words in COMMANDS.items()), "",
+    "gcl-hard COMMAND --help lists the flags; gcl-hard --version prints the version.",
+])  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: a command and its arguments; ``sys.argv`` if None.
+
+    Returns:
+        Exit status of the command; 2 if there is none of its name.
+    """
+    name, *rest = (sys.argv[1:] if arguments is None else [*arguments]) or ["--help"]
+    if name in ("--help", "-h", "--version"):
+        print(f"gcl-hard {__version__}" if name == "--version" else USAGE)
+        return 0
+
+    def command() -> int:
+        if name not in COMMANDS:
+            raise unknown("command", name, COMMANDS)
+        status: int = import_module(f"gcl_hard.{name}").main(rest)
+        return status
+
+    return run_command(command, stopped=lambda: "stopped")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
