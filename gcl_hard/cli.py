@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from gcl_hard.errors import GclHardError, InputError, unknown, without_password
+from gcl_hard.errors import (
+    GclHardError,
+    InputError,
+    check_at_least,
+    unknown,
+    without_password,
+)
 from gcl_hard.experiments.config import (
     CONFIGS,
     Domain,
@@ -347,8 +353,8 @@ def _check_bench(
     if values["best"] is not None and values["search"] is None:
         raise InputError("best is the folder for what a search chooses: give --search too")
     for name in ("threads", "jobs"):
-        if values[name] is not None and values[name] < 1:
-            raise InputError(f"{name} must be at least 1, got {values[name]}")
+        if values[name] is not None:
+            check_at_least(name, values[name], 1)
     if values["report"] is not None and values["report"].suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
     if stated.get("resume") and values["force"]:

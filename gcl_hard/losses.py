@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, get_args
+from dataclasses import replace
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ Pooling = Literal["pair", "logsumexp"]
 Reduction = Literal["pairs", "anchors"]
 OnEmpty = Literal["skip", "raise"]
 
+H = TypeVar("H", Exponential, Threshold)
 JSD_TEMPERATURE = 0.5
 """γ of hardenings under JSD, which are applied to t / m."""
 
@@ -165,28 +167,26 @@ class ContrastiveLoss(nn.Module):
     @property
     def beta(self) -> float | Schedule:
         """β of the exponential hardening; can be set. InputError for another hardening."""
-        hardening = self.sampler.hardening
-        if not isinstance(hardening, Exponential):
-            raise InputError(f"this loss has no beta: its hardening is {hardening}")
-        return hardening.beta
+        return self._hardening(Exponential, "beta").beta
 
     @beta.setter
     def beta(self, value: float | Schedule) -> None:
-        _ = self.beta
-        self.sampler.hardening = Exponential(value)
+        self.sampler.hardening = replace(self._hardening(Exponential, "beta"), beta=value)
 
     @property
     def threshold(self) -> float | Schedule:
         """Cosine l of the threshold hardening; can be set. InputError for another hardening."""
-        hardening = self.sampler.hardening
-        if not isinstance(hardening, Threshold):
-            raise InputError(f"this loss has no threshold: its hardening is {hardening}")
-        return hardening.cosine
+        return self._hardening(Threshold, "threshold").cosine
 
     @threshold.setter
     def threshold(self, value: float | Schedule) -> None:
-        _ = self.threshold
-        self.sampler.hardening = Threshold(value)
+        self.sampler.hardening = replace(self._hardening(Threshold, "threshold"), cosine=value)
+
+    def _hardening(self, kind: type[H], setting: str) -> H:
+        hardening = self.sampler.hardening
+        if not isinstance(hardening, kind):
+            raise InputError(f"this loss has no {setting}: its hardening is {hardening}")
+        return hardening
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Set the sampler's schedule to ``epoch`` (1 … ``epochs``)."""

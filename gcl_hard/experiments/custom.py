@@ -60,10 +60,7 @@ class _Parts:
 
     def __init__(self, first: Any) -> None:
         self._first = first
-        named = first
-        while isinstance(named, partial):
-            named = named.func
-        self._root = str(getattr(named, "__module__", None)).partition(".")[0]
+        self._root = str(getattr(_unwrapped(first), "__module__", None)).partition(".")[0]
         self._seen: dict[int, Any] = {}  # kept, so that no id is used twice
 
     def __iter__(self) -> Iterator[str]:
@@ -173,6 +170,12 @@ def _globals_of(code: CodeType) -> set[str]:
 
 def name_of(made_by: Callable[..., Any]) -> str:
     """Name of a class, a function or another callable, for messages and files."""
+    made_by = _unwrapped(made_by)
+    return str(getattr(made_by, "__name__", type(made_by).__name__))
+
+
+def _unwrapped(made_by: Any) -> Any:
+    """What a ``functools.partial`` calls in the end."""
     while isinstance(made_by, partial):
         made_by = made_by.func
-    return str(getattr(made_by, "__name__", type(made_by).__name__))
+    return made_by

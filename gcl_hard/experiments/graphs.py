@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments import hardware
@@ -27,7 +27,13 @@ from gcl_hard.experiments.diagnostics import (
 )
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
 from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun
-from gcl_hard.experiments.protocols import embeddings, folds_of, score_baseline, score_embeddings
+from gcl_hard.experiments.protocols import (
+    check_classes,
+    embeddings,
+    folds_of,
+    score_baseline,
+    score_embeddings,
+)
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, tudataset
 from gcl_hard.graphs.data import GraphBatch
@@ -68,10 +74,7 @@ class GraphExperiment:
         self, config: GraphConfig, data: GraphSet, *, inner: bool, device: torch.device
     ) -> None:
         """Refuse a set without classes, or with one too small for some fold."""
-        if not data.n_classes:
-            raise InputError(
-                f"{data.name} has no class labels, and accuracy needs them: give every graph a y"
-            )
+        check_classes(data)
         labels = data.y.cpu().numpy()
         for fold in folds_of(config, labels, seed=0, inner=inner):
             inner_folds(labels[fold.train], n_inner=5, seed=0)

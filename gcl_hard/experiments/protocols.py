@@ -88,6 +88,18 @@ def setting_of(config: GraphConfig, seed: int, fold: int | None = None) -> str:
     return f"{config}, seed {seed}" + ("" if fold is None else f", fold {fold}")
 
 
+def check_classes(graphs: GraphSet) -> None:
+    """Refuse a set without class labels, whose embeddings have no accuracy.
+
+    Raises:
+        InputError: names the set.
+    """
+    if not graphs.n_classes:
+        raise InputError(
+            f"{graphs.name} has no class labels, and accuracy needs them: give every graph a y"
+        )
+
+
 def folds_of(
     config: GraphConfig, labels: NDArray[np.int64], seed: int, *, inner: bool = False
 ) -> list[Fold]:

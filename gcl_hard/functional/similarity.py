@@ -136,7 +136,7 @@ def two_view_scores(
             f"z1 and z2 must be two views of the same items, [B, d] each, got {list(z1.shape)} "
             f"and {list(z2.shape)}"
         )
-    _check_temperature(temperature)
+    check_number("temperature", temperature, above=0)
     n = len(z1)
     z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
     labels = negatives.check_labels(labels, n, "a comparison of losses").repeat(2)
@@ -192,7 +192,7 @@ def local_global_scores(
     """
     nodes, graphs = embeddings(nodes, "nodes"), embeddings(graphs, "graphs")
     negatives.check_local_global(nodes, graphs, batch)
-    _check_temperature(temperature)
+    check_number("temperature", temperature, above=0)
     labels = negatives.check_labels(labels, len(graphs), "a comparison of losses")
     others = negatives.local_global_others(batch, len(graphs))
     t, own = _logits(nodes, graphs, others, temperature, objective)

@@ -26,7 +26,7 @@ class Augmentation(Protocol):
 
 def identity(batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
     """The batch unchanged, for any p; draws nothing from the generator."""
-    check_share(p)
+    check_number("p", p, least=0, below=1)
     return batch
 
 
@@ -249,20 +249,6 @@ def uniform(shape: tuple[int, ...], generator: torch.Generator, device: torch.de
     return draws.to(device)
 
 
-def check_share(p: float) -> float:
-    """The share, checked to be in [0, 1).
-
-    Raises:
-        InputError: if it is not.
-
-    Example:
-        >>> check_share(0.2)
-        0.2
-    """
-    check_number("p", p, least=0, below=1)
-    return p
-
-
 def share(p: float, sizes: Tensor, generator: torch.Generator, *, spare: int = 0) -> Tensor:
     """p * sizes rounded up or down at random, so that the mean is exact.
 
@@ -282,8 +268,9 @@ def share(p: float, sizes: Tensor, generator: torch.Generator, *, spare: int = 0
         >>> share(0.5, torch.tensor([4, 10]), torch.Generator()).tolist()
         [2, 5]
     """
+    check_number("p", p, least=0, below=1)
     up = uniform(tuple(sizes.shape), generator, sizes.device)
-    return torch.minimum((check_share(p) * sizes.double() + up).floor().long(), sizes - spare)
+    return torch.minimum((p * sizes.double() + up).floor().long(), sizes - spare)
 
 
 def rank(owner: Tensor, sizes: Tensor, generator: torch.Generator) -> Tensor:

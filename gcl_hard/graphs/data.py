@@ -396,9 +396,9 @@ def checked_ids(index: Ids, n_graphs: int, what: str, *, least: int = 1) -> Tens
         given = torch.empty(0, 0)
     if given.dtype == torch.bool and given.shape == (n_graphs,):
         given = given.nonzero().flatten()
+    elif not given.numel() and not isinstance(index, Tensor):
+        given = given.long()  # an empty list is of float
     whole = not given.is_floating_point() and not given.is_complex() and given.dtype != torch.bool
-    if not given.numel() and given.ndim == 1 and not isinstance(index, Tensor):
-        whole = True  # an empty list is of float
     if not whole or given.ndim != 1 or given.numel() < least:
         kind = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else repr(index)
         raise InputError(f"{what} is {kind}; expected graph ids, int64 [B], B >= {least}")
@@ -516,16 +516,13 @@ def _targets(given: Sequence[Any]) -> Tensor:
                 f"graph {i} has {got}; expected a class (a whole number or a word), or float "
                 f"targets, for every graph or for none"
             )
-        value = value.reshape(-1)
-        if found and (value.size, value.dtype.kind == "U") != (
-            found[0].size,
-            found[0].dtype.kind == "U",
-        ):
+        found.append(value.reshape(-1))
+        first, last = found[0], found[-1]
+        if first.size != last.size or (first.dtype.kind == "U") != (last.dtype.kind == "U"):
             raise InputError(
-                f"graph {i} has y of {value.dtype} {list(value.shape)}, and graph 0 of "
-                f"{found[0].dtype} {list(found[0].shape)}: expected the same of all"
+                f"graph {i} has y of {last.dtype} {list(last.shape)}, and graph 0 of "
+                f"{first.dtype} {list(first.shape)}: expected the same of all"
             )
-        found.append(value)
     values = np.stack(found)
     if values.shape[1] == 1 and values.dtype.kind != "f":
         return torch.from_numpy(np.unique(values[:, 0], return_inverse=True)[1].astype(np.int64))

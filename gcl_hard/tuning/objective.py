@@ -625,11 +625,10 @@ class Objective:
                     f"{config.dataset} differs between the machines of this search: give all of "
                     f"them the same files"
                 )
-        if graphs is not None and not graphs.n_classes:
-            raise InputError(
-                f"{data.name} has no class labels, and a search needs them to score: give every "
-                f"graph a y"
-            )
+        if graphs is not None:
+            from gcl_hard.experiments.protocols import check_classes
+
+            check_classes(graphs)
         if isinstance(config, ImageConfig) or config.protocol == "transductive":
             inner = isinstance(config, ImageConfig)
             experiment_of(config).check(config, data, inner=inner, device=device)

@@ -13,7 +13,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.config import CONFIGS, Domain, flag
 from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
@@ -99,9 +99,8 @@ class TuneOptions:
                 raise InputError(f"{flag(name)} must be at least 1, got {value}")
         if not 0 <= self.seed < 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
-        for name, known in (("sampler", get_args(SamplerName)), ("pruner", get_args(PrunerName))):
-            if getattr(self, name) not in known:
-                raise unknown(name, str(getattr(self, name)), known)
+        check_option("sampler", self.sampler, get_args(SamplerName))
+        check_option("pruner", self.pruner, get_args(PrunerName))
         if self.base.make is not None:
             check_encoder(self.base, self.search_space)
         if self.report is not None and self.report.suffix != ".md":

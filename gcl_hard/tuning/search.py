@@ -126,11 +126,12 @@ class PreparedSearch:
     @property
     def stem(self) -> str:
         """Common stem of study and file names."""
-        config = self.config
-        stem = self.options.study_name or f"{config.dataset}_{self.methods}_{config.protocol}"
-        if self.options.study_name is None and self.options.base.make is not None:
-            # Edited, an encoder begins a study of its own.
-            stem += f"_{name_of(self.options.base.make)}_{self._code}"
+        config, make = self.config, self.options.base.make
+        stem = self.options.study_name
+        if not stem:
+            stem = f"{config.dataset}_{self.methods}_{config.protocol}"
+            if make is not None:  # an edited encoder begins a study of its own
+                stem += f"_{name_of(make)}_{self._code}"
         return stem.replace("/", "-").replace("\\", "-")
 
     @property
