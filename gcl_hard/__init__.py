@@ -4,8 +4,10 @@ A negative distribution is an admission rule times a hardening function; a loss 
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
 Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``
-and ``gcl_hard.images``.
+and ``gcl_hard.images``. ``evaluate``, ``fit`` and ``load_encoder`` are imported when they are used.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
 from gcl_hard.functional.hardening import (
@@ -20,6 +22,10 @@ from gcl_hard.functional.schedules import Annealed, Constant, Cosine, Linear, Sc
 from gcl_hard.losses import ContrastiveLoss, Diagnostics
 from gcl_hard.methods import METHODS, Method, contrastive_loss, method
 from gcl_hard.sampling import NegativeSampler
+
+if TYPE_CHECKING:
+    from gcl_hard.experiments.api import evaluate, load_encoder
+    from gcl_hard.training.loop import fit
 
 __version__ = "0.1.0"
 
@@ -45,5 +51,20 @@ __all__ = [
     "Threshold",
     "Uniform",
     "contrastive_loss",
+    "evaluate",
+    "fit",
+    "load_encoder",
     "method",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "fit":
+        from gcl_hard.training.loop import fit
+
+        return fit
+    if name not in ("evaluate", "load_encoder"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gcl_hard.experiments import api
+
+    return getattr(api, name)

@@ -141,9 +141,9 @@ class BenchOptions:
 
 
 OF_DOMAIN: dict[str, Domain] = {
-    name: "graphs" if name == "ensemble_size" else "images"
-    for name in options_of(RunOptions)
-    if name != "diagnostics"
+    name: "graphs" if text.startswith("graphs:") else "images"
+    for name, (_, text, _) in options_of(RunOptions).items()
+    if text.startswith(("graphs:", "images:"))
 }
 """Flags of :class:`RunOptions` that only one domain has."""
 
@@ -309,7 +309,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     given = {name: stated[name] for name in options_of(RunOptions) if name in stated}
     configs: list[RunConfig] = []
     if values["search"] is None and values["compact"] is None:
-        configs = _configs(config, values, preset, {*stated, *quick}, stated)
+        configs = bench_configs(config, values, preset, {*stated, *quick}, stated)
     run = _run_options(given)
     if printing:
         refused = _refused(values) | ({"dataset"} - {*stated} if values["search"] else set())
@@ -377,14 +377,22 @@ def _run_options(given: Mapping[str, Any]) -> RunOptions:
     return RunOptions(**given)
 
 
-def _configs(
+def bench_configs(
     config: type[RunConfig],
     values: Mapping[str, Any],
     preset: Preset | None,
     given: set[str],
     stated: Mapping[str, Any],
 ) -> list[RunConfig]:
-    """All combinations of the listed settings."""
+    """All combinations of the listed settings.
+
+    Args:
+        config: class of the configurations.
+        values: values of all flags.
+        preset: the table that was asked for, or None.
+        given: names of settings that win over those of the preset or the recipe.
+        stated: values that were stated.
+    """
     if values["table"] == "recipe":
         return _recipe_table(values, stated)
     if values["recipe"] not in ("paper", "best"):

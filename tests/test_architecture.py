@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tuning": INNER | {"", "cli", "reports"},
     "reports": INNER | {"cli"},
     "cli": {"experiments", "tuning", "images", "graphs"},
-    "": CORE - {"models", "io", "seeds"},
+    "": CORE - {"models", "io", "seeds"} | {"experiments", "training"},
     "__main__": {"", "cli"} | ENTRY_POINTS,
     **{name: {"cli", "experiments", "tuning", "reports"} for name in ENTRY_POINTS},
 }

@@ -150,8 +150,8 @@ GRAPH_SETTINGS: dict[str, Any] = {
     "epochs": 9, "batch_size": 16, "lr": 0.5, "lr_schedule": "cosine", "weight_decay": 0.25,
     "layers": 2, "dim": 8, "readout": "mean", "features": "constant", "standardise": False,
     "folds": 4, "data_seed": 11, "jk": "last", "edge_labels": True, "virtual_node": True,
-    "encodings": ["cycles", "degree"], "kernel": "rbf+wl", "c_grid": [0.5, 2.0],
-    "train_share": 0.5,
+    "encodings": ["cycles", "degree"], "encoder": "gin", "probe": "svm", "kernel": "rbf+wl",
+    "c_grid": [0.5, 2.0], "train_share": 0.5,
 }  # fmt: skip
 IMAGE_SETTINGS: dict[str, Any] = {
     "dataset": "CIFAR10", "method": "hcl", "protocol": "split", "beta": 3.0, "beta_changes": 2,
@@ -325,7 +325,7 @@ def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
         (["--dataset=digits", "--ensemble-size=3"], "--ensemble-size; it is of graphs"),
         (["--dataset=digits", "--encodr=resnet18"], "--encodr; did you mean --encoder"),
         (["--dataset=MUTAG", "--resume"], "--resume; it is of images: give their --dataset"),
-        (["--encoder=resnet18"], "--encoder; it is of images: give their --dataset"),
+        (["--encoder=resnet18"], "it is of images: give their --dataset"),
     ],
 )
 def test_settings_of_the_other_domain_are_refused(arguments: list[str], says: str) -> None:

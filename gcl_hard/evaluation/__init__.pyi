@@ -10,6 +10,7 @@ from gcl_hard.evaluation.probes import ProbeRecipe as ProbeRecipe
 from gcl_hard.evaluation.probes import knn_cross_validation as knn_cross_validation
 from gcl_hard.evaluation.probes import linear_cross_validation as linear_cross_validation
 from gcl_hard.evaluation.probes import linear_probe as linear_probe
+from gcl_hard.evaluation.probes import probe_fold as probe_fold
 from gcl_hard.evaluation.probes import weighted_knn as weighted_knn
 from gcl_hard.evaluation.significance import Interval as Interval
 from gcl_hard.evaluation.significance import PairedTest as PairedTest

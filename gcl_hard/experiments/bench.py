@@ -11,6 +11,7 @@ from gcl_hard.cli import BenchOptions, parse_bench, public_command
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import SELECTABLE, RunConfig, flag
+from gcl_hard.experiments.custom import Own
 from gcl_hard.experiments.domains import canonical
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import Runner
@@ -19,6 +20,8 @@ from gcl_hard.experiments.store import RunResult, Store, check_writable, write_j
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from gcl_hard.reports.frame import Results
 
 SMOKE = "A smoke run with few seeds and epochs: not reportable."
 
@@ -46,24 +49,45 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
         n = Store(options.compact).compact()
         console.print(f"{n} results in {options.compact / 'runs.jsonl'}", highlight=False)
         return 0
-    runner = _runner(options, console)
     if options.search is not None:
-        _search(options, runner, command)
+        _search(options, _runner(options, Own(), console), command)
         return 0
-    configs = list(dict.fromkeys(map(canonical, options.configs)))
-    _check_targets(options)
-    if options.select and options.table is None:  # a part of a table may have no choice
-        _check_selection(configs)
-    runs = plan(configs, options.seeds, select=options.select)
-    found, failures = runner.run(runs)
-    if found:
-        _show(options, configs, found, console, command)
+    results, failures = execute(options, Own(), console)
+    if results.records:
+        _show(options, results, console, command)
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
     return 2 if failures else 0
 
 
-def _runner(options: BenchOptions, console: Console) -> Runner:
+def execute(options: BenchOptions, own: Own, console: Console) -> tuple[Results, list[str]]:
+    """Execute the runs of a command that are not finished.
+
+    Args:
+        options: which.
+        own: encoders and graphs of the user's own; those that options name are added.
+        console: console for progress.
+
+    Returns:
+        Results of finished runs, and a message for every run that failed.
+
+    Raises:
+        InputError: for anything wrong with data, device or folders, before training starts.
+    """
+    from gcl_hard.reports.frame import Results
+
+    _check_targets(options)
+    resolved = map(own.resolved, options.configs)
+    configs = [one if one.dataset in own.graphs else canonical(one) for one in resolved]
+    configs = list(dict.fromkeys(configs))
+    if options.select and options.table is None:  # a part of a table may have no choice
+        _check_selection(configs)
+    runs = plan(configs, options.seeds, select=options.select)
+    found, failures = _runner(options, own, console).run(runs)
+    return Results(configs, tuple(options.seeds), found, select=options.select), failures
+
+
+def _runner(options: BenchOptions, own: Own, console: Console) -> Runner:
     context = RunContext(
         output=options.output,
         data_dir=options.data_dir,
@@ -72,10 +96,11 @@ def _runner(options: BenchOptions, console: Console) -> Runner:
         cores=hardware.available_cores(),
         versions=hardware.versions(),  # of the source as it is now, not when a run ends
         options=options.run,
+        parts=own.parts,
     )
     return Runner(
         context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
-        report_only=options.report_only,
+        report_only=options.report_only, graphs=own.graphs,
     )  # fmt: skip
 
 
@@ -108,19 +133,12 @@ def _check_targets(options: BenchOptions) -> None:
         check_target(options.report, quick=options.quick)
 
 
-def _show(
-    options: BenchOptions,
-    configs: Sequence[RunConfig],
-    found: Mapping[Run, RunResult],
-    console: Console,
-    command: str,
-) -> None:
+def _show(options: BenchOptions, results: Results, console: Console, command: str) -> None:
     """Write the result file, print the table, write the page."""
     from gcl_hard.reports import frame, tables
     from gcl_hard.reports.rows import rows
 
-    results = frame.Results(configs, tuple(options.seeds), found, select=options.select)
-    path = options.json or options.output / f"{_name(options, configs)}.json"
+    path = options.json or options.output / f"{_name(options, results.configs)}.json"
     write_json(frame.result_json(results, quick=options.quick), path)
     if options.quick:
         console.print(SMOKE, style="bold yellow")

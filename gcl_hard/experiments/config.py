@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -239,6 +240,11 @@ class RunConfig(ABC):
         return f"{self.dataset} {self.method}{beta} {self.protocol}"
 
 
+def is_own(name: str) -> bool:
+    """Whether a setting names an encoder or an augmentation of the user's own."""
+    return OWN.fullmatch(name) is not None
+
+
 def defaults(config: type[RunConfig]) -> dict[str, Any]:
     """Settings of a class of configurations with their defaults."""
     return {f.name: f.default for f in fields(config)}
@@ -277,17 +283,22 @@ def flag(name: str) -> str:
     return name.replace("_", "-")
 
 
+OWN = re.compile(r"[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9a-f]+)")
+"""Names of parts of the user's own: ``module:Name``, and ``Name@digest`` once they are known."""
+GIN = "gin"
+"""The encoder of graphs that is ours."""
 GraphProtocol = Literal["transductive", "inductive"]
 Contrast = Literal["local-global", "two-view"]
 Readout = Literal["sum", "mean", "both"]
 JumpingKnowledge = Literal["cat", "last"]
+GraphProbe = Literal["svm", "logistic", "nystroem"]
 ProbeKernel = Literal["rbf", "linear", "rbf+wl", "rbf+wl-oa"]
 
-_ENCODER = (
-    "features", "encodings", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node",
-)  # fmt: skip
+GIN_SETTINGS = ("layers", "dim", "readout", "jk", "edge_labels", "virtual_node")
+"""Settings of the GIN, which a user's own encoder replaces."""
+_ENCODER = ("features", "encodings", "encoder", *GIN_SETTINGS)
 _TRAINING = ("epochs", "batch_size", "lr", "lr_schedule", "weight_decay", "data_seed")
-_PROBE = ("standardise", "kernel", "c_grid")
+_PROBE = ("standardise", "kernel", "c_grid", "probe")
 GRAPH_BASELINES: dict[str, tuple[str, ...]] = {
     "majority": (),
     "graph-size": ("standardise", "c_grid", "train_share"),
@@ -338,9 +349,11 @@ class GraphConfig(RunConfig):
     ] = None
     contrast: Annotated[Contrast, "local-global (InfoGraph) or two-view"] = "local-global"
     augmentations: Annotated[
-        tuple[str, ...] | None, "augmentations of two-view in order (mask-attributes,perturb-edges)"
+        tuple[str, ...] | None,
+        "of two-view, in order (mask-attributes,perturb-edges), or module:name",
     ] = None
     strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
+    encoder: Annotated[str, "gin, or module:Name of yours, called as Name(n_features)"] = GIN
     layers: Annotated[int, "layers of the GIN"] = 3
     dim: Annotated[int, "width of a layer; embeddings are layers × dim wide"] = 32
     readout: Annotated[Readout, "sum, mean or both over a graph's nodes"] = "sum"
@@ -355,6 +368,9 @@ class GraphConfig(RunConfig):
     encodings: Annotated[
         tuple[str, ...] | None, "columns added to node features: degree, random-walk, cycles, wl"
     ] = None
+    probe: Annotated[
+        GraphProbe, "svm, logistic (linear probe) or nystroem (approximates the SVM's rbf)"
+    ] = "svm"
     kernel: Annotated[ProbeKernel, "kernel of the SVM: rbf, linear, or rbf plus a WL kernel"] = (
         "rbf"
     )
@@ -375,6 +391,9 @@ class GraphConfig(RunConfig):
                 "train-share leaves graphs out of training folds; under protocol transductive "
                 "encoders see all graphs: give protocol inductive"
             )
+        self._check_encoder()
+        if self.probe != "svm" and self.kernel != "rbf":
+            raise InputError(f"kernel {self.kernel} is of the SVM: leave it out, or probe")
         if self.c_grid is not None and not all(0 < c < float("inf") for c in self.c_grid):
             raise InputError(f"c-grid holds penalties C > 0, got {self.c_grid}")
         if self.encodings:
@@ -389,7 +408,25 @@ class GraphConfig(RunConfig):
         if self.contrast == "two-view":
             from gcl_hard.graphs.augment import check_views
 
-            check_views(self.augmentations or (), self.strength or 0.0)
+            named = [name for name in self.augmentations or () if not is_own(name)]
+            check_views(named, self.strength or 0.0)
+
+    def _check_encoder(self) -> None:
+        """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
+        if self.encoder == GIN:
+            return
+        if not is_own(self.encoder):
+            hint = "; it is of images: give their --dataset" * (self.encoder in get_args(Encoder))
+            raise InputError(
+                f"encoder is gin, or module:Name of your own, with the module in the working "
+                f"folder or installed, got {self.encoder!r}{hint}"
+            )
+        usual = defaults(type(self))
+        if given := [name for name in GIN_SETTINGS if getattr(self, name) != usual[name]]:
+            raise InputError(
+                f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: give "
+                f"yours a setting of its own"
+            )
 
     def _filled(self) -> dict[str, Any]:
         two_view = self.contrast == "two-view"
@@ -448,6 +485,8 @@ class GraphConfig(RunConfig):
         """Key of configurations that can train as one ensemble: data, shapes, views and batches."""
         one_view = self.contrast == "local-global"
         if self.encoders == 0 or (one_view and self.objective == "infonce"):
+            return None
+        if self.encoder != GIN:
             return None
         trained = self.encoder_config
         shape = tuple(getattr(trained, name) for name in _ENCODER)

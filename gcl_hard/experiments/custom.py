@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import dis
 import hashlib
+import inspect
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.config import GraphConfig, RunConfig, is_own
+
+if TYPE_CHECKING:
+    from gcl_hard.graphs import GraphSet
+
+EncoderMaker = Callable[..., nn.Module]
+"""Makes an encoder with an ``out_dim`` for a number of node features; called with ``edge_dim``
+too, the number of edge features or None, if it has such a parameter."""
+
+FRAMEWORKS = frozenset({"torch", "torch_geometric", "torchvision"})
+"""Packages of which a part is known by its name and settings."""
+Parts = Mapping[str, Callable[..., Any]]
+"""Encoders and augmentations of the user's own, by the names that configurations have for them."""
 
 PACKAGE = __name__.partition(".")[0]
 INSTALLED = tuple(
@@ -60,7 +79,8 @@ class _Parts:
 
     def __init__(self, first: Any) -> None:
         self._first = first
-        self._root = str(getattr(_unwrapped(first), "__module__", None)).partition(".")[0]
+        root = str(getattr(_unwrapped(first), "__module__", None)).partition(".")[0]
+        self._root = "" if root in FRAMEWORKS else root
         self._seen: dict[int, Any] = {}  # kept, so that no id is used twice
 
     def __iter__(self) -> Iterator[str]:
@@ -117,7 +137,8 @@ class _Parts:
         elif isinstance(value, staticmethod | classmethod):
             yield from self._of(value.__func__)
         elif not self._own(kind.__module__) and not isinstance(value, nn.Module):
-            return
+            if kind is type(value) and kind.__module__.partition(".")[0] in FRAMEWORKS:
+                yield from self._of(getattr(value, "__dict__", None))
         elif isinstance(value, FunctionType):
             yield from self._function(value)
         elif isinstance(value, type):
@@ -145,14 +166,14 @@ class _Parts:
             yield name
             yield from self._of(value)
 
-    def _own(self, module: str) -> bool:
+    def _own(self, module: str | None) -> bool:
         """Whether a module is the user's: not installed, or of the package that is digested."""
-        root = module.partition(".")[0]
+        root = (module or "").partition(".")[0]
         if root == self._root:
             return True
         if root == PACKAGE or root in sys.builtin_module_names:
             return False
-        file = getattr(sys.modules.get(module), "__file__", None)
+        file = getattr(sys.modules.get(module or ""), "__file__", None)
         path = None if file is None else Path(file).resolve()
         return path is None or not any(path.is_relative_to(folder) for folder in INSTALLED)
 
@@ -179,3 +200,192 @@ def _unwrapped(made_by: Any) -> Any:
     while isinstance(made_by, partial):
         made_by = made_by.func
     return made_by
+
+
+def check_maker(make: Any) -> None:
+    """Refuse what makes no encoders, such as one that is made already.
+
+    Raises:
+        InputError: says what would be accepted.
+    """
+    if isinstance(make, nn.Module) or not callable(make):
+        raise InputError(
+            f"encoder is called as encoder(n_features, …) for every training, so give the class or "
+            f"a function, got {make!r}"[:300]
+        )
+
+
+def check_call(function: Callable[..., Any], call: str, *given: Any, **named: Any) -> None:
+    """Check that a function takes some arguments.
+
+    Args:
+        function: of the user's own.
+        call: how it is called, for the message.
+        *given: the arguments, as those after them.
+        **named: the arguments by name.
+
+    Raises:
+        InputError: if it does not; says why.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of C code
+        return
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        raise InputError(
+            f"{name_of(function)} is called as {call}, and cannot be: {error}; give its other "
+            f"arguments defaults"
+        ) from error
+
+
+def make_encoder(
+    make: EncoderMaker, n_features: int, edge_dim: int | None, **own: Any
+) -> nn.Module:
+    """A new encoder of the user's own, with ``edge_dim`` if the maker takes it.
+
+    Raises:
+        InputError: if it takes other arguments.
+    """
+    with suppress(TypeError, ValueError):  # of C code
+        if "edge_dim" in inspect.signature(make).parameters:
+            own = {"edge_dim": edge_dim, **own}
+    check_call(make, "encoder(n_features)", n_features, **own)
+    return make(n_features, **own)
+
+
+def named_object(name: str, flag: str) -> Any:
+    """What ``module:Name`` names; modules of the working folder are found as well.
+
+    Raises:
+        InputError: if there is no such thing, or its module fails; says why.
+    """
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            raise InputError(f"--{flag} {name}: {module} cannot be imported: {error}") from error
+        raise InputError(
+            f"--{flag} {name}: there is no module {module} in {here}, nor an installed one"
+        ) from error
+    except AttributeError as error:
+        raise InputError(f"--{flag} {name}: {error}") from error
+    except Exception as error:  # of the user's code, which may raise anything
+        raise InputError(
+            f"--{flag} {name}: importing {module} failed: {type(error).__name__}: {error}"
+        ) from error
+    return found
+
+
+def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
+    """A set of the user's own graphs.
+
+    A part of a known set is named by its size, such as MUTAG-100: it has other accuracies.
+
+    Args:
+        given: a ``GraphSet``, or what ``GraphSet.from_graphs`` takes.
+        name: name of the set, unless it has one.
+        features: kind of node features, unless it has them.
+
+    Raises:
+        InputError: for graphs that make no set, or a name that is none of a file.
+    """
+    from gcl_hard.graphs import GraphSet
+    from gcl_hard.graphs.tudataset import MANIFEST, canonical_name
+
+    if not isinstance(given, GraphSet):
+        given = GraphSet.from_graphs(given, name=name, features=features)
+    graphs: GraphSet = given
+    known = MANIFEST.get(canonical_name(graphs.name))
+    if known is not None and known.graphs != len(graphs):
+        return replace(graphs, name=f"{graphs.name}-{len(graphs)}")
+    return graphs
+
+
+def graphs_named(name: str, features: str = "auto") -> GraphSet:
+    """The set that ``module:name`` names: graphs, or a function that returns some.
+
+    Raises:
+        InputError: if there is no such thing, or it makes no set.
+    """
+    found = named_object(name, "dataset")
+    if inspect.isroutine(found) or isinstance(found, type):
+        check_call(found, f"{name_of(found)}()")
+        found = found()
+    return own_graphs(found, name=name.partition(":")[2], features=features)
+
+
+@dataclass
+class Own:
+    """What is the user's own in a command.
+
+    Attributes:
+        parts: encoders and augmentations, by the names that configurations have for them.
+        graphs: sets of graphs, by name.
+    """
+
+    parts: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    graphs: dict[str, GraphSet] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def add(self, part: Callable[..., Any], name: str | None = None) -> str:
+        """Add an encoder or an augmentation; returns its name in configurations.
+
+        Args:
+            part: the encoder's class, or a function.
+            name: ``module:Name``, where it was named so.
+        """
+        key = f"{name or name_of(part)}@{code_digest(part)}"
+        self.parts[key] = part
+        return key
+
+    def resolved(self, config: RunConfig) -> RunConfig:
+        """A configuration with its ``module:Name``s imported, called by what they turned out to be.
+
+        Raises:
+            InputError: if there are no such things, or two sets have one name.
+        """
+        if not isinstance(config, GraphConfig):
+            return config
+        dataset, names = config.dataset, self._names
+        if ":" in dataset and dataset not in names:
+            graphs = graphs_named(dataset, config.features)
+            if self.graphs.setdefault(graphs.name, graphs) is not graphs:
+                raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
+            names[dataset] = graphs.name
+        augmentations = config.augmentations
+        if augmentations is not None:
+            augmentations = tuple(self._part(name, "augmentations") for name in augmentations)
+        return replace(
+            config,
+            dataset=names.get(dataset, dataset),
+            encoder=self._part(config.encoder, "encoder"),
+            augmentations=augmentations,
+        )
+
+    def _part(self, name: str, flag: str) -> str:
+        """The name in configurations of a part that a command names."""
+        if not is_own(name) or name in self.parts:
+            return name
+        if name not in self._names:
+            named = name.partition("@")[0]
+            if ":" not in named:
+                raise InputError(
+                    f"{name} was given from Python: give it so again, to gcl_hard.evaluate, or "
+                    f"give --{flag} module:{named}"
+                )
+            part = named_object(named, flag)
+            if flag == "encoder":
+                check_maker(part)
+            key = self.add(part, named)
+            if name not in (named, key):
+                raise InputError(f"the code of {named} has changed: it is {key} now")
+            self._names[name] = key
+        return self._names[name]

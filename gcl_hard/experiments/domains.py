@@ -44,28 +44,34 @@ def canonical(config: Config) -> Config:
 class DataSets:
     """Data sets by configuration, each read once per process.
 
+    Methods take a configuration, and the user's own data where these have no file; of such sets
+    the last few are kept.
+
     Args:
         context: gives the folder, the device and the digest of the source: facts that another
             version of the source cached are ignored.
     """
 
+    MOST_OWN = 4
+
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._sets: dict[Hashable, Any] = {}
         self._facts: dict[Hashable, dict[str, Any]] = {}
+        self._own: dict[int, Any] = {}
 
-    def load(self, config: RunConfig) -> Any:
+    def load(self, config: RunConfig, own: Any = None) -> Any:
         """The data of a configuration.
 
         Raises:
             InputError: if they are not available or lack what the configuration needs.
         """
-        key = _data_key(config)
+        key = self._key(config, own)
         if key not in self._sets:
-            self._sets[key] = experiment_of(config).load(config, self._context)
+            self._sets[key] = experiment_of(config).load(config, self._context, own)
         return self._sets[key]
 
-    def facts(self, config: RunConfig) -> dict[str, Any]:
+    def facts(self, config: RunConfig, own: Any = None) -> dict[str, Any]:
         """Description of the data for results; its digest distinguishes data sets of the same name.
 
         A finished table is shown without parsing its sets: the facts of a file are cached for as
@@ -74,12 +80,14 @@ class DataSets:
         Raises:
             InputError: if the data are not available.
         """
-        key = _data_key(config)
+        key = self._key(config, own)
+        if key not in self._facts and own is not None:
+            self._facts[key] = experiment_of(config).facts(self.load(config, own))
         if key not in self._facts:
             sets = tudataset if config.domain == "graphs" else datasets
             files = sets.paths(config.dataset, data_dir=self._context.data_dir)
             stamps = [(str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
-            text = json.dumps([*key, self._context.versions["source"], stamps])
+            text = json.dumps([*key[1:], self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             cache = FactsCache(cache_root() / "facts.json")
             found = cache.get(digest)
@@ -89,13 +97,21 @@ class DataSets:
             self._facts[key] = found
         return self._facts[key] | config.resolved(self._facts[key])
 
-    def size(self, config: RunConfig) -> tuple[int, int]:
+    def size(self, config: RunConfig, own: Any = None) -> tuple[int, int]:
         """The ``size`` argument of :meth:`RunConfig.cost`."""
-        return experiment_of(config).size(self.load(config))
+        return experiment_of(config).size(self.load(config, own))
 
-
-def _data_key(config: RunConfig) -> tuple[Hashable, ...]:
-    return config.domain, *(getattr(config, name) for name in config.data_settings)
+    def _key(self, config: RunConfig, own: Any) -> tuple[Hashable, ...]:
+        """Key of a configuration's data; ``own`` is kept, so that its id stays its own."""
+        if own is not None and id(own) not in self._own:
+            self._own[id(own)] = own
+            for old in list(self._own)[: -self.MOST_OWN]:
+                del self._own[old]
+                for kept in (self._sets, self._facts):
+                    for key in [key for key in kept if key[0] == old]:  # type: ignore[index]
+                        del kept[key]
+        settings = (getattr(config, name) for name in config.data_settings)
+        return None if own is None else id(own), config.domain, *settings
 
 
 class FactsCache:

@@ -17,12 +17,13 @@ from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.custom import Parts
 from gcl_hard.experiments.runs import equal_parts, usual_size
 from gcl_hard.graphs import Ensemble, GraphSet
-from gcl_hard.graphs.batching import epoch_chunks
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.refinement import ColouredSet, coloured
 from gcl_hard.training.ensemble import Snapshots, train_ensemble
 
@@ -45,7 +46,7 @@ class Encoder:
         seed: seed of the weights.
         fold: index of the encoder among those of the seed.
         held_out: int64 ids of graphs that are hidden from it, None if there are none.
-        make: makes another encoder than the config's GIN.
+        parts: encoders and augmentations of the user's own.
         snapshots: epochs after which a snapshot is taken.
     """
 
@@ -54,7 +55,7 @@ class Encoder:
     seed: int
     fold: int = 0
     held_out: Tensor | None = None
-    make: protocols.EncoderMaker | None = None
+    parts: Parts | None = None
     snapshots: Container[int] = ()
 
     @classmethod
@@ -66,7 +67,7 @@ class Encoder:
         k: int,
         fold: Fold,
         *,
-        make: protocols.EncoderMaker | None = None,
+        parts: Parts | None = None,
         snapshots: Container[int] = (),
     ) -> Encoder:
         """The k-th encoder of a seed, trained on a fold's training graphs only."""
@@ -74,7 +75,7 @@ class Encoder:
         hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
         hidden[train_ids] = False
         seen = graphs.standardised_on(train_ids)
-        return cls(config, seen, seed, k, hidden.nonzero().flatten(), make, snapshots)
+        return cls(config, seen, seed, k, hidden.nonzero().flatten(), parts, snapshots)
 
     def __str__(self) -> str:
         fold = None if self.held_out is None else self.fold
@@ -84,7 +85,7 @@ class Encoder:
         """The untrained model."""
         model = protocols.build(
             self.config, self.graphs.n_features, self.seed, self.fold,
-            n_classes=self.graphs.n_classes, edge_dim=self.graphs.edge_dim, make=self.make,
+            n_classes=self.graphs.n_classes, edge_dim=self.graphs.edge_dim, parts=self.parts,
         )  # fmt: skip
         return model.to(self.graphs.x.device)
 

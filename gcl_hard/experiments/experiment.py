@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.custom import Parts
 from gcl_hard.experiments.runs import Run
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore
     from gcl_hard.experiments.diagnostics import Points, Snapshot
+
+ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
+"""Suffixes of the files of trained encoders and of embeddings."""
 
 Report = Callable[[Run, float, float], bool]
 """Called during training with a run, the share of its training that is done, and the latest mean
@@ -51,7 +56,10 @@ class RunOptions:
         float, "images: minutes between checkpoints of a run; 0: after every step"
     ] = 10.0
     resume: Annotated[bool, "images: continue runs from their checkpoints"] = False
-    save_encoder: Annotated[bool, "images: save each trained encoder next to its result"] = False
+    save_encoder: Annotated[bool, "save trained encoders next to results, as NAME.pt"] = False
+    save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
+        False
+    )
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ class RunContext:
         versions: versions that numbers depend on, read when the command began.
         options: options of execution.
         digest: digest of the data of the run in training; checkpoints of other data are refused.
+        parts: encoders and augmentations of the user's own, by the names in configurations.
     """
 
     output: Path
@@ -77,10 +86,21 @@ class RunContext:
     versions: dict[str, str]
     options: RunOptions = RunOptions()
     digest: str = ""
+    parts: Parts = field(default_factory=dict)
 
     def file(self, run: Run, suffix: str) -> Path:
         """Path of a file next to the result of a run."""
         return self.output / f"{run.key}{suffix}"
+
+    def saves(self, run: Run) -> tuple[str, ...]:
+        """Suffixes of the files that are saved with the result of a run."""
+        options, config = self.options, run.config
+        embedded = not run.inner and (not config.is_baseline or config.method == "untrained")
+        asked = {
+            ENCODERS: options.save_encoder and config.encoders > 0,
+            EMBEDDINGS: options.save_embeddings and embedded,
+        }
+        return tuple(suffix for suffix, wanted in asked.items() if wanted)
 
 
 @dataclass(eq=False)
@@ -98,6 +118,7 @@ class TrainedRun:
         snapshots: snapshots of the diagnostics.
         seconds_diagnostics: time of these.
         points: arrays of the last snapshot.
+        encoders: what is saved of the encoders, for ``torch.load(…, weights_only=True)``.
         error: why training failed, or None.
         device: name of the hardware that trained it.
     """
@@ -112,6 +133,7 @@ class TrainedRun:
     snapshots: Sequence[Snapshot] = field(default_factory=list)
     seconds_diagnostics: float = 0.0
     points: Points | None = None
+    encoders: dict[str, Any] | None = None
     error: DivergenceError | None = None
     device: str = ""
 
@@ -123,8 +145,11 @@ D = TypeVar("D")
 class Experiment(Protocol[C_contra, D]):
     """One domain: how its data are loaded and described, how runs are trained and scored."""
 
-    def load(self, config: C_contra, context: RunContext) -> D:
-        """The data of a configuration, on the device unless loader workers prepare them."""
+    def load(self, config: C_contra, context: RunContext, own: D | None = None) -> D:
+        """The data of a configuration, on the device unless loader workers prepare them.
+
+        ``own`` are data of the user's own, in place of a named set.
+        """
 
     def facts(self, data: D) -> dict[str, Any]:
         """Sizes, and a digest that distinguishes data sets of the same name."""
@@ -132,8 +157,11 @@ class Experiment(Protocol[C_contra, D]):
     def size(self, data: D) -> tuple[int, int]:
         """The ``size`` argument of :meth:`RunConfig.cost`."""
 
-    def check(self, config: C_contra, data: D, *, inner: bool, device: torch.device) -> None:
+    def check(self, config: C_contra, data: D, context: RunContext, *, inner: bool) -> None:
         """Raise InputError, before training, for what cannot be trained or scored."""
+
+    def advice(self, config: C_contra, data: D) -> str | None:
+        """What to know before the runs of a configuration begin: work that will take hours."""
 
     def train(
         self, runs: Sequence[Run], data: D, context: RunContext, report: Report
@@ -142,6 +170,9 @@ class Experiment(Protocol[C_contra, D]):
 
     def score(self, trained: TrainedRun, data: D, context: RunContext) -> tuple[FoldScore, ...]:
         """Score a trained run."""
+
+    def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
+        """The embeddings of a trained run, with labels and folds, as they are saved."""
 
 
 @contextmanager

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
@@ -26,11 +29,13 @@ from gcl_hard.experiments.diagnostics import (
     snapshot_epochs,
 )
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
-from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun
+from gcl_hard.experiments.experiment import ENCODERS, Clock, Report, RunContext, TrainedRun
 from gcl_hard.experiments.protocols import (
     check_classes,
+    check_encoder,
     embeddings,
     folds_of,
+    part,
     score_baseline,
     score_embeddings,
 )
@@ -46,11 +51,15 @@ from gcl_hard.seeds import seed_for, seeded
 class GraphExperiment:
     """Experiments on graphs; methods as in ``Experiment``."""
 
-    def load(self, config: GraphConfig, context: RunContext) -> GraphSet:
+    def load(
+        self, config: GraphConfig, context: RunContext, own: GraphSet | None = None
+    ) -> GraphSet:
         """The set, on the device."""
         from gcl_hard.graphs.encodings import encoded  # it imports NetworkX
 
-        graphs = tudataset.load(config.dataset, data_dir=context.data_dir, features=config.features)
+        graphs = own or tudataset.load(
+            config.dataset, data_dir=context.data_dir, features=config.features
+        )
         return encoded(graphs, config.encodings or ()).to(torch.device(context.device))
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
@@ -58,12 +67,16 @@ class GraphExperiment:
         digest = hashlib.sha256()
         for tensor in (data.x, data.edge_index, data.y, data.node_ptr):
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        edges = digest.copy()
+        if data.edge_attr is not None:
+            edges.update(data.edge_attr.cpu().contiguous().numpy().tobytes())
         return {
             "n_graphs": data.n_graphs,
             "n_classes": data.n_classes,
             "n_features": data.n_features,
             "features": data.features,
             "digest": digest.hexdigest()[:16],
+            "edge_digest": edges.hexdigest()[:16],
         }
 
     def size(self, data: GraphSet) -> tuple[int, int]:
@@ -71,13 +84,26 @@ class GraphExperiment:
         return data.n_nodes, data.n_graphs
 
     def check(
-        self, config: GraphConfig, data: GraphSet, *, inner: bool, device: torch.device
+        self, config: GraphConfig, data: GraphSet, context: RunContext, *, inner: bool
     ) -> None:
-        """Refuse a set without classes, or with one too small for some fold."""
+        """Refuse a set without classes or with one too small, and an encoder that does not fit."""
         check_classes(data)
+        if (make := part(config.encoder, context.parts)) is not None:
+            check_encoder(make, data)
         labels = data.y.cpu().numpy()
         for fold in folds_of(config, labels, seed=0, inner=inner):
             inner_folds(labels[fold.train], n_inner=5, seed=0)
+
+    def advice(self, config: GraphConfig, data: GraphSet) -> str | None:
+        """Faster probes, where the nested SVM of a run takes long."""
+        embedded = config.encoders > 0 or config.method in ("untrained", "graph-size")
+        hours = SVM_HOURS * (len(data) / 8000) ** 1.9
+        if config.probe != "svm" or not embedded or hours < LONG:
+            return None
+        return (
+            f"the SVM of {len(data)} graphs takes about {hours:.2g} hours a run; --probe nystroem "
+            f"approximates it and --probe logistic is linear: both take minutes"
+        )
 
     def train(
         self, runs: Sequence[Run], data: GraphSet, context: RunContext, report: Report
@@ -103,6 +129,24 @@ class GraphExperiment:
             seed=run.seed, n_jobs=context.threads or context.cores,
         )  # fmt: skip
 
+    def arrays(self, trained: TrainedRun, data: GraphSet) -> dict[str, NDArray[Any]]:
+        """``embeddings`` float32 [encoders, G, d], ``labels`` [G], and ``fold`` [G].
+
+        ``fold`` is the number of the fold that a graph is tested in: under the protocol
+        ``inductive`` encoder k has not seen the graphs of fold k.
+        """
+        run, labels = trained.run, data.y.cpu().numpy()
+        number = np.empty(len(labels), np.int64)
+        folds = folds_of(cast("GraphConfig", run.config), labels, run.seed)
+        for k, fold in enumerate(folds):
+            number[fold.test] = k
+        z = np.stack(trained.embeddings).astype(np.float32)
+        return {"embeddings": z, "labels": labels, "fold": number}
+
+
+SVM_HOURS, LONG = 205 / 3600, 0.2
+"""Hours of the nested SVM for 8,000 graphs on two cores, measured, and those worth a remark."""
+
 
 def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> None:
     """Set the threads of this process for the training of a configuration."""
@@ -115,7 +159,7 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     config = cast("GraphConfig", run.config)
     clock = Clock()
     if config.method == "untrained":
-        model = Encoder(config, graphs, run.seed).build()
+        model = Encoder(config, graphs, run.seed, parts=context.parts).build()
         clock.train()
         z = embeddings(model, graphs, config, run.seed)
         clock.evaluate()
@@ -133,11 +177,12 @@ class _InTraining:
     Args:
         run: the first of them.
         graphs: the set.
-        every: epochs between two snapshots of its first encoder, 0 for none.
+        context: names the encoder, and the epochs between two snapshots of the first one.
     """
 
-    def __init__(self, run: Run, graphs: GraphSet, every: int) -> None:
+    def __init__(self, run: Run, graphs: GraphSet, context: RunContext) -> None:
         config = cast("GraphConfig", run.config)
+        every, own = context.options.diagnostics, context.parts
         self.config, self.runs = config, [run]
         self.labels = graphs.y.cpu().numpy()
         self.folds = folds_of(config, self.labels, run.seed, inner=run.inner)
@@ -145,11 +190,16 @@ class _InTraining:
         epochs = snapshot_epochs(every, config.epochs) if measured else ()
         if config.encoders == config.folds:
             self.encoders = [
-                Encoder.of_fold(config, graphs, run.seed, k, fold, snapshots=() if k else epochs)
+                Encoder.of_fold(
+                    config, graphs, run.seed, k, fold, parts=own, snapshots=() if k else epochs
+                )
                 for k, fold in enumerate(self.folds)
             ]
         else:
-            self.encoders = [Encoder(config, graphs, run.seed, snapshots=epochs)]
+            self.encoders = [Encoder(config, graphs, run.seed, parts=own, snapshots=epochs)]
+        self.states: dict[int, dict[str, Tensor]] | None = None
+        if ENCODERS in context.saves(run):
+            self.states = {}
         self.diagnostics: DiagnosticsCallback[GraphModel] | None = None
         if measured:
             first = self.encoders[0]
@@ -169,6 +219,9 @@ class _InTraining:
         if isinstance(trained, DivergenceError):
             self.error = self.error or trained
             return
+        if self.states is not None:
+            state = trained.model.encoder.state_dict()
+            self.states[k] = {name: value.detach().cpu().clone() for name, value in state.items()}
         if isinstance(trained.model, Supervised):
             fold = self.folds[k]
             right = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
@@ -196,11 +249,26 @@ class _InTraining:
                 run, losses, self.seconds_train, self.seconds_eval,
                 embeddings=() if supervised else found, scores=found if supervised else None,
             )  # fmt: skip
+            if self.states is not None:
+                one.encoders = self._saved(run)
             if (diagnostics := self.diagnostics) is not None:
                 one.snapshots = tuple(diagnostics.snapshots)
                 one.seconds_diagnostics = diagnostics.seconds
                 one.points = diagnostics.points
             yield one
+
+    def _saved(self, run: Run) -> dict[str, Any]:
+        """What is saved of the encoders."""
+        graphs = self.encoders[0].graphs
+        assert self.states is not None
+        return {
+            "encoders": [self.states[k] for k in sorted(self.states)],
+            "held_out": [encoder.held_out for encoder in self.encoders],
+            "config": asdict(run.config),
+            "seed": run.seed,
+            "n_features": graphs.n_features,
+            "edge_dim": graphs.edge_dim,
+        }
 
 
 def _train_encoders(
@@ -212,7 +280,7 @@ def _train_encoders(
         if run.training in alike:
             alike[run.training].runs.append(run)
         else:
-            alike[run.training] = _InTraining(run, graphs, context.options.diagnostics)
+            alike[run.training] = _InTraining(run, graphs, context)
     owner = [(part, k) for part in alike.values() for k in range(part.config.encoders)]
 
     def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:

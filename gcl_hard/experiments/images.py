@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +26,14 @@ from gcl_hard.experiments.diagnostics import (
     finite,
     snapshot_epochs,
 )
-from gcl_hard.experiments.experiment import Clock, Report, RunContext, TrainedRun, seeded_weights
+from gcl_hard.experiments.experiment import (
+    ENCODERS,
+    Clock,
+    Report,
+    RunContext,
+    TrainedRun,
+    seeded_weights,
+)
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
 from gcl_hard.experiments.runs import Run
 from gcl_hard.images import (
@@ -40,7 +46,6 @@ from gcl_hard.images import (
     channel_statistics,
     resnet,
 )
-from gcl_hard.io import atomic_write
 from gcl_hard.methods import method
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
@@ -60,8 +65,12 @@ training."""
 class ImageExperiment:
     """Experiments on images; methods as in ``Experiment``."""
 
-    def load(self, config: ImageConfig, context: RunContext) -> ImageData:
+    def load(
+        self, config: ImageConfig, context: RunContext, own: ImageData | None = None
+    ) -> ImageData:
         """The splits of a configuration; with loader workers only the test one is on the device."""
+        if own is not None:
+            return own
         device, on_cpu = torch.device(context.device), context.options.loader_workers > 0
         with memory_for(
             lambda: (
@@ -80,7 +89,7 @@ class ImageExperiment:
         return len(data.pretrain), len(data.probe) + len(data.test)
 
     def check(
-        self, config: ImageConfig, data: ImageData, *, inner: bool, device: torch.device
+        self, config: ImageConfig, data: ImageData, context: RunContext, *, inner: bool
     ) -> None:
         """Check labels, batch size and precision before training."""
         if inner:
@@ -112,8 +121,12 @@ class ImageExperiment:
                 f"batch-size {config.batch_size} is larger than the {len(data.pretrain)} images of "
                 f"{config.dataset} to train on: lower it"
             )
-        if config.precision == "fp16" and device.type != "cuda":
+        if config.precision == "fp16" and torch.device(context.device).type != "cuda":
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
+
+    def advice(self, config: ImageConfig, data: ImageData) -> str | None:
+        """Nothing: progress is shown from the first step."""
+        return None
 
     def train(
         self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
@@ -127,6 +140,12 @@ class ImageExperiment:
         """The accuracy of a linear probe on the test images."""
         hardware.use_threads(context.threads or context.cores, 0, 0)
         return (score_run(trained, data),)
+
+    def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
+        """``train`` float32 [n, d] and ``test``, with ``train_labels`` and ``test_labels``."""
+        train, test = trained.embeddings
+        labels = {"train_labels": data.probe.labels, "test_labels": data.test.labels}
+        return {"train": train, "test": test} | {k: v.cpu().numpy() for k, v in labels.items()}
 
 
 def _check_classes(config: ImageConfig, data: ImageData) -> None:
@@ -252,8 +271,8 @@ def train_run(
     found.embeddings = _embed(run, data, encoding)
     clock.evaluate()
     found.seconds_train, found.seconds_eval = clock.seconds
-    if context.options.save_encoder and not config.is_baseline:
-        save_encoder(run, encoding, context.file(run, ".pt"))
+    if ENCODERS in context.saves(run):
+        found.encoders = encoder_state(run, encoding)
     return found
 
 
@@ -430,15 +449,15 @@ def pixels(views: Views, split: Split) -> Floats:
     return found
 
 
-def save_encoder(run: Run, encoding: Encoding, path: Path) -> None:
-    """Save a trained encoder for ``torch.load(…, weights_only=True)``.
+def encoder_state(run: Run, encoding: Encoding) -> dict[str, Any]:
+    """What is saved of a trained encoder.
 
-    The file holds ``encoder`` (its state dict), ``config``, ``seed``, the ``stem`` and ``size`` of
-    views that "auto" resolved to, and ``mean`` and ``std`` of the channels.
+    ``encoder`` (its state dict), ``config``, ``seed``, the ``stem`` and ``size`` of views that
+    "auto" resolved to, and ``mean`` and ``std`` of the channels.
     """
     config = cast("ImageConfig", run.config)
-    state = {
-        "encoder": encoding.model.encoder.state_dict(),
+    return {
+        "encoder": {k: v.cpu() for k, v in encoding.model.encoder.state_dict().items()},
         "config": asdict(config),
         "seed": run.seed,
         "stem": config.stem_at(encoding.views.size),
@@ -446,8 +465,6 @@ def save_encoder(run: Run, encoding: Encoding, path: Path) -> None:
         "mean": encoding.views.mean.flatten().tolist(),
         "std": encoding.views.std.flatten().tolist(),
     }
-    with atomic_write(path) as file:
-        torch.save(state, file)
 
 
 ANCHORS = 1024

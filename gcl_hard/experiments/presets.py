@@ -10,6 +10,7 @@ import yaml
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import (
+    GIN,
     GRAPH_BASELINES,
     IMAGE_BASELINES,
     Domain,
@@ -58,7 +59,8 @@ def published_accuracy(config: RunConfig) -> float | None:
         True
     """
     if isinstance(config, GraphConfig):
-        comparable = config.protocol == "transductive" and config.contrast == "local-global"
+        ours = config.encoder == GIN and config.contrast == "local-global"
+        comparable = ours and config.protocol == "transductive"
         table = TABLE_II
     else:
         assert isinstance(config, ImageConfig)

@@ -18,12 +18,14 @@ from gcl_hard.evaluation import (
     inner_holdout,
     kernel_fold,
     outer_folds,
+    probe_fold,
     svm_cross_validation,
     svm_fold,
 )
 from gcl_hard.evaluation.folds import cross_validate, majority_fold
 from gcl_hard.evaluation.svm import C_GRID
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import GraphConfig, is_own
+from gcl_hard.experiments.custom import EncoderMaker, Parts, make_encoder
 from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.models import GraphModel
@@ -31,9 +33,6 @@ from gcl_hard.graphs.refinement import wl_kernel
 
 SALT = 0x7A17
 """Separates the draw of a part of a training fold from others with its seed."""
-
-EncoderMaker = Callable[[int], nn.Module]
-"""Makes an encoder for a number of node features; it has an ``out_dim``."""
 
 
 def build(
@@ -44,7 +43,7 @@ def build(
     *,
     n_classes: int = 2,
     edge_dim: int | None = None,
-    make: EncoderMaker | None = None,
+    parts: Parts | None = None,
 ) -> GraphModel:
     """The untrained model of a config; the global random state is left as it was.
 
@@ -57,20 +56,16 @@ def build(
         member: index of the encoder of the seed (a fold of the inductive protocol).
         n_classes: C, for ``supervised``.
         edge_dim: width of the set's edge features, None if it has none; for ``edge_labels``.
-        make: makes another encoder than the config's GIN.
+        parts: encoders and augmentations of the user's own.
 
     Returns:
         The model.
+
+    Raises:
+        InputError: if a part of the user's own is not among them.
     """
     with seeded_weights(seed, member) as views:
-        encoder: nn.Module
-        if make is None:
-            encoder = GIN(
-                n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
-                edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,
-            )  # fmt: skip
-        else:
-            encoder = make(n_features)
+        encoder = new_encoder(config, n_features, edge_dim, parts)
         if config.method == "supervised":
             return Supervised(encoder, n_classes)
         if config.method == "untrained":
@@ -78,9 +73,37 @@ def build(
         if config.contrast == "local-global":
             return InfoGraph(encoder, loss=config.loss())
         return TwoView(
-            encoder, loss=config.loss(), augmentations=config.augmentations or (),
-            strength=config.strength or 0.0, seed=views,
+            encoder, loss=config.loss(), strength=config.strength or 0.0, seed=views,
+            augmentations=[part(name, parts) or name for name in config.augmentations or ()],
         )  # fmt: skip
+
+
+def new_encoder(
+    config: GraphConfig, n_features: int, edge_dim: int | None, parts: Parts | None
+) -> nn.Module:
+    """A new encoder of a config; arguments as of :func:`build`."""
+    if (make := part(config.encoder, parts)) is not None:
+        return make_encoder(make, n_features, edge_dim)
+    return GIN(
+        n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
+        edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,
+    )  # fmt: skip
+
+
+def part(name: str, parts: Parts | None) -> Callable[..., Any] | None:
+    """What a configuration names, if it is the user's own.
+
+    Raises:
+        InputError: if it is not among the given parts.
+    """
+    if not is_own(name):
+        return None
+    if parts is None or name not in parts:
+        raise InputError(
+            f"{name} is of your own, and its code is not at hand: give it to gcl_hard.evaluate, or "
+            f"as module:Name to the command"
+        )
+    return parts[name]
 
 
 def setting_of(config: GraphConfig, seed: int, fold: int | None = None) -> str:
@@ -98,6 +121,17 @@ def check_classes(graphs: GraphSet) -> None:
         raise InputError(
             f"{graphs.name} has no class labels, and accuracy needs them: give every graph a y"
         )
+
+
+def check_encoder(make: EncoderMaker, graphs: GraphSet) -> None:
+    """Check an encoder of the user's own on two graphs.
+
+    Raises:
+        InputError: if it has no width, or gives another shape.
+    """
+    with torch.random.fork_rng(devices=[]):
+        encoder = make_encoder(make, graphs.n_features, graphs.edge_dim)
+        InfoGraph(encoder, method="ucl").to(graphs.x.device).embed(graphs.batch([0, 1]))
 
 
 def folds_of(
@@ -211,7 +245,7 @@ def score_embeddings(
     seed: int,
     n_jobs: int = 1,
 ) -> tuple[FoldScore, ...]:
-    """Score embeddings of graphs by the SVM of a configuration.
+    """Score embeddings of graphs by the SVM or probe of a configuration.
 
     Args:
         config: the settings.
@@ -227,26 +261,30 @@ def score_embeddings(
     labels = graphs.y.cpu().numpy()
     how: Any = {"standardise": config.standardise, "seed": seed}
     how |= probe_of(config, graphs)
-    if folds is None:
+    if folds is None and config.probe == "svm":
         return svm_cross_validation(z[0], labels, n_folds=config.folds, n_jobs=n_jobs, **how).folds
+    folds = folds_of(config, labels, seed) if folds is None else folds
     of_fold = {id(fold): z[min(k, len(z) - 1)] for k, fold in enumerate(folds)}
+    score = svm_fold if config.probe == "svm" else probe_fold
 
     def one(fold: Fold) -> FoldScore:
-        return svm_fold(of_fold[id(fold)], labels, fold, **how)
+        return score(of_fold[id(fold)], labels, fold, **how)
 
     return cross_validate(one, folds, n_jobs=n_jobs).folds
 
 
 def probe_of(config: GraphConfig, graphs: GraphSet) -> dict[str, Any]:
-    """SVM arguments of a configuration, other than standardisation.
+    """Arguments of the SVM or probe of a configuration, other than standardisation.
 
     Args:
         config: the settings.
         graphs: all that are scored; a WL kernel compares their features, without encodings.
 
     Returns:
-        Arguments of ``svm_fold``.
+        Arguments of ``svm_fold``, or of ``probe_fold``.
     """
+    if config.probe != "svm":
+        return {"probe": config.probe, "C_grid": config.c_grid or C_GRID}
     kernel, _, added = config.kernel.partition("+")
     return {
         "kernel": "linear" if kernel == "linear" else "rbf",

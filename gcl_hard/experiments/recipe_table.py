@@ -15,9 +15,9 @@ Part = Literal["baselines", "paper", "ours", "off", "on", "fewer"]
 ABLATIONS: dict[str, tuple[str, ...]] = {
     "two views": ("contrast", "objective", "temperature", "augmentations", "strength"),
     "optimiser": ("lr", "lr_schedule", "epochs", "batch_size", "weight_decay"),
-    "encoder": ("layers", "dim", "readout", "jk", "edge_labels", "virtual_node"),
+    "encoder": ("encoder", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node"),
     "encodings": ("features", "encodings"),
-    "SVM": ("standardise", "kernel", "c_grid"),
+    "SVM": ("standardise", "probe", "kernel", "c_grid"),
     "weights": ("beta", "beta_changes", "detach_weights"),
 }
 """Settings that change together when a part is removed from our recipe, or added to the paper's."""

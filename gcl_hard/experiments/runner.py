@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
 from gcl_hard.experiments import hardware
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
-from gcl_hard.experiments.experiment import RunContext, TrainedRun
+from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
 from gcl_hard.experiments.runs import Run, groups_of
 from gcl_hard.experiments.store import RunResult, Store, check_writable
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from gcl_hard.experiments.diagnostics import Points
+    from gcl_hard.graphs import GraphSet
 
 MOST_BARS = 4
 """Maximum number of runs with a progress bar of their own."""
@@ -38,6 +41,8 @@ class Outcome(NamedTuple):
 
     result: RunResult | None = None
     points: Points | None = None
+    encoders: dict[str, Any] | None = None
+    embeddings: dict[str, NDArray[Any]] | None = None
     failure: str | None = None
     diverged: bool = False
 
@@ -53,6 +58,7 @@ class Runner:
         scheduler: address of a Dask scheduler, or None.
         force: whether finished runs are repeated.
         report_only: whether nothing is run.
+        graphs: sets of the user's own, by name.
     """
 
     context: RunContext
@@ -61,6 +67,7 @@ class Runner:
     scheduler: str | None = None
     force: bool = False
     report_only: bool = False
+    graphs: Mapping[str, GraphSet] = field(default_factory=dict)
     _started: str = field(
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), init=False
     )
@@ -86,11 +93,13 @@ class Runner:
         pending = [run for run in runs if run not in results]
         if self.report_only or not pending:
             return results, []
+        advice: dict[str | None, None] = {}
         for config, inner in dict.fromkeys((run.config, run.inner) for run in pending):
-            experiment_of(config).check(
-                config, self.data.load(config), inner=inner,
-                device=torch.device(self.context.device),
-            )  # fmt: skip
+            data = self.data.load(config, self.own(config))
+            experiment_of(config).check(config, data, self.context, inner=inner)
+            advice[experiment_of(config).advice(config, data)] = None
+        for line in filter(None, advice):
+            self.console.print(line, style="yellow", highlight=False)
         check_writable(self.context.output)
         self._check_checkpoints(pending)
         size, device = self.context.options.ensemble_size, self.context.device
@@ -127,8 +136,14 @@ class Runner:
             return None
         if result.lacks_snapshots(self.context.options.diagnostics):
             return None
-        facts = self.data.facts(run.config)
+        if not all(self.context.file(run, suffix).exists() for suffix in self.context.saves(run)):
+            return None
+        facts = self.data.facts(run.config, self.own(run.config))
         return result if {**facts, **result.data} == facts else None
+
+    def own(self, config: RunConfig) -> GraphSet | None:
+        """The user's own set of a configuration, None for a named one."""
+        return self.graphs.get(config.dataset)
 
     def _check_checkpoints(self, pending: Sequence[Run]) -> None:
         """Refuse to resume or overwrite checkpoints without a flag."""
@@ -151,7 +166,8 @@ class Runner:
         on_cpu = self.context.device == "cpu"
         jobs = self.jobs or (self.context.cores if on_cpu else 1)
         jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
-        costs = {run: run.cost(self.data.size(run.config)) for run in pending}
+        sizes = {run: self.data.size(run.config, self.own(run.config)) for run in pending}
+        costs = {run: run.cost(size) for run, size in sizes.items()}
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
         with columns(self.console) as shown:
             bars = Bars(shown, costs)
@@ -189,6 +205,7 @@ class _Execution:
     pending: set[Run]
     results: dict[Run, RunResult] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    _sets: dict[str, Task] = field(default_factory=dict)
     _training: dict[Task, _Group] = field(default_factory=dict)
     _scoring: dict[Task, tuple[Run, _Group]] = field(default_factory=dict)
 
@@ -201,7 +218,7 @@ class _Execution:
                 for task in self.workers.completed():
                     if task in self._training:
                         self._trained(task)
-                    else:
+                    elif task in self._scoring:
                         self._scored(task)
                     waiting = self._fill(waiting)
                 if waiting:
@@ -248,8 +265,16 @@ class _Execution:
     def _train(self, group: _Group) -> None:
         for run in group.locks:
             self.bars.started(run)
-        task = self.workers.submit(train_group, self.context, group.runs, remote=True)
+        own = self._own(group.runs[0])
+        task = self.workers.submit(train_group, self.context, group.runs, own, remote=True)
         self._training[task] = group
+
+    def _own(self, run: Run) -> Task | None:
+        """The user's own set of a run, which each worker gets once."""
+        name, graphs = run.config.dataset, self.runner.own(run.config)
+        if graphs is not None and name not in self._sets:
+            self._sets[name] = self.workers.submit(share_graphs, graphs, remote=True)
+        return self._sets.get(name)
 
     def _trained(self, task: Task) -> None:
         group = self._training.pop(task)
@@ -260,7 +285,9 @@ class _Execution:
             return
         for run in group.locks:
             number = group.runs.index(run)
-            scored = self.workers.submit(score_run, self.context, task, number, urgent=True)
+            scored = self.workers.submit(
+                score_run, self.context, task, number, self._own(run), urgent=True
+            )
             self._scoring[scored] = run, group
 
     def _failed(self, group: _Group, error: Exception) -> None:
@@ -285,7 +312,11 @@ class _Execution:
         result, failure = outcome.result, outcome.failure
         if new and result is not None:
             try:
-                self.runner.store.put_points(run, outcome.points)
+                self.runner.store.put_arrays(run, outcome.points)
+                if outcome.encoders is not None:
+                    self.runner.store.put_encoders(run, outcome.encoders)
+                if outcome.embeddings is not None:
+                    self.runner.store.put_arrays(run, outcome.embeddings, EMBEDDINGS)
                 self.runner.store.put(run, result)
             except GclHardError as error:
                 failure = str(error)
@@ -334,14 +365,24 @@ def data_sets(context: RunContext) -> DataSets:
     return _DATA.setdefault(key, DataSets(context))
 
 
+def share_graphs(graphs: GraphSet, *, report: Callable[..., bool]) -> GraphSet:
+    """Task: keep the user's own graphs on a worker."""
+    return graphs
+
+
 def train_group(
-    context: RunContext, runs: tuple[Run, ...], *, report: Callable[..., bool]
+    context: RunContext,
+    runs: tuple[Run, ...],
+    own: GraphSet | None,
+    *,
+    report: Callable[..., bool],
 ) -> list[TrainedRun]:
     """Task: train the encoders of a group.
 
     Args:
         context: where and how runs are executed.
         runs: runs that share ``RunConfig.group_key``, or one run of any kind.
+        own: the user's own set, None for a named one.
         report: called with the key of a run, the share of its training done, and its loss.
 
     Returns:
@@ -349,14 +390,14 @@ def train_group(
     """
     data = data_sets(context)
     config = runs[0].config
-    context = replace(context, digest=data.facts(config)["digest"])
+    context = replace(context, digest=data.facts(config, own)["digest"])
 
     def tell(run: Run, share: float, loss: float) -> bool:
         return report(run.key, share, loss)
 
     found: dict[Run, TrainedRun] = {}
     try:
-        for one in experiment_of(config).train(runs, data.load(config), context, tell):
+        for one in experiment_of(config).train(runs, data.load(config, own), context, tell):
             found[one.run] = one
     except DivergenceError as error:
         if len(runs) > 1:
@@ -369,7 +410,12 @@ def train_group(
 
 
 def score_run(
-    context: RunContext, group: Sequence[TrainedRun], number: int, *, report: Callable[..., bool]
+    context: RunContext,
+    group: Sequence[TrainedRun],
+    number: int,
+    own: GraphSet | None,
+    *,
+    report: Callable[..., bool],
 ) -> Outcome:
     """Task: score one run of a trained group.
 
@@ -377,6 +423,7 @@ def score_run(
         context: where and how runs are executed.
         group: trained runs.
         number: index of the run among them.
+        own: the user's own set, None for a named one.
         report: unused.
 
     Returns:
@@ -387,9 +434,12 @@ def score_run(
     if trained.error is not None:
         return Outcome(failure=str(trained.error), diverged=True)
     start = time.perf_counter()
-    scores = trained.scores
+    experiment = experiment_of(run.config)
+    scores, embeddings = trained.scores, None
     if scores is None:
-        scores = experiment_of(run.config).score(trained, data.load(run.config), context)
+        scores = experiment.score(trained, data.load(run.config, own), context)
+    if EMBEDDINGS in context.saves(run):
+        embeddings = experiment.arrays(trained, data.load(run.config, own))
     result = RunResult(
         config=asdict(run.config),
         seed=run.seed,
@@ -398,7 +448,7 @@ def score_run(
         final_losses=list(trained.losses),
         seconds_train=trained.seconds_train,
         seconds_eval=trained.seconds_eval + time.perf_counter() - start,
-        data=data.facts(run.config),
+        data=data.facts(run.config, own),
         device=trained.device,
         versions=context.versions,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -407,7 +457,7 @@ def score_run(
         diagnostics=list(trained.snapshots),
         seconds_diagnostics=trained.seconds_diagnostics,
     )
-    return Outcome(result, trained.points)
+    return Outcome(result, trained.points, trained.encoders, embeddings)
 
 
 class Bars:

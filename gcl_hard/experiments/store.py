@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
+from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import from_dict
-from gcl_hard.experiments.diagnostics import Points, snapshot_epochs
+from gcl_hard.experiments.diagnostics import snapshot_epochs
+from gcl_hard.experiments.experiment import ENCODERS
 from gcl_hard.experiments.runs import Run
 from gcl_hard.io import atomic_write
 
@@ -148,14 +151,21 @@ class Store:
         with atomic_write(self.path(run)) as file:
             file.write(f"{text}\n".encode())
 
-    def put_points(self, run: Run, points: Points | None) -> None:
-        """Store the arrays of the last snapshot next to the result; None removes old ones."""
-        path = self.path(run).with_suffix(".npz")
-        if points is None:
+    def put_arrays(
+        self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = ".npz"
+    ) -> None:
+        """Store arrays next to the result (those of the last snapshot); None removes old ones."""
+        path = self.path(run).with_suffix(suffix)
+        if arrays is None:
             path.unlink(missing_ok=True)
             return
         with atomic_write(path) as file:
-            np.savez_compressed(file, allow_pickle=False, **points)
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    def put_encoders(self, run: Run, state: Mapping[str, Any]) -> None:
+        """Store trained encoders next to the result, for ``torch.load(…, weights_only=True)``."""
+        with atomic_write(self.path(run).with_suffix(ENCODERS)) as file:
+            torch.save(state, file)
 
     def rows(self) -> Iterator[RunResult]:
         """All results in the folder, sorted by the names of their runs.

@@ -1,4 +1,3 @@
-from gcl_hard.graphs.batching import epoch_batches as epoch_batches
 from gcl_hard.graphs.data import GraphBatch as GraphBatch
 from gcl_hard.graphs.data import GraphSet as GraphSet
 from gcl_hard.graphs.encoders import GIN as GIN
@@ -7,4 +6,6 @@ from gcl_hard.graphs.ensemble import Ensemble as Ensemble
 from gcl_hard.graphs.models import InfoGraph as InfoGraph
 from gcl_hard.graphs.models import Supervised as Supervised
 from gcl_hard.graphs.models import TwoView as TwoView
+from gcl_hard.graphs.models import embed as embed
+from gcl_hard.graphs.order import epoch_batches as epoch_batches
 from gcl_hard.graphs.tudataset import load as load

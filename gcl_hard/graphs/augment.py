@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import check_number, check_option
+from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.graphs.data import GraphBatch
 
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Transform = Callable[["Data"], "Data"]
+"""An augmentation of the user's own, such as a transform of PyTorch Geometric: called with a batch
+as one ``torch_geometric.data.Data``, whose ``batch`` is the graph of each node."""
 WALK_FACTOR = 4
 """Steps of a random walk per node that it should visit."""
 
@@ -197,11 +205,79 @@ AUGMENTATIONS: dict[str, Augmentation] = {
 }
 
 
-def check_views(augmentations: Iterable[str], strength: float) -> None:
+def augment(
+    batch: GraphBatch, by: str | Transform, p: float, *, generator: torch.Generator
+) -> GraphBatch:
+    """Apply an augmentation to every graph of a batch.
+
+    Args:
+        batch: any graphs.
+        by: a name of ``AUGMENTATIONS``, or a :data:`Transform`, which draws from the global random
+            states: they are seeded by the generator, and put back afterwards.
+        p: share in [0, 1) that a named one changes.
+        generator: random generator, on the device of the batch.
+
+    Returns:
+        The same graphs in the same order.
+
+    Raises:
+        InputError: for a transform that returns anything else.
+
+    Example:
+        >>> from torch_geometric.transforms import AddSelfLoops
+        >>> from gcl_hard.graphs import load
+        >>> one = load("MUTAG", download=False).batch([0])
+        >>> looped = augment(one, AddSelfLoops(), 0.0, generator=torch.Generator())
+        >>> looped.edge_index.shape[1] - one.edge_index.shape[1]
+        17
+    """
+    if isinstance(by, str):
+        return AUGMENTATIONS[by](batch, p, generator=generator)
+    from torch_geometric.data import Data
+
+    fields = {"y": batch.y, "batch": batch.batch, "num_graphs": batch.n_graphs}
+    data = Data(batch.x, batch.edge_index, batch.edge_attr, **fields)
+    with _seeded(generator):
+        made: Any = by(data)
+    name = getattr(by, "__name__", type(by).__name__)
+    if not isinstance(made, Data):
+        raise InputError(f"the augmentation {name} must return Data, got {type(made).__name__}")
+    x, edges, owner = made.x, made.edge_index, made.batch
+    if len(owner) != len(x) or len(owner.unique()) != batch.n_graphs:
+        raise InputError(
+            f"the augmentation {name} must keep a node of each of the {batch.n_graphs} graphs, and "
+            f"its row of batch; got x {list(x.shape)}, and {len(owner.unique())} graphs in batch"
+        )
+    if made.edge_attr is not None and len(made.edge_attr) != edges.shape[1]:
+        raise InputError(
+            f"the augmentation {name} must keep a row of edge_attr for each of the "
+            f"{edges.shape[1]} edges, got {len(made.edge_attr)}"
+        )
+    return replace(batch, x=x, edge_index=edges, batch=owner, edge_attr=made.edge_attr)
+
+
+@contextmanager
+def _seeded(generator: torch.Generator) -> Iterator[None]:
+    """Seed the global random states from a generator; they are put back afterwards."""
+    device = generator.device
+    seed = int(torch.randint(2**62, (), generator=generator, device=device))
+    python = random.getstate()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+
+
+def check_views(augmentations: Iterable[str | Transform], strength: float) -> None:
     """Check the names and the strength of augmentations.
 
     Args:
-        augmentations: names of ``AUGMENTATIONS``.
+        augmentations: names of ``AUGMENTATIONS``, or functions.
         strength: share p in [0, 1).
 
     Raises:
@@ -211,7 +287,10 @@ def check_views(augmentations: Iterable[str], strength: float) -> None:
         >>> check_views(("drop-nodes", "mask-attributes"), strength=0.2)
     """
     for name in augmentations:
-        check_option("augmentation", name, AUGMENTATIONS)
+        if not callable(name):
+            check_option("augmentation", name, AUGMENTATIONS)
+        elif isinstance(name, type):
+            raise InputError(f"{name.__name__} is a class: give an object of it as augmentation")
     check_number("strength", strength, least=0, below=1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -13,14 +13,13 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.features import node_features, standardise
+from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 NO_LABEL = -1
 """Label of graphs without one."""
-Ids = Tensor | Sequence[int] | slice
-"""Ids of graphs, or a mask of booleans, as a tensor, a list, a NumPy array or a slice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +246,25 @@ class GraphSet:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
         )
 
+    def batches(self, batch_size: int, *, seed: int = 0) -> Callable[[int], Iterator[GraphBatch]]:
+        """A function from an epoch, from 1, to its batches, in an order of its own.
+
+        Args:
+            batch_size: graphs in a batch, ≥ 2.
+            seed: seed of the order, ≥ 0.
+
+        Example:
+            >>> from gcl_hard.graphs import load
+            >>> of_epoch = load("MUTAG", download=False).batches(64)
+            >>> [batch.num_graphs for batch in of_epoch(1)]
+            [64, 64, 60]
+        """
+
+        def of_epoch(epoch: int) -> Iterator[GraphBatch]:
+            return map(self.batch, epoch_batches(len(self), batch_size, seed=seed, epoch=epoch))
+
+        return of_epoch
+
     def take(self, index: Ids) -> GraphSet:
         """A set of the given graphs, without data of the others.
 
@@ -384,29 +402,6 @@ def _moved(of: GraphBatch | GraphSet, device: torch.device | str) -> dict[str, A
     """The tensors of a batch or a set, on a device."""
     fields = vars(of).items()
     return {name: value.to(device) for name, value in fields if isinstance(value, Tensor)}
-
-
-def checked_ids(index: Ids, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
-    """Valid graph ids, int64 on the CPU."""
-    if isinstance(index, slice):
-        index = range(*index.indices(n_graphs))
-    try:
-        given = torch.as_tensor(index)
-    except (TypeError, ValueError, RuntimeError):
-        given = torch.empty(0, 0)
-    if given.dtype == torch.bool and given.shape == (n_graphs,):
-        given = given.nonzero().flatten()
-    elif not given.numel() and not isinstance(index, Tensor):
-        given = given.long()  # an empty list is of float
-    whole = not given.is_floating_point() and not given.is_complex() and given.dtype != torch.bool
-    if not whole or given.ndim != 1 or given.numel() < least:
-        kind = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else repr(index)
-        raise InputError(f"{what} is {kind}; expected graph ids, int64 [B], B >= {least}")
-    ids = given.cpu().long()
-    if ids.numel() and not (ids.min() >= 0 and ids.max() < n_graphs):
-        bounds = f"{int(ids.min())}..{int(ids.max())}"
-        raise InputError(f"{what} holds graph ids {bounds}; this set has 0..{n_graphs - 1}")
-    return ids
 
 
 def collate(graphs: Iterable[Any], *, directed: bool = False) -> RawGraphs:

@@ -11,11 +11,12 @@ from torch.nn.functional import cross_entropy
 from gcl_hard.errors import InputError
 from gcl_hard.functional import jsd
 from gcl_hard.functional.jsd import Rule, counted_jsd
-from gcl_hard.graphs.batching import PairedViews, epoch_batches, epoch_chunks
-from gcl_hard.graphs.data import GraphBatch, GraphSet, checked_ids
+from gcl_hard.graphs.batching import PairedViews
+from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.layers import Counts, Sums, Tables, add_rows, linear, normed
 from gcl_hard.graphs.models import GraphModel, Head, InfoGraph, Supervised, TwoView
+from gcl_hard.graphs.order import checked_ids, epoch_batches, epoch_chunks
 from gcl_hard.graphs.refinement import ColouredBatch, ColouredSet
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.sampling import NegativeSampler

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.graphs.augment import AUGMENTATIONS, check_views
+from gcl_hard.graphs.augment import Transform, augment, check_views
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.encoders import xavier
 from gcl_hard.losses import ContrastiveLoss
@@ -86,6 +86,19 @@ class GraphModel(nn.Module):
                 for batch in _batches(graphs, batch_size)
             ]
         return torch.cat(parts).numpy() if parts else np.empty((0, self.out_dim), np.float32)
+
+
+def embed(
+    encoder: nn.Module, graphs: Any, batch_size: int | None = None
+) -> Tensor | NDArray[np.float32]:
+    """Embeddings of graphs by an encoder alone; see :meth:`GraphModel.embed`.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, load
+        >>> embed(GIN(7), load("MUTAG", download=False)).shape
+        (188, 96)
+    """
+    return GraphModel(encoder).embed(graphs, batch_size)
 
 
 class GraphContrast(GraphModel):
@@ -209,7 +222,9 @@ class TwoView(GraphContrast):
         out_dim: d; read from ``encoder.out_dim`` if None.
         method: a name of ``METHODS``.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
-        augmentations: names of ``AUGMENTATIONS``, applied to each view in this order.
+        augmentations: names of ``AUGMENTATIONS``, or functions from a
+            ``torch_geometric.data.Data`` of all graphs of a batch to a changed one, such as a
+            transform of PyTorch Geometric; applied to each view in this order.
         strength: share p in [0, 1) of nodes, edges or features that each one changes.
         seed: seed of the augmentations.
         one_forward: whether both views are encoded in one forward pass, with common BatchNorm
@@ -238,7 +253,7 @@ class TwoView(GraphContrast):
         *,
         method: str = "hscl",
         loss: ContrastiveLoss | None = None,
-        augmentations: Sequence[str] = ("mask-attributes", "perturb-edges"),
+        augmentations: Sequence[str | Transform] = ("mask-attributes", "perturb-edges"),
         strength: float = 0.2,
         seed: int = 0,
         one_forward: bool = True,
@@ -270,9 +285,8 @@ class TwoView(GraphContrast):
 
     def view(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
         """A random augmentation of every graph; the generator is on their device."""
-        for name in self.augmentations:
-            augment = AUGMENTATIONS[name]
-            graphs = augment(graphs, self.strength, generator=generator)
+        for by in self.augmentations:
+            graphs = augment(graphs, by, self.strength, generator=generator)
         return graphs
 
     def get_extra_state(self) -> dict[str, Any]:

@@ -368,7 +368,7 @@ def _config_json(config: RunConfig, records: Sequence[RunResult]) -> dict[str, A
         "beta": config.beta,
         **_scores_json(Scores.of_records(records, config)),
         "paper_accuracy": published(config, records),
-        **{k: v for k, v in first.data.items() if k != "digest"},
+        **{k: v for k, v in first.data.items() if not k.endswith("digest")},
         "config": first.config,
         "versions": first.versions,
         "device": first.device,

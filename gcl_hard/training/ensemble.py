@@ -108,6 +108,11 @@ def train_ensemble(
     if ensemble.alone is not None:
         return _one_by_one(ensemble, each, names, on_epoch, snapshots)
     dtype = next(ensemble.models[0].parameters()).dtype
+    if any(one.optimiser is not None or callable(one.lr_schedule) for one in each):
+        raise InputError(
+            "an ensemble is optimised by Adam, constant or cosine: train models with another "
+            "optimiser or schedule one by one, by gcl_hard.fit"
+        )
     for one in each:
         if PRECISIONS.get(one.precision) != dtype or one.accumulate != 1:
             raise InputError(

@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -21,6 +21,7 @@ from gcl_hard.errors import (
     check_at_least,
     check_number,
     check_option,
+    unknown,
 )
 from gcl_hard.training.checkpoint import (
     Checkpoint,
@@ -36,18 +37,30 @@ Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
 OUT_OF_MEMORY = re.compile("can't allocate memory|not enough memory|out of memory|ALLOC_FAILED")
 
 
+OptimizerMaker = Callable[..., torch.optim.Optimizer]
+"""Called as ``maker(parameters, lr=…, weight_decay=…)``."""
+ScheduleMaker = Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
+
+
+OnEpoch = Callable[[int, float], Any]
+"""Called with an epoch and its mean loss; False ends the training, anything else does not."""
+
+
 @dataclass(frozen=True)
 class Optimisation:
-    """How a model is optimised: Adam, for a number of epochs.
+    """How a model is optimised, by Adam if nothing else is said.
 
     Args:
         epochs: number of epochs, ≥ 1.
         lr: learning rate, > 0.
         weight_decay: ≥ 0.
-        lr_schedule: ``"constant"``, or ``"cosine"`` to 0 over the epochs.
+        lr_schedule: ``"constant"``, ``"cosine"`` to 0 over the epochs, or a function from the
+            optimiser to a schedule of PyTorch, which makes a step after every epoch.
         precision: as Lightning Fabric names it.
         accumulate: batches ≥ 1 whose mean gradient makes one step; the last of an epoch may be of
             fewer. A batch's negatives stay its own: accumulation does not add any.
+        optimiser: another one than Adam, such as ``torch.optim.AdamW``: called as
+            ``optimiser(parameters, lr=lr, weight_decay=weight_decay)``.
 
     Raises:
         InputError: for a value out of range.
@@ -62,16 +75,23 @@ class Optimisation:
     epochs: int = 200
     lr: float = 0.01
     weight_decay: float = 0.0
-    lr_schedule: LrSchedule = "constant"
+    lr_schedule: LrSchedule | ScheduleMaker = "constant"
     precision: Precision = "32-true"
     accumulate: int = 1
+    optimiser: OptimizerMaker | None = None
 
     def __post_init__(self) -> None:
         check_at_least("epochs", self.epochs, 1)
         check_at_least("accumulate", self.accumulate, 1)
         check_number("lr", self.lr, above=0)
         check_number("weight-decay", self.weight_decay, least=0)
-        check_option("lr-schedule", self.lr_schedule, get_args(LrSchedule))
+        if not callable(self.lr_schedule):
+            check_option("lr-schedule", self.lr_schedule, get_args(LrSchedule))
+        if self.optimiser is not None and not callable(self.optimiser):
+            raise InputError(
+                f"optimiser is called as optimiser(parameters, lr=…, weight_decay=…), so give a "
+                f"class such as torch.optim.AdamW, got {self.optimiser!r}"
+            )
         check_option("precision", self.precision, get_args(Precision))
 
 
@@ -81,7 +101,7 @@ def train(
     optimisation: Optimisation,
     *,
     device: str | torch.device = "cpu",
-    on_epoch: Callable[[int, float], None] | None = None,
+    on_epoch: OnEpoch | None = None,
     setting: str = "",
     checkpoint: Checkpoint | None = None,
 ) -> list[float]:
@@ -94,7 +114,8 @@ def train(
             is iterated over once an epoch.
         optimisation: settings of the optimiser.
         device: device to train on.
-        on_epoch: called with the epoch and its mean loss as it ends, before it is saved.
+        on_epoch: called with the epoch and its mean loss as it ends, before it is saved; if it
+            returns False, training ends.
         setting: what is being trained, for the message when it diverges.
         checkpoint: file of the state, saved during training and resumed from; on a CPU a resumed
             run ends with the bits of an undisturbed one.
@@ -128,8 +149,74 @@ def train(
     model.train()
     for epoch in range(run.epoch, optimisation.epochs + 1):
         run.train_epoch(epoch, of_epoch)
-        run.end_epoch(epoch, on_epoch)
+        if not run.end_epoch(epoch, on_epoch):
+            break
     return run.means
+
+
+def fit(
+    model: nn.Module,
+    data: Any,
+    *,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
+    **optimisation: Any,
+) -> list[float]:
+    """Train a model in place on a set of graphs, or on a loader.
+
+    Args:
+        model: such as ``InfoGraph`` or ``TwoView``.
+        data: a :class:`gcl_hard.graphs.GraphSet`; or what :func:`train` takes, such as a
+            ``torch_geometric.loader.DataLoader``, whose batches are moved to the device.
+        batch_size: graphs in a batch, ≥ 2, of a set.
+        seed: seed of the order in which they come, of a set.
+        device: device to train on; None for the model's own.
+        on_epoch: called with the epoch and its mean loss, for example to log them; if it returns
+            False, training ends.
+        checkpoint: as of :func:`train`.
+        **optimisation: as of :class:`Optimisation`: ``epochs``, ``lr``, ``optimiser``, ….
+
+    Returns:
+        Mean loss per epoch, nats.
+
+    Raises:
+        InputError: for data of another type, or settings that cannot be used.
+        DivergenceError: if a loss is not finite.
+
+    Example:
+        >>> from gcl_hard.graphs import GIN, InfoGraph, load
+        >>> mutag = load("MUTAG", download=False)
+        >>> losses = fit(InfoGraph(GIN(mutag.n_features)), mutag, epochs=2, lr=0.001)
+        >>> len(losses)
+        2
+    """
+    unknown_settings = optimisation.keys() - {one.name for one in fields(Optimisation)}
+    if unknown_settings:
+        raise unknown("setting", min(unknown_settings), (one.name for one in fields(Optimisation)))
+    if device is None:
+        device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    batches_of = getattr(data, "batches", None)
+    batches = data if batches_of is None else batches_of(batch_size, seed=seed)
+    if not callable(batches):
+        batches = _Moved(batches, device) if isinstance(batches, Iterable) else batches
+    return train(
+        model.to(device), batches, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
+        checkpoint=checkpoint,
+    )  # fmt: skip
+
+
+class _Moved(Iterable[Any]):
+    """The batches of a loader, on a device."""
+
+    def __init__(self, batches: Iterable[Any], device: str | torch.device) -> None:
+        self._batches, self._device = batches, device
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._batches:
+            yield batch.to(self._device) if hasattr(batch, "to") else batch
 
 
 class _Run:
@@ -153,13 +240,17 @@ class _Run:
             devices=[device.index or 0] if device.type == "cuda" else 1,
             precision=optimisation.precision,
         )
-        self.optimizer = adam([{
-            "params": list(model.parameters()), "lr": optimisation.lr,
-            "weight_decay": optimisation.weight_decay,
-        }])  # fmt: skip
+        params = list(model.parameters())
+        rates = {"lr": optimisation.lr, "weight_decay": optimisation.weight_decay}
+        make = optimisation.optimiser
+        self.optimizer = (
+            adam([{"params": params, **rates}]) if make is None else make(params, **rates)
+        )
         self.wrapped, self.wrapped_optimizer = self.fabric.setup(model, self.optimizer)
-        self.scheduler = None
-        if optimisation.lr_schedule == "cosine":
+        self.scheduler: torch.optim.lr_scheduler.LRScheduler | None = None
+        if callable(optimisation.lr_schedule):
+            self.scheduler = optimisation.lr_schedule(self.optimizer)
+        elif optimisation.lr_schedule == "cosine":
             self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(
                 self.optimizer, optimisation.epochs
             )
@@ -220,16 +311,17 @@ class _Run:
         self.wrapped_optimizer.step()
         self.step += len(group)
 
-    def end_epoch(self, epoch: int, on_epoch: Callable[[int, float], None] | None) -> None:
+    def end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> bool:
+        """End an epoch; returns whether to go on."""
         if self.scheduler is not None:
             self.scheduler.step()
         self.means.append(mean_loss(self.losses, epoch, self.setting))
         self.epoch, self.step, self.losses = epoch + 1, 0, []
-        if on_epoch is not None:
-            on_epoch(epoch, self.means[-1])
-        last = epoch == self.optimisation.epochs
+        goes_on = on_epoch is None or on_epoch(epoch, self.means[-1]) is not False
+        last = not goes_on or epoch == self.optimisation.epochs
         if self.checkpoint is not None and (last or self.checkpoint.due()):
             self._save()
+        return goes_on
 
     def _save(self) -> None:
         assert self.checkpoint is not None

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.cli import domain_of, public_command
 from gcl_hard.errors import unknown
 from gcl_hard.experiments.config import CONFIGS, defaults
+from gcl_hard.experiments.custom import EncoderMaker, own_graphs
 from gcl_hard.experiments.store import check_writable, write_json
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning.options import PrunerName, SamplerName, TuneOptions, tune_options
 from gcl_hard.tuning.result import AllFailed, Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
-from gcl_hard.tuning.space import EncoderMaker
 from gcl_hard.tuning.storage import exclusive, opened, reachable
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
 
 
 def study(
-    dataset: str | GraphSet = "MUTAG",
+    dataset: str | GraphSet | Iterable[Any] = "MUTAG",
     method: str = "hscl",
     *,
     space: str | Path | Mapping[str, Any] | None = None,
@@ -130,14 +130,14 @@ def study(
     ``optimism = inner - outer``. Called again with the same arguments it continues the study.
 
     Args:
-        dataset: a name, or your own graphs.
+        dataset: a name, or your own graphs: what :meth:`GraphSet.from_graphs` takes.
         method: a name of ``METHODS``.
         space: a mapping of settings to dimensions (:meth:`Space.of`), a YAML file, or a name of
             those shipped; None for the one of the method. Names ``encoder.NAME`` go to your
             encoder.
         encoder: your own, called as ``encoder(n_features, **searched)``; returns a module
-            ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``. For
-            images the name of a network, ``"resnet50"`` or ``"resnet18"``.
+            ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``; or
+            ``"module:Name"`` of it. For images ``"resnet50"`` or ``"resnet18"``.
         trials: trials of each study, ≥ 1.
         sampler: ``"tpe"``, ``"cmaes"`` or ``"random"``.
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds).
@@ -180,7 +180,9 @@ def study(
     """
     from rich.console import Console
 
-    graphs = dataset if isinstance(dataset, GraphSet) else None
+    graphs = None
+    if not isinstance(dataset, str):
+        graphs = own_graphs(dataset, name="custom", features=settings.get("features", "auto"))
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
         settings, encoder = {**settings, "encoder": encoder}, None

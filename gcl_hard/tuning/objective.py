@@ -8,19 +8,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory, unknown
 from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig, defaults
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
+from gcl_hard.experiments.custom import check_call
 from gcl_hard.experiments.domains import experiment_of
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import data_sets
@@ -40,8 +41,6 @@ INNER_SHARE, OUTER_SHARE = 0.2, 0.3
 """Shares of the graphs held out: of the training of a trial, and of a search with one study."""
 REPORTS = 5
 """Maximum number of intermediate scores of a trial: storing one in SQLite takes milliseconds."""
-OF_GIN = ("layers", "dim", "readout")
-"""Settings of the GIN, which a user's own encoder replaces."""
 MOST_CHARACTERS = 500  # of a reason for a failure
 
 
@@ -181,7 +180,7 @@ class Part(ABC):
         """Trials that can train as one ensemble."""
         groups: dict[object, list[_Trial]] = {}
         for trial in trials:
-            key = trial.config.group_key if trial.candidate.make is None else None
+            key = trial.config.group_key
             groups.setdefault(trial if key is None else key, []).append(trial)
         return list(groups.values())
 
@@ -246,11 +245,11 @@ class GraphPart(Part):
         for trial in trials:
             epochs = inner.report_epochs(trial.config.epochs)
             given = trial.config, self.graphs, inner.seed, k
-            make = trial.candidate.make
+            parts = trial.candidate.parts
             encoders.append(
-                Encoder(*given, make=make, snapshots=epochs)
+                Encoder(*given, parts=parts, snapshots=epochs)
                 if fold is None
-                else Encoder.of_fold(*given, fold, make=make, snapshots=epochs)
+                else Encoder.of_fold(*given, fold, parts=parts, snapshots=epochs)
             )
         # Scaled by the fold's training graphs alone.
         _train_graphs(trials, encoders, self.graphs, encoders[0].graphs, fold)
@@ -371,7 +370,7 @@ class GraphOuter:
             part = graphs.take(train_ids)
         trial = _Trial(candidate, scoring)
         # The part by itself, as in the trials: an epoch has as many steps as theirs.
-        encoder = Encoder(trial.config, part, scoring.inner.seed, make=candidate.make)
+        encoder = Encoder(trial.config, part, scoring.inner.seed, parts=candidate.parts)
         _train_graphs([trial], [encoder], part, graphs, self._fold)
         return trial.score()
 
@@ -515,27 +514,12 @@ def check_encoder(base: Base, space: Space) -> None:
         space: fitted to it.
 
     Raises:
-        InputError: for images, an encoder that is no maker of one, settings that it does not
-            take, or settings of the GIN.
+        InputError: for images, or settings that it does not take.
     """
     make = base.make
     assert make is not None
     if base.config.domain == "images":
         raise InputError("an encoder of your own can be searched on graphs only: leave it out")
-    if isinstance(make, nn.Module) or not callable(make):
-        raise InputError(
-            f"encoder is called as encoder(n_features, **searched) for every trial, so give the "
-            f"class or a function, got {make!r}"[:300]
-        )
-    usual = defaults(base.kind)
-    named = [dimension.name for dimension in space.dimensions]
-    named += [name for name, value in base.settings.items() if value != usual.get(name)]
-    for name in OF_GIN:
-        if name in named:
-            raise InputError(
-                f"{name} is a setting of the GIN, which your encoder replaces: give yours a "
-                f"setting of its own, and search it as encoder.NAME"
-            )
     try:
         signature = inspect.signature(make)
     except (TypeError, ValueError):  # of C code
@@ -545,13 +529,8 @@ def check_encoder(base: Base, space: Space) -> None:
     for name in space.of_encoder:
         if name not in signature.parameters and not anything:
             raise unknown("setting of the encoder", name, signature.parameters)
-    try:
-        signature.bind(1, **dict.fromkeys(space.of_encoder))
-    except TypeError as error:
-        raise InputError(
-            f"encoder is called as encoder(n_features, **searched), and cannot be: {error}; give "
-            f"its other arguments defaults, or search them as encoder.NAME"
-        ) from error
+    call = "encoder(n_features, **searched as encoder.NAME)"
+    check_call(make, call, 1, **dict.fromkeys(space.of_encoder))
 
 
 def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
@@ -565,13 +544,11 @@ def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
     Raises:
         InputError: if the encoder has no width or gives another shape.
     """
-    from gcl_hard.graphs import InfoGraph
+    from gcl_hard.experiments import protocols
 
     assert base.make is not None
     first = {name: dimension.ends[0] for name, dimension in space.of_encoder.items()}
-    with torch.random.fork_rng(devices=[]):
-        model = InfoGraph(base.make(graphs.n_features, **first), method="ucl")
-        model.embed(graphs.batch(torch.arange(2)))
+    protocols.check_encoder(partial(base.make, **first), graphs)
 
 
 Outer = GraphOuter | ImageOuter
@@ -631,7 +608,7 @@ class Objective:
             check_classes(graphs)
         if isinstance(config, ImageConfig) or config.protocol == "transductive":
             inner = isinstance(config, ImageConfig)
-            experiment_of(config).check(config, data, inner=inner, device=device)
+            experiment_of(config).check(config, data, context, inner=inner)
         if isinstance(config, ImageConfig):
             yield ImageOuter(data, self.inner)
         elif config.protocol == "transductive":
@@ -643,11 +620,6 @@ class Objective:
 
 _CUT: dict[tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[Outer, ...]]] = {}
 """The outer parts of the latest search in this process, with the user's own graphs."""
-
-
-def own_graphs(graphs: GraphSet, *, report: Callable[..., bool]) -> GraphSet:
-    """Task: cache the user's own graphs on a worker."""
-    return graphs
 
 
 def score_trials(

@@ -14,10 +14,11 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner,
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.config import CONFIGS, Domain, flag
+from gcl_hard.experiments.config import CONFIGS, GIN, Domain, flag
+from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker, graphs_named, named_object
 from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
-from gcl_hard.tuning.space import Base, EncoderMaker, Space, default_space, read_space, shipped
+from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -160,7 +161,7 @@ class TuneOptions:
         """
         if self.batch is not None:
             return self.batch
-        if self.base.config.group_key is None or self.base.make is not None:
+        if self.base.config.group_key is None:
             return 1  # they train one by one: a crash loses one
         share = 8 if device == "cpu" else 4  # a sampler learns between batches
         return max(1, min(self.trials // share, LARGEST_BATCH.get(device, 1)))
@@ -191,7 +192,19 @@ def tune_options(
     Raises:
         InputError: for anything that cannot be run; says what would be.
     """
-    base = Base(CONFIGS[domain], {**DEFAULTS[domain], **(usual or {}), **settings}, encoder)
+    stated_settings = {**DEFAULTS[domain], **(usual or {}), **settings}
+    if domain == "graphs":
+        name = stated_settings.get("encoder", GIN)
+        if encoder is None and ":" in name:
+            encoder = named_object(name, "encoder")
+            check_maker(encoder)
+            stated_settings["encoder"] = Own().add(encoder, name)
+        name = stated_settings.get("dataset", "")
+        if stated.get("graphs") is None and ":" in name:
+            features = stated_settings.get("features", "auto")
+            stated["graphs"] = graphs_named(name, features)
+            stated_settings["dataset"] = stated["graphs"].name
+    base = Base(CONFIGS[domain], stated_settings, encoder)
     if isinstance(space, Mapping):
         name, found = None, Space.of(space)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -17,17 +18,15 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.custom import code_digest, name_of
 from gcl_hard.experiments.domains import canonical, experiment_of
 from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, RunOptions
-from gcl_hard.experiments.runner import columns, data_sets, share_of
+from gcl_hard.experiments.runner import columns, data_sets, share_graphs, share_of
 from gcl_hard.tuning.objective import (
     GraphOuter,
     Objective,
     Outer,
     check_output,
-    own_graphs,
     score_outside,
     score_trials,
 )
@@ -126,13 +125,13 @@ class PreparedSearch:
     @property
     def stem(self) -> str:
         """Common stem of study and file names."""
-        config, make = self.config, self.options.base.make
+        config = self.config
         stem = self.options.study_name
         if not stem:
             stem = f"{config.dataset}_{self.methods}_{config.protocol}"
-            if make is not None:  # an edited encoder begins a study of its own
-                stem += f"_{name_of(make)}_{self._code}"
-        return stem.replace("/", "-").replace("\\", "-")
+            if self._own is not None:  # an edited encoder begins a study of its own
+                stem += f"_{self._own}"
+        return re.sub(r"[/\\:@<>]", "-", stem)
 
     @property
     def names(self) -> list[str]:
@@ -173,19 +172,20 @@ class PreparedSearch:
         apart = {"dataset", "method", "protocol"}
         apart |= {dimension.name for dimension in options.search_space.dimensions}
         settings = {name: value for name, value in config.changed().items() if name not in apart}
-        make = options.base.make
+        settings.pop("encoder" if self._own else "", None)
         return {
             "dataset": config.dataset, "method": self.methods, "protocol": config.protocol,
             "settings": settings, "space": self._space(), "digest": self.objective.digest,
             "inner": self._inner(), "outer": f"part {k + 1}, {self._outer()}",
             "sampler": options.sampler, "pruner": options.pruner, "seed": options.seed,
-            "encoder": None if make is None else f"{name_of(make)}, code {self._code}",
+            "encoder": self._own,
         }  # fmt: skip
 
-    @cached_property
-    def _code(self) -> str:
-        """Digest of the user's own encoder."""
-        return code_digest(self.options.base.make)
+    @property
+    def _own(self) -> str | None:
+        """Name and digest of the user's own encoder, None without one."""
+        own = self.options.base.make is not None
+        return str(self.options.base.settings["encoder"]) if own else None
 
     @cached_property
     def here(self) -> dict[str, Any]:
@@ -202,8 +202,8 @@ class PreparedSearch:
             "space": options.space or "given",
             "dimensions": self._space(),
             "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
-            "encoder": options.base.make and name_of(options.base.make),
-            "encoder_own": options.base.make is not None,
+            "encoder": self._own and self._own.partition("@")[0],
+            "encoder_own": self._own is not None,
             "graphs_own": options.graphs is not None,
             "n_inner_test": outer.part.n_scored(options.inner),
             "n_outer_test": outer.n_test or None,
@@ -285,7 +285,7 @@ class _Driver:
             processes = search.context.cores
         self._context = share_of(search.context, processes)
         graphs = search.options.graphs
-        self._graphs = None if graphs is None else workers.submit(own_graphs, graphs, remote=True)
+        self._graphs = None if graphs is None else workers.submit(share_graphs, graphs, remote=True)
         try:
             self._search()
             self._score_outside()

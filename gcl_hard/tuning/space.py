@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from torch import nn
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.config import RunConfig, defaults, flag
+from gcl_hard.experiments.config import GraphConfig, RunConfig, defaults, flag
+from gcl_hard.experiments.custom import EncoderMaker, Own, Parts, check_maker
 from gcl_hard.experiments.presets import PRESETS, read_yaml
 from gcl_hard.methods import METHODS
 
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from optuna import Trial
 
 Distribution = FloatDistribution | IntDistribution | CategoricalDistribution
-EncoderMaker = Callable[..., nn.Module]
-"""Makes a user's own encoder: called with the number of node features and, by name, those of its
-settings that are searched."""
-
 TYPES = ("float", "int", "categorical")
 RANGE = ("type", "low", "high", "log", "step", "when")
 CHOICE = ("type", "choices", "when")
@@ -220,7 +216,13 @@ class Candidate:
 
     number: int
     config: RunConfig
-    make: Callable[[int], nn.Module] | None = None
+    make: EncoderMaker | None = None
+
+    @property
+    def parts(self) -> Parts:
+        """The maker by its name in the configuration."""
+        named = getattr(self.config, "encoder", None)
+        return {} if self.make is None or named is None else {named: self.make}
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,12 @@ class Base:
     kind: type[RunConfig]
     settings: Mapping[str, Any]
     make: EncoderMaker | None = None
+
+    def __post_init__(self) -> None:
+        if self.make is not None and self.kind is GraphConfig and "encoder" not in self.settings:
+            check_maker(self.make)
+            named = {**self.settings, "encoder": Own().add(self.make)}
+            object.__setattr__(self, "settings", named)
 
     @cached_property
     def config(self) -> RunConfig:

@@ -79,6 +79,8 @@ CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     "edge_labels": ({}, True),
     "virtual_node": ({}, True),
     "encodings": ({}, ("degree",)),
+    "encoder": ({}, "mine:Own"),
+    "probe": ({}, "logistic"),
     "kernel": ({}, "rbf+wl"),
     "c_grid": ({}, (0.5, 2.0)),
     "train_share": ({"protocol": "inductive"}, 0.5),
@@ -585,13 +587,33 @@ READ: dict[str, set[str]] = {
     "label-histogram": {"features", "standardise", "c_grid", "train_share"},
     "wl": {"features", "c_grid", "train_share"},
     "wl-oa": {"features", "c_grid", "train_share"},
-    "untrained": {"features", "standardise", "kernel", "c_grid", "train_share", *GIN},
-    "supervised": {"features", "batch_size", "data_seed", "train_share", *GIN, *OPTIMISATION},
+    "untrained": {
+        "features",
+        "standardise",
+        "probe",
+        "kernel",
+        "c_grid",
+        "train_share",
+        "encoder",
+        *GIN,
+    },
+    "supervised": {
+        "features",
+        "batch_size",
+        "data_seed",
+        "train_share",
+        "encoder",
+        *GIN,
+        *OPTIMISATION,
+    },
 }
 """What each baseline on graphs is made from, beside data set and folds."""
 OTHER: Settings = {
-    name: value for name, (_, value) in CHANGED_GRAPHS.items() if name not in ("method", "protocol")
+    name: value
+    for name, (_, value) in CHANGED_GRAPHS.items()
+    if name not in ("method", "protocol", "encoder", "probe")
 }
+"""All settings, but those that others exclude."""
 PROBE = {"probe", "probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size"}
 IMAGES_READ = {
     "majority": {"dataset", "probe_split", "subset"},
@@ -651,7 +673,8 @@ def test_running_a_baseline_reads_what_is_said_here(name: str, tmp_path: Path) -
 
 
 def test_the_tables_of_baselines_are_whole() -> None:
-    assert set(OTHER) == {field.name for field in fields(GraphConfig)} - {"method", "protocol"}
+    apart = {"method", "protocol", "encoder", "probe"}
+    assert set(OTHER) == {field.name for field in fields(GraphConfig)} - apart
     assert set(READ) == set(GRAPH_BASELINES)
     assert set(IMAGES_READ) == set(IMAGE_BASELINES)
     assert not {*GRAPH_BASELINES, *IMAGE_BASELINES} & set(METHODS)
@@ -685,7 +708,7 @@ def test_exactly_what_a_baseline_on_images_reads_makes_another_config_of_it(name
 
 @pytest.mark.parametrize("name", READ)
 def test_settings_that_are_read_differ_in_pairs_too(name: str) -> None:
-    read = {s: OTHER[s] for s in ("dataset", "folds", *READ[name])}
+    read = {s: OTHER[s] for s in ("dataset", "folds", *(READ[name] & {*OTHER}))}
     configs = [baseline(name, **{s: value}) for s, value in read.items()]
     configs += [baseline(name), baseline(name, **OTHER)]
     assert len(set(configs)) == len({config.key() for config in configs}) == len(read) + 2

@@ -25,6 +25,7 @@ from gcl_hard.graphs import GraphSet, Supervised
 from gcl_hard.graphs.refinement import wl_kernel
 from tests.experiments import small
 from tests.experiments.made import (
+    context,
     encoders,
     fixed_folds,
     mutag,
@@ -336,13 +337,11 @@ def test_what_cannot_be_trained_or_scored_is_refused_before_training(
     settings: dict[str, Any], inner: bool, says: str, mutag: GraphSet
 ) -> None:
     with pytest.raises(InputError, match=says):
-        GraphExperiment().check(small(**settings), mutag, inner=inner, device=torch.device("cpu"))
+        GraphExperiment().check(small(**settings), mutag, context(Path()), inner=inner)
 
 
 def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(mutag: GraphSet) -> None:
     y = torch.zeros(188, dtype=torch.int64)
     y[:4] = 1
     with pytest.raises(InputError, match="fewer than the 5 folds"):
-        GraphExperiment().check(
-            small(), replace(mutag, y=y), inner=False, device=torch.device("cpu")
-        )
+        GraphExperiment().check(small(), replace(mutag, y=y), context(Path()), inner=False)

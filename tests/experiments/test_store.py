@@ -194,13 +194,13 @@ def test_a_number_that_is_not_finite_is_never_written(store: Store) -> None:
 
 def test_points_stand_beside_their_result_and_go_with_the_next_one(store: Store) -> None:
     points = {"anchors": np.eye(3, dtype=np.float32), "objective": np.array("jsd")}
-    store.put_points(RUN, points)
+    store.put_arrays(RUN, points)
     with np.load(store.path(RUN).with_suffix(".npz")) as found:
         assert {name: value.tolist() for name, value in found.items()} == {
             name: value.tolist() for name, value in points.items()
         }
-    store.put_points(RUN, None)
-    store.put_points(RUN, None)
+    store.put_arrays(RUN, None)
+    store.put_arrays(RUN, None)
     assert left(store) == {store.path(RUN).name}
 
 
@@ -333,7 +333,7 @@ def test_folders_merge_by_copying_single_files(tmp_path: Path) -> None:
 
 
 def test_points_and_checkpoints_are_not_compacted(store: Store) -> None:
-    store.put_points(RUN, {"x": np.arange(3)})
+    store.put_arrays(RUN, {"x": np.arange(3)})
     store.path(RUN).with_suffix(".ckpt").write_bytes(b"half-way")
     (store.folder / "MUTAG_hucl_transductive.json").write_text("a command's own result file")
     store.compact()

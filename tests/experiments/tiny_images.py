@@ -81,9 +81,7 @@ class Ran:
     @property
     def saved(self) -> dict[str, Any]:
         """The saved encoder; empty if there is none."""
-        file = self.context.file(self.trained.run, ".pt")
-        found: dict[str, Any] = torch.load(file, weights_only=True) if file.exists() else {}
-        return found
+        return self.trained.encoders or {}
 
     @property
     def weights(self) -> dict[str, Tensor]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
 import networkx as nx
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.augment import (
     AUGMENTATIONS,
+    augment,
+    check_views,
     drop_nodes,
     identity,
     mask_attributes,
@@ -221,3 +228,55 @@ def test_shares_out_of_range_are_refused(name: str, p: float) -> None:
     batch = batch_of([nx.path_graph(3)])
     with pytest.raises(InputError, match=r"p must be .* at least 0 and below 1"):
         AUGMENTATIONS[name](batch, p, generator=seeded())
+
+
+# Augmentations of the user's own
+
+
+def test_a_transform_of_pyg_gets_all_graphs_and_draws_by_the_generator() -> None:
+    batch = load("MUTAG", download=False).batch([3, 0, 5])
+    before = torch.get_rng_state(), random.getstate()
+
+    def drawn(seed: int) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return augment(batch, NormalNoise(), 0.0, generator=generator).x
+
+    assert torch.equal(drawn(1), drawn(1))
+    assert not torch.equal(drawn(1), drawn(2))
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1] == random.getstate()
+
+
+class NormalNoise(BaseTransform):
+    """Adds noise by two random states."""
+
+    def forward(self, data: Data) -> Data:
+        assert data.num_graphs == 3
+        data.x = data.x + torch.randn_like(data.x) + random.random()
+        return data
+
+
+def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
+    batch = load("MUTAG", download=False).batch([3, 0, 5])
+
+    def halved(data: Data) -> Data:
+        return data.subgraph(torch.arange(len(data.x)) % 2 == 0)
+
+    def without(data: Data) -> Data:
+        return data.subgraph(data.batch != 1)
+
+    made = augment(batch, halved, 0.0, generator=torch.Generator())
+    assert len(made.batch) == len(made.x) < len(batch.x)
+    assert made.edge_attr is not None
+    assert len(made.edge_attr) == made.edge_index.shape[1]
+    assert torch.equal(made.y, batch.y)
+    for wrong, says in (
+        (without, "without must keep a node of each of the 3 graphs"),
+        (lambda data: data.x, "must return Data, got Tensor"),
+        (lambda data: Data(data.x, data.edge_index[:, 1:], data.edge_attr, batch=data.batch),
+         "a row of edge_attr for each"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=says):
+            augment(batch, wrong, 0.0, generator=torch.Generator())
+    with pytest.raises(InputError, match="is a class"):
+        check_views([NormalNoise], 0.2)

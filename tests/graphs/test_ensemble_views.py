@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from gcl_hard import ContrastiveLoss, NegativeSampler
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Supervised, TwoView, load
-from gcl_hard.graphs.batching import PairedViews, epoch_batches
+from gcl_hard.graphs.batching import PairedViews
 from gcl_hard.graphs.ensemble import Ensemble, refusal
+from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
 from tests.training.ensembles import RATE, assert_close, same_bits, stored

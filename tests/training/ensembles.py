@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from gcl_hard.functional.schedules import Linear
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, load
-from gcl_hard.graphs.batching import epoch_batches
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.order import epoch_batches
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ucl", {}),

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph
-from gcl_hard.graphs.batching import epoch_batches
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.training.ensemble import Adam, Stacked, train_ensemble
 from gcl_hard.training.loop import Optimisation, train
 from tests.training.ensembles import (

@@ -13,9 +13,9 @@ from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.functional.hardening import MeanThreshold
 from gcl_hard.functional.schedules import Linear
 from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, Supervised, TwoView
-from gcl_hard.graphs.batching import epoch_batches
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
 from tests.training.ensembles import (

@@ -82,8 +82,10 @@ def test_settings_of_ones_own_encoder_are_searched_with_those_of_the_configurati
     once = [one for n, one in enumerate(rest) if n == 0 or one != rest[n - 1]]
     assert once == [one for n, one in enumerate(asked) if n == 0 or one != asked[n - 1]]
     assert finding.config == GraphConfig(
-        protocol="inductive", method="hscl", lr=finding.best.params["lr"], epochs=1
-    )
+        protocol="inductive", method="hscl", lr=finding.best.params["lr"], epochs=1,
+        encoder=finding.config.encoder,
+    )  # fmt: skip
+    assert finding.config.encoder.startswith("MyEncoder@")
     assert len({tuple(trial.params.items()) for trial in trials}) == 4
 
 
@@ -116,9 +118,9 @@ def test_an_edited_encoder_gets_scores_of_its_own(tmp_path: Path) -> None:
 
 def test_an_encoder_is_part_of_what_a_study_is_of(tmp_path: Path) -> None:
     searched(tmp_path, "MUTAG", "ucl", encoder=edited(1), trials=1, study_name="mine")
-    with pytest.raises(InputError, match=r"encoder Edited, code .* there, as usual here"):
+    with pytest.raises(InputError, match=r"encoder Edited@.* there, as usual here"):
         searched(tmp_path, "MUTAG", "ucl", trials=1, study_name="mine")
-    with pytest.raises(InputError, match=r"encoder Edited, code .* there, Edited, code .* here"):
+    with pytest.raises(InputError, match=r"encoder Edited@.* there, Edited@.* here"):
         searched(tmp_path, "MUTAG", "ucl", trials=1, encoder=edited(2), study_name="mine")
 
 

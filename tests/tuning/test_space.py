@@ -426,7 +426,10 @@ def test_settings_of_an_own_encoder_go_to_it_alone() -> None:
     candidate = own_encoder(lr=0.02).candidate(7, drawn)
     assert isinstance(candidate.make, partial)
     assert candidate.make.keywords == {"width": 16, "lr": 1}
-    assert (candidate.number, candidate.config) == (7, GraphConfig(method="hscl", beta=3, lr=0.02))
+    encoder = candidate.config.encoder
+    assert candidate.number == 7
+    assert candidate.config == GraphConfig(method="hscl", beta=3, lr=0.02, encoder=encoder)
+    assert encoder.partition("@")[0] == "make"
 
 
 def plain(kind: type[Any]) -> list[tuple[str, Any]]:

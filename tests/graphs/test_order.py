@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.batching import epoch_batches, epoch_chunks
+from gcl_hard.graphs.order import epoch_batches, epoch_chunks
 
 
 @pytest.mark.parametrize("batch_size", [2, 3, 50, 500])

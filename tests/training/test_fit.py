@@ -1,0 +1,104 @@
+"""Training on a set or a loader, by any optimiser and schedule, until a callback ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.loader import DataLoader
+
+from gcl_hard import fit
+from gcl_hard.errors import InputError
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, epoch_batches, load
+from gcl_hard.training.ensemble import train_ensemble
+from gcl_hard.training.loop import Optimisation, train
+
+
+@pytest.fixture
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)[:60]
+
+
+def model(seed: int = 0) -> InfoGraph:
+    torch.manual_seed(seed)
+    return InfoGraph(GIN(7, dim=4, layers=1), method="hscl")
+
+
+def by_hand(
+    graphs: GraphSet, epochs: int, make: Any, schedule: Any = None, seed: int = 0
+) -> list[float]:
+    one, means = model(), []
+    one.train()
+    optimizer = make(one.parameters())
+    turning = schedule and schedule(optimizer)
+    for epoch in range(1, epochs + 1):
+        losses = []
+        for index in epoch_batches(len(graphs), 20, seed=seed, epoch=epoch):
+            loss = one(graphs.batch(index))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        if turning:
+            turning.step()
+        means.append(sum(losses) / len(losses))
+    return means
+
+
+def test_a_set_is_cut_into_batches_in_a_seeded_order(mutag: GraphSet) -> None:
+    losses = fit(model(), mutag, epochs=3, lr=0.01, batch_size=20, seed=4)
+    expected = by_hand(mutag, 3, lambda p: torch.optim.Adam(p, lr=0.01), seed=4)
+    assert losses == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop])
+def test_any_optimiser_and_schedule_do_what_they_do_by_hand(kind: Any, mutag: GraphSet) -> None:
+    rates = {"lr": 0.003, "weight_decay": 0.01}
+
+    def schedule(optimizer: Any) -> Any:
+        return torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.3)
+
+    losses = fit(
+        model(), mutag, epochs=3, batch_size=20, optimiser=kind, lr_schedule=schedule, **rates
+    )
+    expected = by_hand(mutag, 3, lambda p: kind(p, **rates), schedule)
+    assert losses == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_loader_is_trained_on(mutag: GraphSet) -> None:
+    loader = DataLoader(list(mutag), batch_size=20)
+    seen: list[tuple[int, float]] = []
+    losses = fit(model(), loader, epochs=2, on_epoch=lambda *given: seen.append(given))
+    assert [loss for _, loss in seen] == losses
+    assert losses == train(model(), loader, Optimisation(epochs=2))
+
+
+def test_false_ends_the_training_and_nothing_else_does(mutag: GraphSet) -> None:
+    assert len(fit(model(), mutag, epochs=9, on_epoch=lambda epoch, loss: epoch < 3)) == 3
+    assert len(fit(model(), mutag, epochs=3, on_epoch=lambda epoch, loss: 0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"lr_schedule": "cosin"}, "did you mean cosine"),
+        ({"optimiser": "adam"}, "torch.optim.AdamW"),
+        ({"epoch": 3}, "unknown setting 'epoch'; did you mean epochs"),
+        ({"lr": 0}, "lr must be"),
+        ({"batch_size": 1}, "batch_size must be at least 2"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(
+    settings: dict[str, Any], says: str, mutag: GraphSet
+) -> None:
+    with pytest.raises(InputError, match=says):
+        fit(model(), mutag, **settings)
+    with pytest.raises(InputError, match="loader"):
+        fit(model(), 3)
+
+
+def test_an_ensemble_refuses_another_optimiser(mutag: GraphSet) -> None:
+    both = Ensemble([model(), model(1)], mutag)
+    with pytest.raises(InputError, match="one by one"):
+        train_ensemble(both, Optimisation(epochs=1, optimiser=torch.optim.SGD))
