@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
@@ -21,7 +23,7 @@ from gcl_hard.sampling import NegativeSampler
 
 Positives = Literal["view", "class"]
 Pooling = Literal["pair", "logsumexp"]
-Reduction = Literal["pairs", "anchors"]
+Reduction = Literal["pairs", "anchors", "none"]
 OnEmpty = Literal["skip", "raise"]
 
 H = TypeVar("H", Exponential, Threshold)
@@ -57,8 +59,17 @@ class _Scores(NamedTuple):
     n_others: int
 
 
+class _Views(NamedTuple):
+    """Views of the same items, and further candidates."""
+
+    views: list[Tensor]  # V of [B, d]
+    labels: Labels | None  # [B]
+    candidates: Tensor | None  # [K, d]
+    candidate_labels: Labels | None  # [K]
+
+
 class ContrastiveLoss(nn.Module):
-    r"""Contrastive loss with hard negatives, for two views or for nodes against graphs.
+    r"""Contrastive loss with hard negatives, for views of items or for nodes against graphs.
 
     InfoNCE (t = cosine / γ) and JSD (t = dot product):
 
@@ -70,20 +81,22 @@ class ContrastiveLoss(nn.Module):
         sampler: the negative distribution q.
         temperature: γ > 0 of InfoNCE, 0.5 if None; an error with JSD, which has none.
         objective: ``"infonce"`` or ``"jsd"``.
-        positives: ``"view"`` (the anchor's other view) or ``"class"`` (every other embedding of
-            its class, the other view included, one term per pair; needs labels). The positive of
+        positives: ``"view"`` (the anchor's other views) or ``"class"`` (every other embedding of
+            its class, the other views included, one term per pair; needs labels). The positive of
             a node is always its own graph.
         pooling: ``"pair"`` (a term per positive) or ``"logsumexp"`` (positives summed inside the
             logarithm; InfoNCE only).
-        weight: M; ``"others"`` is the number of `others` of an anchor (n − 2 for two views, G − 1
-            for graphs), the same for every method; ``"kept"`` the number of candidates that q
-            keeps, so that E_q becomes a sum; or a number. InfoNCE only.
+        weight: M; ``"others"`` is the number of `others` of an anchor (n − 2 for two views, V (B −
+            1) for V views of B items, G − 1 for graphs, plus further candidates), the same for
+            every method; ``"kept"`` the number of candidates that q keeps, so that E_q becomes a
+            sum; or a number. InfoNCE only.
         class_prior: τ⁺ in [0, 1) of the debiased loss, None for none; an error with
             ``admit="other_labels"``, where there is nothing to debias.
         detach_weights: whether q is a constant to the gradient. False reproduces the published
             training code; it is an error with ``draws``, which carry no gradient.
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
-            their mean over positives (default otherwise).
+            their mean over positives (default otherwise); ``"none"`` gives that mean for each
+            anchor, 0 for those that are left out.
         on_empty: ``"skip"`` leaves anchors without a negative or without a positive out of the
             mean (if none is left, or the batch is empty, the loss is an attached 0);
             ``"raise"`` makes them an error.
@@ -192,46 +205,87 @@ class ContrastiveLoss(nn.Module):
         """Set the sampler's schedule to ``epoch`` (1 … ``epochs``)."""
         self.sampler.set_epoch(epoch, epochs)
 
-    def forward(self, z1: Tensor, z2: Tensor, labels: Labels | None = None) -> Tensor:
-        """Loss of two views.
+    def forward(
+        self,
+        z1: Tensor | Sequence[Tensor],
+        z2: Tensor | Labels | None = None,
+        labels: Labels | None = None,
+        *,
+        candidates: Tensor | None = None,
+        candidate_labels: Labels | None = None,
+    ) -> Tensor:
+        """Loss of two views, ``loss(z1, z2, labels)``, or of any number, ``loss([z1, …], labels)``.
+
+        One view, ``loss(z, labels)``, has positives of its class alone.
 
         Args:
-            z1: float [B, d], first view of each item; rows need not be normalised. Half
-                precision is computed in float32, also under autocast.
-            z2: float [B, d], second view.
+            z1: float [B, d], first view of each item, or a list of views; rows need not be
+                normalised. Half precision is computed in float32, also under autocast.
+            z2: float [B, d], second view; or the labels, after a list or a single view.
             labels: int64 [B], ≥ 0, or a list or NumPy array of them; used only if the admission
-                or the positives need them.
+                or the positives need them. On a GPU, and compiled, a negative label makes the
+                loss NaN instead of an error.
+            candidates: float [K, d], further candidates, such as a queue: others of every anchor,
+                and positives of its class with class positives.
+            candidate_labels: [K], where labels are used.
 
         Returns:
-            float [], nats.
+            float [], nats; [V B] with ``reduction="none"``, view after view.
         """
-        return self.with_diagnostics(z1, z2, labels)[0]
+        return self.with_diagnostics(
+            z1, z2, labels, candidates=candidates, candidate_labels=candidate_labels
+        )[0]
 
     def with_diagnostics(
-        self, z1: Tensor, z2: Tensor, labels: Labels | None = None
+        self,
+        z1: Tensor | Sequence[Tensor],
+        z2: Tensor | Labels | None = None,
+        labels: Labels | None = None,
+        *,
+        candidates: Tensor | None = None,
+        candidate_labels: Labels | None = None,
     ) -> tuple[Tensor, Diagnostics]:
-        """Loss of two views and its diagnostics; arguments as for :meth:`forward`."""
-        if z1.dim() != 2 or z1.shape != z2.shape:
-            raise InputError(
-                f"z1 and z2 must be two views of the same items, [B, d] each, got "
-                f"{list(z1.shape)} and {list(z2.shape)}"
-            )
-        n_items = len(z1)
-        with torch.autocast(z1.device.type, enabled=False):
-            z = _at_least_float32(torch.cat([z1, z2]))
-            others = neg.two_view_others(n_items, z.device)
-            same = None
-            if self.sampler.needs_labels or self.positives == "class":
-                labels = neg.check_labels(labels, n_items, self._label_user(), z.device).repeat(2)
-                same = neg.same_label(labels, labels)
-            if n_items == 0:
-                return self._no_anchors(z)
-            if self.positives == "class" and same is not None:
-                positive = same & ~torch.eye(2 * n_items, dtype=torch.bool, device=z.device)
-            else:
-                positive = torch.arange(2 * n_items, device=z.device).roll(n_items)[:, None]
-            t = self._logits(z, z)
-            return self._loss(_Scores(t, others, same, positive, max(2 * n_items - 2, 0)))
+        """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
+        views = _as_views(z1, z2, labels)._replace(
+            candidates=candidates, candidate_labels=candidate_labels
+        )
+        with torch.autocast(views.views[0].device.type, enabled=False):
+            return self._of_views(views)
+
+    def _of_views(self, views: _Views) -> tuple[Tensor, Diagnostics]:
+        n_views, n_items = len(views.views), len(views.views[0])
+        every = z = _at_least_float32(torch.cat(views.views))
+        n, n_extra, device, labels = len(z), 0, z.device, None
+        others = neg.view_others(n_items, n_views, device)
+        if views.candidates is not None:
+            every = torch.cat([z, _as_candidates(views.candidates, z)])
+            n_extra = len(every) - n
+            others = F.pad(others, (0, n_extra), value=True)
+        same = None
+        if self.sampler.needs_labels or self.positives == "class":
+            user = self._label_user()
+            labels = neg.check_labels(views.labels, n_items, user, device, wait=False)
+            labels = labels.repeat(n_views)
+            if views.candidates is not None:
+                more = neg.check_labels(
+                    views.candidate_labels, n_extra, f"{user} with candidates", device, wait=False
+                )
+                labels = torch.cat([labels, more.to(labels.dtype)])
+            same = neg.same_label(labels[:n], labels)
+        if n == 0:
+            return self._no_anchors(z)
+        t = self._logits(z, every)
+        me = torch.eye(*t.shape, dtype=torch.bool, device=device)
+        if self.positives == "class" and same is not None:
+            positive = same & ~me
+        elif n_views == 1:
+            raise InputError('one view has no other: give a second, or positives="class"')
+        elif n_views == 2:
+            positive = torch.arange(n, device=device).roll(n_items)[:, None]
+        else:
+            positive = ~others & ~me
+        n_others = n_views * (n_items - 1) + n_extra
+        return self._loss(_Scores(t, others, same, positive, n_others), labels)
 
     def local_global(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
@@ -257,68 +311,80 @@ class ContrastiveLoss(nn.Module):
         neg.check_local_global(nodes, graphs, batch)
         with torch.autocast(nodes.device.type, enabled=False):
             nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
-            same = None
+            same, labels = None, None
             if self.sampler.needs_labels:
                 labels = neg.check_labels(
-                    graph_labels, len(graphs), self._label_user(), graphs.device
+                    graph_labels, len(graphs), self._label_user(), graphs.device, wait=False
                 )
                 same = neg.same_label(labels, labels)
             if len(nodes) == 0:
                 return self._no_anchors(nodes, graphs)
-            if self.fused and self.objective == "jsd" and self.sampler.has_slope:
-                return self._fused(nodes, graphs, batch, same)
+            fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
+            if fused and self.objective == "jsd" and self.sampler.has_slope:
+                return self._fused(nodes, graphs, batch, same, labels)
             others = neg.local_global_others(batch, len(graphs))
             same = None if same is None else same[batch]
             t = self._logits(nodes, graphs)
-            return self._loss(_Scores(t, others, same, batch[:, None], len(graphs) - 1))
+            return self._loss(_Scores(t, others, same, batch[:, None], len(graphs) - 1), labels)
 
     def _fused(
-        self, nodes: Tensor, graphs: Tensor, batch: Tensor, same: Tensor | None
+        self,
+        nodes: Tensor,
+        graphs: Tensor,
+        batch: Tensor,
+        same: Tensor | None,
+        labels: Tensor | None,
     ) -> tuple[Tensor, Diagnostics]:
         """Nodes against graphs under JSD, without the intermediate tensors of the general path."""
         expected, t_pos, empty = jsd_negatives(nodes, graphs, batch, same, self.rule)
         if self.class_prior is not None:
             expected = neg.debiased(expected, objectives.softplus(t_pos), self.class_prior)
-        own = torch.arange(len(t_pos), device=t_pos.device)
-        return self._mean(objectives.jsd(expected, t_pos), own, torch.ones_like(own), empty)
+        one = torch.ones_like(t_pos, dtype=torch.int64)
+        return self._mean(objectives.jsd(expected, t_pos), one, empty, labels)
 
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
             return anchors @ candidates.T
         return _unit(anchors) @ _unit(candidates).T / self.temperature
 
-    def _loss(self, scores: _Scores) -> tuple[Tensor, Diagnostics]:
+    def _loss(self, scores: _Scores, labels: Tensor | None) -> tuple[Tensor, Diagnostics]:
         expected, log_weight, empty = self._negative_side(scores)
-        t_pos, row, count = self._positive_side(scores)
-        log_weight = log_weight if isinstance(log_weight, float) else log_weight[row]
-        if self.objective == "infonce":
-            terms = objectives.infonce(expected[row], t_pos, log_weight)
-        else:
-            terms = objectives.jsd(expected[row], t_pos)
-        return self._mean(terms, row, count, empty)
-
-    def _positive_side(self, scores: _Scores) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of the positive pairs [P], their anchors [P], and pairs per anchor [A]."""
-        t, positive = scores.t, scores.positive
-        anchors = torch.arange(len(t), device=t.device)
-        if positive.dtype != torch.bool:
-            return t.gather(1, positive).flatten(), anchors, torch.ones_like(anchors)
+        t_pos, positive = self._positive_side(scores)
         count = positive.sum(1)
+        if t_pos.shape[1] == 1 or not neg.readable(t_pos):
+            log_weight = log_weight if isinstance(log_weight, float) else log_weight[:, None]
+            terms = self._terms(expected[:, None], t_pos, log_weight)
+            total = torch.where(positive, terms, 0.0).sum(1)
+        else:  # at the positives alone, where their number may be asked for
+            row = torch.arange(len(t_pos)).repeat_interleave(count)
+            log_weight = log_weight if isinstance(log_weight, float) else log_weight[row]
+            terms = self._terms(expected[row], t_pos.masked_select(positive), log_weight)
+            total = terms.new_zeros(len(t_pos)).index_add(0, row, terms)
+        return self._mean(total, count, empty, labels)
+
+    def _terms(self, expected: Tensor, t_pos: Tensor, log_weight: float | Tensor) -> Tensor:
+        if self.objective == "infonce":
+            return objectives.infonce(expected, t_pos, log_weight)
+        return objectives.jsd(expected, t_pos)
+
+    def _positive_side(self, scores: _Scores) -> tuple[Tensor, Tensor]:
+        """Scores of positives [A, P], and which of them there are, bool [A, P]."""
+        t, positive = scores.t, scores.positive
+        if positive.dtype != torch.bool:
+            return t.gather(1, positive), torch.ones_like(positive, dtype=torch.bool)
         if self.pooling == "logsumexp":
-            some = (count > 0).nonzero().flatten()
-            return neg.masked_logsumexp(t, positive)[some, 0], some, (count > 0).long()
-        return t.masked_select(positive), anchors.repeat_interleave(count), count
+            return neg.masked_logsumexp(t, positive), positive.any(1, keepdim=True)
+        return torch.where(positive, t, 0.0), positive
 
     def _mean(
-        self, terms: Tensor, row: Tensor, count: Tensor, empty: Tensor
+        self, total: Tensor, count: Tensor, empty: Tensor, labels: Tensor | None
     ) -> tuple[Tensor, Diagnostics]:
-        """Mean of the terms [P] of pairs with anchors ``row``, over what contributes."""
-        contributes = ~empty[row]
+        """Mean over what contributes, of the sums [A] over positives and their number [A]."""
         used = (count > 0) & ~empty
         diagnostics = Diagnostics(
             anchors=len(count),
             contributing=used.sum(),
-            pairs=contributes.sum(),
+            pairs=count.masked_fill(empty, 0).sum(),
             without_negative=empty.sum(),
             without_positive=(count == 0).sum(),
         )
@@ -327,17 +393,23 @@ class ContrastiveLoss(nn.Module):
                 f"{int(diagnostics.without_negative)} of {diagnostics.anchors} anchors have no "
                 f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
             )
+        total = torch.where(used, total, 0.0)
         if self.reduction == "pairs":
-            return neg.masked_mean(terms, contributes), diagnostics
-        total = terms.new_zeros(len(count)).index_add(0, row, terms.where(contributes, 0.0))
-        return neg.masked_mean(total / count.clamp(min=1), used), diagnostics
+            loss = total.sum() / diagnostics.pairs.clamp(min=1)
+        else:
+            loss = total / count.clamp(min=1)
+            if self.reduction == "anchors":
+                loss = loss.sum() / diagnostics.contributing.clamp(min=1)
+        if labels is not None and not neg.readable(labels):
+            loss = neg.poison(loss, labels)
+        return loss, diagnostics
 
     def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
         """The loss of an empty batch: an attached 0."""
         if self.on_empty == "raise":
             raise InputError("the batch is empty: there is no anchor (on_empty='raise')")
         none = torch.zeros((), dtype=torch.int64, device=embeddings[0].device)
-        attached = torch.cat([z[:0] for z in embeddings]).sum()
+        attached = torch.cat([z[:0] for z in embeddings]).sum(1 if self.reduction == "none" else ())
         return attached, Diagnostics(0, none, none, none, none)
 
     def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
@@ -403,6 +475,36 @@ class ContrastiveLoss(nn.Module):
         """The summary that ``print`` shows."""
         temperature = f", temperature={self.temperature}" if self.objective == "infonce" else ""
         return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
+
+
+def _as_views(
+    z1: Tensor | Sequence[Tensor], z2: Tensor | Labels | None, labels: Labels | None
+) -> _Views:
+    """The arguments of a loss, checked."""
+    given = [z1] if isinstance(z1, Tensor) else list(z1)
+    if isinstance(z2, Tensor) and z2.is_floating_point():
+        given.append(z2)
+    elif z2 is not None:
+        if labels is not None:
+            raise InputError(
+                "labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)"
+            )
+        labels = z2
+    shapes = [tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__ for z in given]
+    if not given or any(len(shape) != 2 or shape != shapes[0] for shape in shapes):
+        raise InputError(
+            f"views must be of the same items, [B, d] each, got "
+            f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
+        )
+    return _Views(given, labels, None, None)
+
+
+def _as_candidates(candidates: Tensor, z: Tensor) -> Tensor:
+    if candidates.dim() != 2 or candidates.shape[1] != z.shape[1]:
+        raise InputError(
+            f"candidates must be [K, {z.shape[1]}], like the views, got {list(candidates.shape)}"
+        )
+    return _at_least_float32(candidates).to(z.dtype)
 
 
 def _unit(z: Tensor) -> Tensor:

@@ -251,13 +251,120 @@ def test_scores_outside_others_are_never_looked_at():
                 wide = torch.cat([others, torch.zeros(len(t), 1, dtype=torch.bool)], 1)
                 same_wide = torch.cat([same, torch.ones(len(t), 1, dtype=torch.bool)], 1)
                 positive = torch.full((len(t), 1), 5)
-                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4))
+                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4), None)
                 (grad,) = torch.autograd.grad(value, t)
                 results.append((value, grad))
             for value, grad in results[1:]:
                 assert torch.equal(value, results[0][0])
                 assert torch.equal(grad, results[0][1])
                 assert grad.isfinite().all()
+
+
+@pytest.mark.parametrize("reduction", ["pairs", "anchors", "none"])
+@pytest.mark.parametrize("n_extra", [0, 4])
+@pytest.mark.parametrize("n_views", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("admit", "positives"),
+    [("others", "view"), ("other_labels", "view"), ("others", "class"), ("other_labels", "class")],
+)
+def test_any_views_and_further_candidates_equal_the_loops(
+    admit, positives, n_views, n_extra, reduction
+):
+    if (n_views, positives) == (1, "view"):
+        return
+    g = torch.Generator().manual_seed(n_views)
+    zs = [z.requires_grad_() for z in torch.randn(n_views, 7, 5, generator=g).double()]
+    extra = torch.randn(n_extra, 5, generator=g).double()
+    extra_y = torch.tensor([0, 4, 1, 1])[:n_extra]
+    hardening, eta = ETAS["exponential"]
+    sampler = NegativeSampler(admit, hardening)
+    loss = ContrastiveLoss(sampler, positives=positives, reduction=reduction)
+    settings = {"admit": admit, "positives": positives, "eta": eta, "gamma": 0.5}
+    expected = loops.infonce_views(
+        [z.tolist() for z in zs], LABELS.tolist(), reduction=reduction, extra=extra.tolist(),
+        extra_y=extra_y.tolist(), **settings,
+    )  # fmt: skip
+    more = {"candidates": extra, "candidate_labels": extra_y} if n_extra else {}
+    value = loss(zs, LABELS, **more)
+    if reduction == "none":
+        # Anchors without a positive are 0, and the loops leave them out.
+        assert value.shape == (7 * n_views,)
+        value = value[value != 0]
+    np.testing.assert_allclose(value.tolist(), expected, rtol=1e-10)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(value.sum(), zs))
+    if n_views == 2:
+        torch.testing.assert_close(loss(*zs, LABELS, **more), loss(zs, labels=LABELS, **more))
+
+
+def test_a_single_view_and_its_labels_are_enough():
+    z, _ = views()
+    loss = contrastive_loss("hscl")
+    assert loss(z, LABELS) == loss([z], LABELS.tolist()) == loss(z, labels=LABELS.numpy())
+    with pytest.raises(InputError, match=r'one view has no other: .* positives="class"'):
+        contrastive_loss("ucl")(z)
+    with pytest.raises(InputError, match="labels are given twice"):
+        loss(z, LABELS, LABELS)
+    with pytest.raises(InputError, match=r"candidates must be \[K, 5\]"):
+        loss(z, LABELS, candidates=z[:, :2])
+    with pytest.raises(InputError, match="with candidates needs labels"):
+        loss(z, LABELS, candidates=z)
+
+
+def test_a_reduction_of_each_anchor_has_the_mean_of_the_others():
+    z1, z2 = views()
+    for positives in ("view", "class"):
+        each, mean = (
+            ContrastiveLoss(
+                NegativeSampler("other_labels"), positives=positives, reduction=reduction
+            )(z1, z2, LABELS)
+            for reduction in ("none", "anchors")
+        )
+        torch.testing.assert_close(each.mean(), mean)
+    empty = torch.zeros(0, 5, requires_grad=True)
+    none = contrastive_loss("hscl", reduction="none")(empty, empty, [])
+    assert none.shape == (0,)
+    assert none.requires_grad
+
+
+COMPILED = {
+    "ucl": {}, "hscl": {"beta": 2.0}, "hscl-tau": {"threshold": 0.0}, "dcl": {"class_prior": 0.1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_loss_is_one_graph_and_the_same_value(name):
+    torch.compiler.reset()
+    loss = contrastive_loss(name, **COMPILED[name])
+    z1, z2 = (z.requires_grad_() for z in views())
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    values = [f(z1, z2, LABELS) for f in (loss, compiled)]
+    torch.testing.assert_close(*values)
+    ours, theirs = (torch.autograd.grad(value, (z1, z2)) for value in values)
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("objective", ["jsd", "infonce"])
+def test_nodes_against_graphs_compile_to_one_graph(objective):
+    torch.compiler.reset()
+    nodes, graphs, batch, y = graphs_and_nodes()
+    loss = contrastive_loss("hscl", objective=objective)
+    compiled = torch.compile(loss.local_global, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(
+        compiled(nodes, graphs, batch, y), loss.local_global(nodes, graphs, batch, y)
+    )
+
+
+def test_a_negative_label_is_nan_where_nobody_can_wait_for_it():
+    torch.compiler.reset()
+    z1, z2 = views()
+    wrong = LABELS.clone()
+    wrong[2] = -1
+    loss = contrastive_loss("hscl")
+    with pytest.raises(InputError, match="labels must be at least 0"):
+        loss(z1, z2, wrong)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    assert compiled(z1, z2, wrong).isnan()
+    assert compiled(z1, z2, LABELS).isfinite()
 
 
 def test_one_class_gives_an_attached_zero_and_counts():

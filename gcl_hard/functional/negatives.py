@@ -14,25 +14,26 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 
 
-def two_view_others(n_items: int, device: torch.device | None = None) -> Tensor:
-    """The ``others`` of every embedding of two stacked views: all but itself and its other view.
+def view_others(n_items: int, views: int = 2, device: torch.device | None = None) -> Tensor:
+    """The ``others`` of every embedding of stacked views: all but the views of its own item.
 
     Args:
-        n_items: B, number of items; rows i and i + B are the views of item i.
+        n_items: B, number of items; rows i, i + B, … are the views of item i.
+        views: V, number of views.
         device: where the mask is made.
 
     Returns:
-        bool [2B, 2B]; row sums are 2B − 2.
+        bool [VB, VB]; row sums are V (B − 1).
 
     Example:
-        >>> two_view_others(2).int()
+        >>> view_others(2).int()
         tensor([[0, 1, 0, 1],
                 [1, 0, 1, 0],
                 [0, 1, 0, 1],
                 [1, 0, 1, 0]], dtype=torch.int32)
     """
     own = torch.eye(n_items, dtype=torch.bool, device=device)
-    return ~own.tile(2, 2)
+    return ~own.tile(views, views)
 
 
 def local_global_others(batch: Tensor, n_graphs: int) -> Tensor:
@@ -77,7 +78,12 @@ Labels = Tensor | Sequence[int]
 
 
 def check_labels(
-    labels: Labels | None, n_items: int, needed_by: str, device: torch.device | None = None
+    labels: Labels | None,
+    n_items: int,
+    needed_by: str,
+    device: torch.device | None = None,
+    *,
+    wait: bool = True,
 ) -> Tensor:
     """Labels, checked to be class labels.
 
@@ -86,6 +92,8 @@ def check_labels(
         n_items: number of items.
         needed_by: what needs the labels, for the message.
         device: device of labels that are no tensor.
+        wait: whether to wait for a GPU, or leave a compiled graph, to find negative labels; see
+            :func:`poison`.
 
     Returns:
         The labels as a tensor.
@@ -108,18 +116,34 @@ def check_labels(
             raise InputError(
                 f"labels must be integers, one per item, got {kind}: number the classes, from 0 on"
             ) from error
+        labels = labels if labels.numel() else labels.long()  # an empty list is of float
     if labels.shape != (n_items,):
         raise InputError(
             f"labels must have shape [{n_items}], one per item, got {list(labels.shape)}"
         )
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InputError(f"labels must be integers (torch.int64), got {labels.dtype}")
-    if n_items and int(labels.min()) < 0:
+    if n_items and (wait or readable(labels)) and int(labels.min()) < 0:
         raise InputError(
             f"labels must be at least 0, got {int(labels.min())}: {needed_by} cannot use "
             f"unlabelled items"
         )
     return labels
+
+
+def readable(values: Tensor) -> bool:
+    """Whether values can be read without waiting for a device or leaving a compiled graph."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def poison(loss: Tensor, labels: Tensor) -> Tensor:
+    """The loss, or NaN if a label is negative: an error that waits for no device.
+
+    Example:
+        >>> poison(torch.ones(()), torch.tensor([0, -1]))
+        tensor(nan)
+    """
+    return torch.where((labels < 0).any(), math.nan, loss)
 
 
 def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:

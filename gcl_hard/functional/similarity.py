@@ -140,7 +140,7 @@ def two_view_scores(
     n = len(z1)
     z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
     labels = negatives.check_labels(labels, n, "a comparison of losses").repeat(2)
-    others = negatives.two_view_others(n, z.device)
+    others = negatives.view_others(n, device=z.device)
     t, scale = _logits(z, z, others, temperature, objective)
     t_pos = t.diagonal(n).repeat(2)
     same = negatives.same_label(labels, labels)

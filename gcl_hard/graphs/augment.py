@@ -227,7 +227,7 @@ def augment(
         >>> from torch_geometric.transforms import AddSelfLoops
         >>> from gcl_hard.graphs import load
         >>> one = load("MUTAG", download=False).batch([0])
-        >>> looped = augment(one, AddSelfLoops(), 0.0, generator=torch.Generator())
+        >>> looped = augment(one, AddSelfLoops("edge_attr"), 0.0, generator=torch.Generator())
         >>> looped.edge_index.shape[1] - one.edge_index.shape[1]
         17
     """

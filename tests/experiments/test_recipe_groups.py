@@ -117,7 +117,9 @@ def test_two_view_models_that_share_nothing_train_alone(
         ) -> tuple[Tensor, Tensor]:
             return x, torch.zeros(int(batch.max()) + 1, 7).index_add_(0, batch, x)
 
-    encoders = [Encoder(config, mutag, 0, make=lambda _: Own()), Encoder(config, mutag, 1)]
+    named = replace(config, encoder="Own@0", dim=32, layers=3)
+    own = Encoder(named, mutag, 0, parts={"Own@0": lambda _: Own()})
+    encoders = [own, Encoder(config, mutag, 1)]
     results = list(train_encoders(encoders[:1], mutag)) + list(train_encoders(encoders[1:], mutag))
     assert all(isinstance(result.trained, TrainedEncoder) for result in results)
     assert trained_ensembles == [("Ensemble", 1), ("Ensemble", 1)]

@@ -17,15 +17,22 @@ def expectation(eta: list[float], value: list[float]) -> float:
     return sum(e * v for e, v in zip(eta, value, strict=True)) / alpha
 
 
-def rows_of_two_views(z1, z2, y, admit: str, positives: str):
+def rows_of_views(views, y, admit: str, positives: str, *, extra=(), extra_y=()):
     """Per anchor: (indices of positives, of negatives, of others), and all embeddings."""
-    z, y, B = [*z1, *z2], [*y, *y], len(z1)
-    for i in range(2 * B):
-        own = (i + B) % (2 * B)
-        others = [j for j in range(2 * B) if j not in (i, own)]
+    B, n = len(views[0]), len(views) * len(views[0])
+    z, y = [*(v for view in views for v in view), *extra], [*(list(y) * len(views)), *extra_y]
+    item = [j % B if j < n else None for j in range(len(z))]
+    for i in range(n):
+        others = [j for j in range(len(z)) if item[j] != item[i]]
         neg = [j for j in others if admit == "others" or y[j] != y[i]]
-        pos = [own] if positives == "view" else [j for j in range(2 * B) if j != i and y[j] == y[i]]
+        same = item if positives == "view" else y
+        pos = [j for j in range(len(z)) if j != i and same[j] == same[i]]
         yield i, pos, neg, others, z
+
+
+def rows_of_two_views(z1, z2, y, admit: str, positives: str):
+    """:func:`rows_of_views` of two views."""
+    return rows_of_views([z1, z2], y, admit, positives)
 
 
 def unit(v: Sequence[float]) -> list[float]:
@@ -38,20 +45,26 @@ def dot(u: Sequence[float], v: Sequence[float]) -> float:
 
 
 def reduce(terms: list[list[float]], reduction: str) -> float:
-    """Mean over pairs, or over anchors of their mean over pairs."""
+    """Mean over pairs, or over anchors of their mean over pairs; or these means."""
     if reduction == "pairs":
         flat = [term for row in terms for term in row]
         return sum(flat) / len(flat)
     means = [sum(row) / len(row) for row in terms if row]
-    return sum(means) / len(means)
+    return means if reduction == "none" else sum(means) / len(means)
 
 
-def infonce_two_view(
-    z1, z2, y, *, admit, positives, eta: Eta, gamma, M=None, prior=None, reduction, mean=False
-):
+def infonce_two_view(z1, z2, y, **settings):
+    """:func:`infonce_views` of two views."""
+    return infonce_views([z1, z2], y, **settings)
+
+
+def infonce_views(
+    views, y, *, admit, positives, eta: Eta, gamma, M=None, prior=None, reduction, mean=False,
+    extra=(), extra_y=(),
+):  # fmt: skip
     """Eq. 3: log(1 + M e^{-g(x,x+)} E_q[e^g]), HCL's debiasing, the paper's τ(x, f)."""
     terms = []
-    for i, pos, neg, others, z in rows_of_two_views(z1, z2, y, admit, positives):
+    for i, pos, neg, others, z in rows_of_views(views, y, admit, positives, extra=extra, extra_y=extra_y):
         g = [dot(unit(z[i]), unit(v)) / gamma for v in z]
         tau = sum(math.exp(g[j]) for j in others) / len(others)
         weigh = (lambda t, tau=tau: float(math.exp(t) >= tau)) if mean else eta

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gcl_hard.experiments.config import GraphConfig, RunConfig
+from gcl_hard.experiments.config import GIN_SETTINGS, GraphConfig, RunConfig, defaults
+from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.experiment import RunContext, RunOptions
 from gcl_hard.graphs import GraphSet
 from gcl_hard.tuning.objective import (
@@ -18,7 +20,7 @@ from gcl_hard.tuning.objective import (
     Score,
     Scoring,
 )
-from gcl_hard.tuning.space import Candidate, EncoderMaker
+from gcl_hard.tuning.space import Candidate
 
 SMALL: dict[str, Any] = {
     "protocol": "inductive", "epochs": 2, "layers": 2, "dim": 8, "batch_size": 32,
@@ -35,6 +37,9 @@ def context(ensemble_size: int | None = 1, threads: int | None = None) -> RunCon
 
 
 def candidates(*configs: RunConfig, make: EncoderMaker | None = None) -> list[Candidate]:
+    if make is not None:
+        own = {name: defaults(GraphConfig)[name] for name in GIN_SETTINGS} | {"encoder": "own@0"}
+        configs = tuple(replace(config, **own) for config in configs)
     return [Candidate(7 * n + 3, config, make) for n, config in enumerate(configs)]
 
 
