@@ -30,7 +30,7 @@ from gcl_hard.experiments.config import (
     flag,
 )
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.presets import PRESETS, QUICK, Preset, recipe
+from gcl_hard.experiments.presets import PRESETS, QUICK, Preset, best_recipe
 from gcl_hard.experiments.settings import (
     LISTED,
     add_options,
@@ -409,21 +409,13 @@ def bench_configs(
         one = dict(zip(listed, combination, strict=True))
         usual = dict(preset.by_dataset.get(one["dataset"], {})) if preset else {}
         if values["recipe"] == "best":
-            usual |= {"protocol": "inductive"} | _best(config, one["dataset"])
+            usual |= {"protocol": "inductive"} | best_recipe(config, one["dataset"])
         if given & {"contrast", "objective"}:  # settings of another contrast or objective
             views = ("objective", "temperature", "augmentations", "strength")
             usual = {name: value for name, value in usual.items() if name not in views}
         usual = {name: value for name, value in usual.items() if name not in given}
         found.append(config(**one | shared | usual))
     return found
-
-
-def _best(config: type[RunConfig], dataset: str) -> dict[str, Any]:
-    if config is not GraphConfig:
-        raise InputError(f"recipes are of graphs, and {dataset} holds images")
-    from gcl_hard.graphs.tudataset import canonical_name
-
-    return recipe(canonical_name(dataset))
 
 
 def _recipe_table(values: Mapping[str, Any], stated: Mapping[str, Any]) -> list[RunConfig]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.experiments.config import RunConfig
@@ -167,6 +168,9 @@ class Experiment(Protocol[C_contra, D]):
         self, runs: Sequence[Run], data: D, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
         """Train runs that share ``RunConfig.group_key``, or one run of any kind."""
+
+    def fit(self, config: C_contra, data: D, context: RunContext, seed: int) -> nn.Module:
+        """A model trained on all data."""
 
     def score(self, trained: TrainedRun, data: D, context: RunContext) -> tuple[FoldScore, ...]:
         """Score a trained run."""

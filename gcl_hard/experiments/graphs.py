@@ -117,6 +117,17 @@ class GraphExperiment:
         for run in runs:
             yield _untrained(run, data, context)
 
+    def fit(
+        self, config: GraphConfig, data: GraphSet, context: RunContext, seed: int
+    ) -> GraphModel:
+        """A model trained on all graphs."""
+        use_threads(context, data, config)
+        encoder = Encoder(config, data, seed, parts=context.parts)
+        (result,) = train_encoders([encoder], data)
+        if isinstance(result.trained, DivergenceError):
+            raise result.trained
+        return result.trained.model
+
     def score(
         self, trained: TrainedRun, data: GraphSet, context: RunContext
     ) -> tuple[FoldScore, ...]:

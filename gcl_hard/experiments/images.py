@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +35,7 @@ from gcl_hard.experiments.experiment import (
     RunContext,
     TrainedRun,
     seeded_weights,
+    silent,
 )
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
 from gcl_hard.experiments.runs import Run
@@ -135,6 +138,18 @@ class ImageExperiment:
         hardware.use_threads(context.threads or context.cores, 0, 0)
         for run in runs:
             yield train_run(run, data, context, report)
+
+    def fit(
+        self, config: ImageConfig, data: ImageData, context: RunContext, seed: int
+    ) -> ImageContrast:
+        """A model trained on the training images."""
+        hardware.use_threads(context.threads or context.cores, 0, 0)
+        encoding = build(config, data, seed)
+        with tempfile.TemporaryDirectory() as folder:
+            context = replace(context, output=Path(folder))
+            found = TrainedRun(Run(config, seed))
+            _fit(found, data, encoding, context, report=silent, on_epoch_end=None)
+        return encoding.model
 
     def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> tuple[FoldScore]:
         """The accuracy of a linear probe on the test images."""

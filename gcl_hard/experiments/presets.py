@@ -172,6 +172,15 @@ def recipe(dataset: str) -> dict[str, Any]:
     raise InputError(f"no recipe in {' or '.join(map(str, RECIPE_FOLDERS))}")
 
 
+def best_recipe(config: type[RunConfig], dataset: str) -> dict[str, Any]:
+    """:func:`recipe` of a data set by any of its names; InputError for images."""
+    from gcl_hard.graphs.tudataset import canonical_name
+
+    if config is not GraphConfig:
+        raise InputError(f"recipes are of graphs, and {dataset} holds images")
+    return recipe(canonical_name(dataset))
+
+
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,15 @@ from gcl_hard.experiments.config import CONFIGS, defaults
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
 from gcl_hard.experiments.store import check_writable, write_json
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning.options import PrunerName, SamplerName, TuneOptions, tune_options
+from gcl_hard.tuning.options import Callback, PrunerName, SamplerName, TuneOptions, tune_options
 from gcl_hard.tuning.result import AllFailed, Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
-from gcl_hard.tuning.storage import exclusive, opened, reachable
+from gcl_hard.tuning.storage import OWN, exclusive, opened, reachable
 
 if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
     from rich.console import Console
 
 
@@ -47,17 +51,18 @@ def search(
         check_target(options.report)
     prepared = PreparedSearch.of(options)
     url = prepared.url
+    own = options.own_storage if url.startswith(OWN) else None
     if options.report_only:
         with reachable(url):
-            studies = prepared.studies(opened(url, create=False))
+            studies = prepared.studies(own or opened(url, create=False))
     else:
         with exclusive(url), reachable(url):
-            storage = opened(url)
+            storage = own or opened(url)
             studies = prepared.studies(storage)
             prepared.run(studies, storage, console)
     with reachable(url):
         findings = tuple(Finding.of(study, prepared.options.base) for study in studies)
-        result = SearchResult(findings, options.trials, prepared.facts(studies[0]))
+        result = SearchResult(findings, options.trials, prepared.facts(studies[0]), prepared)
         written = [options.output / f"{prepared.stem}_search.json"]
         write_json(result.as_json(), written[0])
     if options.report is not None:
@@ -101,15 +106,17 @@ def study(
     space: str | Path | Mapping[str, Any] | None = None,
     encoder: EncoderMaker | str | None = None,
     trials: int = 64,
-    sampler: SamplerName = "tpe",
-    pruner: PrunerName = "none",
+    sampler: SamplerName | BaseSampler = "tpe",
+    pruner: PrunerName | BasePruner = "none",
+    callbacks: Sequence[Callback] = (),
+    recipe: str = "paper",
     inner_folds: int = 1,
     outer_folds: int = 1,
     batch: int | None = None,
     jobs: int = 1,
     scheduler: str | None = None,
     seed: int = 0,
-    storage: str | None = None,
+    storage: str | BaseStorage | None = None,
     study_name: str | None = None,
     output: str | Path = "results",
     report: str | Path | None = None,
@@ -132,22 +139,27 @@ def study(
     Args:
         dataset: a name, or your own graphs: what :meth:`GraphSet.from_graphs` takes.
         method: a name of ``METHODS``.
-        space: a mapping of settings to dimensions (:meth:`Space.of`), a YAML file, or a name of
-            those shipped; None for the one of the method. Names ``encoder.NAME`` go to your
-            encoder.
+        space: settings with what is searched of each: ``(low, high)``, a list of choices, a
+            distribution of Optuna, or a mapping as in a file (:meth:`Dimension.of`); a YAML file;
+            or a name of those shipped; None for the one of the method. Names ``encoder.NAME`` go
+            to your encoder.
         encoder: your own, called as ``encoder(n_features, **searched)``; returns a module
             ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``; or
             ``"module:Name"`` of it. For images ``"resnet50"`` or ``"resnet18"``.
         trials: trials of each study, ≥ 1.
-        sampler: ``"tpe"``, ``"cmaes"`` or ``"random"``.
-        pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds).
+        sampler: ``"tpe"``, ``"cmaes"``, ``"random"``, or a sampler of Optuna.
+        pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds),
+            or a pruner of Optuna, which gets scores by epochs, with several inner folds by folds.
+        callbacks: called with study and trial after each trial; ``study.stop()`` ends the search.
+        recipe: ``"best"`` for our recipe of the data set, in place of the paper's settings.
         inner_folds: ≥ 1 that score a trial; 1 is a stratified hold-out of 20 %.
         outer_folds: ≥ 1 studies; 1 is a stratified hold-out of 30 %.
         batch: trials trained as one ensemble, None to choose.
         jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
         scheduler: address of a Dask scheduler whose workers score the trials, or None.
         seed: seed of splits, encoders and sampler.
-        storage: a file or a database URL; None for a SQLite file in ``output``.
+        storage: a file, a database URL or a storage of Optuna; None for a SQLite file in
+            ``output``.
         study_name: None for one made of data set, method and protocol.
         output: folder of storage and result.
         report: page of Markdown to write, figures next to it.
@@ -159,7 +171,7 @@ def study(
 
     Returns:
         What was found: ``result.best``, ``result.inner``, ``result.outer``, ``result.study``
-        (Optuna's).
+        (Optuna's), ``result.retrain_best()``.
 
     Raises:
         InputError: for anything that cannot be run; says what would be.
@@ -190,10 +202,12 @@ def study(
     domain = domain_of(named)
     for key in settings:
         if key not in defaults(CONFIGS[domain]):
-            raise unknown("setting", key, defaults(CONFIGS[domain]))
+            names = inspect.signature(study).parameters
+            raise unknown("setting", key, [*defaults(CONFIGS[domain]), *names])
     options = tune_options(
         domain, settings, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
-        trials=trials, sampler=sampler, pruner=pruner, inner_folds=inner_folds,
+        recipe=recipe, callbacks=tuple(callbacks), trials=trials, sampler=sampler, pruner=pruner,
+        inner_folds=inner_folds,
         outer_folds=outer_folds, batch=batch, jobs=jobs, scheduler=scheduler, seed=seed,
         storage=storage, study_name=study_name, output=Path(output),
         report=None if report is None else Path(report), device=device,

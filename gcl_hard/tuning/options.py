@@ -14,8 +14,9 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner,
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.config import CONFIGS, GIN, Domain, flag
+from gcl_hard.experiments.config import CONFIGS, GIN, GIN_SETTINGS, Domain, flag
 from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker, graphs_named, named_object
+from gcl_hard.experiments.presets import best_recipe
 from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
+Callback = Callable[[Any, Any], object]
+"""Called with Optuna's study and a trial that has ended."""
 SamplerName = Literal["tpe", "cmaes", "random"]
 PrunerName = Literal["none", "median", "hyperband", "wilcoxon"]
 
@@ -51,11 +54,16 @@ class TuneOptions:
         base: the settings that are not searched, with an encoder of the user's own.
         search_space: fitted to the base.
         graphs: the user's own set, or None.
+        callbacks: called with study and trial after each trial, as Optuna's.
+        own_sampler: an object in place of the named one; likewise the other two.
     """
 
     base: Base
     search_space: Space
     space: Annotated[str | None, SPACES] = None
+    recipe: Annotated[
+        str, "source of settings that are neither given nor searched: paper, or best (ours)"
+    ] = "paper"
     trials: Annotated[int, "complete or pruned trials of each study"] = 64
     sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random"] = "tpe"
     pruner: Annotated[PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)"] = (
@@ -88,6 +96,10 @@ class TuneOptions:
         int | None, "CPU threads of all processes together; at least one per process"
     ] = None
     graphs: Any = None
+    callbacks: tuple[Callback, ...] = ()
+    own_sampler: BaseSampler | None = None
+    own_pruner: BasePruner | None = None
+    own_storage: Any = None
 
     def __post_init__(self) -> None:
         for name in ("trials", "inner_folds", "outer_folds", "jobs", "threads", "batch", "seed"):
@@ -110,6 +122,9 @@ class TuneOptions:
         self._check_pruner()
         self._check_protocol()
 
+        if not all(map(callable, self.callbacks)):
+            raise InputError(f"callbacks are called with study and trial, got {self.callbacks!r}")
+
     def _check_sampler(self) -> None:
         if self.sampler == "cmaes" and not self.search_space.numeric:
             words = [d.name for d in self.search_space.dimensions if not d.numeric]
@@ -118,9 +133,19 @@ class TuneOptions:
                 f"--sampler tpe, or make it a range"
             )
 
+    @property
+    def steps(self) -> Steps:
+        """Unit of the intermediate scores that the pruner needs."""
+        if self.own_pruner is None:
+            return STEPS[self.pruner]
+        if isinstance(self.own_pruner, NopPruner):
+            return "none"
+        by_folds = isinstance(self.own_pruner, WilcoxonPruner) or self.inner_folds > 1
+        return "folds" if by_folds else "epochs"
+
     def _check_pruner(self) -> None:
         names = [dimension.name for dimension in self.search_space.dimensions]
-        steps = STEPS[self.pruner]
+        steps = "none" if self.own_pruner is not None else self.steps
         if steps == "folds" and self.inner_folds != WILCOXON_FOLDS:
             raise InputError(
                 f"pruner wilcoxon compares inner folds: give --inner-folds {WILCOXON_FOLDS}, "
@@ -151,7 +176,7 @@ class TuneOptions:
     @property
     def inner(self) -> Inner:
         """How trials are scored."""
-        return Inner(self.inner_folds, STEPS[self.pruner], self.seed)
+        return Inner(self.inner_folds, self.steps, self.seed)
 
     def batch_on(self, device: str) -> int:
         """Number of trials per batch on a device.
@@ -174,6 +199,7 @@ def tune_options(
     usual: Mapping[str, Any] | None = None,
     space: str | Path | Mapping[str, Any] | None = None,
     encoder: EncoderMaker | None = None,
+    recipe: str = "paper",
     **stated: Any,
 ) -> TuneOptions:
     """The options of a search.
@@ -184,6 +210,7 @@ def tune_options(
         usual: settings that may be searched though they have a value.
         space: dimensions by name, a file, a shipped name, or None for the method's own.
         encoder: makes one of the user's own.
+        recipe: ``"best"`` for our recipe of the data set, in place of the paper's settings.
         stated: other options, by the names of the fields.
 
     Returns:
@@ -192,27 +219,36 @@ def tune_options(
     Raises:
         InputError: for anything that cannot be run; says what would be.
     """
+    for name in ("sampler", "pruner", "storage"):
+        if not isinstance(stated.get(name, ""), str | Path | None):
+            stated[f"own_{name}"] = stated.pop(name)
     stated_settings = {**DEFAULTS[domain], **(usual or {}), **settings}
     if domain == "graphs":
-        name = stated_settings.get("encoder", GIN)
-        if encoder is None and ":" in name:
-            encoder = named_object(name, "encoder")
+        own = stated_settings.get("encoder", GIN)
+        if encoder is None and ":" in own:
+            encoder = named_object(own, "encoder")
             check_maker(encoder)
-            stated_settings["encoder"] = Own().add(encoder, name)
-        name = stated_settings.get("dataset", "")
-        if stated.get("graphs") is None and ":" in name:
+            stated_settings["encoder"] = Own().add(encoder, own)
+        dataset = stated_settings.get("dataset", "")
+        if stated.get("graphs") is None and ":" in dataset:
             features = stated_settings.get("features", "auto")
-            stated["graphs"] = graphs_named(name, features)
+            stated["graphs"] = graphs_named(dataset, features)
             stated_settings["dataset"] = stated["graphs"].name
     base = Base(CONFIGS[domain], stated_settings, encoder)
     if isinstance(space, Mapping):
-        name, found = None, Space.of(space)
+        of_space, found = None, Space.of(space)
     else:
-        name = str(space or default_space(base.config))
-        found = read_space(name)
+        of_space = str(space or default_space(base.config))
+        found = read_space(of_space)
+    if check_option("recipe", recipe, ("paper", "best")) == "best":
+        searched = {dimension.name for dimension in found.dimensions}
+        left_out = searched | ({*GIN_SETTINGS} if encoder is not None else set())
+        ours = best_recipe(base.kind, base.config.dataset)
+        ours = {key: value for key, value in ours.items() if key not in left_out}
+        base = Base(base.kind, {**ours, **stated_settings}, encoder)
     fitted = found.fitted(base)
     check_given(settings, fitted, base)
-    return TuneOptions(base, fitted, name, **stated)
+    return TuneOptions(base, fitted, of_space, recipe=recipe, **stated)
 
 
 def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:

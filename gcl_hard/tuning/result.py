@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
+from torch import nn
 
-from gcl_hard.errors import GclHardError
+from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.tuning.space import Base
 from gcl_hard.tuning.storage import OUTER, TrialCounts
+
+if TYPE_CHECKING:
+    from gcl_hard.tuning.search import PreparedSearch
 
 UNFINISHED = "the search is not over, or only its report was asked for"
 """Why there is no outer score."""
@@ -99,11 +103,13 @@ class SearchResult:
         findings: findings of each outer part.
         asked: trials of each study.
         facts: what was searched, and how: see ``Search.facts``.
+        search: the search with its data; None where only the result is at hand.
     """
 
     findings: tuple[Finding, ...]
     asked: int
     facts: dict[str, Any]
+    search: PreparedSearch | None = None
 
     def __repr__(self) -> str:
         outer = "" if self.outer is None else f", outer {self.outer:.1f} %"
@@ -159,6 +165,26 @@ class SearchResult:
     def best(self) -> RunConfig:
         """The settings of the study with the highest inner score."""
         return max(self.findings, key=lambda finding: finding.inner).config
+
+    def retrain_best(self, seed: int = 0) -> nn.Module:
+        """Train an encoder with the best settings on all data, test parts included.
+
+        Its accuracy is estimated by ``outer``: nothing is left to measure it on.
+
+        Args:
+            seed: seed of the weights.
+
+        Returns:
+            The model in evaluation mode, with its ``encoder`` and ``embed``.
+
+        Raises:
+            InputError: for a result without its search.
+            DivergenceError: if the loss is not finite.
+        """
+        if self.search is None:
+            raise InputError("this result was read without its search: give the study again")
+        finding = max(self.findings, key=lambda finding: finding.inner)
+        return self.search.retrained(finding.best, seed)
 
     def as_json(self) -> dict[str, Any]:
         """The content of the result file."""

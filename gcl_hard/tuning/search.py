@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import distribution_to_json
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
+from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments import hardware
@@ -36,6 +37,7 @@ from gcl_hard.tuning.storage import (
     DEATHS,
     FIXED,
     OUTER,
+    OWN,
     SCORED_ON,
     SURPLUS,
     Heartbeats,
@@ -43,6 +45,7 @@ from gcl_hard.tuning.storage import (
     TrialCounts,
     enqueue_again,
     fail,
+    own_url,
     put_back,
     put_back_orphans,
     uninterrupted,
@@ -142,7 +145,11 @@ class PreparedSearch:
     @property
     def url(self) -> str:
         """URL of the storage."""
-        return url_of(self.options.storage, self.options.output, self.stem)
+        options = self.options
+        own = None if options.own_storage is None else own_url(options.own_storage)
+        if own is not None and own.startswith(OWN):
+            return own
+        return url_of(own or options.storage, options.output, self.stem)
 
     def studies(self, storage: BaseStorage) -> list[Study]:
         """Create or open the studies.
@@ -161,8 +168,9 @@ class PreparedSearch:
                 continue
             found.append(stored.join(
                 identity, options.search_space.grid_of(options.base),
-                sampler=sampler(options.sampler, options.seed + k),
-                pruner=pruner(options.pruner, options.inner, self.config.epochs),
+                sampler=options.own_sampler or sampler(options.sampler, options.seed + k),
+                pruner=options.own_pruner
+                or pruner(options.pruner, options.inner, self.config.epochs),
             ))  # fmt: skip
         return found
 
@@ -177,7 +185,8 @@ class PreparedSearch:
             "dataset": config.dataset, "method": self.methods, "protocol": config.protocol,
             "settings": settings, "space": self._space(), "digest": self.objective.digest,
             "inner": self._inner(), "outer": f"part {k + 1}, {self._outer()}",
-            "sampler": options.sampler, "pruner": options.pruner, "seed": options.seed,
+            "sampler": _named(options.own_sampler) or options.sampler,
+            "pruner": _named(options.own_pruner) or options.pruner, "seed": options.seed,
             "encoder": self._own,
         }  # fmt: skip
 
@@ -261,9 +270,36 @@ class PreparedSearch:
             workers = engine(options.jobs, options.scheduler, driver.on_report)
             driver.run(stack.enter_context(workers))
 
+    def retrained(self, trial: FrozenTrial, seed: int) -> nn.Module:
+        """A model trained with the settings of a trial on all data."""
+        candidate = self.options.base.candidate(trial.number, trial.params)
+        own = self.options.graphs
+        data = data_sets(self.context).load(candidate.config, own)
+        context = replace(self.context, parts=candidate.parts)
+        return experiment_of(candidate.config).fit(candidate.config, data, context, seed).eval()
+
     def _where(self) -> str:
         """Where trials are scored, for messages."""
         return "on the test folds" if self.config.protocol == "transductive" else "inside"
+
+
+def _named(own: object | None) -> str | None:
+    """The class of an object of the user's own."""
+    return None if own is None else type(own).__name__
+
+
+class _Watched:
+    """A study as callbacks see it: one that they may stop, though Optuna does not run it."""
+
+    def __init__(self, study: Study) -> None:
+        self._study, self.stopped = study, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._study, name)
+
+    def stop(self) -> None:
+        """Begin no more trials."""
+        self.stopped = True
 
 
 @dataclass(eq=False)
@@ -274,6 +310,7 @@ class _Driver:
     studies: Sequence[Study]
     beats: Heartbeats
     bars: StudyBars
+    _stopped: set[int] = field(default_factory=set)
     _trials: dict[tuple[int, int], Trial] = field(default_factory=dict)
     _groups: dict[Task, tuple[int, list[Candidate]]] = field(default_factory=dict)
 
@@ -300,7 +337,8 @@ class _Driver:
             for task in self._workers.completed():
                 self._ended(task)
                 self._fill()
-            if all(_counts(study).over(asked) for study in self.studies):
+            left = [study for k, study in enumerate(self.studies) if k not in self._stopped]
+            if all(_counts(study).over(asked) for study in left):
                 return
             self._workers.wait(POLL)  # others score the last trials; if they die, this driver does
             self._fill()
@@ -309,7 +347,7 @@ class _Driver:
         """Ask for as many groups as there are workers; of the first study that lacks trials."""
         while len(self._groups) < self._workers.workers:
             for k in range(len(self.studies)):
-                if candidates := self._ask(k):
+                if k not in self._stopped and (candidates := self._ask(k)):
                     self._submit(k, candidates)
                     break
             else:
@@ -414,6 +452,13 @@ class _Driver:
                 study.tell(trial, accuracy, state=state, skip_if_finished=True)
         self._forget(k, trial)
         self.bars.show(k, _counts(study))
+        if self.search.options.callbacks:
+            watched = _Watched(study)
+            ended = study.get_trials(deepcopy=False)[trial.number]
+            for callback in self.search.options.callbacks:
+                callback(watched, ended)
+            if watched.stopped:
+                self._stopped.add(k)
 
     def _forget(self, k: int, trial: Trial) -> None:
         self.beats.end(trial)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.config import GraphConfig, RunConfig, defaults, flag
+from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.experiments.config import CONFIGS, GraphConfig, RunConfig, defaults, flag
 from gcl_hard.experiments.custom import EncoderMaker, Own, Parts, check_maker
 from gcl_hard.experiments.presets import PRESETS, read_yaml
 from gcl_hard.methods import METHODS
@@ -64,7 +64,8 @@ class Dimension:
         Args:
             name: name of the setting.
             given: ``type`` (float, int or categorical), with ``low``, ``high`` and perhaps
-                ``log`` and ``step``, or with ``choices``; perhaps ``when: {method: […]}``.
+                ``log`` and ``step``, or with ``choices``; perhaps ``when: {method: […]}``. Or a
+                distribution of Optuna; or ``(low, high)``; or a list of choices.
 
         Returns:
             The dimension.
@@ -78,10 +79,17 @@ class Dimension:
             ... # doctest: +ELLIPSIS
             Dimension(name='beta', distribution=FloatDistribution(high=10.0, log=True, ...
         """
+        if isinstance(given, Distribution):
+            return cls(name, given)
+        if isinstance(given, list):
+            return cls(name, _choices(name, given))
+        if isinstance(given, tuple):
+            given = _interval(name, given)
         if not isinstance(given, Mapping):
             raise InputError(
-                f"{name}: expected a mapping such as {{type: float, low: 0.1, high: 10}}, "
-                f"got {given!r}"
+                f"{name}: expected a mapping such as {{type: float, low: 0.1, high: 10}}, from "
+                f"Python also (0.1, 10), a list of choices or a distribution of Optuna, got "
+                f"{given!r}"
             )
         kind = given.get("type")
         if kind not in TYPES:
@@ -133,6 +141,17 @@ class Dimension:
         if isinstance(self.distribution, CategoricalDistribution):
             return self.distribution.choices
         return self.distribution.low, self.distribution.high
+
+
+def _interval(name: str, ends: tuple[Any, ...]) -> dict[str, Any]:
+    """The mapping of ``(low, high)``, whole numbers where the setting is one."""
+    if len(ends) != 2:
+        raise InputError(f"{name}: a tuple is (low, high), got {ends}; choices are a list")
+    hints = {key: hint for kind in CONFIGS.values() for key, hint in get_type_hints(kind).items()}
+    whole = all(isinstance(end, int) for end in ends)
+    if name in hints:
+        whole = int in (get_args(hints[name]) or (hints[name],))
+    return {"type": "int" if whole else "float", "low": ends[0], "high": ends[1]}
 
 
 def _kind(value: Any) -> type:
@@ -303,15 +322,14 @@ class Space:
         Args:
             given: a mapping with ``space``, of names to dimensions (:meth:`Dimension.of`), and
                 perhaps ``grid``: ``paper``, or names with lists of values. A mapping of
-                dimensions alone is understood too.
+                dimensions alone will do.
 
         Raises:
             InputError: for anything else, and for an empty space.
         """
         if not isinstance(given, Mapping):
             raise InputError(f"a search space is a mapping of settings, got {given!r}")
-        typed = all(isinstance(what, Mapping) and "type" in what for what in given.values())
-        if given and typed and "space" not in given:
+        if given and not any(nearest(str(key), KEYS) for key in given):
             given = {"space": given}
         for key in given:
             if key not in KEYS:

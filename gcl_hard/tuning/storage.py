@@ -60,6 +60,10 @@ TRIES = 2
 """Drivers that may end while some settings are trained, before the settings count as failed."""
 
 
+OWN = "object:"
+"""Scheme of a storage that is an object of the user's own."""
+
+
 def url_of(given: str | None, folder: Path, name: str) -> str:
     """The storage's URL: as given, else a SQLite file in a folder.
 
@@ -135,6 +139,20 @@ def _reason(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def own_url(storage: Any) -> str:
+    """The URL of a storage object of the user's own, which is used as it is if it has none.
+
+    Raises:
+        InputError: for an object of another kind.
+    """
+    if not isinstance(storage, BaseStorage):
+        raise InputError(
+            f"storage is a file, a URL or a storage of Optuna, got {type(storage).__name__}"
+        )
+    url = getattr(storage, "url", None)
+    return url if isinstance(url, str) else f"{OWN}{type(storage).__name__}"
+
+
 def is_server(url: str) -> bool:
     """Whether the storage is a database server, which several drivers may use.
 
@@ -142,7 +160,7 @@ def is_server(url: str) -> bool:
         >>> is_server("postgresql+psycopg://me@host/db"), is_server("sqlite:///a.db")
         (True, False)
     """
-    return not url.startswith(("sqlite", "journal:"))
+    return not url.startswith(("sqlite", "journal:", OWN))
 
 
 def _file(url: str) -> Path:
@@ -162,7 +180,7 @@ def exclusive(url: str) -> Iterator[None]:
     Raises:
         InputError: if another driver holds it, or the folder cannot be used.
     """
-    if is_server(url):
+    if is_server(url) or url.startswith(OWN):
         yield
         return
     with contextlib.ExitStack() as stack:

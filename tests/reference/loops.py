@@ -64,7 +64,8 @@ def infonce_views(
 ):  # fmt: skip
     """Eq. 3: log(1 + M e^{-g(x,x+)} E_q[e^g]), HCL's debiasing, the paper's τ(x, f)."""
     terms = []
-    for i, pos, neg, others, z in rows_of_views(views, y, admit, positives, extra=extra, extra_y=extra_y):
+    more = {"extra": extra, "extra_y": extra_y}
+    for i, pos, neg, others, z in rows_of_views(views, y, admit, positives, **more):
         g = [dot(unit(z[i]), unit(v)) / gamma for v in z]
         tau = sum(math.exp(g[j]) for j in others) / len(others)
         weigh = (lambda t, tau=tau: float(math.exp(t) >= tau)) if mean else eta

@@ -1,0 +1,212 @@
+"""Searches with objects of Optuna, callbacks, plain spaces, recipes, and the best retrained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import torch
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import MaxTrialsCallback
+
+from gcl_hard import tune
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import images
+from gcl_hard.experiments.presets import recipe
+from gcl_hard.graphs import GraphSet, embed, load
+from gcl_hard.tuning import Space, study
+from tests.experiments.tiny_images import Tiny
+from tests.tuning.test_api import DIGITS, LR, searched
+
+
+@pytest.fixture
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+# Spaces
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"beta": (0, 20)}, FloatDistribution(0, 20)),
+        ({"epochs": (1, 3)}, IntDistribution(1, 3)),
+        ({"encoder.width": (1, 3)}, IntDistribution(1, 3)),
+        ({"encoder.share": (0.0, 1)}, FloatDistribution(0, 1)),
+        ({"readout": ["sum", "mean"]}, CategoricalDistribution(("sum", "mean"))),
+        ({"beta": [0.5, 1.0]}, CategoricalDistribution((0.5, 1.0))),
+        ({"lr": FloatDistribution(1e-3, 1e-1, log=True)}, FloatDistribution(1e-3, 1e-1, log=True)),
+    ],
+)
+def test_a_space_may_be_a_plain_dictionary(given: dict[str, Any], expected: Any) -> None:
+    for whole in (given, {"space": given}):
+        (dimension,) = Space.of(whole).dimensions
+        assert (dimension.name, dimension.distribution) == (next(iter(given)), expected)
+
+
+def test_a_plain_dictionary_is_searched(tmp_path: Path, mutag: GraphSet) -> None:
+    found = searched(tmp_path, mutag, "hscl", space={"beta": (1, 20), "readout": ["mean"]})
+    assert all(1 <= trial.params["beta"] <= 20 for trial in found.study.trials)
+    assert found.best.readout == "mean"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        ({"beta": (1,)}, r"a tuple is \(low, high\)"),
+        ({"beta": (3, 1)}, "low"),
+        ({"beta": 3}, "a distribution of Optuna, got 3"),
+        ({"bata": (1, 3)}, "unknown setting of the search space 'bata'"),
+        ({"beta": IntDistribution(1, 3)}, "searched with type: float"),
+    ],
+)
+def test_what_is_no_space_is_refused(
+    space: dict[str, Any], says: str, tmp_path: Path, mutag: GraphSet
+) -> None:
+    with pytest.raises(InputError, match=says):
+        searched(tmp_path, mutag, "hscl", space=space)
+
+
+# Objects of Optuna
+
+
+class First(optuna.samplers.BaseSampler):
+    """Draws the lowest value."""
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+        return {}
+
+    def sample_relative(self, study: Any, trial: Any, space: Any) -> dict[str, Any]:
+        return {}
+
+    def sample_independent(self, study: Any, trial: Any, name: str, of: Any) -> float:
+        return float(of.low)
+
+
+class Never(optuna.pruners.BasePruner):
+    """Remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def prune(self, study: Any, trial: Any) -> bool:
+        self.seen.append(trial.last_step)
+        return len(self.seen) == 2
+
+
+def test_a_sampler_and_a_pruner_of_ones_own_are_asked(tmp_path: Path, mutag: GraphSet) -> None:
+    pruner = Never()
+    found = searched(tmp_path, mutag, "ucl", sampler=First(), pruner=pruner, epochs=3, trials=3)
+    assert [trial.params["lr"] for trial in found.study.trials] == [1e-4] * 3
+    states = [trial.state.name for trial in found.study.trials]
+    assert sorted(states) == ["COMPLETE", "COMPLETE", "PRUNED"]
+    assert {*pruner.seen} <= {1, 2}
+    assert found.facts["sampler"] == "First"
+    with pytest.raises(InputError, match="sampler First there"):
+        searched(tmp_path, mutag, "ucl", epochs=3)
+
+
+def test_a_pruner_of_ones_own_sees_folds_where_there_are_several(
+    tmp_path: Path, mutag: GraphSet
+) -> None:
+    pruner = Never()
+    searched(tmp_path, mutag, "ucl", pruner=pruner, inner_folds=3, trials=2)
+    assert {*pruner.seen} <= {0, 1, 2}
+    assert pruner.seen
+
+
+def test_a_storage_of_ones_own_is_used(tmp_path: Path, mutag: GraphSet) -> None:
+    storage = optuna.storages.InMemoryStorage()
+    found = searched(tmp_path, mutag, "ucl", storage=storage)
+    assert len(storage.get_all_studies()) == 1
+    assert found.study.study_name == storage.get_all_studies()[0].study_name
+    again = searched(tmp_path, mutag, "ucl", storage=storage)
+    assert again.inner == found.inner
+    database = optuna.storages.RDBStorage(f"sqlite:///{(tmp_path / 'own.db').as_posix()}")
+    searched(tmp_path, mutag, "ucl", storage=database)
+    assert len(database.get_all_studies()) == 1
+    assert not list(tmp_path.glob("*.journal"))
+    with pytest.raises(InputError, match="a file, a URL or a storage of Optuna, got list"):
+        searched(tmp_path, mutag, "ucl", storage=[])
+
+
+def test_callbacks_see_every_trial_and_may_end_the_search(tmp_path: Path, mutag: GraphSet) -> None:
+    seen: list[tuple[int, str]] = []
+
+    def note(study: Any, trial: Any) -> None:
+        seen.append((trial.number, trial.state.name))
+
+    found = searched(
+        tmp_path, mutag, "ucl", trials=9, batch=1, callbacks=[note, MaxTrialsCallback(3)]
+    )
+    assert seen == [(number, "COMPLETE") for number in range(3)]
+    assert len(found.study.trials) == 3
+    assert found.outer is not None
+    with pytest.raises(InputError, match="callbacks are called with"):
+        searched(tmp_path, mutag, "ucl", callbacks=[3])
+
+
+def test_a_name_of_optuna_gets_ours(tmp_path: Path, mutag: GraphSet) -> None:
+    with pytest.raises(InputError, match="unknown setting 'n_trials'; did you mean trials"):
+        searched(tmp_path, mutag, "ucl", n_trials=3)
+
+
+# Recipes
+
+
+def test_a_recipe_fills_what_is_neither_given_nor_searched(
+    tmp_path: Path, mutag: GraphSet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = recipe("MUTAG")
+    found = searched(tmp_path, mutag, "hscl", recipe="best", batch_size=32)
+    for name, value in ours.items():
+        if name not in ("lr", "batch_size", "epochs", "layers", "dim"):
+            assert getattr(found.best, name) == value, name
+    assert found.best.batch_size == 32
+    with pytest.raises(InputError, match="unknown recipe 'bset'; did you mean best"):
+        searched(tmp_path, mutag, "hscl", recipe="bset")
+    with pytest.raises(SystemExit):
+        tune.main(["--recipe=best", "--dataset=MUTAG", "--print-config"])
+    assert "recipe: best" in capsys.readouterr().out
+    assert tune.main(["--recipe=best", "--dataset=digits", f"--output={tmp_path}"]) == 2
+    assert "recipes are of graphs" in capsys.readouterr().err
+
+
+# The best, retrained
+
+
+def test_the_best_settings_are_retrained_on_all_graphs(tmp_path: Path, mutag: GraphSet) -> None:
+    found = searched(tmp_path, mutag, "hscl")
+    models = [found.retrain_best(seed) for seed in (0, 0, 1)]
+    z = [embed(model.encoder, mutag) for model in models]  # type: ignore[arg-type]
+    assert (z[0] == z[1]).all()
+    assert (z[0] != z[2]).any()
+    assert z[0].shape == (188, 4)
+    assert not models[0].training
+
+
+def test_an_own_encoder_is_retrained_with_its_searched_settings(
+    tmp_path: Path, mutag: GraphSet
+) -> None:
+    def linear(n_features: int, width: int = 3) -> torch.nn.Module:
+        from tests.experiments.test_api import Sums
+
+        return Sums(n_features, width)
+
+    found = searched(
+        tmp_path, mutag, "ucl", encoder=linear, space=LR | {"encoder.width": (5, 5)}, trials=1
+    )
+    assert found.retrain_best().out_dim == 5
+
+
+def test_images_are_retrained_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "resnet", lambda name, stem: Tiny())
+    found = study("digits", "ucl", output=tmp_path, **DIGITS)
+    models = [found.retrain_best(seed) for seed in (0, 0)]
+    states = [model.state_dict() for model in models]
+    weights = [name for name, value in states[0].items() if isinstance(value, torch.Tensor)]
+    assert weights
+    assert all(torch.equal(states[0][name], states[1][name]) for name in weights)
