@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gcl_hard.cli import parse_bench, run_command
 
-STOPPED = "stopped; finished runs are saved, the same command continues (images: with --resume)"
+STOPPED = "stopped before any run; the same command begins again"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

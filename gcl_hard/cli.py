@@ -52,7 +52,7 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
 
     Args:
         command: returns the exit status.
-        stopped: returns the message to print after Ctrl-C.
+        stopped: returns the message to print after a Ctrl-C that has none.
 
     Returns:
         The exit status: 2 for an error of this package, 130 after Ctrl-C.
@@ -64,8 +64,8 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
     except GclHardError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"\n{stopped()}", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"\n{str(stop) or stopped()}", file=sys.stderr)
         return STOPPED
 
 

@@ -158,7 +158,8 @@ def make(options: argparse.Namespace) -> tuple[list[Path], str]:
     from gcl_hard.reports.runs import read, select, stem
     from gcl_hard.reports.theme import write
 
-    runs = select(read(options.results), options.only)
+    measured = options.figure not in ("fig1", "beta")
+    runs = select(read(options.results), options.only, measured=measured)
     own = options.own | ({"every": "method" in options.only} if options.figure == "fig5" else {})
     drawn = getattr(paper_figures, options.figure)(runs, **own)
     name = options.name or stem(options.figure, runs[0].config)

@@ -630,9 +630,30 @@ def test_ctrl_c_keeps_every_finished_run_whole(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.startswith("\nstopped; finished runs are saved, the same command continues")
+    n = len(list(tmp_path.glob("*_seed*.json")))
+    assert err.startswith(f"\nstopped; {n} of 1000 runs are finished, {1000 - n} not:")
     left = sorted(path.name for path in tmp_path.iterdir())
     assert len(left) >= 2
     assert all(name.startswith("MUTAG_hscl_transductive_") and "_seed" in name for name in left)
     for path in tmp_path.iterdir():
         assert len(json.loads(path.read_text(encoding="utf-8"))["fold_accuracies"]) == 2
+
+
+# What differs from the defaults
+
+
+def test_rows_and_files_name_what_differs(command: Command) -> None:
+    assert command("--lr=0.02", usual=["--epochs=200", "--report-only"]) == 0
+    assert command("--lr=0.02", "--seeds=1", "--epochs=1", usual=["--folds=2", "--threads=1"]) == 0
+    named = [path.stem for path in command.files() if not path.stem.endswith("_seed0")]
+    assert "MUTAG_hscl_transductive_epochs=1_folds=2_lr=0.02" in named
+    assert "epochs=1 lr=0.02 folds=2" in command.out
+    assert command("--lr=0.03", "--epochs=200", "--report-only", usual=[]) == 0
+
+
+def test_the_first_line_says_which_protocol_runs(command: Command) -> None:
+    assert command() == 0
+    assert command.out.startswith("protocol transductive, the paper's")
+    assert "--protocol inductive" in command.out.partition("MUTAG")[0]
+    assert command("--protocol=inductive") == 0
+    assert command.out.startswith("protocol inductive")

@@ -197,11 +197,15 @@ class Evaluation:
     def table(self) -> Any:
         """A pandas ``DataFrame``, a row for each method and baseline.
 
-        Columns: accuracy in percent, its spread, and tests against ``ucl`` and ``scl``.
+        Columns: settings that are not the default, accuracy in percent, its spread, and tests
+        against ``ucl`` and ``scl``.
         """
         from gcl_hard.reports.rows import rows, rows_frame
 
-        return rows_frame(rows(self.results))
+        shown = rows(self.results)
+        table = rows_frame(shown)
+        table.insert(5, "settings", [" ".join(row.changed) for row in shown])
+        return table
 
     def __repr__(self) -> str:
         from rich.console import Console

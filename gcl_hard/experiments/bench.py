@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gcl_hard.cli import BenchOptions, parse_bench, public_command
 from gcl_hard.errors import GclHardError, InputError
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
 
     from gcl_hard.reports.frame import Results
 
+PROTOCOLS = {
+    "transductive": (
+        "protocol transductive, the paper's: encoders see all graphs, so that its figures can "
+        "stand beside; --protocol inductive estimates the accuracy on new graphs"
+    ),
+    "inductive": (
+        "protocol inductive: encoders see training graphs alone, which estimates the accuracy on "
+        "new graphs; --protocol transductive is the paper's"
+    ),
+}
+MOST_NAMED, LONGEST = 3, 60
+"""Settings and characters that the name of a result file has at most."""
 SMOKE = "A smoke run with few seeds and epochs: not reportable."
 
 
@@ -82,9 +95,16 @@ def execute(options: BenchOptions, own: Own, console: Console) -> tuple[Results,
     configs = list(dict.fromkeys(configs))
     if options.select and options.table is None:  # a part of a table may have no choice
         _check_selection(configs)
+    console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
     runs = plan(configs, options.seeds, select=options.select)
     found, failures = _runner(options, own, console).run(runs)
     return Results(configs, tuple(options.seeds), found, select=options.select), failures
+
+
+def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
+    """What each protocol of a command measures, and what the other one is for."""
+    trained = [config.protocol for config in configs if not config.is_baseline]
+    return [PROTOCOLS[name] for name in dict.fromkeys(trained) if name in PROTOCOLS]
 
 
 def _runner(options: BenchOptions, own: Own, console: Console) -> Runner:
@@ -161,9 +181,9 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
 
 
 def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
-    """Stem of a command's result file: its data sets, methods and protocols.
+    """Stem of a command's result file: data sets, methods, protocols, and settings that differ.
 
-    Settings that are not the default add a digest, so that two experiments have two files.
+    Of many settings there is a digest, so that two experiments have two files.
     """
     digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
     if options.table:
@@ -172,9 +192,20 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
         return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
     named = ("dataset", "method", "protocol")
     parts = ["+".join(dict.fromkeys(getattr(c, n) for c in configs)) for n in named]
-    if any(c.changed().keys() - set(named) for c in configs):
-        parts.append(digest)
+    stated = [one.stated() for one in configs]
+    names = sorted({name for one in stated for name in one})
+    values = {n: dict.fromkeys(_value(one[n]) for one in stated if n in one) for n in names}
+    text = "_".join(f"{name}={'+'.join(several)}" for name, several in values.items())
+    if names:
+        parts.append(text if len(names) <= MOST_NAMED and len(text) <= LONGEST else digest)
     return "_".join(parts)
+
+
+def _value(given: Any) -> str:
+    """A value of a setting, as a part of a file's name."""
+    text = "-".join(map(_value, given)) if isinstance(given, tuple) else f"{given}"
+    text = f"{given:g}" if isinstance(given, float) else text
+    return re.sub(r"[^\w.+@-]", "-", text)
 
 
 def _search(options: BenchOptions, runner: Runner, command: str) -> None:

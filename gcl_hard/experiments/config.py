@@ -229,6 +229,12 @@ class RunConfig(ABC):
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         return f"{self.dataset}_{self.method}_{self.protocol}_{digest}"
 
+    def stated(self) -> dict[str, Any]:
+        """Settings that differ from what is usual for the data set and the method."""
+        usual = asdict(type(self)(dataset=self.dataset, method=self.method))  # type: ignore[call-arg]
+        apart = ("dataset", "method", "protocol")
+        return {k: v for k, v in asdict(self).items() if v != usual[k] and k not in apart}
+
     def changed(self, *, raw: bool = False) -> dict[str, Any]:
         """Settings that differ from their defaults; ``raw`` includes those that do not apply."""
         default = defaults(type(self)) if raw else asdict(type(self)(method=self.method))  # type: ignore[call-arg]
@@ -557,7 +563,7 @@ class ImageConfig(RunConfig):
     )  # fmt: skip
 
     dataset: Annotated[
-        str, "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, or NAME of your NAME.npz"
+        str, "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, NAME of NAME.npz or NAME/train/CLASS/"
     ] = "digits"
     method: Annotated[
         str,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -106,9 +107,24 @@ class Runner:
         groups = [
             group for group in groups_of(runs, size=size, device=device) if {*group} & {*pending}
         ]
-        found, failures = self._execute(groups, pending)
+        try:
+            found, failures = self._execute(groups, pending)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._left(pending)) from None
         results |= found
         return {run: results[run] for run in runs if run in results}, failures
+
+    def _left(self, pending: Sequence[Run]) -> str:
+        """What an interrupted command leaves: saved runs, checkpoints, and what begins again."""
+        # Read anew: workers may have ended runs since.
+        open_runs = [run for run in pending if self.stored(run) is None]
+        saved = sum(self.context.file(run, ".ckpt").exists() for run in open_runs)
+        parts = [f"stopped; {len(pending) - len(open_runs)} of {len(pending)} runs are finished"]
+        if saved:
+            parts.append(f"{saved} saved in checkpoints, from which --resume continues")
+        if again := len(open_runs) - saved:
+            parts.append(f"{again} not: the same command continues, and begins those anew")
+        return ", ".join(parts)
 
     def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
         """Stored results of runs; reports unusable files."""
@@ -168,9 +184,10 @@ class Runner:
         jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
         sizes = {run: self.data.size(run.config, self.own(run.config)) for run in pending}
         costs = {run: run.cost(size) for run, size in sizes.items()}
+        scoring = {run: run.config.cost(size)[1] for run, size in sizes.items()}
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
-        with columns(self.console) as shown:
-            bars = Bars(shown, costs)
+        with progress(self.console) as shown:
+            bars = Bars(shown, costs, scoring)
             with engine(jobs, self.scheduler, bars.report) as workers:
                 execution = _Execution(self, workers, context, bars, {*pending})
                 execution.run(groups)
@@ -463,8 +480,8 @@ def score_run(
 class Bars:
     """Progress bars: one over all runs, and one per training run if they are few."""
 
-    def __init__(self, bars: Progress, costs: dict[Run, float]) -> None:
-        self._bars, self._costs = bars, costs
+    def __init__(self, bars: Progress, costs: dict[Run, float], scoring: dict[Run, float]) -> None:
+        self._bars, self._costs, self._scoring = bars, costs, scoring
         self._runs = {run.key: run for run in costs}
         self._all = bars.add_task(f"0 of {len(costs)} runs done", total=sum(costs.values()))
         self._tasks: dict[Run, TaskID] = {}
@@ -485,10 +502,17 @@ class Bars:
             if run in self._tasks:
                 mean = "" if math.isnan(loss) else f" loss {loss:.3f}"
                 epoch = math.ceil(share * run.config.epochs)
-                text = f"{run} epoch {epoch}/{run.config.epochs}{mean}"
-                self._bars.update(self._tasks[run], completed=share, description=text)
-            self._advance(run, share)
+                text = f"epoch {epoch}/{run.config.epochs}{mean}" if share < 1 else "scoring"
+                text = f"{text}: {run}"
+                done = share * self._trained(run)
+                self._bars.update(self._tasks[run], completed=done, description=text)
+            self._advance(run, share * self._trained(run))
         return True
+
+    def _trained(self, run: Run) -> float:
+        """Share of a run's work that is training."""
+        cost = self._costs[run]
+        return 1 - min(self._scoring[run] / cost, 1.0) if cost else 1.0
 
     def ended(self, run: Run) -> None:
         """Show that a run has ended."""
@@ -503,11 +527,15 @@ class Bars:
         self._shares[run] = share
 
 
-def columns(console: Console, **options: Any) -> Progress:
-    """Progress bars with a description, the share done, the time passed and the time left.
+@contextmanager
+def progress(console: Console, *, every: float = 60.0, **options: Any) -> Iterator[Progress]:
+    """Progress bars: the share done, the time passed and left, and a description.
+
+    Where the output is no terminal, each unfinished bar is a plain line at regular intervals.
 
     Args:
         console: console to draw on.
+        every: seconds between two lines.
         **options: options of rich's ``Progress``.
     """
     from rich.progress import (
@@ -517,9 +545,34 @@ def columns(console: Console, **options: Any) -> Progress:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"),
-        TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
-        console=console, transient=True, **options,
+    text = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    bars = Progress(
+        TextColumn("{task.percentage:3.0f} %"), BarColumn(12), TimeElapsedColumn(),
+        TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
+        TextColumn("{task.description}", table_column=text),
+        console=console, transient=True, expand=True, **options,
     )  # fmt: skip
+    ended = threading.Event()
+
+    def lines() -> None:
+        while not ended.wait(every):
+            for task in bars.tasks:
+                if task.visible and not task.finished:
+                    passed, left = timedelta(seconds=int(task.elapsed or 0)), task.time_remaining
+                    eta = "" if left is None else f", ETA {timedelta(seconds=int(left))}"
+                    line = f"{task.percentage:.0f} % after {passed}{eta}: {task.description}"
+                    console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+    plain = not (console.is_terminal or console.is_jupyter or console.quiet)
+    thread = threading.Thread(target=lines, daemon=True)
+    with bars:
+        if plain:
+            thread.start()
+        try:
+            yield bars
+        finally:
+            ended.set()
+            if plain:
+                thread.join()

@@ -196,7 +196,7 @@ def locate(
     raise InputError(
         f"{head}\ntried:\n  " + "\n  ".join(tried) + f"\nto use it offline, put {url} at {target}"
         " (or into any folder named by --data-dir or GCL_HARD_DATA)\nMUTAG is in the package and"
-        " works offline"
+        " works offline; images are a NAME.npz, or NAME/train/CLASS/* and NAME/test/CLASS/*, there"
     )
 
 

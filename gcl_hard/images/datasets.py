@@ -120,7 +120,9 @@ def canonical_name(name: str) -> str:
 
 
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name is that of an image set: a known one, or a NAME.npz in the folder or cache.
+    """Whether a name is that of an image set.
+
+    A known one, or a NAME.npz or a folder NAME/train/CLASS/ of images in the folder or cache.
 
     Args:
         name: name of a data set.
@@ -134,7 +136,8 @@ def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
         (True, False)
     """
     name = canonical_name(name)
-    return name in KNOWN or files.npz_of(name, data_dir) is not None
+    own = files.npz_of(name, data_dir) or files.class_folder(name, data_dir)
+    return name in KNOWN or own is not None
 
 
 def locate(
@@ -175,6 +178,8 @@ def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     path = locate(name, data_dir=data_dir)
     if path is None or not path.is_dir():
         return [] if path is None else [path]
+    if files.class_folder(name, data_dir) == path:
+        return sorted(part for part in path.glob("*/*") if part.is_dir())
     parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
     return sorted([*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)])
 
@@ -195,7 +200,9 @@ def load(
     Args:
         name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
-            ``test_images``, ``test_labels``, and ``class_names`` [C] or none.
+            ``test_images``, ``test_labels``, and ``class_names`` [C] or none; or NAME of a folder
+            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``), which are
+            scaled to squares of one size.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
         download: whether it may be downloaded.
@@ -229,7 +236,8 @@ def load(
         arrays, class_names = files.from_torchvision(found.path, name, wanted)
     else:
         cache = files.cache_folder(cache_dir)
-        arrays, class_names = files.from_folders(found.path, wanted, cache)
+        read = files.from_folders if found.layout == "folders" else files.from_class_folders
+        arrays, class_names = read(found.path, wanted, cache)
     parts = {}
     for split in wanted:  # one at a time: the largest is 2.7 GB
         images, labels = arrays.pop(split)

@@ -25,8 +25,11 @@ TIMEOUT = 20.0  # seconds
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
 PLAIN = ("train", "test")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+LARGEST = 224
+"""Pixels of the side that images of folders are scaled to at most."""
 
-Layout = Literal["npz", "torchvision", "folders"]
+Layout = Literal["npz", "torchvision", "folders", "classes"]
 Images = NDArray[Any]
 """What should be uint8 [n, S, S, 3]."""
 Labels = NDArray[Any]
@@ -101,6 +104,26 @@ def npz_of(name: str, data_dir: str | Path | None = None) -> Path | None:
     return next((path for path in found if path is not None), None)
 
 
+def class_folder(name: str, data_dir: str | Path | None = None) -> Path | None:
+    """The folder NAME with images as ``train/CLASS/*``, where it is given or cached; else None."""
+    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    folders = [Path(given).expanduser()] if given else []
+    found = (folder / name for folder in (*folders, cache_folder()))
+    return next((path for path in found if _has_classes(path)), None)
+
+
+def _has_classes(path: Path) -> bool:
+    return any(any(map(_is_image, folder.iterdir())) for folder in _class_folders(path / "train"))
+
+
+def _class_folders(path: Path) -> list[Path]:
+    return sorted(part for part in path.glob("[!.]*") if part.is_dir())
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
+
+
 def find(
     name: str,
     *,
@@ -132,6 +155,8 @@ def find(
     for folder in folders.values():
         if (npz := _npz(folder, name)) is not None:
             return Found(npz, "npz")
+        if site is None and _has_classes(folder / name):
+            return Found(folder / name, "classes")
         if site and site.folder and (folder / site.folder).is_dir():
             return Found(folder / site.folder, site.layout)
     if name == "digits":
@@ -141,7 +166,8 @@ def find(
     head, needed = f"dataset {name!r} is not available", f"{name}.npz"
     if site is None:
         if nearest(name, KNOWN):
-            head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz"
+            head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
+            head += f"{name}/train/CLASS/* and {name}/test/CLASS/*"
     else:
         needed += f", or {site.url} unpacked to {site.folder}/,"
         reason: object = "switched off"
@@ -351,17 +377,75 @@ def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays
         return from_npz(kept, "TinyImageNet", splits)
     names = tuple(sorted(_text(path / "wnids.txt").split()))
     listed = {"train": _by_class, "test": _annotated}
-    arrays = {split: _decoded(listed[split](path, names), split) for split in splits}
+    arrays = {
+        split: _decoded(listed[split](path, names), f"TinyImageNet {split}") for split in splits
+    }
     if set(arrays) == set(PLAIN):
-        stored: dict[str, Any] = {f"{split}_images": arrays[split][0] for split in PLAIN}
-        stored |= {f"{split}_labels": arrays[split][1] for split in PLAIN}
-        with suppress(InputError), atomic_write(kept) as file:  # disk full: decode next time too
-            np.savez(file, class_names=np.array(names), **stored)
+        _keep(arrays, names, kept)
     return arrays, names
 
 
-def _mark(path: Path) -> str:
-    files = [path / "wnids.txt", path / "train", path / "val" / "val_annotations.txt"]
+def from_class_folders(
+    path: Path, splits: Sequence[str], cache: Path
+) -> tuple[Arrays, tuple[str, ...]]:
+    """Images as ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), scaled to squares of one size.
+
+    The shorter side of every image is scaled to the shortest of all, at most :data:`LARGEST`
+    pixels, and the middle is kept. The result is cached, as for :func:`from_folders`.
+    """
+    name = path.name
+    _check_splits(name, splits, PLAIN)
+    names = tuple(folder.name for folder in _class_folders(path / "train"))
+    folders = {"train": path / "train", "test": path / "test"}
+    if not folders["test"].is_dir() and (path / "val").is_dir():
+        folders["test"] = path / "val"
+    listed = {split: _in_classes(folder, names) for split, folder in folders.items()}
+    parts = [path / split / label for split in ("train", "test", "val") for label in names]
+    kept = cache / f"{name}-{_mark(path, parts)}.npz"
+    if kept.is_file():
+        return from_npz(kept, name, splits)
+    side = min(LARGEST, *(min(_size(file)) for part in listed.values() for file, _ in part))
+    arrays = {split: _decoded(listed[split], f"{name} {split}", side) for split in PLAIN}
+    _keep(arrays, names, kept)
+    return {split: arrays[split] for split in splits}, names
+
+
+def _in_classes(folder: Path, names: Sequence[str]) -> Listed:
+    strange = [part.name for part in _class_folders(folder) if part.name not in names]
+    if strange:
+        raise InputError(f"{folder / strange[0]} is of no class of the training images")
+    listed = [
+        (file, label)
+        for label, name in enumerate(names)
+        for file in sorted((folder / name).glob("*"))
+        if _is_image(file)
+    ]
+    if not listed:
+        raise InputError(f"there are no images in {folder}/CLASS/, where the test images should be")
+    return listed
+
+
+def _size(file: Path) -> tuple[int, int]:
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            return image.size
+    except OSError as error:
+        raise InputError(f"{file} cannot be read as an image ({error})") from error
+
+
+def _keep(arrays: Arrays, names: Sequence[str], path: Path) -> None:
+    """Cache decoded images; if the disk is full, they are decoded next time too."""
+    stored: dict[str, Any] = {f"{split}_images": arrays[split][0] for split in PLAIN}
+    stored |= {f"{split}_labels": arrays[split][1] for split in PLAIN}
+    with suppress(InputError), atomic_write(path) as file:
+        np.savez(file, class_names=np.array(names), **stored)
+
+
+def _mark(path: Path, files: Sequence[Path] | None = None) -> str:
+    if files is None:
+        files = [path / "wnids.txt", path / "train", path / "val" / "val_annotations.txt"]
     ages = [str(file.stat().st_mtime_ns) if file.exists() else "" for file in files]
     return hashlib.sha256("\n".join([str(path.resolve()), *ages]).encode()).hexdigest()[:12]
 
@@ -400,19 +484,28 @@ def _annotated(path: Path, names: Sequence[str]) -> Listed:
     return listed
 
 
-def _decoded(listed: Listed, split: str) -> tuple[Images, Labels]:
-    """The decoded images as RGB, with a progress bar on a terminal, since there are many."""
-    from PIL import Image
+def _decoded(listed: Listed, what: str, side: int | None = None) -> tuple[Images, Labels]:
+    """The decoded images as RGB, with a progress bar on a terminal, since there are many.
+
+    Args:
+        listed: the files.
+        what: they are, for the bar.
+        side: pixels of the square that they are scaled and cropped to; None if all are of one.
+    """
+    from PIL import Image, ImageOps
     from tqdm import tqdm
 
     shown: Iterable[tuple[Path, int]] = tqdm(
-        listed, desc=f"reading TinyImageNet {split}", unit="image", disable=not sys.stderr.isatty()
+        listed, desc=f"reading {what}", unit="image", disable=not sys.stderr.isatty()
     )
     images = np.empty((0, 0, 0, 3), np.uint8)
     for index, (file, _) in enumerate(shown):
         try:
             with Image.open(file) as image:
-                pixels = np.asarray(image.convert("RGB"))
+                colours = image.convert("RGB")
+                if side is not None:
+                    colours = ImageOps.fit(colours, (side, side), Image.Resampling.BICUBIC)
+                pixels = np.asarray(colours)
         except OSError as error:
             raise InputError(f"{file} cannot be read as an image ({error})") from error
         if not index:

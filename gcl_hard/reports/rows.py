@@ -54,6 +54,7 @@ class Row:
         tests: comparisons by control.
         optimism: for a ``best`` row, points above what was chosen inside, if that is known.
         beta: β, where the setting is β alone.
+        changed: other settings that are not the default, such as lr=0.02.
         reads_labels: whether its encoder is trained with labels.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
     """
@@ -70,6 +71,7 @@ class Row:
     tests: dict[str, Comparison] = field(default_factory=dict)
     optimism: float | None = None
     beta: float | None = None
+    changed: tuple[str, ...] = ()
     reads_labels: bool = False
     curve: tuple[tuple[int, float], ...] = ()
 
@@ -199,14 +201,28 @@ def _filled(
         or (name == "beta" and config.beta is not None)
     ]
     row = replace(
-        row, setting=in_symbols(config, names), beta=config.beta if names == ["beta"] else None
-    )
+        row, setting=in_symbols(config, names), beta=config.beta if names == ["beta"] else None,
+        changed=tuple(
+            f"{name}={_shown(given)}"
+            for name, given in config.stated().items()
+            if name not in names
+        ),
+    )  # fmt: skip
     if not records:
         return row
     return replace(
         row, scores=Scores.of_records(records, config), seconds=seconds(records),
         curve=monitoring_curve(records),
     )  # fmt: skip
+
+
+def _shown(given: Any) -> str:
+    """A value of a setting; of an encoder of the user's own the name."""
+    if isinstance(given, tuple):
+        return "+".join(map(_shown, given))
+    if isinstance(given, str):
+        return given.partition("@")[0]
+    return f"{given:g}" if isinstance(given, float) else str(given).lower()
 
 
 def in_symbols(config: RunConfig, names: Iterable[str]) -> str:

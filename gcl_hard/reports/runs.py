@@ -222,13 +222,17 @@ def _is_whole(snapshot: Mapping[str, Any]) -> bool:
 
 
 def select(
-    runs: Sequence[StoredRun], only: Mapping[str, Sequence[str]] | None = None
+    runs: Sequence[StoredRun],
+    only: Mapping[str, Sequence[str]] | None = None,
+    *,
+    measured: bool = False,
 ) -> list[StoredRun]:
     """The runs of trained methods with some settings, all of one data set, protocol and objective.
 
     Args:
         runs: any.
         only: the values to keep of settings, or of ``seed``.
+        measured: whether configurations without any diagnostics are left out, if some have them.
 
     Returns:
         The runs, in their order, without baselines.
@@ -256,6 +260,8 @@ def select(
     if not left:
         asked = " and ".join(f"{key}={','.join(texts)}" for key, texts in wanted.items())
         raise InputError(f"no result has {asked} at once")
+    if measured and (known := {run.config for run in left if run.snapshots}):
+        left = [run for run in left if run.config in known]
     for name, plural in ONE.items():
         if len(found := _present(left, name)) > 1:
             raise InputError(

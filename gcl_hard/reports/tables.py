@@ -469,6 +469,8 @@ def _latex_entry(row: Row | None, best: Row | None) -> str:
 
 # The terminal
 
+WIDTH = 79
+"""Characters of a line in which a table has to fit; settings that make it wider are a note."""
 HEADS = ("data set", "method", "protocol", "accuracy %", "folds", "paper", "gap", "seeds", "s")
 
 
@@ -479,19 +481,27 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
 
     split = any(row.scores and row.scores.one_split for row in rows)
     heads = [head if head != "folds" or not split else "s.e." for head in HEADS]
-    parts = [rich_table(heads, [_texts(row) for row in rows])]
+    texts = [_texts(row, _changed(row)) for row in rows]
+    fits = sum(max(map(len, column)) + 1 for column in zip(heads, *texts, strict=True)) <= WIDTH
+    if not fits:
+        texts = [_texts(row) for row in rows]
+    parts = [rich_table(heads, texts)]
     if tested := [_tested(row) for row in rows if row.tests]:
         parts.append(rich_table(DIFFERENCES, tested))
-    return Group(*parts, *(Text(f"· {note}", style="dim") for note in notes(rows)))
+    said = notes(rows)
+    if not fits and any(row.changed for row in rows):
+        several = dict.fromkeys(f"{row.method}: {_changed(row)}" for row in rows if row.changed)
+        said = [f"Settings that are not usual: {'; '.join(several)}.", *said]
+    return Group(*parts, *(Text(f"· {note}", style="dim") for note in said))
 
 
-def _texts(row: Row) -> tuple[str, ...]:
+def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
     scores = row.scores
     n_seeds, spread = (len(scores.seeds) if scores else 0), None
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
     return (
-        row.dataset, _name(row), row.protocol, accuracy(scores),
+        row.dataset, f"{_name(row)} {changed}".strip(), row.protocol, accuracy(scores),
         "–" if spread is None else f"{spread:.1f}",
         "–" if row.paper is None else f"{row.paper:.1f}",
         "–" if row.gap is None else f"{row.gap:+.1f}",
@@ -504,6 +514,10 @@ def _name(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
     return " ".join(part for part in (row.method, kind, row.setting) if part)
+
+
+def _changed(row: Row) -> str:
+    return " ".join(row.changed)
 
 
 def rich_table(

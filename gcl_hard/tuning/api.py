@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.cli import domain_of, public_command
 from gcl_hard.errors import unknown
+from gcl_hard.experiments.bench import protocol_lines
 from gcl_hard.experiments.config import CONFIGS, defaults
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
 from gcl_hard.experiments.store import check_writable, write_json
@@ -50,6 +51,8 @@ def search(
         check_writable(options.report.absolute().parent)
         check_target(options.report)
     prepared = PreparedSearch.of(options)
+    lines = protocol_lines([prepared.config])
+    console.print("\n".join(lines), style="dim", highlight=False)
     url = prepared.url
     own = options.own_storage if url.startswith(OWN) else None
     if options.report_only:

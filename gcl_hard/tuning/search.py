@@ -22,7 +22,7 @@ from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import canonical, experiment_of
 from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, RunOptions
-from gcl_hard.experiments.runner import columns, data_sets, share_graphs, share_of
+from gcl_hard.experiments.runner import data_sets, progress, share_graphs, share_of
 from gcl_hard.tuning.objective import (
     GraphOuter,
     Objective,
@@ -260,7 +260,7 @@ class PreparedSearch:
         """
         options = self.options
         with ExitStack() as stack:
-            shown = stack.enter_context(columns(console, speed_estimate_period=300))
+            shown = stack.enter_context(progress(console, speed_estimate_period=300))
             bars = StudyBars(shown, console, studies, options.trials, self._where())
             beats = stack.enter_context(Heartbeats(storage, self.url))
             if not beats.needed:
@@ -584,7 +584,8 @@ class StudyBars:
         counts, name = self._counts[k], self._studies[k].study_name
         best = "" if counts.best is None else f", best {counts.best.value:.1f} % {self._where}"
         failed = f", {counts.failures.total()} failed" if counts.failures else ""
-        return f"{name}: {counts.finished} of {self._asked} trials done{best}{failed}"
+        of = "" if counts.finished > self._asked else f" of {self._asked}"
+        return f"{name}: {counts.finished}{of} trials done{best}{failed}"
 
 
 def _settings(params: dict[str, Any]) -> str:

@@ -7,20 +7,24 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from distributed import KilledWorker
+from rich.console import Console
 
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.experiments import protocols, runner
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.engine import TRIES
 from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments.runner import Bars, progress
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.experiments.store import SCHEMA_VERSION, Store
 from tests.experiments import engine_tasks as tasks
@@ -225,6 +229,8 @@ def test_report_only_runs_nothing_and_needs_no_data(
 def test_a_finished_command_is_read_back_without_reading_the_graphs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))  # of this test alone
+    monkeypatch.setattr(runner, "_DATA", {})
     first = Ran(tmp_path, runs()).results
     monkeypatch.setattr(runner, "_DATA", {})  # as another process has it
     monkeypatch.setattr(GraphExperiment, "load", None)
@@ -249,8 +255,37 @@ def test_what_can_be_known_before_training_is_refused_before_training(
 
 def test_progress_names_runs_epochs_and_the_time_left(tmp_path: Path) -> None:
     ran = Ran(tmp_path, runs(epochs=2, protocol="inductive"), terminal=True)
-    for part in ("0 of 2 runs done", "seed 0", "seed 1", "epoch 2/2", "ETA"):
+    for part in ("0 of 2 runs done", "seed 0", "seed 1", "scoring", "ETA"):
         assert part in ran.shown, part
+
+
+def test_progress_fits_80_columns_and_counts_scoring_as_work() -> None:
+    console = Console(file=StringIO(), force_terminal=True, width=80, color_system=None)
+    todo = runs(protocol="inductive")
+    with progress(console) as shown:
+        bars = Bars(shown, dict.fromkeys(todo, 10.0), dict.fromkeys(todo, 4.0))
+        for run in todo:
+            bars.started(run)
+        bars.report(todo[0].key, 1.0, 2.0)
+        assert [task.percentage for task in shown.tasks] == pytest.approx([30, 60, 0])
+        plain = Console(file=StringIO(), width=80)
+        plain.print(shown.get_renderable())
+        lines = plain.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        for part in ("60 %", "ETA", "scoring"):
+            assert part in lines[1]
+        assert max(map(len, lines)) <= 80
+        bars.ended(todo[0])
+        assert "1 of 2 runs done" in shown.tasks[0].description
+
+
+def test_where_there_is_no_terminal_lines_tell_the_progress() -> None:
+    console = Console(file=StringIO())
+    with progress(console, every=0.05) as shown:
+        shown.add_task("scoring: a run", total=2, completed=1)
+        time.sleep(0.3)
+    told = console.file.getvalue()  # type: ignore[attr-defined]
+    assert told.count("50 % after 0:00:00") > 1
+    assert "scoring: a run" in told
 
 
 # What goes wrong

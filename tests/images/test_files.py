@@ -25,7 +25,7 @@ from torchvision import datasets as tv
 
 from gcl_hard.errors import InputError
 from gcl_hard.images import files
-from gcl_hard.images.datasets import Split, load, locate
+from gcl_hard.images.datasets import Split, is_image_set, load, locate
 from gcl_hard.images.files import KNOWN
 from tests.images.sets import NOWHERE, pixels, rng, same, set_url, write
 
@@ -324,3 +324,52 @@ def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch)
             set_url(monkeypatch, name, address)
             with pytest.raises(InputError, match=f"download {address}: .*timed out"):
                 load(name)
+
+
+# Folders of classes
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of photos of two classes, of different sizes, a shade each."""
+    for split, n in (("train", 6), ("val", 2)):
+        for label, name in enumerate(("cat", "dog")):
+            folder = tmp_path / "pets" / split / name
+            folder.mkdir(parents=True)
+            for k in range(n):
+                picture = Image.new("RGB", (20 + k, 30 - k), (100 * label, 10 * k, 7))
+                picture.save(folder / f"{k}.{'png' if k % 2 else 'bmp'}")
+    (tmp_path / "pets" / "train" / "cat" / "notes.txt").write_text("no image")
+    return tmp_path
+
+
+def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert is_image_set("pets", photos)
+    found = load("pets", data_dir=photos, cache_dir=cache)
+    assert found.class_names == ("cat", "dog")
+    train, test = found.split("train"), found.split("test")
+    assert train.images.shape == (12, 3, 20, 20)
+    assert test.labels.tolist() == [0, 0, 1, 1]
+    assert train.images[:, 0].float().mean((1, 2)).tolist() == [0] * 6 + [100] * 6
+    assert train.images[:, 1].float().mean((1, 2)).tolist() == [0, 10, 20, 30, 40, 50] * 2
+    assert len(list(cache.rglob("pets-*.npz"))) == 1
+    again = load("pets", data_dir=photos, cache_dir=cache)
+    assert torch.equal(again.split("test").images, test.images)
+    extra = photos / "pets" / "train" / "cat" / "9.png"
+    Image.new("RGB", (40, 40)).save(extra)
+    assert len(load("pets", data_dir=photos, cache_dir=cache).split("train")) == 13
+
+
+def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: Path) -> None:
+    broken = photos / "pets" / "train" / "cat" / "8.png"
+    broken.write_text("no image")
+    with pytest.raises(InputError, match=r"8\.png cannot be read as an image"):
+        load("pets", data_dir=photos, cache_dir=tmp_path)
+    broken.unlink()
+    (photos / "pets" / "val" / "cow").mkdir()
+    with pytest.raises(InputError, match="cow is of no class"):
+        load("pets", data_dir=photos, cache_dir=tmp_path)
+    shutil.rmtree(photos / "pets" / "val")
+    with pytest.raises(InputError, match=r"no images in .*test"):
+        load("pets", data_dir=photos, cache_dir=tmp_path)

@@ -436,3 +436,16 @@ def test_a_picture_says_what_it_is_of() -> None:
 )
 def test_a_file_is_called_by_what_is_not_usual(config: RunConfig, name: str) -> None:
     assert stem("fig4", config) == name
+
+
+def test_what_has_no_diagnostics_is_left_out_where_others_have_them() -> None:
+    snapshot = {"epoch": 1, "settings": {}}
+    configs = [GraphConfig(method="ucl", protocol="inductive"), GraphConfig(), GraphConfig(beta=2)]
+    made = [
+        StoredRun(config, 0, (80.0,), (), (snapshot,) * (k > 0), None, Path("a.json"))
+        for k, config in enumerate(configs)
+    ]
+    assert select(made, measured=True) == made[1:]
+    with pytest.raises(InputError, match="several protocols"):
+        select(made)
+    assert select(made[:1], measured=True) == made[:1]

@@ -346,6 +346,7 @@ def test_a_line_of_the_terminal_shows_what_the_records_hold() -> None:
         "MUTAG",
         "hscl",
         "β=1",
+        "folds=3",
         "transductive",
         "82.0",
         "±",
@@ -361,17 +362,18 @@ def test_a_line_of_the_terminal_shows_what_the_records_hold() -> None:
 def test_a_line_of_the_terminal_has_a_dash_for_what_there_is_not() -> None:
     found = text_of(shown(config(method="dcl", protocol="inductive"), n_seeds=1), 400)
     line = next(x for x in found.splitlines() if "MUTAG" in x).split()
-    assert line == ["MUTAG", "dcl", "inductive", "85.0", "5.0", "–", "–", "1/3", "23"]
+    assert line == ["MUTAG", "dcl", "folds=3", "inductive", "85.0", "5.0", "–", "–", "1/3", "23"]
     found = text_of(shown(config(), n_seeds=0), 400)
     line = next(x for x in found.splitlines() if "MUTAG" in x).split()
-    assert line == ["MUTAG", "hscl", "β=1", "transductive", "open", "–", "87.2", "–", "0/3", "–"]
+    assert line[:4] == ["MUTAG", "hscl", "β=1", "folds=3"]
+    assert line[4:] == ["transductive", "open", "–", "87.2", "–", "0/3", "–"]
 
 
 def test_lines_keep_the_order_of_the_rows_and_name_how_a_setting_came_to_be() -> None:
     configs = [config(beta=beta, protocol="inductive") for beta in (10.0, 0.5)]
     found = [x for x in text_of(shown(*configs, select=True), 400).splitlines() if "MUTAG" in x]
     assert [x.partition("inductive")[0].split("MUTAG")[1].strip() for x in found[:4]] == [
-        "hscl β=10", "hscl β=0.5", "hscl inside", "hscl best β=10",
+        "hscl β=10 folds=3", "hscl β=0.5 folds=3", "hscl inside", "hscl best β=10 folds=3",
     ]  # fmt: skip
 
 
@@ -388,7 +390,9 @@ def test_both_tables_are_whole_in_a_terminal_of_80_columns() -> None:
     shared = {"dataset": "IMDB-BINARY", "protocol": "inductive"}
     configs = [config(method=m, **shared) for m in ("ucl", "scl", "label-histogram")]
     configs += [config(method="hucl", beta=b, **shared) for b in (1.0, 10.0)]
-    assert "…" not in text_of(shown(*configs, select=True), 80)
+    text = text_of(shown(*configs, select=True), 80)
+    assert "…" not in text
+    assert "hucl: folds=3" in text
 
 
 SEEN, PICKED = "have seen the labels", "best of β = 1, 2, 10"
