@@ -248,11 +248,17 @@ def make_encoder(
     Raises:
         InputError: if it takes other arguments.
     """
-    with suppress(TypeError, ValueError):  # of C code
-        if "edge_dim" in inspect.signature(make).parameters:
-            own = {"edge_dim": edge_dim, **own}
+    own = edge_argument(make, edge_dim) | own
     check_call(make, "encoder(n_features)", n_features, **own)
     return make(n_features, **own)
+
+
+def edge_argument(make: EncoderMaker, edge_dim: int | None) -> dict[str, Any]:
+    """The argument ``edge_dim``, if a maker takes it."""
+    with suppress(TypeError, ValueError):  # of C code
+        if "edge_dim" in inspect.signature(make).parameters:
+            return {"edge_dim": edge_dim}
+    return {}
 
 
 def named_object(name: str, flag: str) -> Any:

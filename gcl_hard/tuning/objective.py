@@ -21,7 +21,7 @@ from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
-from gcl_hard.experiments.custom import check_call
+from gcl_hard.experiments.custom import check_call, edge_argument
 from gcl_hard.experiments.domains import experiment_of
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import data_sets
@@ -530,7 +530,8 @@ def check_encoder(base: Base, space: Space) -> None:
         if name not in signature.parameters and not anything:
             raise unknown("setting of the encoder", name, signature.parameters)
     call = "encoder(n_features, **searched as encoder.NAME)"
-    check_call(make, call, 1, **dict.fromkeys(space.of_encoder))
+    given = edge_argument(make, None) | dict.fromkeys(space.of_encoder)
+    check_call(make, call, 1, **given)
 
 
 def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
