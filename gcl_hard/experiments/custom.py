@@ -36,10 +36,10 @@ Parts = Mapping[str, Callable[..., Any]]
 """Encoders and augmentations of the user's own, by the names that configurations have for them."""
 
 PACKAGE = __name__.partition(".")[0]
-INSTALLED = tuple(
-    {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")}
-)
-"""Folders of Python and of installed packages."""
+STANDARD = Path(sysconfig.get_path("stdlib")).resolve()
+"""Folder of Python's own modules."""
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Names of folders of installed packages."""
 UNREAD = frozenset({
     "__annotations__", "__annotate__", "__annotate_func__", "__conditional_annotations__",
     "__dict__", "__doc__", "__firstlineno__", "__module__", "__qualname__",
@@ -171,11 +171,13 @@ class _Parts:
         root = (module or "").partition(".")[0]
         if root == self._root:
             return True
-        if root == PACKAGE or root in sys.builtin_module_names:
+        if root in (PACKAGE, *FRAMEWORKS, *sys.builtin_module_names):
             return False
         file = getattr(sys.modules.get(module or ""), "__file__", None)
         path = None if file is None else Path(file).resolve()
-        return path is None or not any(path.is_relative_to(folder) for folder in INSTALLED)
+        if path is None:
+            return True
+        return not (path.is_relative_to(STANDARD) or INSTALLED & {*path.parts})
 
 
 def _globals_of(code: CodeType) -> set[str]:
