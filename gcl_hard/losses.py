@@ -246,6 +246,8 @@ class ContrastiveLoss(nn.Module):
         candidate_labels: Labels | None = None,
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
+        if candidates is None and candidate_labels is not None:
+            raise InputError("candidate_labels are of candidates, and none are given")
         views = _as_views(z1, z2, labels)._replace(
             candidates=candidates, candidate_labels=candidate_labels
         )
@@ -270,7 +272,7 @@ class ContrastiveLoss(nn.Module):
                 more = neg.check_labels(
                     views.candidate_labels, n_extra, f"{user} with candidates", device, wait=False
                 )
-                labels = torch.cat([labels, more.to(labels.dtype)])
+                labels = torch.cat([labels.long(), more.long()])
             same = neg.same_label(labels[:n], labels)
         if n == 0:
             return self._no_anchors(z)

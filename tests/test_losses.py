@@ -306,6 +306,11 @@ def test_a_single_view_and_its_labels_are_enough():
         loss(z, LABELS, LABELS)
     with pytest.raises(InputError, match=r"candidates must be \[K, 5\]"):
         loss(z, LABELS, candidates=z[:, :2])
+    with pytest.raises(InputError, match="none are given"):
+        loss(z, LABELS, candidate_labels=LABELS)
+    assert loss(z, LABELS.to(torch.uint8), candidates=z, candidate_labels=LABELS + 256) == loss(
+        z, LABELS, candidates=z, candidate_labels=LABELS + 256
+    )
     with pytest.raises(InputError, match="with candidates needs labels"):
         loss(z, LABELS, candidates=z)
 

@@ -9,6 +9,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.cli import BenchOptions, bench_configs
-from gcl_hard.errors import GclHardError, InputError, unknown
+from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
 from gcl_hard.experiments.bench import execute
 from gcl_hard.experiments.config import GraphConfig, ImageConfig, defaults, from_dict, is_own
 from gcl_hard.experiments.custom import (
@@ -122,7 +123,8 @@ def evaluate(
     from rich.console import Console
 
     own = Own()
-    values = _settings(settings) | {"method": (*_words(method), *baselines)}
+    _check(name, jobs, threads, report)
+    values = _settings(settings) | {"method": (*_words(method), *_words(baselines))}
     values["protocol"] = _words(protocol)
     if not isinstance(encoder, str):
         check_maker(encoder)
@@ -135,11 +137,16 @@ def evaluate(
         values["dataset"] = (graphs,)
     else:
         own_set = own_graphs(graphs, name=name, features=values["features"])
+        if settings.get("features", own_set.features) != own_set.features:
+            raise InputError(
+                f"these graphs have the features {own_set.features} already, not "
+                f"{settings['features']}: leave features out"
+            )
         values |= {"dataset": (own_set.name,), "features": own_set.features}
         own.graphs[own_set.name] = own_set
     try:
-        chosen = as_seeds(seeds if isinstance(seeds, int) else list(seeds))
-    except ArgumentTypeError as error:
+        chosen = as_seeds(int(seeds) if isinstance(seeds, Integral) else list(seeds))  # type: ignore[arg-type]
+    except (ArgumentTypeError, TypeError) as error:
         raise InputError(f"seeds: {error}") from error
     configs = bench_configs(GraphConfig, values, None, {*values}, values)
     options = BenchOptions(
@@ -162,8 +169,18 @@ def evaluate(
     return Evaluation(results, options.output, own)
 
 
-def _words(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
+    for key, count in (("jobs", jobs), ("threads", threads)):
+        if count is not None:
+            check_at_least(key, count, 1)
+    if report is not None and Path(report).suffix != ".md":
+        raise InputError(f"report is a page of Markdown, NAME.md, got {report}")
+    if not isinstance(name, str):
+        raise InputError(f"name must be a word, got {name!r}")
+
+
+def _words(given: Any) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -234,7 +251,9 @@ class Evaluation:
         Raises:
             InputError: for a run that was not asked for, is not finished or was not saved.
         """
-        with np.load(self._file(method, seed, settings, EMBEDDINGS)) as saved:
+        run, path = self._file(method, seed, settings, EMBEDDINGS)
+        with np.load(path) as saved:
+            self._check_data(run, path, str(saved["data"]))
             found: NDArray[np.float32] = saved["embeddings"]
         return found
 
@@ -242,12 +261,22 @@ class Evaluation:
         self, method: str | None = None, seed: int | None = None, **settings: Any
     ) -> list[nn.Module]:
         """Trained encoders of one run, one per fold or one; arguments as of :meth:`embeddings`."""
-        path = self._file(method, seed, settings, ENCODERS)
-        return _encoders(path, self.own.parts)
+        run, path = self._file(method, seed, settings, ENCODERS)
+        saved = _saved(path)
+        self._check_data(run, path, saved["data"])
+        return _encoders(path, saved, self.own.parts)
+
+    def _check_data(self, run: Run, path: Path, digest: str) -> None:
+        """Refuse files of other data, which took the place of these since."""
+        if digest != self.results.records[run].data["digest"]:
+            raise InputError(
+                f"{path} is of other graphs of the name {run.config.dataset} now: give every set a "
+                f"name of its own, as in evaluate(…, name='mine')"
+            )
 
     def _file(
         self, method: str | None, seed: int | None, settings: dict[str, Any], suffix: str
-    ) -> Path:
+    ) -> tuple[Run, Path]:
         asked = {**settings, **({} if method is None else {"method": method})}
         configs = [
             config
@@ -265,7 +294,7 @@ class Evaluation:
         if not path.exists():
             what = "encoders" if suffix == ENCODERS else "embeddings"
             raise InputError(f"{run} has no saved {what}: evaluate with save_{what}=True")
-        return path
+        return run, path
 
 
 def load_encoder(
@@ -294,24 +323,33 @@ def load_encoder(
         ...
         gcl_hard.errors.InputError: cannot read results/missing.pt: No such file or directory
     """
-    found = _encoders(Path(path), encoder)
+    saved = _saved(Path(path))
+    found = _encoders(Path(path), saved, encoder)
     if not 0 <= fold < len(found):
         raise InputError(f"{path} has encoders 0 to {len(found) - 1}, got fold {fold}")
     return found[fold]
 
 
-def _encoders(path: Path, own: Parts | EncoderMaker | None) -> list[nn.Module]:
-    """The encoders in a file, made by the user's own or by its name among several."""
+def _saved(path: Path) -> dict[str, Any]:
+    """What a file of encoders holds."""
     try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-        config = from_dict(saved["config"])
-        states = saved["encoders"] if config.domain == "graphs" else [saved["encoder"]]
+        saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        saved["config"] = from_dict(saved["config"])
+        graphs = saved["config"].domain == "graphs"
+        saved["encoders"] = saved["encoders"] if graphs else [saved["encoder"]]
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
         raise InputError(f"{path} is damaged, or holds no encoders: {error}") from error
-    found = []
-    for state in states:
+    return saved
+
+
+def _encoders(
+    path: Path, saved: dict[str, Any], own: Parts | EncoderMaker | None
+) -> list[nn.Module]:
+    """The encoders in a file, made by the user's own or by its name among several."""
+    config, found = saved["config"], []
+    for state in saved["encoders"]:
         with torch.random.fork_rng(devices=[]):
             encoder = _new(path, config, saved, own)
         try:
@@ -336,5 +374,12 @@ def _new(
         if ":" not in named:
             raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
         own = named_object(named, "encoder")
-    parts = {config.encoder: own} if callable(own) else own
+    parts: Any = own
+    if callable(own):
+        parts = {config.encoder: own}
+        if Own().add(own).partition("@")[2] != config.encoder.partition("@")[2]:
+            warnings.warn(
+                f"the code of the encoders in {path} was another one: {config.encoder}",
+                stacklevel=4,
+            )
     return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)

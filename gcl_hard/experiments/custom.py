@@ -14,10 +14,11 @@ from functools import partial
 from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
@@ -40,6 +41,11 @@ STANDARD = Path(sysconfig.get_path("stdlib")).resolve()
 """Folder of Python's own modules."""
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 """Names of folders of installed packages."""
+PLAIN = (
+    bool, int, float, complex, str, bytes, range, slice, np.generic, np.dtype, torch.dtype,
+    torch.device,
+)  # fmt: skip
+"""Types of values whose ``repr`` is all that they are."""
 UNREAD = frozenset({
     "__annotations__", "__annotate__", "__annotate_func__", "__conditional_annotations__",
     "__dict__", "__doc__", "__firstlineno__", "__module__", "__qualname__",
@@ -87,10 +93,11 @@ class _Parts:
         return self._of(self._first)
 
     def _of(self, value: Any) -> Iterator[str]:
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        if value is None or isinstance(value, PLAIN):
             yield repr(value)
             return
         if id(value) in self._seen:
+            yield f"again {list(self._seen).index(id(value))}"
             return
         self._seen[id(value)] = value
         if isinstance(value, CodeType):
@@ -130,6 +137,9 @@ class _Parts:
             if self._own(value.__name__):
                 yield from self._members(value, of=value.__name__)
             return
+        if isinstance(value, BuiltinFunctionType | np.ufunc):
+            yield f"{getattr(value, '__module__', None)}.{value.__name__} {type(value).__name__}"
+            return
         kind = value if isinstance(value, type | FunctionType) else type(value)
         yield f"{kind.__module__}.{kind.__qualname__}"
         if isinstance(value, property):
@@ -146,7 +156,7 @@ class _Parts:
             yield from self._members(value)
         else:
             yield from self._of(kind)
-            yield from self._of(getattr(value, "__dict__", None))
+            yield from self._of(_state(value))
 
     def _function(self, function: FunctionType) -> Iterator[str]:
         yield from self._of(function.__code__)
@@ -161,7 +171,10 @@ class _Parts:
     def _members(self, owner: Any, of: str | None = None) -> Iterator[str]:
         """Attributes of a class, or what a module defines itself."""
         for name, value in sorted(vars(owner).items()):
-            if name in UNREAD or (of is not None and getattr(value, "__module__", None) != of):
+            if name in UNREAD:
+                continue
+            constant = isinstance(value, PLAIN) and not name.startswith("__")
+            if of is not None and not constant and getattr(value, "__module__", None) != of:
                 continue
             yield name
             yield from self._of(value)
@@ -178,6 +191,13 @@ class _Parts:
         if path is None:
             return True
         return not (path.is_relative_to(STANDARD) or INSTALLED & {*path.parts})
+
+
+def _state(value: Any) -> dict[str, Any]:
+    """The attributes of an object, those in slots too."""
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    found = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return found | getattr(value, "__dict__", {})
 
 
 def _globals_of(code: CodeType) -> set[str]:

@@ -96,7 +96,7 @@ class GraphExperiment:
 
     def advice(self, config: GraphConfig, data: GraphSet) -> str | None:
         """Faster probes, where the nested SVM of a run takes long."""
-        embedded = config.encoders > 0 or config.method in ("untrained", "graph-size")
+        embedded = not config.is_baseline or config.method == "untrained"
         hours = SVM_HOURS * (len(data) / 8000) ** 1.9
         if config.probe != "svm" or not embedded or hours < LONG:
             return None

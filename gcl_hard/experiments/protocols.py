@@ -117,6 +117,10 @@ def check_classes(graphs: GraphSet) -> None:
     Raises:
         InputError: names the set.
     """
+    if graphs.y.is_floating_point():
+        raise InputError(
+            f"the y of {graphs.name} are floats, which are no classes: give whole numbers or words"
+        )
     if not graphs.n_classes:
         raise InputError(
             f"{graphs.name} has no class labels, and accuracy needs them: give every graph a y"

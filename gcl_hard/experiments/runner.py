@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -70,7 +71,7 @@ class Runner:
     report_only: bool = False
     graphs: Mapping[str, GraphSet] = field(default_factory=dict)
     _started: str = field(
-        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), init=False
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"), init=False
     )
 
     def __post_init__(self) -> None:
@@ -330,10 +331,8 @@ class _Execution:
         if new and result is not None:
             try:
                 self.runner.store.put_arrays(run, outcome.points)
-                if outcome.encoders is not None:
-                    self.runner.store.put_encoders(run, outcome.encoders)
-                if outcome.embeddings is not None:
-                    self.runner.store.put_arrays(run, outcome.embeddings, EMBEDDINGS)
+                self.runner.store.put_encoders(run, outcome.encoders)
+                self.runner.store.put_arrays(run, outcome.embeddings, EMBEDDINGS)
                 self.runner.store.put(run, result)
             except GclHardError as error:
                 failure = str(error)
@@ -455,8 +454,12 @@ def score_run(
     scores, embeddings = trained.scores, None
     if scores is None:
         scores = experiment.score(trained, data.load(run.config, own), context)
+    facts = data.facts(run.config, own)
     if EMBEDDINGS in context.saves(run):
         embeddings = experiment.arrays(trained, data.load(run.config, own))
+        embeddings["data"] = np.array(facts["digest"])
+    if trained.encoders is not None:
+        trained.encoders["data"] = facts["digest"]
     result = RunResult(
         config=asdict(run.config),
         seed=run.seed,
@@ -465,10 +468,10 @@ def score_run(
         final_losses=list(trained.losses),
         seconds_train=trained.seconds_train,
         seconds_eval=trained.seconds_eval + time.perf_counter() - start,
-        data=data.facts(run.config, own),
+        data=facts,
         device=trained.device,
         versions=context.versions,
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        finished=datetime.now(UTC).isoformat(timespec="microseconds"),
         inner=run.inner,
         curve=[list(point) for point in trained.curve],
         diagnostics=list(trained.snapshots),

@@ -162,9 +162,16 @@ class Store:
         with atomic_write(path) as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
-    def put_encoders(self, run: Run, state: Mapping[str, Any]) -> None:
-        """Store trained encoders next to the result, for ``torch.load(…, weights_only=True)``."""
-        with atomic_write(self.path(run).with_suffix(ENCODERS)) as file:
+    def put_encoders(self, run: Run, state: Mapping[str, Any] | None) -> None:
+        """Store trained encoders next to the result; None removes old ones.
+
+        They are read by ``torch.load(…, weights_only=True)``.
+        """
+        path = self.path(run).with_suffix(ENCODERS)
+        if state is None:
+            path.unlink(missing_ok=True)
+            return
+        with atomic_write(path) as file:
             torch.save(state, file)
 
     def rows(self) -> Iterator[RunResult]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -235,18 +236,26 @@ def augment(
         return AUGMENTATIONS[by](batch, p, generator=generator)
     from torch_geometric.data import Data
 
-    fields = {"y": batch.y, "batch": batch.batch, "num_graphs": batch.n_graphs}
-    data = Data(batch.x, batch.edge_index, batch.edge_attr, **fields)
+    # Copies: a transform may change its graph in place, and the other view needs it as it was.
+    attributes = None if batch.edge_attr is None else batch.edge_attr.clone()
+    fields = {"y": batch.y, "batch": batch.batch.clone(), "num_graphs": batch.n_graphs}
+    data = Data(batch.x.clone(), batch.edge_index.clone(), attributes, **fields)
     with _seeded(generator):
         made: Any = by(data)
     name = getattr(by, "__name__", type(by).__name__)
     if not isinstance(made, Data):
         raise InputError(f"the augmentation {name} must return Data, got {type(made).__name__}")
     x, edges, owner = made.x, made.edge_index, made.batch
-    if len(owner) != len(x) or len(owner.unique()) != batch.n_graphs:
+    left = 0 if owner is None else len(owner.unique())
+    if owner is None or len(owner) != len(x) or left != batch.n_graphs:
         raise InputError(
             f"the augmentation {name} must keep a node of each of the {batch.n_graphs} graphs, and "
-            f"its row of batch; got x {list(x.shape)}, and {len(owner.unique())} graphs in batch"
+            f"its row of batch; got x {list(x.shape)}, and {left} graphs in batch"
+        )
+    if edges.numel() and int(edges.max()) >= len(x):
+        raise InputError(
+            f"the augmentation {name} gives an edge to node {int(edges.max())} of {len(x)}: number "
+            f"the nodes that are left, as torch_geometric.utils.subgraph does"
         )
     if made.edge_attr is not None and len(made.edge_attr) != edges.shape[1]:
         raise InputError(
@@ -261,16 +270,18 @@ def _seeded(generator: torch.Generator) -> Iterator[None]:
     """Seed the global random states from a generator; they are put back afterwards."""
     device = generator.device
     seed = int(torch.randint(2**62, (), generator=generator, device=device))
-    python = random.getstate()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - users may draw from it
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.default_generator.manual_seed(seed)
         if device.type == "cuda":
             torch.cuda.manual_seed(seed)
         random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
         try:
             yield
         finally:
             random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002
 
 
 def check_views(augmentations: Iterable[str | Transform], strength: float) -> None:

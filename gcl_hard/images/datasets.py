@@ -179,7 +179,7 @@ def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     if path is None or not path.is_dir():
         return [] if path is None else [path]
     if files.class_folder(name, data_dir) == path:
-        return sorted(part for part in path.glob("*/*") if part.is_dir())
+        return sorted(file for file in path.glob("*/*/*") if file.is_file())
     parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
     return sorted([*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)])
 

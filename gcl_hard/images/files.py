@@ -400,8 +400,8 @@ def from_class_folders(
     if not folders["test"].is_dir() and (path / "val").is_dir():
         folders["test"] = path / "val"
     listed = {split: _in_classes(folder, names) for split, folder in folders.items()}
-    parts = [path / split / label for split in ("train", "test", "val") for label in names]
-    kept = cache / f"{name}-{_mark(path, parts)}.npz"
+    every = [file for part in listed.values() for file, _ in part]
+    kept = cache / f"{name}-{_mark(path, every)}.npz"
     if kept.is_file():
         return from_npz(kept, name, splits)
     side = min(LARGEST, *(min(_size(file)) for part in listed.values() for file, _ in part))
@@ -446,8 +446,13 @@ def _keep(arrays: Arrays, names: Sequence[str], path: Path) -> None:
 def _mark(path: Path, files: Sequence[Path] | None = None) -> str:
     if files is None:
         files = [path / "wnids.txt", path / "train", path / "val" / "val_annotations.txt"]
-    ages = [str(file.stat().st_mtime_ns) if file.exists() else "" for file in files]
+    ages = [_age(file) if file.exists() else "" for file in files]
     return hashlib.sha256("\n".join([str(path.resolve()), *ages]).encode()).hexdigest()[:12]
+
+
+def _age(file: Path) -> str:
+    found = file.stat()
+    return f"{file} {found.st_mtime_ns}" + (f" {found.st_size}" if file.is_file() else "")
 
 
 def _text(file: Path) -> str:
@@ -502,6 +507,10 @@ def _decoded(listed: Listed, what: str, side: int | None = None) -> tuple[Images
     for index, (file, _) in enumerate(shown):
         try:
             with Image.open(file) as image:
+                if image.mode.startswith(("I", "F")):
+                    raise InputError(
+                        f"{file} has more than 8 bits a channel ({image.mode}): scale it to 0 … 255"
+                    )
                 colours = image.convert("RGB")
                 if side is not None:
                     colours = ImageOps.fit(colours, (side, side), Image.Resampling.BICUBIC)

@@ -200,23 +200,24 @@ def fit(
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     batches_of = getattr(data, "batches", None)
     batches = data if batches_of is None else batches_of(batch_size, seed=seed)
-    if not callable(batches):
-        batches = _Moved(batches, device) if isinstance(batches, Iterable) else batches
+    if isinstance(batches, str | list | tuple) or not (
+        callable(batches) or isinstance(batches, Iterable)
+    ):
+        raise InputError(
+            f"fit takes a set of graphs, as GraphSet.from_graphs makes of a list, or a loader, got "
+            f"{type(data).__name__}"
+        )
+
+    def moved(epoch: int) -> Iterator[Any]:
+        from lightning_fabric.utilities import move_data_to_device
+
+        for batch in batches(epoch) if callable(batches) else batches:
+            yield move_data_to_device(batch, torch.device(device))
+
     return train(
-        model.to(device), batches, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
+        model.to(device), moved, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
         checkpoint=checkpoint,
     )  # fmt: skip
-
-
-class _Moved(Iterable[Any]):
-    """The batches of a loader, on a device."""
-
-    def __init__(self, batches: Iterable[Any], device: str | torch.device) -> None:
-        self._batches, self._device = batches, device
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self._batches:
-            yield batch.to(self._device) if hasattr(batch, "to") else batch
 
 
 class _Run:
@@ -242,10 +243,14 @@ class _Run:
         )
         params = list(model.parameters())
         rates = {"lr": optimisation.lr, "weight_decay": optimisation.weight_decay}
-        make = optimisation.optimiser
-        self.optimizer = (
-            adam([{"params": params, **rates}]) if make is None else make(params, **rates)
-        )
+        make = optimisation.optimiser or adam_of
+        try:
+            self.optimizer = make(params, **rates)
+        except TypeError as error:
+            raise InputError(
+                f"optimiser is called as optimiser(parameters, lr=…, weight_decay=…), and cannot "
+                f"be: {error}; give a function that calls it as it is to be called"
+            ) from error
         self.wrapped, self.wrapped_optimizer = self.fabric.setup(model, self.optimizer)
         self.scheduler: torch.optim.lr_scheduler.LRScheduler | None = None
         if callable(optimisation.lr_schedule):
@@ -313,11 +318,14 @@ class _Run:
 
     def end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> bool:
         """End an epoch; returns whether to go on."""
-        if self.scheduler is not None:
-            self.scheduler.step()
         self.means.append(mean_loss(self.losses, epoch, self.setting))
+        if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            self.scheduler.step(self.means[-1])
+        elif self.scheduler is not None:
+            self.scheduler.step()
         self.epoch, self.step, self.losses = epoch + 1, 0, []
-        goes_on = on_epoch is None or on_epoch(epoch, self.means[-1]) is not False
+        answer: Any = None if on_epoch is None else on_epoch(epoch, self.means[-1])
+        goes_on = (answer.item() if hasattr(answer, "item") else answer) is not False
         last = not goes_on or epoch == self.optimisation.epochs
         if self.checkpoint is not None and (last or self.checkpoint.due()):
             self._save()
@@ -354,6 +362,11 @@ class _Run:
             self.losses = [loss.to(self.fabric.device) for loss in state["losses"]]
             self.random_now, self.random_at_epoch = state["random"], state["random_at_epoch"]
             restore_random_state(self.random_now)
+
+
+def adam_of(parameters: list[Any], **rates: float) -> torch.optim.Adam:
+    """:func:`adam` of one group."""
+    return adam([{"params": parameters, **rates}])
 
 
 def adam(groups: list[dict[str, Any]]) -> torch.optim.Adam:

@@ -122,6 +122,11 @@ class TuneOptions:
         self._check_pruner()
         self._check_protocol()
 
+        for own, kind in ((self.own_sampler, BaseSampler), (self.own_pruner, BasePruner)):
+            if own is not None and not isinstance(own, kind):
+                raise InputError(
+                    f"expected a name or an object of Optuna's {kind.__name__}, got {own}"
+                )
         if not all(map(callable, self.callbacks)):
             raise InputError(f"callbacks are called with study and trial, got {self.callbacks!r}")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -168,8 +169,9 @@ class PreparedSearch:
                 continue
             found.append(stored.join(
                 identity, options.search_space.grid_of(options.base),
-                sampler=options.own_sampler or sampler(options.sampler, options.seed + k),
-                pruner=options.own_pruner
+                sampler=(options.own_sampler if k == 0 else copy.deepcopy(options.own_sampler))
+                or sampler(options.sampler, options.seed + k),
+                pruner=(options.own_pruner if k == 0 else copy.deepcopy(options.own_pruner))
                 or pruner(options.pruner, options.inner, self.config.epochs),
             ))  # fmt: skip
         return found
@@ -288,18 +290,15 @@ def _named(own: object | None) -> str | None:
     return None if own is None else type(own).__name__
 
 
-class _Watched:
-    """A study as callbacks see it: one that they may stop, though Optuna does not run it."""
-
-    def __init__(self, study: Study) -> None:
-        self._study, self.stopped = study, False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._study, name)
-
-    def stop(self) -> None:
-        """Begin no more trials."""
-        self.stopped = True
+@contextmanager
+def _stoppable(study: Study) -> Iterator[None]:
+    """Let samplers and callbacks call ``study.stop()``, as where Optuna runs the trials itself."""
+    local: Any = study._thread_local
+    before, local.in_optimize_loop = local.in_optimize_loop, True
+    try:
+        yield
+    finally:
+        local.in_optimize_loop = before
 
 
 @dataclass(eq=False)
@@ -448,17 +447,18 @@ class _Driver:
         if failure is not None:
             fail(study, trial, failure)
         else:
-            with suppress(UpdateFinishedTrialError):  # another driver has ended it meanwhile
+            # Another driver may have ended it meanwhile.
+            with suppress(UpdateFinishedTrialError), _stoppable(study):
                 study.tell(trial, accuracy, state=state, skip_if_finished=True)
         self._forget(k, trial)
         self.bars.show(k, _counts(study))
         if self.search.options.callbacks:
-            watched = _Watched(study)
             ended = study.get_trials(deepcopy=False)[trial.number]
-            for callback in self.search.options.callbacks:
-                callback(watched, ended)
-            if watched.stopped:
-                self._stopped.add(k)
+            with _stoppable(study):
+                for callback in self.search.options.callbacks:
+                    callback(study, ended)
+        if study._stop_flag:
+            self._stopped.add(k)
 
     def _forget(self, k: int, trial: Trial) -> None:
         self.beats.end(trial)

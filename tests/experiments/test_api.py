@@ -151,13 +151,51 @@ def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSe
         np.testing.assert_array_equal(embed(again, mutag), found.embeddings()[k])
     with pytest.raises(InputError, match="Sums"):
         gcl_hard.load_encoder(file)
-    with pytest.raises(InputError, match="other ones"):
+    with (
+        pytest.warns(UserWarning, match="the code of the encoders"),
+        pytest.raises(InputError, match="other ones"),
+    ):
         gcl_hard.load_encoder(file, lambda n: Sums(n, 5))
     with pytest.raises(InputError, match="fold 2"):
         gcl_hard.load_encoder(file, Sums, fold=2)
     file.write_bytes(b"garbage")
     with pytest.raises(InputError, match="damaged"):
         gcl_hard.load_encoder(file, Sums)
+
+
+def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: GraphSet) -> None:
+    first = replace(mutag[:100], name="mine")
+    other = replace(mutag[50:150], name="mine")
+    found = evaluated(tmp_path, Sums, first, baselines=())
+    kept = found.embeddings()
+    evaluated(tmp_path, Sums, other, baselines=())
+    for read in (found.embeddings, found.encoders):
+        with pytest.raises(InputError, match="other graphs of the name mine"):
+            read()
+    options = {"save_embeddings": False, "save_encoders": False, "baselines": ()}
+    again = evaluated(tmp_path, Sums, first, **options)
+    with pytest.raises(InputError, match="no saved embeddings"):
+        again.embeddings()
+    np.testing.assert_array_equal(evaluated(tmp_path, Sums, first).embeddings("hscl"), kept)
+
+
+def test_force_repeats_at_once(tmp_path: Path, mutag: GraphSet) -> None:
+    times = [
+        next(
+            iter(
+                evaluated(tmp_path, Sums, mutag, baselines=(), force=True).results.records.values()
+            )
+        )
+        for _ in range(2)
+    ]
+    assert times[0].finished < times[1].finished
+
+
+def test_weights_in_other_code_are_a_warning(tmp_path: Path, mutag: GraphSet) -> None:
+    evaluated(tmp_path, Sums, mutag, baselines=())
+    (file,) = tmp_path.glob("*.pt")
+    with pytest.warns(UserWarning, match="the code of the encoders"):
+        gcl_hard.load_encoder(file, type("Sums", (Sums,), {}))
 
 
 def test_finished_runs_are_not_repeated_but_changed_ones_are(
@@ -219,6 +257,10 @@ def test_graphs_of_networkx_with_words_for_classes(tmp_path: Path) -> None:
         graph.graph["y"] = ("star", "cycle")[k % 2]
     found = evaluated(tmp_path, Sums, graphs, name="shapes")
     assert set(found.table["dataset"]) == {"shapes"}
+    for number, graph in enumerate(graphs):
+        graph.graph["y"] = number / 2
+    with pytest.raises(InputError, match="floats"):
+        evaluated(tmp_path, Sums, graphs)
     unlabelled = [nx.cycle_graph(5)] * 24
     with pytest.raises(InputError, match="no class labels"):
         evaluated(tmp_path, Sums, unlabelled)
@@ -238,6 +280,11 @@ def test_graphs_of_networkx_with_words_for_classes(tmp_path: Path) -> None:
         (Sums, {"seeds": 0}, "seeds"),
         (Sums, {"method": "hslc"}, "did you mean"),
         (Sums, {"select": True}, "select chooses between values"),
+        (Sums, {"features": "constant"}, "leave features out"),
+        (Sums, {"jobs": 0}, "jobs must be at least 1"),
+        (Sums, {"report": "page.txt"}, "NAME.md"),
+        (Sums, {"seeds": 1.5}, "seeds"),
+        (Sums, {"protocol": None}, "protocol"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_before_training(

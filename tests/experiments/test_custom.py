@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -93,6 +95,13 @@ def test_what_does_not_change_it_leaves_the_digest(old: str, new: str) -> None:
     assert digest(ENCODER.replace(old, new)) == digest(ENCODER)
 
 
+@dataclass(slots=True)
+class Slotted:
+    """Has no dictionary."""
+
+    width: int
+
+
 def test_arguments_closures_and_objects_count() -> None:
     mine = made(ENCODER)
 
@@ -105,6 +114,14 @@ def test_arguments_closures_and_objects_count() -> None:
         closing(1), closing(2), closing([1, {"a": 2}]), closing([1, {"a": 3}]),
         closing(weights), closing(weights + 1), closing({"a", "b"}), closing({"a", "c"}),
         closing(mine(2)), closing(mine(3)).__call__,
+    ]  # fmt: skip
+    a, b = nn.Tanh(), nn.ReLU()
+    lots += [
+        partial(mine, act=torch.relu), partial(mine, act=torch.neg), closing(torch.sum),
+        closing(torch.mean), closing(np.int64(3)), closing(np.int64(64)), closing(torch.float32),
+        closing(torch.float64), closing(range(3)), closing(range(4)), closing(np.add),
+        closing(np.multiply), partial(mine, a=a, b=b, c=a), partial(mine, a=a, b=b, c=b),
+        closing(Slotted(1)), closing(Slotted(2)),
     ]  # fmt: skip
     assert len({code_digest(one) for one in lots}) == len(lots)
     assert code_digest(partial(mine, dropout=0.2)) == code_digest(partial(mine, dropout=0.2))
@@ -137,7 +154,14 @@ def test_another_process_finds_the_same_and_files_of_the_users_own_count(tmp_pat
     assert found(script) == first
     assert found(f"{textwrap.dedent(script)}\nprint('more', end='')").startswith(first)
     library.write_text("FACTOR = 3\ndef double(x):\n    return FACTOR * x\n", encoding="utf-8")
-    assert found(script) != first
+    changed = found(script)
+    assert changed != first
+    constant = script.replace("layers.double(x)", "layers.WIDTH")
+    widths = []
+    for width in (3, 64):
+        library.write_text(f"WIDTH = {width}\n", encoding="utf-8")
+        widths.append(found(constant))
+    assert widths[0] != widths[1]
 
 
 def test_what_refers_to_itself_is_read_once() -> None:

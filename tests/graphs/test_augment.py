@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -252,8 +253,24 @@ class NormalNoise(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         assert data.num_graphs == 3
-        data.x = data.x + torch.randn_like(data.x) + random.random()
+        data.x = data.x + torch.randn_like(data.x) + random.random() + np.random.rand()  # noqa: NPY002
         return data
+
+
+def test_a_transform_in_place_leaves_the_other_view_as_it_was() -> None:
+    batch = load("MUTAG", download=False).batch([3, 0, 5])
+    before = batch.x.clone()
+
+    def masked(data: Data) -> Data:
+        data.x[torch.rand(len(data.x)) < 0.5] = 0
+        data.edge_index[:] = 0
+        return data
+
+    generator = torch.Generator().manual_seed(0)
+    views = [augment(batch, masked, 0.0, generator=generator) for _ in range(2)]
+    assert not torch.equal(views[0].x, views[1].x)
+    assert torch.equal(batch.x, before)
+    assert batch.edge_index.any()
 
 
 def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
@@ -273,6 +290,8 @@ def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
     for wrong, says in (
         (without, "without must keep a node of each of the 3 graphs"),
         (lambda data: data.x, "must return Data, got Tensor"),
+        (lambda data: Data(data.x, data.edge_index), "its row of batch"),
+        (lambda data: Data(data.x[::2], data.edge_index, batch=data.batch[::2]), "gives an edge to"),
         (lambda data: Data(data.x, data.edge_index[:, 1:], data.edge_attr, batch=data.batch),
          "a row of edge_attr for each"),
     ):  # fmt: skip

@@ -359,6 +359,12 @@ def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> No
     extra = photos / "pets" / "train" / "cat" / "9.png"
     Image.new("RGB", (40, 40)).save(extra)
     assert len(load("pets", data_dir=photos, cache_dir=cache).split("train")) == 13
+    Image.new("RGB", (40, 40), (200, 200, 200)).save(extra)
+    found = load("pets", data_dir=photos, cache_dir=cache).split("train")
+    assert found.images.amax() == 200
+    Image.new("I;16", (40, 40)).save(extra)
+    with pytest.raises(InputError, match="more than 8 bits"):
+        load("pets", data_dir=photos, cache_dir=cache)
 
 
 def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: Path) -> None:

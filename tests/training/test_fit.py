@@ -77,6 +77,37 @@ def test_a_loader_is_trained_on(mutag: GraphSet) -> None:
 def test_false_ends_the_training_and_nothing_else_does(mutag: GraphSet) -> None:
     assert len(fit(model(), mutag, epochs=9, on_epoch=lambda epoch, loss: epoch < 3)) == 3
     assert len(fit(model(), mutag, epochs=3, on_epoch=lambda epoch, loss: 0)) == 3
+    stop = torch.tensor(False)
+    assert len(fit(model(), mutag, epochs=3, on_epoch=lambda epoch, loss: stop)) == 1
+
+
+def test_a_schedule_may_follow_the_loss(mutag: GraphSet) -> None:
+    seen: list[Any] = []
+
+    def plateau(optimizer: Any) -> Any:
+        seen.append(torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0))
+        return seen[0]
+
+    losses = fit(model(), mutag, epochs=2, lr_schedule=plateau)
+    assert seen[0].best == pytest.approx(min(losses))
+
+
+def test_batches_are_moved_whatever_they_are_made_of() -> None:
+    class Sum(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float32))
+
+        def forward(self, batch: Any) -> torch.Tensor:
+            devices.extend(part.device.type for part in batch)
+            return (self.weight * batch[0]).sum()
+
+    devices: list[str] = []
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(torch.ones(4, 2), torch.ones(4)), batch_size=2
+    )
+    assert len(fit(Sum(), loader, epochs=1)) == 1
+    assert devices == ["cpu"] * 4
 
 
 @pytest.mark.parametrize(
@@ -94,8 +125,11 @@ def test_what_cannot_be_used_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=says):
         fit(model(), mutag, **settings)
-    with pytest.raises(InputError, match="loader"):
-        fit(model(), 3)
+    for wrong in (3, list(mutag), "MUTAG"):
+        with pytest.raises(InputError, match="loader"):
+            fit(model(), wrong)
+    with pytest.raises(InputError, match="optimiser is called as"):
+        fit(model(), mutag, optimiser=torch.optim.LBFGS)
 
 
 def test_an_ensemble_refuses_another_optimiser(mutag: GraphSet) -> None:

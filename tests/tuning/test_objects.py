@@ -109,6 +109,20 @@ def test_a_sampler_and_a_pruner_of_ones_own_are_asked(tmp_path: Path, mutag: Gra
         searched(tmp_path, mutag, "ucl", epochs=3)
 
 
+def test_a_sampler_that_has_tried_all_ends_the_search(tmp_path: Path, mutag: GraphSet) -> None:
+    sampler = optuna.samplers.GridSampler({"beta": [1.0, 2.0]}, seed=0)
+    found = searched(tmp_path, mutag, "hscl", space={"beta": [1.0, 2.0]}, sampler=sampler, trials=9)
+    assert sorted(trial.params["beta"] for trial in found.study.trials) == [1.0, 2.0]
+
+
+def test_a_sampler_serves_several_studies(tmp_path: Path, mutag: GraphSet) -> None:
+    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=1)
+    found = searched(tmp_path, mutag, "ucl", sampler=sampler, outer_folds=2, trials=3)
+    assert [len(study.trials) for study in found.studies] == [3, 3]
+    with pytest.raises(InputError, match="BaseSampler"):
+        searched(tmp_path, mutag, "ucl", sampler=optuna.samplers.RandomSampler)
+
+
 def test_a_pruner_of_ones_own_sees_folds_where_there_are_several(
     tmp_path: Path, mutag: GraphSet
 ) -> None:
