@@ -291,7 +291,7 @@ def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
         (without, "without must keep a node of each of the 3 graphs"),
         (lambda data: data.x, "must return Data, got Tensor"),
         (lambda data: Data(data.x, data.edge_index), "its row of batch"),
-        (lambda data: Data(data.x[::2], data.edge_index, batch=data.batch[::2]), "gives an edge to"),
+        (lambda data: Data(data.x[::2], data.edge_index, batch=data.batch[::2]), "an edge to node"),
         (lambda data: Data(data.x, data.edge_index[:, 1:], data.edge_attr, batch=data.batch),
          "a row of edge_attr for each"),
     ):  # fmt: skip
