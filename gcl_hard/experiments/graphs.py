@@ -102,7 +102,7 @@ class GraphExperiment:
             return None
         return (
             f"the SVM of {len(data)} graphs takes about {hours:.2g} hours a run; --probe nystroem "
-            f"approximates it and --probe logistic is linear: both take minutes"
+            f"approximates it and --probe logistic is linear: both are many times faster"
         )
 
     def train(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -20,10 +21,12 @@ from torch import nn
 import gcl_hard
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import (
+    Fold,
     ProbeRecipe,
     knn_cross_validation,
     linear_cross_validation,
     linear_probe,
+    probe_fold,
     svm_cross_validation,
     weighted_knn,
 )
@@ -83,6 +86,41 @@ def test_linear_equals_a_nested_loop_over_c():
         lambda C: LogisticRegression(C=C, max_iter=10_000), grid, X, y, seed=3, n_folds=4
     )
     assert [(score.accuracy, score.chosen) for score in ours.folds] == theirs
+
+
+class Landmarks(Nystroem):
+    """All samples, where they are fewer than 500."""
+
+    def fit(self, X, y=None):
+        self.n_components = min(500, len(X))
+        return super().fit(X)
+
+
+@pytest.mark.parametrize("probe", ["logistic", "nystroem"])
+def test_a_probe_of_folds_equals_a_nested_loop(probe):
+    X, y = overlapping()
+    grid = [1e-3, 0.1, 10.0]
+
+    def make(C):
+        model = LogisticRegression(C=C, max_iter=10_000)
+        if probe == "logistic":
+            return model
+        # Columns are standardised: d · var(X) is 6.
+        return make_pipeline(Landmarks(gamma=1 / 6, random_state=3), model)
+
+    theirs = nested_loop(make, grid, X, y, seed=3, n_folds=5)
+    ours = [
+        probe_fold(X, y, Fold(train, test), probe=probe, C_grid=grid, seed=3)
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=3).split(X, y)
+    ]
+    assert [(score.accuracy, score.chosen) for score in ours] == theirs
+
+
+@pytest.mark.parametrize("given", [{"probe": "svm"}, {"C_grid": []}, {"C_grid": [-1.0]}])
+def test_what_no_probe_can_use_is_refused(given):
+    X, y = overlapping()
+    with pytest.raises(InputError):
+        probe_fold(X, y, Fold(np.arange(60), np.arange(60, 120)), **given)
 
 
 def test_nearest_neighbour_of_each_duplicate_is_its_copy():
