@@ -122,7 +122,7 @@ class Runner:
         saved = sum(self.context.file(run, ".ckpt").exists() for run in open_runs)
         parts = [f"stopped; {len(pending) - len(open_runs)} of {len(pending)} runs are finished"]
         if saved:
-            parts.append(f"{saved} saved in checkpoints, from which --resume continues")
+            parts.append(f"{saved} saved in checkpoints: the same command continues with --resume")
         if again := len(open_runs) - saved:
             parts.append(f"{again} not: the same command continues, and begins those anew")
         return ", ".join(parts)
