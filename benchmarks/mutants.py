@@ -62,7 +62,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "slope / scale if slope else None", "slope + 0 * scale if slope else None",
      "test_losses.py::test_fused_path_equals_the_general_one_in_value_and_gradient"),
     ("class positives include the anchor itself", "losses.py",
-     "same & ~torch.eye(2 * n_items, dtype=torch.bool, device=z.device)", "same",
+     "positive = same & ~me", "positive = same",
      "test_losses.py::test_two_views_equal_the_loops"),
     ("sampler admits the own class under other_labels", "sampling.py",
      "others & ~same_label", "others",

@@ -171,23 +171,6 @@ def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:
         )
 
 
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the marked entries; an attached 0 if there are none.
-
-    Args:
-        values: float, any shape.
-        mask: bool, the same shape.
-
-    Returns:
-        float [].
-
-    Example:
-        >>> masked_mean(torch.tensor([1.0, 3.0, math.nan]), torch.tensor([True, True, False]))
-        tensor(2.)
-    """
-    return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
-
-
 def mean_or_nan(values: Tensor, mask: Tensor) -> float:
     """Mean of the marked entries as a Python number; NaN if there are none.
 

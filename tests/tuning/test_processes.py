@@ -13,10 +13,12 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy.pool import NullPool
 
 from gcl_hard import tune
 from gcl_hard.tuning.storage import AGAIN, GRID, INTERRUPTED, exclusive, failure_of, url_of
@@ -66,29 +68,25 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, " ".join(said.split())
 
 
-@contextmanager
-def storage_at(place: Path | str) -> Iterator[BaseStorage]:
-    if isinstance(place, Path) and place.suffix == ".journal":
-        yield JournalStorage(JournalFileBackend(str(place)))
-        return
-    # The driver alone makes the tables: two at once would be in each other's way.
-    url = f"sqlite:///{place}" if isinstance(place, Path) else place
-    storage = RDBStorage(url, skip_table_creation=True, skip_compatibility_check=True)
-    yield storage
-    storage.remove_session()
-    storage.engine.dispose()
-
-
 def trials(place: Path | str, name: str = "MUTAG_hscl_inductive") -> list[FrozenTrial]:
-    """As they are now; none while the study is being made."""
+    """As they are now; none while the tables and the study are being made."""
     if isinstance(place, Path) and not place.exists():
         return []
-    with storage_at(place) as storage:
-        try:
-            study = optuna.load_study(study_name=name, storage=storage)
-        except (KeyError, OperationalError, ProgrammingError):  # no study, or no table yet
-            return []
-        return study.get_trials(deepcopy=False)
+    storage: BaseStorage
+    try:
+        if isinstance(place, Path) and place.suffix == ".journal":
+            storage = JournalStorage(JournalFileBackend(str(place)))
+        else:
+            # The driver alone makes the tables: two at once would be in each other's way.
+            storage = RDBStorage(
+                f"sqlite:///{place}" if isinstance(place, Path) else place,
+                engine_kwargs={"poolclass": NullPool},
+                skip_table_creation=True,
+                skip_compatibility_check=True,
+            )
+        return optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
+    except (KeyError, StorageInternalError, OperationalError, ProgrammingError):
+        return []
 
 
 def when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> None:
