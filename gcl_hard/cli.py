@@ -299,7 +299,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     usual = _defaults(BenchOptions)
     values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
-        values[name] = (() if default is None else (default,)) if name in LISTED else default
+        values[name] = (default,) if name in LISTED else default
     preset = PRESETS.get(stated.get("table", ""))
     if preset is not None:
         values |= preset.values

@@ -15,6 +15,14 @@ from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional import objectives
 from gcl_hard.functional.hardening import Exponential, Threshold
+from gcl_hard.functional.hardness import (
+    DEFAULT_SCALE,
+    TEMPERATURE,
+    HardnessScale,
+    bounded,
+    jsd_hardness,
+    norms,
+)
 from gcl_hard.functional.jsd import Rule, jsd_negatives
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
@@ -27,8 +35,6 @@ Reduction = Literal["pairs", "anchors", "none"]
 OnEmpty = Literal["skip", "raise"]
 
 H = TypeVar("H", Exponential, Threshold)
-JSD_TEMPERATURE = 0.5
-"""γ of hardenings under JSD, which are applied to t / m."""
 
 
 class Diagnostics(NamedTuple):
@@ -57,6 +63,7 @@ class _Scores(NamedTuple):
     same: Tensor | None  # bool [A, C], None if labels are not needed
     positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
     n_others: int
+    lengths: Tensor | None  # [A, C] products of norms, None if no hardness reads them
 
 
 class _Views(NamedTuple):
@@ -97,6 +104,11 @@ class ContrastiveLoss(nn.Module):
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
             their mean over positives (default otherwise); ``"none"`` gives that mean for each
             anchor, 0 for those that are left out.
+        hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"anchor"``
+            (deviations from the mean of the anchor's others; None), ``"rank"`` (normal scores of
+            their ranks), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
+            hardly at all); see :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with
+            InfoNCE, whose hardenings see cosines.
         on_empty: ``"skip"`` leaves anchors without a negative or without a positive out of the
             mean (if none is left, or the batch is empty, the loss is an attached 0);
             ``"raise"`` makes them an error.
@@ -128,6 +140,7 @@ class ContrastiveLoss(nn.Module):
         class_prior: float | None = None,
         detach_weights: bool = True,
         reduction: Reduction | None = None,
+        hardness_scale: HardnessScale | None = None,
         on_empty: OnEmpty = "skip",
     ) -> None:
         super().__init__()
@@ -144,6 +157,14 @@ class ContrastiveLoss(nn.Module):
             check_number("weight", weight, above=0)
         if objective == "jsd":
             _refuse_with_jsd(temperature, pooling, weight)
+            hardness_scale = hardness_scale or DEFAULT_SCALE
+            check_option("hardness_scale", hardness_scale, get_args(HardnessScale))
+            temperature = TEMPERATURE[hardness_scale]
+        elif hardness_scale is not None:
+            raise InputError(
+                f"hardness_scale belongs to JSD, whose scores have no bounds: InfoNCE hardens by "
+                f"the cosine, leave it out (got {hardness_scale!r})"
+            )
         temperature = 0.5 if temperature is None else temperature
         # A parameter of one element can be learned.
         value = temperature.item() if isinstance(temperature, nn.Parameter) else temperature
@@ -156,7 +177,9 @@ class ContrastiveLoss(nn.Module):
                 "draws=None"
             )
         self.sampler = sampler
-        self.temperature = JSD_TEMPERATURE if objective == "jsd" else temperature
+        self.temperature = temperature
+        """γ; under JSD that of the hardening alone."""
+        self.hardness_scale = hardness_scale
         self.objective: Objective = objective
         self.positives: Positives = positives
         self.pooling: Pooling = pooling
@@ -167,14 +190,19 @@ class ContrastiveLoss(nn.Module):
         self.on_empty: OnEmpty = on_empty
         self.fused = True
         """Whether nodes against graphs use the fused implementation where it applies."""
-        sampler.hardening.check(self.temperature)
+        sampler.hardening.check(value, bounded=self._bounded)
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether a hardening sees cosines, or what stands for them."""
+        return self.hardness_scale is None or bounded(self.hardness_scale)
 
     @property
     def rule(self) -> Rule:
         """Hardening and admission in the current epoch."""
         return Rule(
-            self.sampler.current, self.temperature, self.sampler.needs_labels,
-            self.detach_weights, self.class_prior,
+            self.sampler.current, self.sampler.needs_labels, self.detach_weights,
+            self.class_prior, self.hardness_scale or DEFAULT_SCALE,
         )  # fmt: skip
 
     @property
@@ -287,7 +315,8 @@ class ContrastiveLoss(nn.Module):
         else:
             positive = ~others & ~me
         n_others = n_views * (n_items - 1) + n_extra
-        return self._loss(_Scores(t, others, same, positive, n_others), labels)
+        lengths = self._lengths(z, every)
+        return self._loss(_Scores(t, others, same, positive, n_others, lengths), labels)
 
     def local_global(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
@@ -326,8 +355,10 @@ class ContrastiveLoss(nn.Module):
                 return self._fused(nodes, graphs, batch, same, labels)
             others = neg.local_global_others(batch, len(graphs))
             same = None if same is None else same[batch]
-            t = self._logits(nodes, graphs)
-            return self._loss(_Scores(t, others, same, batch[:, None], len(graphs) - 1), labels)
+            t, lengths = self._logits(nodes, graphs), self._lengths(nodes, graphs)
+            n_others = len(graphs) - 1
+            scores = _Scores(t, others, same, batch[:, None], n_others, lengths)
+            return self._loss(scores, labels)
 
     def _fused(
         self,
@@ -348,6 +379,11 @@ class ContrastiveLoss(nn.Module):
         if self.objective == "jsd":
             return anchors @ candidates.T
         return _unit(anchors) @ _unit(candidates).T / self.temperature
+
+    def _lengths(self, anchors: Tensor, candidates: Tensor) -> Tensor | None:
+        if self.hardness_scale != "cosine":
+            return None
+        return norms(anchors)[:, None] * norms(candidates)
 
     def _loss(self, scores: _Scores, labels: Tensor | None) -> tuple[Tensor, Diagnostics]:
         expected, log_weight, empty = self._negative_side(scores)
@@ -419,8 +455,7 @@ class ContrastiveLoss(nn.Module):
         # Excluded scores are replaced before any function sees them, or their gradient is 0 · NaN.
         t = torch.where(scores.others, scores.t, 0.0)
         infonce = self.objective == "infonce"
-        scale = 1 / self.temperature if infonce else objectives.jsd_scale(t, scores.others)
-        similarity = t / scale
+        similarity = self._similarity(t, scores)
         row_wise = self.sampler.hardening.row_wise
         log_q, empty = self.sampler(
             similarity,
@@ -428,6 +463,7 @@ class ContrastiveLoss(nn.Module):
             temperature=self.temperature,
             same_label=scores.same,
             log_integrand=objectives.log_softplus(t) if row_wise and not infonce else t,
+            bounded=self._bounded,
         )
         if self.detach_weights:
             log_q = log_q.detach()
@@ -442,7 +478,7 @@ class ContrastiveLoss(nn.Module):
         else:
             expected = neg.expectation(log_q, objectives.softplus(t))
         if self.class_prior is not None:
-            expected = self._debias(expected, scores, scale)
+            expected = self._debias(expected, scores)
         return expected, log_weight, empty
 
     def _log_weight(self, n_others: int, log_q: Tensor) -> float | Tensor:
@@ -450,20 +486,30 @@ class ContrastiveLoss(nn.Module):
             return (log_q > -math.inf).sum(1).to(log_q.dtype).log()
         return math.log(max(n_others, 1) if self.weight == "others" else self.weight)
 
-    def _debias(self, expected: Tensor, scores: _Scores, scale: float | Tensor) -> Tensor:
+    def _similarity(self, t: Tensor, scores: _Scores) -> Tensor:
+        """What a hardening sees of the scores t."""
+        if self.objective == "infonce":
+            return t / (1 / self.temperature)
+        assert self.hardness_scale is not None
+        hardness = jsd_hardness(t, scores.others, self.hardness_scale, lengths=scores.lengths)
+        return hardness.value if self.detach_weights else hardness.of(t)
+
+    def _debias(self, expected: Tensor, scores: _Scores) -> Tensor:
         assert self.class_prior is not None
         positive = scores.positive
         if positive.dtype == torch.bool:
-            t_pos, is_positive = torch.where(positive, scores.t, 0.0), positive
-        else:
+            t_pos = torch.where(positive, scores.t, 0.0)
+            seen = torch.where(positive | scores.others, scores.t, 0.0)
+            log_eta = self.sampler.log_eta(
+                self._similarity(seen, scores),
+                others=positive, temperature=self.temperature, bounded=self._bounded,
+            )  # fmt: skip
+            log_q_pos, _ = neg.log_negative_distribution(log_eta, positive)
+            if self.detach_weights:
+                log_q_pos = log_q_pos.detach()
+        else:  # the only positive has all the weight, whatever its η
             t_pos = scores.t.gather(1, positive)
-            is_positive = torch.ones_like(positive, dtype=torch.bool)
-        # The m of JSD is a maximum over others: a positive may exceed it.
-        similarity = (t_pos / scale).clamp(-1, 1)
-        log_eta = self.sampler.log_eta(similarity, others=is_positive, temperature=self.temperature)
-        log_q_pos, _ = neg.log_negative_distribution(log_eta, is_positive)
-        if self.detach_weights:
-            log_q_pos = log_q_pos.detach()
+            log_q_pos = torch.zeros_like(t_pos)
         if self.objective == "infonce":
             log_e_pos = neg.log_expectation(log_q_pos, t_pos)
             return neg.log_debiased(expected, log_e_pos, self.class_prior, -1 / self.temperature)

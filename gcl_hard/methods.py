@@ -7,6 +7,7 @@ from typing import Literal, TypedDict, Unpack
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
+from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Linear, Schedule
 from gcl_hard.losses import ContrastiveLoss, OnEmpty, Pooling, Positives, Reduction
@@ -56,6 +57,9 @@ METHODS: dict[str, Method] = {
 DEFAULT_BETA = 1.0
 DEFAULT_CLASS_PRIOR = 0.1
 DEFAULT_THRESHOLD = Linear(-0.5, 0.0)
+"""Cosines."""
+DEFAULT_DEVIATIONS = Linear(-1.0, 0.0)
+"""Thresholds of a hardness in deviations; from 1 on they would leave most anchors empty."""
 
 
 class LossOptions(TypedDict, total=False):
@@ -67,6 +71,7 @@ class LossOptions(TypedDict, total=False):
     weight: Literal["others", "kept"] | float
     detach_weights: bool
     reduction: Reduction | None
+    hardness_scale: HardnessScale | None
     on_empty: OnEmpty
 
 
@@ -95,7 +100,7 @@ def contrastive_loss(
     name: str,
     *,
     beta: float | Schedule = DEFAULT_BETA,
-    threshold: float | Schedule = DEFAULT_THRESHOLD,
+    threshold: float | Schedule | None = None,
     class_prior: float | None = None,
     positives: Positives | None = None,
     **options: Unpack[LossOptions],
@@ -107,6 +112,7 @@ def contrastive_loss(
         beta: concentration β ≥ 0 of the exponential hardening, or a schedule; ignored by other
             methods.
         threshold: cosine l ≤ 1 of the threshold hardening, or a schedule; ignored by other methods.
+            From −0.5 to 0 if None; under JSD with a hardness in deviations from −1 to 0 of these.
         class_prior: τ⁺ in [0, 1) of the debiased methods, 0.1 if None; an error with other methods.
         positives: ``"view"`` or ``"class"``; those of the method if None.
         options: further arguments of :class:`ContrastiveLoss`.
@@ -127,13 +133,25 @@ def contrastive_loss(
     if row.hardening == "exponential":
         hardening = Exponential(beta)
     elif row.hardening == "threshold":
-        hardening = Threshold(threshold)
+        hardening = Threshold(default_threshold(**options) if threshold is None else threshold)
     return ContrastiveLoss(
         NegativeSampler(row.admit, hardening),
         positives=positives or row.positives,
         class_prior=_class_prior(row, class_prior),
         **options,
     )
+
+
+def default_threshold(**options: Unpack[LossOptions]) -> Linear:
+    """Thresholds of a loss with these options, from the first epoch to the last.
+
+    Example:
+        >>> default_threshold(objective="jsd", hardness_scale="cosine")
+        Linear(start=-0.5, end=0.0)
+    """
+    jsd = options.get("objective") == "jsd"
+    relative = jsd and not bounded(options.get("hardness_scale") or DEFAULT_SCALE)
+    return DEFAULT_DEVIATIONS if relative else DEFAULT_THRESHOLD
 
 
 def _class_prior(row: Method, given: float | None) -> float | None:

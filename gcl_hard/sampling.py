@@ -102,11 +102,12 @@ class NegativeSampler(nn.Module):
         others: Tensor,
         temperature: float,
         log_integrand: Tensor | None = None,
+        bounded: bool = True,
     ) -> Tensor:
         """Log η in the current epoch, float of the shape of ``similarity``."""
         if log_integrand is None:
             log_integrand = similarity / temperature
-        return self.current.log_eta(Rows(similarity, temperature, log_integrand, others))
+        return self.current.log_eta(Rows(similarity, temperature, log_integrand, others, bounded))
 
     def forward(
         self,
@@ -116,6 +117,7 @@ class NegativeSampler(nn.Module):
         temperature: float,
         same_label: Tensor | None = None,
         log_integrand: Tensor | None = None,
+        bounded: bool = True,
     ) -> Negatives:
         """Log q over the candidates.
 
@@ -125,6 +127,7 @@ class NegativeSampler(nn.Module):
             temperature: γ > 0.
             same_label: bool [A, C]; needed by ``"other_labels"``, ignored otherwise.
             log_integrand: float [A, C], log of what a mean threshold averages; t by default.
+            bounded: whether s is in [−1, 1]; else it counts deviations.
 
         Returns:
             :class:`Negatives`.
@@ -135,8 +138,9 @@ class NegativeSampler(nn.Module):
                 raise InputError('admit="other_labels" needs labels')
             admitted = others & ~same_label
         log_eta = self.log_eta(
-            similarity, others=others, temperature=temperature, log_integrand=log_integrand
-        )
+            similarity, others=others, temperature=temperature, log_integrand=log_integrand,
+            bounded=bounded,
+        )  # fmt: skip
         return Negatives(*log_negative_distribution(log_eta, admitted))
 
     def sample(self, log_q: Tensor) -> Tensor:

@@ -184,7 +184,7 @@ def as_flags(settings: dict[str, Any]) -> list[str]:
 def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
     kind: Any, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    unused = {"threshold_start", "threshold_end"}  # of hscl-tau alone
+    unused = {"threshold_start", "threshold_end", "hardness_scale"}  # of hscl-tau, of JSD
     assert set(settings) == {field.name for field in fields(kind)} - unused
     config = asked(kind, settings)
     by_flags = parse_bench([*as_flags(settings), "--seeds=3,4", f"--data-dir={tmp_path}"])
@@ -368,7 +368,7 @@ def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) ->
         (["--protocol", "induktive"], "unknown protocol 'induktive'; did you mean inductive"),
         (["--beta", "1,inf"], "beta must be a finite number, got inf"),
         (["--beta", "-0.5"], "beta must be .*got -0.5"),
-        (["--method=hscl-tau", "--threshold-start=null"], "threshold-start"),
+        (["--hardness-scale=z-score"], "hardness-scale"),
         (["--ensemble-size", "0"], "--ensemble-size.*auto or a whole number"),
         (["--best", "folder"], "give --search too"),
         (["--dataset=digits", "--encoder=resnet34"], "unknown encoder 'resnet34'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from gcl_hard import (
     Uniform,
     contrastive_loss,
 )
+from gcl_hard.functional.hardness import HardnessScale
 from tests.reference import loops
 
 ETAS = {
@@ -80,16 +82,34 @@ def test_debiasing_equals_the_loops(prior, gamma, positives):
     assert abs(loss(z1, z2, LABELS).item() - expected) < 1e-10
 
 
-@pytest.mark.parametrize("objective", ["jsd", "infonce"])
 @pytest.mark.parametrize("admit", ["others", "other_labels"])
 @pytest.mark.parametrize("name", ETAS)
-def test_local_global_equals_the_loops(name, admit, objective):
+def test_local_global_equals_the_loops(name, admit):
     nodes, graphs, batch, y = graphs_and_nodes()
     hardening, eta = ETAS[name]
-    loss = ContrastiveLoss(NegativeSampler(admit, hardening), objective=objective)
+    loss = ContrastiveLoss(NegativeSampler(admit, hardening))
     expected = loops.local_global(
         nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(),
-        admit=admit, eta=eta, objective=objective,
+        admit=admit, eta=eta, objective="infonce",
+    )  # fmt: skip
+    assert abs(loss.local_global(nodes, graphs, batch, y).item() - expected) < 1e-10
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("scale", get_args(HardnessScale))
+@pytest.mark.parametrize("admit", ["others", "other_labels"])
+@pytest.mark.parametrize("name", ETAS)
+def test_every_scale_of_jsd_equals_the_loops(name, admit, scale, fused):
+    nodes, graphs, batch, y = graphs_and_nodes()
+    graphs[2] = graphs[1]  # equal scores
+    hardening, eta = ETAS[name]
+    if name == "threshold" and scale in ("anchor", "rank"):
+        eta = lambda z: float(z >= 0.1)  # noqa: E731 (in deviations)
+    loss = ContrastiveLoss(NegativeSampler(admit, hardening), objective="jsd", hardness_scale=scale)
+    loss.fused = fused
+    expected = loops.local_global(
+        nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(),
+        admit=admit, eta=eta, objective="jsd", scale=scale,
     )  # fmt: skip
     assert abs(loss.local_global(nodes, graphs, batch, y).item() - expected) < 1e-10
 
@@ -101,11 +121,13 @@ def test_the_scale_of_jsd_never_sees_a_nodes_own_graph(fused):
     largest = (nodes @ graphs.T).abs().argmax()
     assert largest % 5 == batch[largest // 5]
     hardening, eta = ETAS["exponential"]
-    loss = ContrastiveLoss(NegativeSampler("others", hardening), objective="jsd")
+    loss = ContrastiveLoss(
+        NegativeSampler("others", hardening), objective="jsd", hardness_scale="batch-max"
+    )
     loss.fused = fused
     expected = loops.local_global(
         nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(),
-        admit="others", eta=eta, objective="jsd",
+        admit="others", eta=eta, objective="jsd", scale="batch-max",
     )  # fmt: skip
     assert abs(loss.local_global(nodes, graphs, batch).item() - expected) < 1e-10
 
@@ -251,7 +273,7 @@ def test_scores_outside_others_are_never_looked_at():
                 wide = torch.cat([others, torch.zeros(len(t), 1, dtype=torch.bool)], 1)
                 same_wide = torch.cat([same, torch.ones(len(t), 1, dtype=torch.bool)], 1)
                 positive = torch.full((len(t), 1), 5)
-                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4), None)
+                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4, None), None)
                 (grad,) = torch.autograd.grad(value, t)
                 results.append((value, grad))
             for value, grad in results[1:]:
@@ -671,6 +693,7 @@ def test_debiased_jsd_never_asks_a_hardening_outside_its_range():
     graphs = graphs + 10 * nodes[[0, 3, 5, 6, 10]]  # positives far above every negative
     hardening = Custom(lambda t: (t + 2.1).log(), positive=True)
     loss = ContrastiveLoss(
-        NegativeSampler("others", hardening), objective="jsd", class_prior=0.1
+        NegativeSampler("others", hardening), objective="jsd", class_prior=0.1,
+        hardness_scale="cosine",
     )  # fmt: skip
     assert loss.local_global(nodes, graphs, batch).isfinite()

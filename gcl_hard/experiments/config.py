@@ -20,16 +20,25 @@ from typing import (
     Self,
     TypeVar,
     Union,
+    Unpack,
     get_args,
     get_origin,
     get_type_hints,
 )
 
 from gcl_hard.errors import InputError, check_at_least, check_number, check_option, unknown
+from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
 from gcl_hard.losses import ContrastiveLoss, Positives
-from gcl_hard.methods import DEFAULT_CLASS_PRIOR, METHODS, LossOptions, contrastive_loss, method
+from gcl_hard.methods import (
+    DEFAULT_CLASS_PRIOR,
+    METHODS,
+    LossOptions,
+    contrastive_loss,
+    default_threshold,
+    method,
+)
 from gcl_hard.training.loop import LrSchedule, Optimisation, Precision
 
 if TYPE_CHECKING:
@@ -38,6 +47,10 @@ if TYPE_CHECKING:
 Domain = Literal["graphs", "images"]
 Config = TypeVar("Config", bound="RunConfig")
 
+EARLIER: dict[str, Any] = {
+    "threshold_start": -0.5, "threshold_end": 0.0, "hardness_scale": "batch-max"
+}  # fmt: skip
+"""What runs had before their default changed, or before it was a setting."""
 SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
 """Settings that can be chosen inside training data."""
 
@@ -65,8 +78,10 @@ class RunConfig(ABC):
     protocol: str
     beta: Annotated[float | None, "β ≥ 0 of hucl, hcl and hscl; acts after the temperature"] = 1.0
     beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0: constant"] = 0
-    threshold_start: Annotated[float | None, "cosine l of hscl-tau in epoch 1"] = -0.5
-    threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch"] = 0.0
+    threshold_start: Annotated[
+        float | None, "cosine l of hscl-tau in epoch 1 (-0.5; in deviations -1)"
+    ] = None
+    threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch (0)"] = None
     temperature: Annotated[float | None, "γ of InfoNCE, 0.5 if not given; JSD has none"] = None
     class_prior: Annotated[float | None, "τ⁺ of dcl and hcl, 0.1 if not given"] = None
     detach_weights: Annotated[bool, "whether q is a constant to the gradient"] = False
@@ -105,22 +120,23 @@ class RunConfig(ABC):
         row = method(self.method)
         if self.beta is not None:
             check_number("beta", self.beta, least=0)
-        filled: dict[str, Any] = {"method": row.name}
+        filled: dict[str, Any] = {"method": row.name, **self._filled()}
         if row.hardening != "exponential":
             filled |= {"beta": None, "beta_changes": 0}
         elif self.beta is None:
             raise InputError(f"{row.name} needs a beta")
-        for name in ("threshold_start", "threshold_end"):
-            value = getattr(self, name)
-            if value is not None:
-                check_number(f"{flag(name)}, a cosine,", value, least=-1, most=1)
+        scale: HardnessScale | None = filled.get("hardness_scale")
+        objective = filled.get("objective", "infonce")
+        usual = default_threshold(objective=objective, hardness_scale=scale)
+        for name, value in (("threshold_start", usual.start), ("threshold_end", usual.end)):
+            given = getattr(self, name)
+            if given is not None and (scale is None or bounded(scale)):
+                check_number(f"{flag(name)}, a cosine,", given, least=-1, most=1)
+            filled[name] = value if given is None else given
             if row.hardening != "threshold":
                 filled[name] = None
-            elif value is None:
-                raise InputError(f"{row.name} needs a {flag(name)}")
         if row.debias and self.class_prior is None:
             filled["class_prior"] = DEFAULT_CLASS_PRIOR
-        filled |= self._filled()
         return filled | self._floats(filled)
 
     @abstractmethod
@@ -201,15 +217,17 @@ class RunConfig(ABC):
     def loss(self) -> ContrastiveLoss:
         """A new loss with these settings."""
 
-    def _loss(self, objective: Objective, positives: Positives | None = None) -> ContrastiveLoss:
-        options: LossOptions = {"objective": objective, "detach_weights": self.detach_weights}
+    def _loss(
+        self, positives: Positives | None = None, **options: Unpack[LossOptions]
+    ) -> ContrastiveLoss:
+        options["detach_weights"] = self.detach_weights
         if self.temperature is not None:
             options["temperature"] = self.temperature
         beta: float | Schedule = 0.0 if self.beta is None else self.beta
         if self.beta_changes and self.beta is not None:
             beta = Annealed(self.beta, self.beta_changes)
         start, end = self.threshold_start, self.threshold_end
-        threshold = -1.0 if start is None or end is None else Linear(start, end)
+        threshold = None if start is None or end is None else Linear(start, end)
         return contrastive_loss(
             self.method, beta=beta, threshold=threshold, class_prior=self.class_prior,
             positives=positives, **options,
@@ -223,9 +241,14 @@ class RunConfig(ABC):
         """File name stem: data set, method, protocol and a hash of the settings.
 
         Settings at their defaults are left out of the hash, so that a setting added later, whose
-        default is the earlier behaviour, keeps finished runs valid.
+        default is the earlier behaviour, keeps finished runs valid; where it is not, the earlier
+        behaviour is (:data:`EARLIER`).
         """
-        text = json.dumps(self.changed(raw=True), sort_keys=True)
+        usual = defaults(type(self)) | EARLIER
+        values = {k: v for k, v in asdict(self).items() if v != usual[k]}
+        if values.get("hardness_scale") is None:  # it does not apply, as it never did
+            values.pop("hardness_scale", None)
+        text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         return f"{self.dataset}_{self.method}_{self.protocol}_{digest}"
 
@@ -235,9 +258,9 @@ class RunConfig(ABC):
         apart = ("dataset", "method", "protocol")
         return {k: v for k, v in asdict(self).items() if v != usual[k] and k not in apart}
 
-    def changed(self, *, raw: bool = False) -> dict[str, Any]:
-        """Settings that differ from their defaults; ``raw`` includes those that do not apply."""
-        default = defaults(type(self)) if raw else asdict(type(self)(method=self.method))  # type: ignore[call-arg]
+    def changed(self) -> dict[str, Any]:
+        """Settings that differ from their defaults."""
+        default = asdict(type(self)(method=self.method))  # type: ignore[call-arg]
         return {k: v for k, v in asdict(self).items() if v != default[k]}
 
     def __str__(self) -> str:
@@ -353,6 +376,10 @@ class GraphConfig(RunConfig):
     objective: Annotated[
         Objective | None, "jsd (default of local-global) or infonce (default of two-view)"
     ] = None
+    hardness_scale: Annotated[
+        HardnessScale | None,
+        f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE})",
+    ] = None
     contrast: Annotated[Contrast, "local-global (InfoGraph) or two-view"] = "local-global"
     augmentations: Annotated[
         tuple[str, ...] | None,
@@ -438,6 +465,8 @@ class GraphConfig(RunConfig):
         two_view = self.contrast == "two-view"
         objective = self.objective or ("infonce" if two_view else "jsd")
         filled: dict[str, Any] = {"objective": objective, **self._shared()}
+        hardens = objective == "jsd" and method(self.method).hardening is not None
+        filled["hardness_scale"] = (self.hardness_scale or DEFAULT_SCALE) if hardens else None
         if objective == "infonce" and self.temperature is None:
             filled["temperature"] = 0.5
         if not two_view:
@@ -513,7 +542,7 @@ class GraphConfig(RunConfig):
 
     def loss(self) -> ContrastiveLoss:
         """A new loss with these settings."""
-        return self._loss(self.objective or "jsd")
+        return self._loss(objective=self.objective or "jsd", hardness_scale=self.hardness_scale)
 
 
 ImageProtocol = Literal["split"]
@@ -696,7 +725,7 @@ class ImageConfig(RunConfig):
 
     def loss(self) -> ContrastiveLoss:
         """A new loss with these settings."""
-        return self._loss("infonce", self.positives)
+        return self._loss(objective="infonce", positives=self.positives)
 
 
 CONFIGS: dict[str, type[RunConfig]] = {
@@ -738,5 +767,7 @@ def from_dict(stored: dict[str, Any]) -> RunConfig:
     if not kinds:
         surplus = min((set(stored) - set(defaults(config)) for config in CONFIGS.values()), key=len)
         raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")
+    if stored.get("objective") == "jsd":
+        stored = {"hardness_scale": EARLIER["hardness_scale"], **stored}
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
     return kinds[0](**values)

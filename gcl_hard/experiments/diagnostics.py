@@ -31,7 +31,6 @@ from gcl_hard.functional.geometry import (
     widest_angle,
 )
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold, Uniform
-from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.similarity import (
     ScoreTable,
     cosine_histograms,
@@ -39,11 +38,13 @@ from gcl_hard.functional.similarity import (
     overlap,
     two_view_scores,
 )
+from gcl_hard.losses import ContrastiveLoss
 
 SALT = 7
 """Separates these draws from those of the batch order, which have the same seed."""
 Points = dict[str, NDArray[Any]]
-"""A batch as arrays: the tensors of :class:`Batch`, ``scale``, ``temperature``, ``objective``."""
+"""A batch as arrays: tensors of :class:`Batch`, ``temperature``, ``objective``, and under JSD
+``similarity``."""
 
 
 SETTINGS: dict[str, Hardening] = {
@@ -132,11 +133,13 @@ class Batch:
     n_items: int
 
     @classmethod
-    def two_view(
-        cls, z1: Tensor, z2: Tensor, labels: Tensor, *, temperature: float, objective: Objective
-    ) -> Self:
-        """Two views of B samples, 2B anchors; arguments as ``two_view_scores`` takes them."""
-        scores = two_view_scores(z1, z2, labels, temperature=temperature, objective=objective)
+    def two_view(cls, loss: ContrastiveLoss, z1: Tensor, z2: Tensor, labels: Tensor) -> Self:
+        """Two views of B samples, float [B, d] each, 2B anchors, scored as by a loss."""
+        scores = two_view_scores(
+            z1, z2, labels,
+            temperature=loss.temperature, objective=loss.objective,
+            hardness_scale=loss.hardness_scale,
+        )  # fmt: skip
         both, n = torch.cat([z1, z2]), len(z1)
         own = torch.arange(2 * n, device=z1.device)
         labels = labels.repeat(2)
@@ -145,32 +148,31 @@ class Batch:
     @classmethod
     def local_global(
         cls,
+        loss: ContrastiveLoss,
         nodes: Tensor,
         graphs: Tensor,
         owner: Tensor,
         labels: Tensor,
-        rows: Tensor | None = None,
         *,
-        temperature: float,
-        objective: Objective,
+        rows: Tensor | None = None,
     ) -> Self:
-        """Some nodes of a batch against its graphs, scaled as in a loss over all nodes.
+        """Some nodes of a batch against its graphs, scored as by a loss over all nodes.
 
         Args:
+            loss: of the training.
             nodes: float [N, d], all of them.
             graphs: float [G, d].
             owner: int64 [N], graph of each node.
             labels: int64 [G].
             rows: int64 [A], the nodes that are anchors; None for all.
-            temperature: γ.
-            objective: objective of the loss; JSD's m is of all nodes.
         """
-        scale = _jsd_scale(nodes, graphs, owner) if objective == "jsd" else None
+        largest = _jsd_scale(nodes, graphs, owner) if loss.objective == "jsd" else None
         if rows is not None:
             nodes, owner = nodes[rows], owner[rows]
         scores = local_global_scores(
             nodes, graphs, owner, labels,
-            temperature=temperature, objective=objective, scale=scale,
+            temperature=loss.temperature, objective=loss.objective,
+            hardness_scale=loss.hardness_scale, largest=largest,
         )  # fmt: skip
         none = torch.full_like(owner, -1)
         return cls(scores, nodes, graphs, labels[owner], labels, owner, none, len(graphs))
@@ -180,14 +182,16 @@ class Batch:
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         found: Points = {name: value.cpu().numpy() for name, value in tensors.items()}
         of = self.scores
-        scale, temperature = np.array(float(of.scale)), np.array(of.temperature)
-        return found | {
-            "scale": scale, "temperature": temperature, "objective": np.array(of.objective)
+        found |= {
+            "temperature": np.array(of.temperature), "objective": np.array(of.objective)
         }  # fmt: skip
+        if of.objective == "jsd":  # that of InfoNCE is the cosine
+            found["similarity"] = of.similarity.float().cpu().numpy()
+        return found
 
 
 def _jsd_scale(nodes: Tensor, graphs: Tensor, owner: Tensor) -> Tensor:
-    """``objectives.jsd_scale`` over all nodes, computed in blocks.
+    """``hardness.jsd_scale`` over all nodes, computed in blocks.
 
     +∞, and so no hardening, also where scores overflow.
     """

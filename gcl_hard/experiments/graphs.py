@@ -376,8 +376,7 @@ def _local_global(
         if not finite(nodes, heads, z):
             return None
         return Batch.local_global(
-            nodes, heads, batch.batch, batch.y, rows[number],
-            temperature=model.loss.temperature, objective=model.loss.objective,
+            model.loss, nodes, heads, batch.batch, batch.y, rows=rows[number]
         ), z  # fmt: skip
 
     return _joined(one, batches, config)
@@ -413,9 +412,7 @@ def _two_view(
         z = model.embed(batch)
         if not finite(z1, z2, z):
             return None
-        return Batch.two_view(
-            z1, z2, batch.y, temperature=model.loss.temperature, objective=model.loss.objective
-        ), z
+        return Batch.two_view(model.loss, z1, z2, batch.y), z
 
     return _joined(one, batches, config)
 

@@ -521,9 +521,7 @@ def image_sampler(
         if not finite(embedded, *z):
             return None
         batches = [
-            Batch.two_view(
-                z1, z2, y, temperature=model.loss.temperature, objective=model.loss.objective
-            )
+            Batch.two_view(model.loss, z1, z2, y)
             for z1, z2, y in zip(z[:n], z[n:], torch.split(labels, size), strict=True)
         ]
         return Sample(batches, embedded, labels)

@@ -13,7 +13,9 @@ from gcl_hard.graphs.tudataset import lacks_edge_labels
 Part = Literal["baselines", "paper", "ours", "off", "on", "fewer"]
 
 ABLATIONS: dict[str, tuple[str, ...]] = {
-    "two views": ("contrast", "objective", "temperature", "augmentations", "strength"),
+    "two views": (
+        "contrast", "objective", "hardness_scale", "temperature", "augmentations", "strength",
+    ),
     "optimiser": ("lr", "lr_schedule", "epochs", "batch_size", "weight_decay"),
     "encoder": ("encoder", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node"),
     "encodings": ("features", "encodings"),
@@ -60,13 +62,17 @@ class Entry:
 
 
 def papers(*, quick: bool) -> dict[str, Any]:
-    """The paper's recipe, the default of every setting; few epochs for a smoke run."""
-    return {"epochs": QUICK["graphs"]["epochs"][0]} if quick else {}
+    """The paper's recipe, defaults but for hardness; few epochs for a smoke run."""
+    return {"hardness_scale": "batch-max"} | _epochs(quick=quick)
 
 
 def ours(dataset: str, *, quick: bool) -> dict[str, Any]:
     """Our recipe for a data set; few epochs for a smoke run."""
-    return recipe(dataset) | papers(quick=quick)
+    return recipe(dataset) | _epochs(quick=quick)
+
+
+def _epochs(*, quick: bool) -> dict[str, Any]:
+    return {"epochs": QUICK["graphs"]["epochs"][0]} if quick else {}
 
 
 def entries(

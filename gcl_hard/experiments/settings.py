@@ -96,15 +96,21 @@ def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value in (None, "null") else read(value)
 
 
+def _several(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]]:
+    """A reader of several values, or of none."""
+    return lambda value: (None,) if value in (None, "null", [None], (None,)) else read(value)
+
+
 LISTED: dict[str, Callable[[Any], Any]] = {
     "dataset": _words,
     "method": _words,
     "protocol": _words,
     "beta": _numbers,
-    "threshold_start": _numbers,
-    "threshold_end": _numbers,
+    "threshold_start": _several(_numbers),
+    "threshold_end": _several(_numbers),
     "lr": _numbers,
     "epochs": _list_of(int, "whole numbers"),
+    "hardness_scale": _several(_words),
 }
 """Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
 READERS: dict[str, Callable[[Any], Any]] = {
@@ -122,7 +128,9 @@ METAVARS = {
     "seeds": "N",
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
     **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
-    **dict.fromkeys(("dataset", "method", "protocol", "augmentations", "encodings"), "NAMES"),
+    **dict.fromkeys(
+        ("dataset", "method", "protocol", "augmentations", "encodings", "hardness_scale"), "NAMES"
+    ),
     **dict.fromkeys(
         ("beta", "threshold_start", "threshold_end", "lr", "epochs", "c_grid", "probe_lr"),
         "NUMBERS",

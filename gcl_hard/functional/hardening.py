@@ -18,23 +18,29 @@ from torch import Tensor
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.functional.schedules import Schedule, as_schedule
 
+DEVIATIONS = 10.0
+"""Deviations up to which a hardening is checked."""
+
 
 class Rows(NamedTuple):
     """Input of a hardening: similarities of anchors × candidates.
 
     Attributes:
-        similarity: cosine similarities s, float [A, C], in [−1, 1].
+        similarity: cosine similarities s, float [A, C], in [−1, 1]; under JSD what stands for them
+            (:func:`~gcl_hard.functional.hardness.jsd_hardness`).
         temperature: γ > 0; t = s / γ.
         log_integrand: log of what the loss averages, float [A, C]: t for InfoNCE,
             log softplus(t) for JSD. Only row-wise hardenings use it.
         others: bool [A, C] or broadcastable: the candidates that are neither the anchor nor its
             other view; a mean threshold averages over them.
+        bounded: whether similarities are in [−1, 1]; else they count deviations.
     """
 
     similarity: Tensor
     temperature: float
     log_integrand: Tensor
     others: Tensor
+    bounded: bool = True
 
 
 class Hardening(ABC):
@@ -63,15 +69,16 @@ class Hardening(ABC):
         """The hardening in ``epoch`` (from 1) of ``epochs``."""
         return self
 
-    def check(self, temperature: float) -> None:
+    def check(self, temperature: float, *, bounded: bool = True) -> None:
         """Raise InputError if this is no hardening at ``temperature`` (Definition 1).
 
-        Elementwise hardenings are evaluated on a grid of [−1/γ, 1/γ]; row-wise ones are not
-        checked.
+        Elementwise hardenings are evaluated on a grid of [−1/γ, 1/γ], or of ±10 deviations where
+        similarities have no bounds; row-wise ones are not checked.
         """
         if self.row_wise:
             return
-        t = torch.linspace(-1 / temperature, 1 / temperature, 201, dtype=torch.float64)
+        end = 1 / temperature if bounded else DEVIATIONS
+        t = torch.linspace(-end, end, 201, dtype=torch.float64)
         log_eta = self._on(t, temperature)
         halves = torch.cat([self._on(half, temperature) for half in (t[:100], t[100:])])
         if not torch.equal(log_eta.nan_to_num(), halves.nan_to_num()):
@@ -175,10 +182,13 @@ class Threshold(Hardening):
     .. math:: \eta(t) = 1[s \ge l] = 1[e^t \ge \tau], \qquad \tau = e^{l / \gamma}
 
     Args:
-        cosine: l ≤ 1, or a schedule of it; l ≤ −1 admits every candidate.
+        cosine: l ≤ 1, or a schedule of it; l ≤ −1 admits every candidate. Under JSD with a hardness
+            in deviations (``"anchor"``, ``"rank"``) it is their number, of any size; then only −∞
+            admits every candidate.
 
     Raises:
-        InputError: if l is NaN or above 1 anywhere on its schedule.
+        InputError: if l is NaN anywhere on its schedule; by the loss, if it is above 1 and no
+            deviation.
 
     Source:
         H-SCL paper, section IV-A and Eq. 4. Its text says "similarity ≥ γτ" where
@@ -196,7 +206,11 @@ class Threshold(Hardening):
     positive = False
 
     def __post_init__(self) -> None:
-        if as_schedule(self.cosine, "a threshold").bounds[1] > 1:
+        as_schedule(self.cosine, "a threshold")
+
+    def check(self, temperature: float, *, bounded: bool = True) -> None:
+        """Raise InputError for a cosine above 1."""
+        if bounded and as_schedule(self.cosine).bounds[1] > 1:
             raise InputError(
                 f"a threshold is a cosine similarity, at most 1 (−1 or less admits every "
                 f"candidate), got {self.cosine}"
@@ -222,8 +236,9 @@ class Threshold(Hardening):
         kept = torch.zeros_like(rows.similarity)
         # The cosine of equal rows may round to just below 1, that of opposite rows to below −1.
         slack = 4 * torch.finfo(kept.dtype).eps
-        below = rows.similarity < cosine - slack
-        return kept if cosine <= -1 else kept.masked_fill(below, -math.inf)
+        if cosine <= (-1 if rows.bounded else -math.inf):
+            return kept
+        return kept.masked_fill(rows.similarity < cosine - slack, -math.inf)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ embedding that is not shows in the loss, as a divergence should.
 
 Nodes of one colour have one embedding, so that scores are taken colour by colour: a table of
 colours × graphs for each model, and how often a colour occurs in each graph. Sums over the admitted
-graphs of an anchor are products with a matrix of zeros and ones, without cancellation. The gradient
-with respect to the scores is in closed form, so that each model keeps one such table.
+graphs of an anchor are products with a matrix of zeros and ones, without cancellation. Hardness
+relative to the others of an anchor differs between the graphs that a colour occurs in: then there
+is a row for each of these pairs. The gradient with respect to the scores is in closed form, so that
+each model keeps one such table.
 """
 
 from __future__ import annotations
@@ -28,6 +30,15 @@ from torch.autograd.function import once_differentiable
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardening import Exponential, Hardening, Rows, Threshold, Uniform
+from gcl_hard.functional.hardness import (
+    DEFAULT_SCALE,
+    TEMPERATURE,
+    Hardness,
+    HardnessScale,
+    bounded,
+    jsd_hardness,
+    norms,
+)
 from gcl_hard.functional.objectives import softplus
 from gcl_hard.functional.schedules import as_schedule
 
@@ -47,43 +58,63 @@ class Rule(NamedTuple):
 
     Attributes:
         hardening: Uniform, Exponential or Threshold, as it is this epoch.
-        temperature: γ of the hardening, which is applied to t / m.
         other_labels: whether only graphs of other labels are negatives.
         detach: whether q is a constant to the gradient.
         class_prior: τ⁺ of the debiased loss, or None.
+        scale: what stands for hardness.
     """
 
     hardening: Hardening
-    temperature: float
     other_labels: bool = False
     detach: bool = True
     class_prior: float | None = None
+    scale: HardnessScale = DEFAULT_SCALE
 
     @property
     def kind(self) -> tuple[object, ...]:
         """Key of models that are computed together."""
         return (
             type(self.hardening), self.other_labels, self.detach, self.class_prior is None,
-            _span(self) > SINGLE,
+            self.scale, self.span > SINGLE,
         )  # fmt: skip
 
+    @property
+    def slope(self) -> float:
+        """d log η / dh where η > 0."""
+        return self.hardening.slope(TEMPERATURE[self.scale]) or 0.0
 
-def refusal(hardening: Hardening, temperature: float) -> str | None:
+    @property
+    def relative(self) -> bool:
+        """Whether hardness depends on the others of an anchor."""
+        return not isinstance(self.hardening, Uniform) and not bounded(self.scale)
+
+    @property
+    def span(self) -> float:
+        """Range of log η over similarities in [−1, 1]; 0 where row maxima are subtracted."""
+        return 2 * self.slope if bounded(self.scale) else 0.0
+
+    def log_eta(self, hardness: Tensor, others: Tensor) -> Tensor:
+        """Log η of rows."""
+        rows = Rows(hardness, TEMPERATURE[self.scale], hardness, others, bounded(self.scale))
+        return self.hardening.log_eta(rows)
+
+
+def refusal(hardening: Hardening, scale: HardnessScale = DEFAULT_SCALE) -> str | None:
     """Reason why a hardening cannot be computed on colours, or None.
 
     Args:
         hardening: with its schedule.
-        temperature: γ of the hardening, which is applied to t / m.
+        scale: what stands for hardness.
 
     Example:
-        >>> refusal(Exponential(10.0), 0.5) is None, refusal(Exponential(1000.0), 0.5) is None
-        (True, False)
+        >>> [refusal(Exponential(beta), "cosine") is None for beta in (10.0, 1000.0)]
+        [True, False]
     """
     if type(hardening) not in (Uniform, Exponential, Threshold):
         return f"{type(hardening).__name__} cannot be stacked"
-    if isinstance(hardening, Exponential):
+    if isinstance(hardening, Exponential) and bounded(scale):
         beta = as_schedule(hardening.beta).bounds[1]
-        if 2 * beta / temperature > DOUBLE:
+        if 2 * beta / TEMPERATURE[scale] > DOUBLE:
             return f"weights of beta {beta:g} span more than float64 holds without row maxima"
     return None
 
@@ -151,7 +182,7 @@ def counted_jsd(  # noqa: PLR0917 (a batch, and what each model makes of it)
     Example:
         >>> pairs = Pairs(torch.tensor([0, 0]), torch.tensor([0, 1]), torch.ones(2), [0, 2])
         >>> zeros = torch.zeros(1, 2, 3)
-        >>> counted_jsd(zeros[:, :1], zeros, pairs, [Rule(Uniform(), 0.5)])
+        >>> counted_jsd(zeros[:, :1], zeros, pairs, [Rule(Uniform())])
         tensor([0.])
     """
     out: Tensor = _CountedJSD.apply(nodes, graphs, pairs, tuple(rules), classes, kept)
@@ -168,7 +199,10 @@ class _CountedJSD(torch.autograd.Function):
         losses = scores.new_empty(len(scores))
         for some in _together(rules, scores.device):
             mine = None if kept is None else kept[some]
-            losses[some] = _Tables(scores[some], pairs, rules[some], classes, mine).losses()
+            table = _Tables(scores[some], pairs, rules[some], classes, mine)
+            if rules[some.start].scale == "cosine":
+                table.norms = norms(nodes[some]), norms(graphs[some])
+            losses[some] = table.losses()
         ctx.save_for_backward(nodes, graphs, scores)
         return losses
 
@@ -222,7 +256,7 @@ class _Tables:
         kept: Tensor | None,
     ) -> None:
         self.scores, self.pairs, self.rule = scores, pairs, rules[0]
-        self.dtype = torch.float64 if _span(self.rule) > SINGLE else scores.dtype
+        self.dtype = torch.float64 if self.rule.span > SINGLE else scores.dtype
         admitted, self.kind = _admission(scores, self.rule, classes, kept)
         self.admitted = admitted.to(self.dtype).expand(len(rules), -1, -1)
         weight = pairs.times if kept is None else pairs.times * kept[:, pairs.graph]
@@ -233,10 +267,13 @@ class _Tables:
         self.prior = None
         if self.rule.class_prior is not None:
             self.prior = self._each(tuple(rule.class_prior or 0.0 for rule in rules))[:, 0]
-        self.scale: Tensor | None = None
-        if not isinstance(self.rule.hardening, Uniform):
-            self.scale = _scale(scores, pairs, weight, kept).to(self.dtype)
+        self.kept = kept
+        self.norms: tuple[Tensor, Tensor] | None = None
+        self.largest: Tensor | None = None
+        if not uniform:
             self.value = self._each(tuple(map(_value, rules)))
+            if self.rule.scale == "batch-max":
+                self.largest = _scale(scores, pairs, weight, kept).to(self.dtype)
 
     def _each(self, values: tuple[float, ...]) -> Tensor:
         return _column(values, self.dtype, self.scores.device)[:, None, None]
@@ -258,6 +295,8 @@ class _Tables:
         return summed / total
 
     def _block(self, rows: slice, of: slice) -> tuple[Tensor, Tensor]:
+        if self.rule.relative:
+            return self._block_of_pairs(rows, of)
         scores = self.scores[:, rows]
         t = scores.to(self.dtype)
         graph, weight = self.pairs.graph[of], self.weight[:, of].to(self.dtype)
@@ -266,17 +305,64 @@ class _Tables:
         kind_at = row * n_kinds + self.kind[graph]
         pair_at = row * n_graphs + graph
         h = softplus(t)
-        if (eta := self._eta(t)) is None:
+        hardness = self._hardness(t, rows)
+        if hardness is None:
             below = self.admitted.sum(2)[:, None, :].expand(-1, t.shape[1], -1)
             above = self._over_admitted(h)
         else:
+            eta = self._eta(hardness.value)
             below, above = self._over_admitted(eta), self._over_admitted(eta * h)
         empty = below <= 0
         below = below.masked_fill(empty, 1.0)
         expected = above / below
         weight = weight * ~empty.flatten(1)[:, kind_at]
-        t_pos = t.flatten(1)[:, pair_at]
-        negative = expected.flatten(1)[:, kind_at]
+        terms = self._terms(weight, t.flatten(1)[:, pair_at], expected.flatten(1)[:, kind_at])
+        share = torch.zeros_like(expected).flatten(1).index_add_(1, kind_at, terms.to_negative)
+        share = share.view_as(expected).div_(below)
+        slopes = t.sigmoid().mul_(slope := self._over_kinds(share))
+        if hardness is not None:
+            if self._steep:
+                centre = self._over_kinds(share.mul_(expected))
+                slopes.add_(h.mul_(slope).sub_(centre).mul_(self.value * hardness.rate))
+            slopes.mul_(eta)
+        slopes.flatten(1).index_add_(1, pair_at, terms.to_positive)
+        scores.copy_(slopes)
+        return weight.sum(1).to(scores.dtype), terms.losses.sum(1).to(scores.dtype)
+
+    def _block_of_pairs(self, rows: slice, of: slice) -> tuple[Tensor, Tensor]:
+        """A block whose anchors are pairs of a colour and a graph, each with weights of its own."""
+        scores = self.scores[:, rows]
+        slopes = torch.zeros_like(scores)
+        n_graphs = scores.shape[2]
+        every = torch.arange(n_graphs, device=scores.device)
+        total = summed = scores.new_zeros(len(scores))
+        n_pairs = of.stop - of.start
+        size = ROWS if scores.device.type == "cpu" else max(n_pairs, 1)
+        for start in range(of.start, of.stop, size):
+            some = slice(start, min(start + size, of.stop))
+            graph, row = self.pairs.graph[some], self.pairs.colour[some] - rows.start
+            t = scores.index_select(1, row)
+            others = every != graph[:, None]
+            if self.kept is not None:
+                others = others & self.kept[:, None, :]
+            hardness = jsd_hardness(t, others, self.rule.scale)
+            excluded = self.admitted.index_select(1, self.kind[graph]) == 0
+            log_eta = self._log_eta(hardness.value).masked_fill_(excluded, -math.inf)
+            empty = log_eta.amax(2) == -math.inf
+            q = log_eta.masked_fill_(empty[:, :, None], 0.0).softmax(2)
+            own = graph.expand(len(t), -1)[:, :, None]
+            t_pos = t.gather(2, own)[:, :, 0]
+            rate = self.value * hardness.rate if self._steep else None
+            expected = _expected(t, q, rate)  # t becomes dE/dt
+            terms = self._terms(self.weight[:, some] * ~empty, t_pos, expected)
+            slopes.index_add_(1, row, t.mul_(terms.to_negative[:, :, None]))
+            slopes.flatten(1).index_add_(1, row * n_graphs + graph, terms.to_positive)
+            total, summed = total + terms.weight.sum(1), summed + terms.losses.sum(1)
+        scores.copy_(slopes)
+        return total, summed
+
+    def _terms(self, weight: Tensor, t_pos: Tensor, negative: Tensor) -> _Terms:
+        """Losses of anchors, and their slopes."""
         to_negative, to_positive = weight, weight * (-t_pos).sigmoid().neg_()
         if self.prior is not None:
             raw = (negative - self.prior * softplus(t_pos)) / (1 - self.prior)
@@ -284,17 +370,7 @@ class _Tables:
             to_negative = weight * (raw > 0) / (1 - self.prior)
             to_positive -= to_negative * self.prior * t_pos.sigmoid()
         losses = weight * (softplus(-t_pos) + negative - 2 * math.log(2))
-        share = torch.zeros_like(expected).flatten(1).index_add_(1, kind_at, to_negative)
-        share = share.view_as(expected).div_(below)
-        slopes = t.sigmoid().mul_(slope := self._over_kinds(share))
-        if eta is not None:
-            if (rate := self._rate()) is not None:
-                centre = self._over_kinds(share.mul_(expected))
-                slopes.add_(h.mul_(slope).sub_(centre).mul_(rate))
-            slopes.mul_(eta)
-        slopes.flatten(1).index_add_(1, pair_at, to_positive)
-        scores.copy_(slopes)
-        return weight.sum(1).to(scores.dtype), losses.sum(1).to(scores.dtype)
+        return _Terms(weight, losses, to_negative, to_positive)
 
     def _over_admitted(self, x: Tensor) -> Tensor:
         """Sums over what each kind of anchor admits, [p, R, G] to [p, R, K]."""
@@ -306,27 +382,46 @@ class _Tables:
         """Sums over the kinds that admit a candidate, [p, R, K] to [p, R, G]."""
         return x.sum(2, keepdim=True) - x if self.plain else torch.bmm(x, self.admitted)
 
-    def _eta(self, t: Tensor) -> Tensor | None:
-        """η up to a factor, [p, R, G]; None if it is 1 everywhere.
-
-        Similarities of candidates are at most 1 in size, so that no row maximum is needed; those
-        of positives alone may exceed it, and are cut: they are admitted nowhere.
-        """
-        if self.scale is None:
+    def _hardness(self, t: Tensor, rows: slice) -> Hardness | None:
+        """Hardness of a block of colours; None if η is 1 everywhere."""
+        if isinstance(self.rule.hardening, Uniform):
             return None
+        lengths = None
+        if self.norms is not None:
+            of_nodes, of_graphs = (of.to(self.dtype) for of in self.norms)
+            lengths = of_nodes[:, rows, None] * of_graphs[:, None, :]
+        every = torch.ones((), dtype=torch.bool, device=t.device)
+        return jsd_hardness(t, every, self.rule.scale, lengths=lengths, largest=self.largest)
+
+    def _eta(self, hardness: Tensor) -> Tensor:
+        """η up to a factor, [p, R, G]; hardness is at most 1, so that no row maximum is needed."""
         if isinstance(self.rule.hardening, Threshold):
-            slack = 4 * torch.finfo(self.scores.dtype).eps
-            # l ≤ −1 admits all, also a score that is −m.
-            bound = torch.where(self.value <= -1, -math.inf, self.value - slack)
-            return (t / self.scale >= bound).to(t.dtype)
+            return (self._log_eta(hardness) == 0).to(hardness.dtype)
         span = self.value / math.log(2)
-        return (t * (span / self.scale)).sub_(span).clamp_(max=0.0).exp2_()
+        return (hardness * span).sub_(span).exp2_()
 
-    def _rate(self) -> Tensor | None:
-        """d log η / dt, where η has a gradient."""
-        if self.rule.detach or self.scale is None or isinstance(self.rule.hardening, Threshold):
-            return None
-        return self.value / self.scale
+    def _log_eta(self, hardness: Tensor) -> Tensor:
+        """Log η of the models, [p, R, G]."""
+        if not isinstance(self.rule.hardening, Threshold):
+            return hardness * self.value
+        slack = 4 * torch.finfo(self.scores.dtype).eps
+        all_from = -1 if bounded(self.rule.scale) else -math.inf
+        bound = torch.where(self.value <= all_from, -math.inf, self.value - slack)
+        return torch.zeros_like(hardness).masked_fill_(hardness < bound, -math.inf)
+
+    @property
+    def _steep(self) -> bool:
+        """Whether η has a gradient."""
+        return not self.rule.detach and isinstance(self.rule.hardening, Exponential)
+
+
+class _Terms(NamedTuple):
+    """Terms of anchors, float [p, A] each."""
+
+    weight: Tensor
+    losses: Tensor
+    to_negative: Tensor  # dℓ/dE
+    to_positive: Tensor  # dℓ/dt⁺
 
 
 def _scale(scores: Tensor, pairs: Pairs, weight: Tensor, kept: Tensor | None) -> Tensor:
@@ -352,18 +447,11 @@ def _column(values: tuple[float, ...], dtype: torch.dtype, device: torch.device)
 
 
 def _value(rule: Rule) -> float:
-    """β / γ of an exponential, l of a threshold."""
+    """β / γ of an exponential, l of a threshold, once for each model."""
     if isinstance(rule.hardening, Threshold):
         assert isinstance(rule.hardening.cosine, (int, float))
         return float(rule.hardening.cosine)
-    slope = rule.hardening.slope(rule.temperature)
-    assert slope is not None
-    return slope
-
-
-def _span(rule: Rule) -> float:
-    """Range of log η over similarities in [−1, 1]."""
-    return 2 * (rule.hardening.slope(rule.temperature) or 0.0)
+    return rule.slope
 
 
 class _JSDNegatives(torch.autograd.Function):
@@ -384,13 +472,24 @@ class _JSDNegatives(torch.autograd.Function):
             for rows in _row_blocks(scores):
                 expected[rows] = _expected(scores[rows], weights[own[rows]])
         else:
-            scale = _largest(scores, own)
+            largest = _largest(scores, own) if rule.scale == "batch-max" else None
+            of_nodes, of_graphs = norms(nodes), norms(graphs)
+            every = torch.arange(len(graphs), device=own.device)
             penalty = torch.zeros_like(excluded, dtype=scores.dtype)
             penalty.masked_fill_(excluded, -math.inf)
+            slope = 0.0 if rule.detach else rule.slope
             for rows in _row_blocks(scores):
-                q, empty[rows] = _softmax(scores[rows], penalty[own[rows]], scale, rule)
-                slope = 0.0 if rule.detach else rule.hardening.slope(rule.temperature)
-                expected[rows] = _expected(scores[rows], q, slope / scale if slope else None)
+                others = every != own[rows, None]
+                hardness = jsd_hardness(
+                    scores[rows], others, rule.scale,
+                    lengths=of_nodes[rows, None] * of_graphs, largest=largest,
+                )  # fmt: skip
+                log_eta = rule.log_eta(hardness.value, others) + penalty[own[rows]]
+                empty[rows] = of_block = log_eta.amax(1) == -math.inf
+                if of_block.is_cuda or of_block.any():  # no waiting for a GPU's answer
+                    log_eta.masked_fill_(of_block[:, None], 0.0)
+                rate = slope * hardness.rate if slope else None
+                expected[rows] = _expected(scores[rows], log_eta.softmax(1), rate)
         ctx.save_for_backward(nodes, graphs, own, scores)
         ctx.mark_non_differentiable(empty)
         return expected, t_pos, empty
@@ -407,29 +506,18 @@ class _JSDNegatives(torch.autograd.Function):
         return grad_nodes, grad_graphs, None, None, None
 
 
-def _softmax(t: Tensor, penalty: Tensor, scale: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
-    """q of a block's rows, and which of them are empty (there q is uniform)."""
-    s = t / scale
-    rows = Rows(s, rule.temperature, s, penalty == 0)
-    log_eta = rule.hardening.log_eta(rows) + penalty
-    empty = log_eta.amax(1) == -math.inf
-    if empty.is_cuda or empty.any():  # no waiting for a GPU's answer
-        log_eta.masked_fill_(empty[:, None], 0.0)
-    return log_eta.softmax(1), empty
-
-
 def _expected(t: Tensor, q: Tensor, slope: Tensor | None = None) -> Tensor:
     """E_q[softplus(t)] of a block's rows; t becomes dE/dt, for a q of that slope in t."""
     h, sigmoid = softplus(t), t.sigmoid()
     expected: Tensor = torch.linalg.vecdot(q, h)
     torch.mul(q, sigmoid, out=t)
     if slope is not None:
-        t.add_(h.sub_(expected[:, None]).mul_(q).mul_(slope))
+        t.add_(h.sub_(expected[..., None]).mul_(q).mul_(slope))
     return expected
 
 
 def _largest(scores: Tensor, own: Tensor) -> Tensor:
-    """m, the largest |t| over others; +inf if they are all 0 (``objectives.jsd_scale``)."""
+    """m, the largest |t| over others; +inf if they are all 0 (``hardness.jsd_scale``)."""
     largest = scores.new_zeros(())
     for rows in _row_blocks(scores):
         others = scores[rows].abs().scatter_(1, own[rows, None], 0.0)
@@ -476,7 +564,7 @@ def jsd_negatives(
     Example:
         >>> zeros = torch.zeros(2, 1)
         >>> e, t, empty = jsd_negatives(
-        ...     zeros, zeros, torch.tensor([0, 1]), None, Rule(Uniform(), 0.5)
+        ...     zeros, zeros, torch.tensor([0, 1]), None, Rule(Uniform())
         ... )
         >>> e
         tensor([0.6931, 0.6931])

@@ -107,31 +107,3 @@ def jsd(expectation: Tensor, t_pos: Tensor) -> Tensor:
         tensor([0.])
     """
     return softplus(-t_pos) + expectation - 2 * math.log(2)
-
-
-def jsd_scale(scores: Tensor, others: Tensor) -> Tensor:
-    r"""The scale m that turns raw scores into similarities in [−1, 1] for hardening under JSD.
-
-    .. math:: s = t / m, \qquad m = \max_{(i, j) \in \text{others}} |t_{ij}|
-
-    m is one number for the batch, does not depend on labels and carries no gradient.
-
-    Args:
-        scores: float [A, C], t; may hold anything outside ``others``.
-        others: bool [A, C].
-
-    Returns:
-        float [], m; +inf if all scores are 0, so that t / m is 0.
-
-    Source:
-        The scaling of joshr17/HCL's graph code without its sign; there m is the larger of the
-        largest score and the absolute value of the smallest, masked positives included.
-
-    Example:
-        >>> jsd_scale(torch.tensor([[9.0, 2.0, -4.0]]), torch.tensor([[False, True, True]]))
-        tensor(4.)
-    """
-    if scores.numel() == 0:
-        return scores.new_tensor(math.inf)
-    largest = scores.detach().masked_fill(~others, 0.0).abs().amax()
-    return torch.where(largest == 0, math.inf, largest)

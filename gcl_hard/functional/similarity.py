@@ -15,6 +15,14 @@ from torch.nn import functional as F
 from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.functional import negatives, objectives
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
+from gcl_hard.functional.hardness import (
+    DEFAULT_SCALE,
+    TEMPERATURE,
+    HardnessScale,
+    bounded,
+    jsd_hardness,
+    norms,
+)
 from gcl_hard.functional.objectives import Objective
 
 BLOCK = 1024
@@ -79,8 +87,10 @@ class ScoreTable(NamedTuple):
         same: bool [A, K], whether the candidate has the anchor's label.
         t_pos: float64 [A], t⁺ of the anchor's positive.
         temperature: γ > 0 of the hardening.
-        scale: divisor that turns t into similarities, s = t / ``scale``: 1/γ (InfoNCE) or m (JSD).
+        similarity: float64 [A, K], what a hardening sees: cosines, or hardness under JSD; may hold
+            anything outside ``others``.
         objective: ``"infonce"``, whose integrand h is e^t, or ``"jsd"``, with softplus(t).
+        bounded: whether similarities are in [−1, 1]; else they count deviations.
     """
 
     t: Tensor
@@ -88,8 +98,9 @@ class ScoreTable(NamedTuple):
     same: Tensor
     t_pos: Tensor
     temperature: float
-    scale: float | Tensor
+    similarity: Tensor
     objective: Objective
+    bounded: bool = True
 
 
 def two_view_scores(
@@ -99,22 +110,23 @@ def two_view_scores(
     *,
     temperature: float = 0.5,
     objective: Objective = "infonce",
+    hardness_scale: HardnessScale | None = None,
 ) -> ScoreTable:
     r"""Every embedding of two views against every other.
 
     .. math:: t_{ij} = \cos(z_i, z_j) / \gamma
 
-    for InfoNCE; for JSD t is the dot product, and s = t / m with the m of
-    :func:`local_global_scores`. The positive is the anchor's other view. Make ``z2`` from another
-    random item of the class for the setting in which the paper compares its losses (augmentation
-    and labels).
+    for InfoNCE; for JSD t is the dot product. The positive is the anchor's other view. Make ``z2``
+    from another random item of the class for the setting in which the paper compares its losses
+    (augmentation and labels).
 
     Args:
         z1: float [B, d], finite; rows need not be normalised.
         z2: float [B, d].
         labels: int [B], ≥ 0.
-        temperature: γ > 0; under JSD only the hardening uses it.
+        temperature: γ > 0 of InfoNCE.
         objective: ``"infonce"`` or ``"jsd"``.
+        hardness_scale: that of :class:`~gcl_hard.ContrastiveLoss`, under JSD.
 
     Returns:
         :class:`ScoreTable` of 2B anchors and 2B candidates, ``z1`` first.
@@ -141,10 +153,9 @@ def two_view_scores(
     z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
     labels = negatives.check_labels(labels, n, "a comparison of losses").repeat(2)
     others = negatives.view_others(n, device=z.device)
-    t, scale = _logits(z, z, others, temperature, objective)
-    t_pos = t.diagonal(n).repeat(2)
-    same = negatives.same_label(labels, labels)
-    return ScoreTable(t, others, same, t_pos, temperature, scale, objective)
+    found = _table(z, z, others, temperature, objective, hardness_scale)
+    t_pos = found.t.diagonal(n).repeat(2)
+    return found._replace(same=negatives.same_label(labels, labels), t_pos=t_pos)
 
 
 def local_global_scores(
@@ -155,12 +166,12 @@ def local_global_scores(
     *,
     temperature: float = 0.5,
     objective: Objective = "jsd",
-    scale: float | Tensor | None = None,
+    hardness_scale: HardnessScale | None = None,
+    largest: Tensor | None = None,
 ) -> ScoreTable:
     r"""Nodes against graphs; a node's positive is its own graph.
 
-    .. math:: t_{ij} = \text{nodes}_i \cdot \text{graphs}_j, \qquad
-              s = t / m, \quad m = \max_{\text{others}} |t|
+    .. math:: t_{ij} = \text{nodes}_i \cdot \text{graphs}_j
 
     for JSD; for InfoNCE t is the cosine by γ.
 
@@ -169,10 +180,11 @@ def local_global_scores(
         graphs: float [G, d], the candidates.
         batch: int64 [N], graph of each node, 0 … G − 1.
         labels: int [G], ≥ 0, class of each graph.
-        temperature: γ > 0; under JSD only the hardening uses it.
+        temperature: γ > 0 of InfoNCE.
         objective: ``"jsd"`` or ``"infonce"``.
-        scale: m of JSD, to be given when the anchors are only some of the nodes that the loss
-            sees; None computes it from these anchors. Ignored by InfoNCE.
+        hardness_scale: that of :class:`~gcl_hard.ContrastiveLoss`, under JSD.
+        largest: m of ``"batch-max"``, to be given when the anchors are only some of the nodes that
+            the loss sees; None computes it from these anchors.
 
     Returns:
         :class:`ScoreTable` of N anchors and G candidates.
@@ -182,25 +194,22 @@ def local_global_scores(
             that are no integers ≥ 0, or γ ≤ 0.
 
     Source:
-        InfoGraph's scores, scaled as :func:`~gcl_hard.functional.objectives.jsd_scale` says.
+        InfoGraph's scores; :func:`~gcl_hard.functional.hardness.jsd_hardness`.
 
     Example:
         >>> nodes, graphs = torch.tensor([[1.0]]), torch.tensor([[3.0], [-2.0]])
         >>> scores = local_global_scores(nodes, graphs, torch.tensor([0]), torch.tensor([0, 1]))
-        >>> scores.t.tolist(), scores.t_pos.tolist(), scores.scale.item()
-        ([[3.0, -2.0]], [3.0], 2.0)
+        >>> scores.t.tolist(), scores.t_pos.tolist()
+        ([[3.0, -2.0]], [3.0])
     """
     nodes, graphs = embeddings(nodes, "nodes"), embeddings(graphs, "graphs")
     negatives.check_local_global(nodes, graphs, batch)
     check_number("temperature", temperature, above=0)
     labels = negatives.check_labels(labels, len(graphs), "a comparison of losses")
     others = negatives.local_global_others(batch, len(graphs))
-    t, own = _logits(nodes, graphs, others, temperature, objective)
-    if objective == "infonce" or scale is None:
-        scale = own
-    t_pos = t.gather(1, batch[:, None])[:, 0]
-    same = negatives.same_label(labels[batch], labels)
-    return ScoreTable(t, others, same, t_pos, temperature, scale, objective)
+    found = _table(nodes, graphs, others, temperature, objective, hardness_scale, largest)
+    t_pos = found.t.gather(1, batch[:, None])[:, 0]
+    return found._replace(same=negatives.same_label(labels[batch], labels), t_pos=t_pos)
 
 
 def log_integrand(scores: ScoreTable) -> Tensor:
@@ -263,8 +272,10 @@ def log_etas(scores: ScoreTable, hardenings: Iterable[Hardening | None]) -> list
         >>> len(log_etas(scores, [None, Exponential(1.0)]))
         2
     """
-    similarity = torch.where(scores.others, scores.t.double(), 0.0) / scores.scale
-    rows = Rows(similarity, scores.temperature, log_integrand(scores), scores.others)
+    similarity = torch.where(scores.others, scores.similarity.double(), 0.0)
+    rows = Rows(
+        similarity, scores.temperature, log_integrand(scores), scores.others, scores.bounded
+    )  # fmt: skip
     return [as_hardening(hardening).log_eta(rows) for hardening in hardenings]
 
 
@@ -354,15 +365,24 @@ def overlap(first: Tensor, second: Tensor) -> Tensor:
     return torch.minimum(p, q).sum()
 
 
-def _check_temperature(temperature: float) -> None:
-    check_number("temperature", temperature, above=0)
-
-
-def _logits(
-    anchors: Tensor, candidates: Tensor, others: Tensor, temperature: float, objective: Objective
-) -> tuple[Tensor, float | Tensor]:
-    """The scores t, and the scale that turns them into similarities."""
+def _table(  # noqa: PLR0917 (a batch, and what its loss makes of it)
+    anchors: Tensor,
+    candidates: Tensor,
+    others: Tensor,
+    temperature: float,
+    objective: Objective,
+    scale: HardnessScale | None,
+    largest: Tensor | None = None,
+) -> ScoreTable:
+    """Scores and similarities, labels and positives to be filled in."""
     if objective == "infonce":
-        return unit(anchors) @ unit(candidates).T / temperature, 1 / temperature
+        cosines = unit(anchors) @ unit(candidates).T
+        return ScoreTable(
+            cosines / temperature, others, others, cosines, temperature, cosines, objective
+        )  # fmt: skip
+    scale = scale or DEFAULT_SCALE
     t = anchors @ candidates.T
-    return t, objectives.jsd_scale(t, others)
+    lengths = norms(anchors)[:, None] * norms(candidates)
+    hardness = jsd_hardness(t, others, scale, lengths=lengths, largest=largest).value
+    gamma = TEMPERATURE[scale]
+    return ScoreTable(t, others, others, t, gamma, hardness, objective, bounded(scale))

@@ -381,7 +381,7 @@ def _refused_loss(loss: ContrastiveLoss) -> str | None:
         return "only JSD without draws can be stacked"
     if loss.on_empty != "skip":
         return f"on_empty={loss.on_empty!r} cannot be stacked"
-    return jsd.refusal(loss.sampler.hardening, loss.temperature)
+    return jsd.refusal(loss.sampler.hardening, loss.rule.scale)
 
 
 def _dense(parameters: Tables, name: str, x: Tensor) -> Tensor:

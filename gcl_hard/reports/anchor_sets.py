@@ -109,12 +109,12 @@ def load_points(path: Path) -> Points:
         anchors, candidates = (kept[n].astype(np.float64) for n in ("anchors", "candidates"))
         if objective == "infonce":
             anchors, candidates = _unit(anchors), _unit(candidates)
-            scale = 1.0
+            similarity = anchors @ candidates.T
         else:
-            scale = float(kept["scale"]) or 1.0
+            similarity = kept["similarity"].astype(np.float64)
         return Points(
             anchors, candidates, kept["anchor_labels"], kept["candidate_labels"], kept["positive"],
-            kept["own"], anchors @ candidates.T / scale, objective,
+            kept["own"], similarity, objective,
         )  # fmt: skip
     except DAMAGED as error:
         raise InputError(

@@ -18,7 +18,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.config import CONFIGS, GraphConfig, RunConfig, defaults, flag
 from gcl_hard.experiments.custom import EncoderMaker, Own, Parts, check_maker
-from gcl_hard.experiments.presets import PRESETS, read_yaml
+from gcl_hard.experiments.presets import PAPERS_BETAS, PRESETS, read_yaml
 from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
@@ -449,7 +449,8 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
     """
     hardening = METHODS[config.method].hardening
     if hardening == "exponential":
-        return {"beta": PRESETS["2" if config.domain == "graphs" else "1"].values["beta"]}
+        graphs = config.domain == "graphs"
+        return {"beta": PAPERS_BETAS if graphs else PRESETS["1"].values["beta"]}
     names = ("threshold_start", "threshold_end") if hardening == "threshold" else ()
     return {name: PRESETS["1"].values[name] for name in names}  # the paper's, of images only
 

@@ -17,7 +17,9 @@ def mutag() -> GraphSet:
 def model_of(method: str, mutag: GraphSet) -> InfoGraph:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return InfoGraph(GIN(mutag.n_features), method=method, detach_weights=False).double()
+        return InfoGraph(
+            GIN(mutag.n_features), method=method, detach_weights=False, hardness_scale="batch-max"
+        ).double()
 
 
 def in_double(batch: GraphBatch) -> GraphBatch:

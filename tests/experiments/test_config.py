@@ -58,6 +58,7 @@ CHANGED_LOSS: dict[str, tuple[Settings, Any]] = {
     "weight_decay": ({}, 1e-4),
     "data_seed": ({}, 1),
 }
+COSINE: Settings = {"hardness_scale": "cosine"}
 CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     **CHANGED_LOSS,
     "dataset": ({}, "PTC_MR"),
@@ -65,6 +66,7 @@ CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     "protocol": ({}, "inductive"),
     "temperature": ({"objective": "infonce"}, 0.2),
     "objective": ({}, "infonce"),
+    "hardness_scale": ({}, "rank"),
     "contrast": ({}, "two-view"),
     "augmentations": (TWO_VIEW, ("drop-nodes",)),
     "strength": (TWO_VIEW, 0.3),
@@ -222,7 +224,7 @@ def test_paper_is_another_name_of_the_transductive_protocol() -> None:
                 ({}, {"threshold_start": -1.0, "threshold_end": 1.0}),
                 ({"method": "ucl"}, {"method": "UCL", "beta": 7.0, "beta_changes": 3}),
                 ({"method": "dcl"}, {"method": "dcl", "class_prior": 0.1, "beta": None}),
-                (TAU, {**TAU, "beta": 3.0, "threshold_start": -0.5}),
+                (TAU, {**TAU, "beta": 3.0, "threshold_end": 0.0}),
                 ({"beta": 2.0}, {"beta": 2}),
                 ({"lr": 1.0, "weight_decay": 1.0}, {"lr": 1, "weight_decay": 1}),
             )
@@ -270,7 +272,7 @@ def test_a_config_survives_json_and_is_its_own_normal_form(
     assert type(again) is kind
     assert (again, again.key(), hash(again)) == (config, config.key(), hash(config))
     assert replace(config) == config
-    left = {"method", "encoder", "epochs", *settings}
+    left = {"method", "encoder", "epochs", "hardness_scale", *settings}
     for name in set(stored(config)) - left:  # as stored before the setting existed
         older = from_dict({k: v for k, v in stored(config).items() if k != name})
         assert (older, older.key()) == (config, config.key()), name
@@ -325,13 +327,12 @@ def test_published_results_are_found_by_their_runs() -> None:
         ({"beta": -1.0}, "beta .*at least 0, got -1"),
         ({"beta": None}, "hscl needs a beta"),
         ({"beta_changes": -1}, "beta-changes must be at least 0, got -1"),
-        ({**TAU, "threshold_start": 1.5}, "threshold-start, a cosine, .* got 1.5"),
-        ({**TAU, "threshold_end": -1.01}, "threshold-end, a cosine, .* got -1.01"),
-        ({**TAU, "threshold_start": None}, "threshold-start"),
-        ({**TAU, "threshold_end": None}, "threshold-end"),
+        ({**TAU, **COSINE, "threshold_start": 1.5}, "threshold-start, a cosine, .* got 1.5"),
+        ({**TAU, **COSINE, "threshold_end": -1.01}, "threshold-end, a cosine, .* got -1.01"),
+        ({"hardness_scale": "z-score"}, "hardness-scale"),
         ({"method": "ucl", "beta": -1.0}, "beta"),  # out of range, though ucl has no use for it
-        ({"threshold_start": 1.5}, "threshold"),
-        ({"threshold_end": -1.5}, "threshold"),
+        ({**TWO_VIEW, "threshold_start": 1.5}, "threshold"),
+        ({**COSINE, "threshold_end": -1.5}, "threshold"),
         ({"objective": "infonce", "temperature": 0.0}, "temperature .*above 0, got 0"),
         ({"temperature": 0.5}, "temperature .*JSD"),
         ({"class_prior": 0.1}, "class prior 0.1 with hscl.*label-aware"),
@@ -405,8 +406,8 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "protocol": [{"protocol": "transductive"}],
     "beta": [{"beta": -1.0}, {"beta": None}, {"method": "ucl", "beta": -1.0}],
     "beta-changes": [{"beta_changes": -1}],
-    "threshold-start": [{"threshold_start": 1.5}, {**TAU, "threshold_start": None}],
-    "threshold-end": [{"threshold_end": -1.01}, {**TAU, "threshold_end": None}],
+    "threshold-start": [{"threshold_start": 1.5}],
+    "threshold-end": [{"threshold_end": -1.01}],
     "temperature": [{"temperature": 0.0}],
     "class.prior": [{"class_prior": 0.1}, {"method": "dcl", "class_prior": 1.0}],
     "epochs": [{"epochs": 0}],

@@ -13,7 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from gcl_hard import Annealed, Custom, Exponential, Linear, MeanThreshold, Threshold
+from gcl_hard import (
+    Annealed,
+    ContrastiveLoss,
+    Custom,
+    Exponential,
+    Linear,
+    MeanThreshold,
+    NegativeSampler,
+    Threshold,
+)
 from gcl_hard.cli import parse_bench
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import diagnostics, images, protocols
@@ -69,12 +78,18 @@ def numbers(n: int, d: int, seed: int) -> Tensor:
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
 
 
+def loss_of(objective: Objective) -> ContrastiveLoss:
+    """With the scale of the loops under JSD."""
+    if objective == "infonce":
+        return ContrastiveLoss(NegativeSampler(), temperature=GAMMA)
+    return ContrastiveLoss(NegativeSampler(), objective="jsd", hardness_scale="batch-max")
+
+
 def two_views(objective: Objective = "infonce") -> Sample:
     labels = [torch.tensor(of) for of, _ in PAIRS]
     batches = [
         Batch.two_view(
-            numbers(len(y), 3, seed), numbers(len(y), 3, seed + 9), y,
-            temperature=GAMMA, objective=objective,
+            loss_of(objective), numbers(len(y), 3, seed), numbers(len(y), 3, seed + 9), y
         )
         for y, (_, seed) in zip(labels, PAIRS, strict=True)
     ]  # fmt: skip
@@ -86,9 +101,7 @@ OWNER, GRAPH_LABELS = torch.tensor([2, 0, 0, 1, 3, 2, 2]), torch.tensor([1, 0, 1
 
 def local_global(objective: Objective = "jsd") -> Sample:
     nodes, graphs = numbers(7, 3, 1), numbers(4, 3, 2)
-    batch = Batch.local_global(
-        nodes, graphs, OWNER, GRAPH_LABELS, temperature=GAMMA, objective=objective
-    )
+    batch = Batch.local_global(loss_of(objective), nodes, graphs, OWNER, GRAPH_LABELS)
     return Sample([batch], numbers(4, 5, 4), GRAPH_LABELS)
 
 
@@ -234,10 +247,10 @@ def test_whatever_is_snapshot_epochs_can_be_saved_and_read(
         z, y = KINDS[kind](numbers(n, d, n)), LABELS[labels](n)
         owner = torch.arange(n).repeat_interleave(2)
         for objective in ("infonce", "jsd"):
-            settings: Any = {"temperature": GAMMA, "objective": objective}
+            loss = loss_of(objective)
             for batch in (
-                Batch.two_view(z, KINDS[kind](numbers(n, d, 0)), y, **settings),
-                Batch.local_global(z.repeat_interleave(2, 0), z, owner, y, **settings),
+                Batch.two_view(loss, z, KINDS[kind](numbers(n, d, 0)), y),
+                Batch.local_global(loss, z.repeat_interleave(2, 0), z, owner, y),
             ):
                 sample = Sample([batch], z, y)
                 snapshots.append(snapshot(sample, Exponential(10.0), 1, last=True))
@@ -271,7 +284,8 @@ def test_points_give_the_scores_again(make: Any, objective: Objective) -> None:
         assert dtypes == {
             "anchors": "float32", "candidates": "float32", "anchor_labels": "int64",
             "candidate_labels": "int64", "positive": "int64", "own": "int64",
-            "scale": "float64", "temperature": "float64",
+            "temperature": "float64",
+            **({} if objective == "infonce" else {"similarity": "float32"}),
         }  # fmt: skip
         assert str(points["objective"]) == objective
         a, c = (points[name].astype(np.float64) for name in ("anchors", "candidates"))
@@ -286,10 +300,9 @@ def test_points_give_the_scores_again(make: Any, objective: Objective) -> None:
         np.testing.assert_allclose(t[rows, positive], batch.scores.t_pos.numpy(), rtol=1e-12)
         same = points["anchor_labels"][:, None] == points["candidate_labels"]
         assert (same == batch.scores.same.numpy()).all()
-        scale = 1 / GAMMA if objective == "infonce" else np.abs(t[others]).max()
-        # m is of float32 scores, as in the loss
-        precision = 1e-12 if objective == "infonce" or make is not local_global else 1e-6
-        assert float(points["scale"]) == pytest.approx(scale, rel=precision)
+        if objective == "jsd":
+            expected = t[others] / np.abs(t[others]).max()
+            np.testing.assert_allclose(points["similarity"][others], expected, rtol=1e-5)
         if make is local_global:
             assert own.tolist() == [-1] * 7
             assert positive.tolist() == OWNER.tolist()
@@ -602,8 +615,8 @@ def assert_points_give_the_snapshot(file: Path, taken: dict[str, Any]) -> None:
     with np.load(file) as stored:
         points = dict(stored)
     assert points.keys() == {
-        "anchors", "candidates", "anchor_labels", "candidate_labels", "positive", "own", "scale",
-        "temperature", "objective",
+        "anchors", "candidates", "anchor_labels", "candidate_labels", "positive", "own",
+        "temperature", "objective", *({} if points["objective"] == "infonce" else {"similarity"}),
     }  # fmt: skip
     assert points["anchors"].dtype == points["candidates"].dtype == np.float32
     assert len(points["anchors"]) == taken["anchors"]
@@ -615,8 +628,7 @@ def assert_points_give_the_snapshot(file: Path, taken: dict[str, Any]) -> None:
     every = np.arange(len(c))
     others = (every != points["own"][:, None]) & (every != points["positive"][:, None])
     same = points["anchor_labels"][:, None] == points["candidate_labels"]
-    s = t / float(points["scale"])
-    assert np.abs(s[others]).max() <= 1 + 1e-6
+    s = t * gamma if infonce else points["similarity"].astype(np.float64)
     h = np.exp(t) if infonce else np.logaddexp(0, t)
     for beta in (1, 2):
         eta, setting = np.exp(beta * s / gamma), taken["settings"][f"beta={beta}"]

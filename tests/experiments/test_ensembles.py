@@ -82,7 +82,9 @@ def test_results_are_those_of_their_encoders_however_they_are_sorted(mutag: Grap
 def test_what_cannot_be_stacked_trains_by_itself_beside_the_rest(
     mutag: GraphSet, sizes: Sizes
 ) -> None:
-    encoders = [Encoder(small(beta=beta), mutag, 0) for beta in (1.0, 500.0, 2.0)]
+    encoders = [
+        Encoder(small(beta=beta, hardness_scale="cosine"), mutag, 0) for beta in (1.0, 500.0, 2.0)
+    ]
     results = list(train_encoders(encoders, mutag, size=4))
     assert sorted(sizes) == [1, 2]
     assert sorted(result.number for result in results) == [0, 1, 2]

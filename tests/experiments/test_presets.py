@@ -54,7 +54,7 @@ def test_table_2_stands_for_sets_methods_baselines_protocols_and_betas() -> None
     assert {c.dataset for c in options.configs} == set(GRAPH_SETS)
     assert len(trained) == 5 * 2 * (1 + 3 + 1 + 3)  # sets × protocols × (ucl, hucl, scl, hscl)
     assert len(options.configs) - len(trained) == 5 * len(GRAPH_BASELINES)
-    assert {c.beta for c in trained if c.method == "hscl"} == {1.0, 2.0, 10.0}
+    assert {c.beta for c in trained if c.method == "hscl"} == {0.5, 1.0, 2.0}
     assert {c.epochs for c in options.configs} == {200}
     assert options.seeds == (0, 1, 2, 3, 4)
     assert (options.table, options.select, options.jobs, options.quick) == ("2", True, None, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ __all__ = ["recipes"]
 METHODS = ("dcl", "hscl", "scl", "ucl", "hucl", "untrained", "wl-oa", "majority", "supervised")
 PROTOCOLS = ("inductive", "transductive")
 SETS = ("MUTAG", "PTC_MR")
+PAPERS: dict[str, Any] = {"hardness_scale": "batch-max"}
 
 pytestmark = pytest.mark.usefixtures("recipes")
 
@@ -35,7 +37,7 @@ def ours(dataset: str, method: str = "hscl", protocol: str = "inductive") -> Gra
 
 
 def papers(dataset: str, method: str = "hscl", protocol: str = "inductive") -> GraphConfig:
-    return GraphConfig(dataset=dataset, method=method, protocol=protocol)
+    return GraphConfig(dataset=dataset, method=method, protocol=protocol, **PAPERS)
 
 
 def differing(one: GraphConfig, other: GraphConfig) -> set[str]:
@@ -153,15 +155,15 @@ def test_on_is_the_papers_with_that_ablation_of_ours(name: str) -> None:
 
 
 def test_a_ablation_that_changes_nothing_has_no_row(recipes: Path) -> None:
-    put(recipes, "all", {"lr": 0.002})
+    put(recipes, "all", {**PAPERS, "lr": 0.002})
     assert [(row.part, row.name) for row in rows("off", "on")] == [
         ("off", "optimiser"), ("on", "optimiser")
     ]  # fmt: skip
 
 
 def test_a_ablation_that_changes_nothing_on_a_set_has_no_config_there(recipes: Path) -> None:
-    put(recipes, "all", {"lr": 0.002})
-    put(recipes, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
+    put(recipes, "all", {**PAPERS, "lr": 0.002})
+    put(recipes, "ptc_mr", {**PAPERS, "lr": 0.002, "kernel": "linear"})
     found = {(row.part, row.name): [*row.configs] for row in rows("off", "on")}
     assert found == {
         ("off", "optimiser"): [*SETS], ("on", "optimiser"): [*SETS],
@@ -170,7 +172,11 @@ def test_a_ablation_that_changes_nothing_on_a_set_has_no_config_there(recipes: P
 
 
 def test_what_a_recipe_states_as_the_papers_is_no_difference(recipes: Path) -> None:
-    put(recipes, "all", {"lr": 0.01, "contrast": "local-global", "kernel": "rbf", "beta": 1})
+    put(
+        recipes,
+        "all",
+        {**PAPERS, "lr": 0.01, "contrast": "local-global", "kernel": "rbf", "beta": 1},
+    )
     assert not rows("off", "on")
 
 
@@ -215,6 +221,6 @@ def test_a_smoke_run_has_the_same_rows_with_few_epochs() -> None:
 
 
 def test_a_smoke_run_has_no_ablation_of_epochs_alone(recipes: Path) -> None:
-    put(recipes, "all", {"epochs": 30})
+    put(recipes, "all", {**PAPERS, "epochs": 30})
     assert rows("off", "on")
     assert not rows("off", "on", quick=True)

@@ -20,6 +20,8 @@ from gcl_hard.functional.negatives import (
 from gcl_hard.functional.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
 from tests.reference import theory
 
+SCALE = {"infonce": None, "jsd": "batch-max"}
+"""That of the loops."""
 GAMMA = 0.5
 ETAS = {  # of t = s / γ, as the paper has them
     "none": (None, lambda t: 1.0),
@@ -48,7 +50,9 @@ def near(y: Tensor, seed: int, tight: float, d: int = 3) -> Tensor:
 def two_views(objective: str, labels: list[int], seed: int, tight: float) -> Batch:
     y = torch.tensor(labels)
     z1, z2 = near(y, seed, tight), near(y, seed + 50, tight)
-    scores = two_view_scores(z1, z2, y, temperature=GAMMA, objective=objective)
+    scores = two_view_scores(
+        z1, z2, y, temperature=GAMMA, objective=objective, hardness_scale=SCALE[objective]
+    )
     gamma = GAMMA if objective == "infonce" else None
     return scores, list(theory.two_view_anchors(z1.tolist(), z2.tolist(), labels, gamma))
 
@@ -58,7 +62,8 @@ def local_global(objective: str, labels: list[int], seed: int, tight: float) -> 
     owner = torch.arange(len(y)).repeat_interleave(torch.tensor([2, 1, 3, 1, 2, 1, 1, 2])[: len(y)])
     nodes, graphs = near(y[owner], seed, tight), near(y, seed + 50, tight)
     scores = local_global_scores(
-        nodes, graphs, owner, y, temperature=GAMMA, objective=objective
+        nodes, graphs, owner, y, temperature=GAMMA, objective=objective,
+        hardness_scale=SCALE[objective],
     )  # fmt: skip
     gamma = GAMMA if objective == "infonce" else None
     lists = (nodes.tolist(), graphs.tolist(), owner.tolist(), labels)
@@ -155,7 +160,14 @@ def test_effective_numbers_and_weights_are_those_of_the_distributions(case):
 
 
 def only(z: Tensor, y: list[int], hardening: Any, objective: str = "infonce") -> Diagnosis:
-    scores = two_view_scores(z, z, torch.tensor(y), temperature=GAMMA, objective=objective)
+    scores = two_view_scores(
+        z,
+        z,
+        torch.tensor(y),
+        temperature=GAMMA,
+        objective=objective,
+        hardness_scale=SCALE[objective],
+    )
     return diagnose([scores], {"it": hardening})["it"]
 
 

@@ -64,7 +64,7 @@ class Case:
             self.y = torch.tensor([0, 0, 1, 1, 2, 0, 1, 0])  # a graph alone in its class
             batch = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6, 6, 7, 7])
             self.inputs = (near(self.y[batch]), near(self.y), batch, self.y)
-            self.scores = local_global_scores(*self.inputs)
+            self.scores = local_global_scores(*self.inputs, hardness_scale="batch-max")
             self.anchors = list(theory.local_global_anchors(*(x.tolist() for x in self.inputs)))
             m = max(abs(t) for x in self.anchors for _, t in x.others)
             self.to_hardening = 1 / m / GAMMA
@@ -152,6 +152,8 @@ def test_losses_are_the_papers_with_one_positive_and_one_m(objective, name):
 def test_means_are_those_of_the_training_loss(objective, name):
     hardening = ETAS[name][0]
     options = {"objective": objective, "reduction": "anchors"}
+    if objective == "jsd":
+        options["hardness_scale"] = "batch-max"
     for case in CASES[objective]:
         means = four_losses(case.compare(name)).means()
         for which, admit, tilt in (
@@ -241,7 +243,7 @@ def test_each_reason_why_nothing_is_claimed():
     same = torch.tensor([[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 1, 1], [1, 0, 0]]).bool()
     eta = torch.zeros(5, 3)
     eta[1, 0] = eta[2, 1:] = eta[4] = -math.inf
-    scores = ScoreTable(t, torch.ones_like(same), same, t[:, 0], 0.5, 2.0, "infonce")
+    scores = ScoreTable(t, torch.ones_like(same), same, t[:, 0], 0.5, t / 2, "infonce")
     c = compare(scores, eta)
     why = undefined(c)
     assert why.alone.tolist() == [True, False, False, False, False]
@@ -324,8 +326,9 @@ def test_rotations_and_permutations_change_nothing(objective):
             nodes, pooled, batch, y = inputs
             rank = graphs.argsort()
             scores = local_global_scores(
-                nodes[order], pooled[graphs], rank[batch[order]], y[graphs]
-            )
+                nodes[order], pooled[graphs], rank[batch[order]], y[graphs],
+                hardness_scale="batch-max",
+            )  # fmt: skip
         moved = compare(scores, log_eta(scores, Exponential(2.0)))
         still = compare(case.scores, log_eta(case.scores, Exponential(2.0)))
         for ours, theirs in zip(moved.log_mean, still.log_mean, strict=True):
@@ -368,7 +371,7 @@ def test_parts_of_a_row_that_lie_far_apart_keep_their_digits():
     # Others at ±t in turn: one part's weights are e^(−2000 β) of the other's, or none.
     t = torch.tensor([[1000.0, 999.0, -1000.0, -999.5]] * 3, dtype=torch.float64)
     same = torch.tensor([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0]]).bool()
-    scores = ScoreTable(t, torch.ones_like(same), same, t[:, 0], 1e-3, 1e3, "infonce")
+    scores = ScoreTable(t, torch.ones_like(same), same, t[:, 0], 1e-3, t / 1e3, "infonce")
     c = compare(scores, log_eta(scores, Exponential(3.0)))
     top, low = (math.log((1 + math.exp(-4 * d)) / (1 + math.exp(-3 * d))) for d in (1, 0.5))
     hscl, hcol = c.log_mean.hscl.tolist(), c.log_mean.hcol.tolist()

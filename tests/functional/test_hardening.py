@@ -100,7 +100,16 @@ def test_beta_out_of_range_is_refused(beta):
 @pytest.mark.parametrize("cosine", [1.1, math.nan, Linear(0.0, 2.0)])
 def test_threshold_out_of_range_is_refused(cosine):
     with pytest.raises(InputError):
-        Threshold(cosine)
+        ContrastiveLoss(NegativeSampler(hardening=Threshold(cosine)))
+
+
+def test_a_threshold_in_deviations_has_no_range():
+    loss = ContrastiveLoss(NegativeSampler(hardening=Threshold(3.0)), objective="jsd")
+    assert loss.threshold == 3.0
+    with pytest.raises(InputError):
+        ContrastiveLoss(
+            NegativeSampler(hardening=Threshold(3.0)), objective="jsd", hardness_scale="cosine"
+        )
 
 
 def test_linear_schedule_is_equation_4():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ import torch
 from gcl_hard import ContrastiveLoss, Exponential, InputError, Linear, NegativeSampler, Threshold
 from gcl_hard.functional import jsd
 from gcl_hard.functional.hardening import Hardening, MeanThreshold, Uniform
+from gcl_hard.functional.hardness import HardnessScale
 from gcl_hard.functional.jsd import Classes, Pairs, Rule, counted_jsd, refusal
 
 HARDENINGS = [
@@ -21,15 +22,19 @@ HARDENINGS = [
 
 
 def all_rules() -> list[Rule]:
-    """Every hardening, admission and kind of gradient, and debiasing where it means something."""
+    """Every hardening, scale, admission and gradient, and debiasing where it means something."""
     rules = [
-        Rule(hardening, 0.5, *how)
-        for hardening, how in product(HARDENINGS, product((False, True), repeat=2))
+        Rule(hardening, *how, None, scale)
+        for hardening, how, scale in product(
+            HARDENINGS, product((False, True), repeat=2), get_args(HardnessScale)
+        )
+        if scale == "anchor" or hardening != Uniform()
     ]
     return rules + [
-        Rule(hardening, 0.5, False, detach, prior)
+        Rule(hardening, False, detach, prior, scale)
         for hardening in HARDENINGS[:6]
         for detach, prior in product((False, True), (0.0, 0.1, 0.6))
+        for scale in ("anchor", "batch-max")
     ]
 
 
@@ -85,9 +90,9 @@ def node_by_node(it, rule, kept=None):
     loss = ContrastiveLoss(
         NegativeSampler("other_labels" if rule.other_labels else "others", rule.hardening),
         objective="jsd", detach_weights=rule.detach, class_prior=rule.class_prior,
+        hardness_scale=rule.scale,
     )  # fmt: skip
     loss.fused = False
-    assert loss.temperature == rule.temperature
     value = loss.local_global(
         nodes[colour.repeat_interleave(repeats)], graphs[here], graph.repeat_interleave(repeats),
         it.classes.of[here],
@@ -137,7 +142,7 @@ def test_scores_that_are_all_zero_tell_nothing_apart(hardening):
     it = problem()
     it = it._replace(graphs=torch.zeros_like(it.graphs))
     for other_labels, detach in product((False, True), repeat=2):
-        rule = Rule(hardening, 0.5, other_labels, detach)
+        rule = Rule(hardening, other_labels, detach)
         if hardening == Threshold(1.0):  # similarities are 0
             expected = node_by_node(it, rule)
             assert expected[0] == 0
@@ -146,17 +151,27 @@ def test_scores_that_are_all_zero_tell_nothing_apart(hardening):
         assert_all_close(value_and_gradient(it, [rule]), node_by_node(it, rule), 1e-12)
 
 
+def published(*rule) -> Rule:
+    """A rule under the scale of HCL's code."""
+    return Rule(*rule)._replace(scale="batch-max")
+
+
 MIXED = [
-    Rule(Exponential(10.0), 0.5, True),
-    Rule(Uniform(), 0.5),
-    Rule(Exponential(1.0), 0.5, True),
-    Rule(Exponential(2.0), 0.5, True),
-    Rule(Threshold(0.1), 0.5),
-    Rule(Threshold(-1.0), 0.5),
-    Rule(Exponential(100.0), 0.5, False, False),
-    Rule(Exponential(3.0), 0.5, False, False),
-    Rule(Exponential(3.0), 0.5, False, True, 0.1),
-    Rule(Exponential(0.0), 0.5, False, True, 0.3),
+    published(Exponential(10.0), True),
+    Rule(Uniform()),
+    published(Exponential(1.0), True),
+    published(Exponential(2.0), True),
+    published(Threshold(0.1)),
+    published(Threshold(-1.0)),
+    published(Exponential(100.0), False, False),
+    published(Exponential(3.0), False, False),
+    published(Exponential(3.0), False, True, 0.1),
+    published(Exponential(0.0), False, True, 0.3),
+    Rule(Exponential(1.0), True, False),
+    Rule(Exponential(2.0), True, False),
+    Rule(Threshold(-0.5), scale="rank"),
+    Rule(Exponential(2.0), False, False, scale="cosine"),
+    Rule(Exponential(1.0), False, False, scale="cosine"),
 ]
 
 
@@ -200,7 +215,18 @@ def test_models_of_one_kind_worked_on_together_equal_each_alone(masked, monkeypa
 
     monkeypatch.setattr(jsd, "_together", as_elsewhere)
     got = value_and_gradient(it, MIXED, kept)
-    assert runs == [(0, 1), (1, 2), (2, 4), (4, 6), (6, 7), (7, 8), (8, 10)]
+    assert runs == [
+        (0, 1),
+        (1, 2),
+        (2, 4),
+        (4, 6),
+        (6, 7),
+        (7, 8),
+        (8, 10),
+        (10, 12),
+        (12, 13),
+        (13, 15),
+    ]
     for m, alone_m in enumerate(expected):
         assert_all_close([x[m : m + 1] for x in got], alone_m, 1e-13)
 
@@ -219,14 +245,14 @@ def test_blocks_of_colours_add_up(block, monkeypatch):
 def test_more_colours_than_a_block_has():
     it = problem(n_colours=2 * jsd.BLOCK + 3, n_graphs=5, width=3)
     assert len(it.pairs.edges) == 4
-    rule = Rule(Exponential(10.0), 0.5, True, False)
+    rule = Rule(Exponential(10.0), True, False)
     assert_all_close(value_and_gradient(it, [rule]), node_by_node(it, rule), 1e-12)
 
 
 @pytest.mark.parametrize("hardening", [Uniform(), Exponential(30.0), Threshold(0.2)])
 def test_without_any_negative_the_loss_is_an_attached_zero(hardening):
     it = problem()
-    rules = [Rule(hardening, 0.5, True)]
+    rules = [Rule(hardening, True)]
     one_class = it._replace(classes=Classes(torch.zeros(7, dtype=torch.int64), 1))
     lone_class = some_kept(7) & (it.classes.of == 1)  # three classes, one of them kept
     for where, kept in ((one_class, None), (it, lone_class)):
@@ -237,8 +263,10 @@ def test_without_any_negative_the_loss_is_an_attached_zero(hardening):
 
 def test_nodes_without_a_negative_are_left_out_of_the_mean():
     it = problem(seed=5)
-    strict, lax = (Rule(Threshold(cosine), 0.5) for cosine in (0.5, -1.0))
-    loss = ContrastiveLoss(NegativeSampler("others", strict.hardening), objective="jsd")
+    strict, lax = (published(Threshold(cosine)) for cosine in (0.5, -1.0))
+    loss = ContrastiveLoss(
+        NegativeSampler("others", strict.hardening), objective="jsd", hardness_scale=strict.scale
+    )
     graph, colour = it.counts.T.nonzero().T
     seen = loss.local_global_with_diagnostics(it.nodes[0][colour], it.graphs[0], graph)[1]
     assert 0 < seen.contributing < seen.anchors
@@ -260,13 +288,13 @@ def test_the_scale_never_sees_a_colour_in_its_only_graph():
     h = [math.log(2), math.log1p(math.exp(1.0))]
     other = math.log1p(math.exp(-1.0)) + (eta[0] * h[0] + eta[1] * h[1]) / sum(eta)
     expected = (2 * first + 2 * other) / 4 - 2 * math.log(2)
-    (value,) = value_and_gradient(it, [Rule(Exponential(1.0), 0.5)])[0].tolist()
+    (value,) = value_and_gradient(it, [published(Exponential(1.0))])[0].tolist()
     assert abs(value - expected) < 1e-14
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 @pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 1e15), (torch.float64, 1e60)])
-@pytest.mark.parametrize("rule", [*MIXED, Rule(Threshold(0.3), 0.5, True)], ids=str)
+@pytest.mark.parametrize("rule", [*MIXED, Rule(Threshold(0.3), True)], ids=str)
 def test_garbage_in_graphs_that_are_not_kept_has_no_effect(rule, dtype, size, sign):
     it = problem(seed=6, dtype=dtype)
     kept = some_kept(7)
@@ -303,9 +331,9 @@ def test_a_divergence_shows_in_its_own_loss_alone(where, garbage):
 @pytest.mark.parametrize(
     "rule",
     [
-        Rule(Uniform(), 0.5), Rule(Uniform(), 0.5, True), Rule(Uniform(), 0.5, False, True, 0.2),
-        Rule(Exponential(2.0), 0.5, False, False), Rule(Exponential(2.0), 0.5, True, False),
-        Rule(Exponential(2.0), 0.5, False, False, 0.2), Rule(Threshold(-0.01), 0.5, True),
+        published(Uniform()), published(Uniform(), True), published(Uniform(), False, True, 0.2),
+        published(Exponential(2.0), False, False), published(Exponential(2.0), True, False),
+        published(Exponential(2.0), False, False, 0.2), published(Threshold(-0.01), True),
     ],
     ids=str,
 )  # fmt: skip
@@ -342,7 +370,7 @@ def test_gradients_of_members_scale_with_what_comes_from_above():
 def test_other_labels_ask_for_labels():
     it = problem()
     with pytest.raises(InputError, match="rules of other labels need the graphs' labels"):
-        counted_jsd(it.nodes, it.graphs, it.pairs, [Rule(Uniform(), 0.5, True)])
+        counted_jsd(it.nodes, it.graphs, it.pairs, [Rule(Uniform(), True)])
 
 
 class Steeper(Exponential):
@@ -363,17 +391,17 @@ class Steeper(Exponential):
     ],
 )
 def test_refusal_says_what_tables_cannot_hold(hardening: Hardening, why: str | None):
-    found = refusal(hardening, 0.5)
+    found = refusal(hardening, "batch-max")
     assert found is None if why is None else why in str(found)
 
 
 def test_the_steepest_hardening_that_is_not_refused_is_still_right():
     """The hardest negative of some rows is the easiest of all."""
     it = problem(seed=7)
-    rule = Rule(Exponential(162.5), 0.5, True, False)
+    rule = published(Exponential(162.5), True, False)
     one = 1 - 0.01 * it.graphs.abs()  # graphs nearly alike, scores all near −m
     it = it._replace(graphs=one, nodes=-it.nodes.abs())
-    assert refusal(rule.hardening, 0.5) is None
+    assert refusal(rule.hardening, rule.scale) is None
     ours, theirs = value_and_gradient(it, [rule]), node_by_node(it, rule)
     assert_all_close(ours, theirs, 1e-11)
 
@@ -386,6 +414,6 @@ def test_collapsed_scores_of_many_nodes_do_not_overflow(beta, times):
     it = Problem(
         torch.full((1, 1, 4), -1.0), torch.ones(1, 7, 4), torch.full((1, 7), times), Classes(y, 2)
     )
-    rule = Rule(Exponential(beta), 0.5, True, False)
+    rule = published(Exponential(beta), True, False)
     once = it._replace(counts=torch.ones_like(it.counts))
     assert_all_close(value_and_gradient(it, [rule]), node_by_node(once, rule), 1e-5)

@@ -15,7 +15,6 @@ from gcl_hard import (
     MeanThreshold,
     NegativeSampler,
     Threshold,
-    losses,
 )
 from gcl_hard.functional import similarity
 from gcl_hard.functional.assumptions import four_losses
@@ -58,7 +57,15 @@ def test_two_views_are_the_papers_g():
     scores = two_view_scores(z1, z2, y, temperature=0.3)
     assert_is(scores, two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), 0.3))
     assert (scores.objective, scores.temperature) == ("infonce", 0.3)
-    assert (scores.t / scores.scale).abs().max() <= 1 + 1e-12
+    torch.testing.assert_close(scores.similarity, 0.3 * scores.t)
+
+
+def assert_deviations(scores: ScoreTable) -> None:
+    for t, hardness, among in zip(scores.t, scores.similarity, scores.others, strict=True):
+        row = t[among]
+        expected = (row - row.mean()) / row.std(correction=0)
+        torch.testing.assert_close(hardness[among], expected)
+    assert (scores.objective, scores.temperature, scores.bounded) == ("jsd", 1.0, False)
 
 
 def test_nodes_against_graphs_are_dot_products():
@@ -67,17 +74,20 @@ def test_nodes_against_graphs_are_dot_products():
     rows = [x.tolist() for x in (nodes, graphs, batch, y)]
     anchors = list(local_global_anchors(*rows))
     assert_is(scores, anchors)
-    assert scores.scale.item() == pytest.approx(max(abs(g) for x in anchors for _, g in x.others))
-    assert (scores.objective, scores.temperature) == ("jsd", losses.JSD_TEMPERATURE)
+    assert_deviations(scores)
+    published = local_global_scores(nodes, graphs, batch, y, hardness_scale="batch-max")
+    largest = max(abs(g) for x in anchors for _, g in x.others)
+    torch.testing.assert_close(
+        published.similarity[scores.others], scores.t[scores.others] / largest
+    )
+    assert (published.temperature, published.bounded) == (0.5, True)
 
 
 def test_two_views_under_jsd_are_dot_products():
     z1, z2, y = numbers(5, 3), 3 * numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
     scores = two_view_scores(z1, z2, y, objective="jsd")
-    anchors = list(two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), None))
-    assert_is(scores, anchors)
-    assert scores.scale.item() == pytest.approx(max(abs(g) for x in anchors for _, g in x.others))
-    assert (scores.objective, scores.temperature) == ("jsd", losses.JSD_TEMPERATURE)
+    assert_is(scores, list(two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), None)))
+    assert_deviations(scores)
 
 
 def test_nodes_against_graphs_under_infonce_are_cosines():
@@ -86,7 +96,7 @@ def test_nodes_against_graphs_under_infonce_are_cosines():
     rows = [x.tolist() for x in (nodes, graphs, batch, y)]
     assert_is(scores, local_global_anchors(*rows, 0.3))
     assert (scores.objective, scores.temperature) == ("infonce", 0.3)
-    assert scores.scale == 1 / 0.3
+    torch.testing.assert_close(scores.similarity, 0.3 * scores.t)
 
 
 @pytest.mark.parametrize("hardening", [Exponential(2.0), Threshold(-0.1), MeanThreshold()])
@@ -136,7 +146,7 @@ def test_no_gradient_flows():
 def table(t: list[float], objective) -> ScoreTable:
     row = torch.tensor([t], dtype=torch.float64)
     true = torch.ones_like(row, dtype=torch.bool)
-    return ScoreTable(row, true, ~true, torch.zeros(1), 0.5, 2.0, objective)
+    return ScoreTable(row, true, ~true, torch.zeros(1), 0.5, row / 2, objective)
 
 
 def test_log_integrand_keeps_its_digits_wherever_softplus_underflows():
@@ -155,7 +165,9 @@ def test_hardening_sees_similarities_of_others_only():
     # mean of e^t: 3.14 without the last, 2.9 with it
     assert log_eta(scores, MeanThreshold())[0].tolist() == [-math.inf, -math.inf, 0]
     poisoned = scores._replace(
-        t=torch.tensor([[-1.0, 0.5, math.nan]]), others=torch.tensor([[True, True, False]])
+        t=torch.tensor([[-1.0, 0.5, math.nan]]),
+        others=torch.tensor([[True, True, False]]),
+        similarity=torch.tensor([[-0.5, 0.25, math.nan]]),
     )
     assert log_eta(poisoned, MeanThreshold())[0, :2].tolist() == [-math.inf, 0]
 

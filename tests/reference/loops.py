@@ -6,6 +6,7 @@ Slow and obvious on purpose: no masks, no log space, nothing shared with the pac
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 
 Eta = Callable[[float], float]
@@ -81,17 +82,37 @@ def infonce_views(
     return reduce(terms, reduction)
 
 
-def local_global(nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None):
+def hardness(scale, i, j, *, t, rows, u, v) -> float:
+    """What stands for t = s / γ under JSD, of candidate j to anchor i, whose others are rows[i]."""
+    if scale == "batch-max":
+        return t[i][j] / max(abs(t[k][o]) for k, row in enumerate(rows) for o in row) / 0.5
+    if scale == "cosine":
+        return dot(unit(u[i]), unit(v[j])) / 0.5
+    among = [t[i][o] for o in rows[i]]
+    if scale == "anchor":
+        deviation = statistics.pstdev(among)
+        if len(among) < 3 or deviation < 1e-12 * max(map(abs, among)):
+            return 0.0
+        return (t[i][j] - statistics.fmean(among)) / deviation
+    below, equal = (sum(x < t[i][j] for x in among), sum(x == t[i][j] for x in among))
+    return statistics.NormalDist().inv_cdf((below + equal / 2) / len(among))
+
+
+def local_global(
+    nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None, scale="anchor"
+):
     """InfoGraph's JSD on raw dot products, or Eq. 3 on cosines; the node is the anchor."""
     t = [[dot(v, u) for u in graphs] for v in nodes]
     if objective == "infonce":
         t = [[dot(unit(v), unit(u)) / gamma for u in graphs] for v in nodes]
     rows = [[j for j in range(len(graphs)) if j != own] for own in batch]
-    m = max(abs(t[i][j]) for i, row in enumerate(rows) for j in row)
     terms = []
     for i, others in enumerate(rows):
         neg = [j for j in others if admit == "others" or y[j] != y[batch[i]]]
-        hard = [eta(t[i][j] if objective == "infonce" else t[i][j] / m / 0.5) for j in neg]
+        if objective == "infonce":
+            hard = [eta(t[i][j]) for j in neg]
+        else:
+            hard = [eta(hardness(scale, i, j, t=t, rows=rows, u=nodes, v=graphs)) for j in neg]
         if not sum(hard):
             continue
         own = t[i][batch[i]]

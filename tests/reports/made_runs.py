@@ -140,17 +140,18 @@ def save_points(
         anchors = candidates = rng.normal(size=(2 * n, dim)) + 0.5 * views[:, None]
         positive, own = np.roll(np.arange(2 * n), n), np.arange(2 * n)
         anchor_labels = candidate_labels = views
-        scale = 0.5
+        more = {}
     else:
         graph = np.repeat(np.arange(n), 3)
         candidates = rng.normal(size=(n, dim)) + labels[:, None]
         anchors = rng.normal(size=(3 * n, dim)) + candidates[graph]
         anchor_labels, candidate_labels, positive = labels[graph], labels, graph
         own = np.full(3 * n, -1)
-        scale = float(np.abs(anchors @ candidates.T).max())
+        t = anchors @ candidates.T
+        more = {"similarity": (t / np.abs(t).max()).astype(np.float32)}
     np.savez(
         path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
         anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
-        own=own, scale=scale, temperature=0.5, objective=objective,
+        own=own, temperature=0.5, objective=objective, **more,
     )  # fmt: skip
     return path

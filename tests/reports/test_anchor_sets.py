@@ -42,7 +42,7 @@ def slow_sets(path: Path, anchor: int, threshold: float) -> list[list[bool]]:
         if p["objective"] == "infonce":
             s = float(x @ z) / math.sqrt(float(x @ x) * float(z @ z))
         else:
-            s = float(x @ z) / float(p["scale"])
+            s = float(p["similarity"][anchor, k])
         other = k not in {p["own"][anchor], p["positive"][anchor]}
         same = p["anchor_labels"][anchor] == p["candidate_labels"][k]
         hard = s >= threshold
@@ -164,7 +164,7 @@ def saved(path: Path, cosines: list[float], labels: list[int]) -> StoredRun:
     labels = [0, 0, *labels]
     np.savez(
         path, anchors=z[:1], candidates=z, anchor_labels=np.array([0]), own=np.array([0]),
-        candidate_labels=np.array(labels), positive=np.array([1]), scale=2.0, temperature=0.5,
+        candidate_labels=np.array(labels), positive=np.array([1]), temperature=0.5,
         objective="infonce",
     )  # fmt: skip
     return made.run(ImageConfig(), points=path)

@@ -159,7 +159,7 @@ def test_the_two_recipes_stand_side_by_side(whole: RecipeTable) -> None:
     heads, *body = table(whole, "The two recipes")
     assert heads == ["setting", "paper's", "ours"]
     found = {name.replace(" ", "_"): (paper, ours) for name, paper, ours in body}
-    assert set(found) == set(RECIPE)  # everything in it differs from the paper's
+    assert set(found) == {*RECIPE, "hardness_scale"}  # everything differs from the paper's
     assert found["lr"] == ("0.01", "0.002")
     assert found["virtual_node"] == ("no", "yes")
     assert found["encodings"] == ("–", "degree + cycles")
@@ -188,7 +188,7 @@ def test_a_set_s_own_recipe_has_a_column(recipes: Path) -> None:
 
 
 def test_a_setting_that_is_the_same_in_both_is_not_listed(recipes: Path) -> None:
-    put(recipes, "all", {"lr": 0.5, "dim": 32})
+    put(recipes, "all", {"lr": 0.5, "dim": 32, "hardness_scale": "batch-max"})
     _, *body = table(compared(methods=("hscl",)), "The two recipes")
     assert body == [["lr", "0.01", "0.5"]]
 
@@ -341,8 +341,9 @@ def test_every_ablation_is_compared_with_its_own_recipe(
 
 
 def test_a_ablation_without_a_config_is_no_open_one(recipes: Path) -> None:
-    put(recipes, "all", {"lr": 0.002})
-    put(recipes, "ptc_mr", {"lr": 0.002, "kernel": "linear"})
+    paper = {"hardness_scale": "batch-max", "lr": 0.002}
+    put(recipes, "all", paper)
+    put(recipes, "ptc_mr", {**paper, "kernel": "linear"})
     found = compared(methods=("hscl",))
     _, *body = table(found, "Ablations")
     nothing = {

@@ -376,8 +376,6 @@ def test_a_setting_that_the_method_lacks_is_refused_with_when(
 @pytest.mark.parametrize(
     ("name", "low", "high", "said"),
     [
-        ("threshold_end", -1, 1.5, "of at most 1, got 1.5"),
-        ("threshold_start", -2, 0, "of at most 1, got -2"),
         ("lr", 0, 0.1, "lr must be a finite number above 0, got 0"),
         ("weight_decay", -1, 0, "weight-decay must be a finite number of at least 0"),
         ("class_prior", 0.1, 0.5, "a label-aware method admits no negative"),
@@ -389,6 +387,21 @@ def test_an_end_that_no_configuration_may_have_is_refused(
 ) -> None:
     found = refusal({name: {"type": "float", "low": low, "high": high}}, graphs("hscl-tau"))
     assert said in found
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "said"),
+    [
+        ("threshold_end", -1, 1.5, "of at most 1, got 1.5"),
+        ("threshold_start", -2, 0, "of at most 1, got -2"),
+    ],
+)
+def test_an_end_that_is_no_cosine_is_refused_where_thresholds_are(
+    name: str, low: float, high: float, said: str
+) -> None:
+    within = {name: {"type": "float", "low": low, "high": high}}
+    assert said in refusal(within, graphs("hscl-tau", hardness_scale="cosine"))
+    assert Space.of(within).fitted(graphs("hscl-tau"))  # deviations
 
 
 def test_whole_numbers_and_choices_that_no_configuration_may_have_are_refused() -> None:

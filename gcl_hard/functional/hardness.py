@@ -1,0 +1,180 @@
+"""Hardness under JSD: what a hardening sees of scores that have no bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+HardnessScale = Literal["anchor", "rank", "cosine", "batch-max"]
+
+DEFAULT_SCALE: HardnessScale = "anchor"
+TEMPERATURE: dict[HardnessScale, float] = {
+    "anchor": 1.0, "rank": 1.0, "cosine": 0.5, "batch-max": 0.5
+}  # fmt: skip
+"""γ of a hardening under JSD: 1 for deviations, 0.5 for what stands for a cosine."""
+FEWEST = 3
+"""Others that an anchor must have for their deviation to mean something."""
+SLACK = 8
+"""Scores of a row that differ by fewer units in the last place of the largest are equal."""
+
+
+class Hardness(NamedTuple):
+    """Hardness of scores, and how it changes with them.
+
+    Attributes:
+        value: float [A, C], without a gradient; finite outside ``others`` too.
+        rate: dh/dt, float, broadcastable to [A, C]: a constant to the gradient, as are the
+            statistics of a row or batch behind it.
+    """
+
+    value: Tensor
+    rate: Tensor
+
+    def of(self, t: Tensor) -> Tensor:
+        """The values with their gradient with respect to the scores t."""
+        return self.value + self.rate * (t - t.detach())
+
+
+def bounded(scale: HardnessScale) -> bool:
+    """Whether a hardness stands for a cosine in [−1, 1]; else it counts deviations.
+
+    Example:
+        >>> bounded("cosine"), bounded("anchor")
+        (True, False)
+    """
+    return scale in ("cosine", "batch-max")
+
+
+def jsd_hardness(
+    scores: Tensor,
+    others: Tensor,
+    scale: HardnessScale,
+    *,
+    lengths: Tensor | None = None,
+    largest: Tensor | None = None,
+) -> Hardness:
+    r"""The hardness h of scores t, of which a hardening takes e^{βh/γ} or 1[h ≥ l].
+
+    .. math:: h_{ij} = \begin{cases}
+              (t_{ij} - \mu_i) / \sigma_i & \text{anchor} \\
+              \Phi^{-1}(\hat F_i(t_{ij})) & \text{rank} \\
+              t_{ij} / (\lVert u_i \rVert \lVert v_j \rVert) & \text{cosine} \\
+              t_{ij} / m & \text{batch-max}
+              \end{cases}
+
+    with μ and the population's σ of the anchor's `others`, :math:`\hat F` the mid-rank among
+    them, u and v the embeddings, and m of :func:`jsd_scale`. None depends on labels, so
+    that all methods share one η. γ is 1 for the first two and 0.5 for the others. Where fewer than
+    three others or nearly equal scores leave no deviation, h = 0.
+
+    Args:
+        scores: float [..., A, C], t; must be finite, may hold any number outside ``others``.
+        others: bool, broadcastable to the scores.
+        scale: what stands for hardness.
+        lengths: float, broadcastable to the scores: ‖u‖‖v‖, for ``"cosine"``.
+        largest: m, broadcastable to the scores, for ``"batch-max"``; that of these scores if None.
+
+    Returns:
+        :class:`Hardness`. Of ``"rank"`` the rate is 0: ranks have no gradient.
+
+    Source:
+        anchor and rank: ours; they keep what β means whatever the size and the tails of scores.
+        cosine: nearest to the text of the H-SCL paper, whose embeddings are on the unit sphere.
+        batch-max: joshr17/HCL's graph code, without its sign.
+
+    Example:
+        >>> t, every = torch.tensor([[1.0, 2.0, 3.0]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> jsd_hardness(t, every, "anchor").value
+        tensor([[-1.2247,  0.0000,  1.2247]])
+        >>> jsd_hardness(t, every, "rank").value
+        tensor([[-0.9674,  0.0000,  0.9674]])
+    """
+    t = scores.detach()
+    if scale == "rank":
+        return Hardness(_normal_scores(t, others), t.new_zeros(()))
+    if scale == "anchor":
+        return _deviations(t, others)
+    if scale == "cosine":
+        assert lengths is not None
+        divisor = lengths.detach()
+        rate = torch.where(divisor > 0, 1 / divisor, 0.0)
+    else:
+        rate = 1 / (jsd_scale(t, others) if largest is None else largest)
+    return Hardness((t * rate).clamp_(-1, 1), rate)
+
+
+def jsd_scale(scores: Tensor, others: Tensor) -> Tensor:
+    r"""The scale m of ``"batch-max"``, which turns scores into numbers in [−1, 1].
+
+    .. math:: m = \max_{(i, j) \in \text{others}} |t_{ij}|
+
+    m is one number for the batch, does not depend on labels and carries no gradient.
+
+    Args:
+        scores: float [A, C], t; may hold anything outside ``others``.
+        others: bool [A, C].
+
+    Returns:
+        float [], m; +inf if all scores are 0, so that t / m is 0.
+
+    Source:
+        The scaling of joshr17/HCL's graph code without its sign; there m is the larger of the
+        largest score and the absolute value of the smallest, masked positives included.
+
+    Example:
+        >>> jsd_scale(torch.tensor([[9.0, 2.0, -4.0]]), torch.tensor([[False, True, True]]))
+        tensor(4.)
+    """
+    if scores.numel() == 0:
+        return scores.new_tensor(math.inf)
+    largest = scores.detach().masked_fill(~others, 0.0).abs().amax()
+    return torch.where(largest == 0, math.inf, largest)
+
+
+def norms(z: Tensor) -> Tensor:
+    """Euclidean norms of rows, without a gradient, float [n].
+
+    Example:
+        >>> norms(torch.tensor([[3.0, 4.0]]))
+        tensor([5.])
+    """
+    return z.detach().square().sum(-1).sqrt()
+
+
+def _deviations(t: Tensor, others: Tensor) -> Hardness:
+    n = others.sum(-1, keepdim=True).to(t.dtype)
+    among = torch.where(others, t, 0.0)
+    mean = among.sum(-1, keepdim=True) / n.clamp(min=1)
+    centred = torch.where(others, t - mean, 0.0)
+    deviation = (centred.square().sum(-1, keepdim=True) / n.clamp(min=1)).sqrt()
+    known = (n >= FEWEST) & (deviation > _rounding(among))
+    rate = torch.where(known, 1 / deviation, 0.0)
+    return Hardness((t - mean) * rate, rate)
+
+
+def _normal_scores(t: Tensor, others: Tensor) -> Tensor:
+    """Normal scores of the mid-ranks of t among others; scores that differ by rounding are equal.
+
+    What is not among the others is placed between them.
+    """
+    others = others.expand_as(t)
+    n = others.sum(-1, keepdim=True).to(t.dtype)
+    ordered, order = t.sort(dim=-1)
+    counted = others.gather(-1, order).to(t.dtype)
+    among = torch.where(others, t, 0.0)
+    begins = torch.zeros_like(counted, dtype=torch.bool)
+    begins[..., 1:] = ordered.diff(dim=-1) > _rounding(among)
+    group = begins.cumsum(-1)
+    members = torch.zeros_like(t).scatter_add_(-1, group, counted)
+    middle = members.cumsum(-1) - members / 2
+    share = middle.gather(-1, group) / n.clamp(min=1)
+    half = 0.5 / n.clamp(min=1)
+    share = torch.minimum(torch.maximum(share, half), 1 - half)
+    return torch.empty_like(t).scatter_(-1, order, torch.special.ndtri(share))
+
+
+def _rounding(among: Tensor) -> Tensor:
+    return SLACK * torch.finfo(among.dtype).eps * among.abs().amax(-1, keepdim=True)
