@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional import objectives
-from gcl_hard.functional.hardening import Exponential, Threshold
+from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
 from gcl_hard.functional.hardness import (
     DEFAULT_SCALE,
     TEMPERATURE,
@@ -27,14 +27,20 @@ from gcl_hard.functional.jsd import Rule, jsd_negatives
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Schedule
+from gcl_hard.functional.streaming import Plan, streamed_infonce
 from gcl_hard.sampling import NegativeSampler
 
 Positives = Literal["view", "class"]
 Pooling = Literal["pair", "logsumexp"]
 Reduction = Literal["pairs", "anchors", "none"]
 OnEmpty = Literal["skip", "raise"]
+Streaming = Literal["auto"] | bool
 
 H = TypeVar("H", Exponential, Threshold)
+
+
+STREAMED_FROM = 128**2
+"""Scores from which InfoNCE is taken in blocks."""
 
 
 class Diagnostics(NamedTuple):
@@ -104,6 +110,10 @@ class ContrastiveLoss(nn.Module):
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
             their mean over positives (default otherwise); ``"none"`` gives that mean for each
             anchor, 0 for those that are left out.
+        streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
+            gradient in memory that grows with the batch and not with its square, but no second
+            derivative. True and False decide. JSD, ``draws`` and row-wise or custom hardenings do
+            not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"anchor"``
             (deviations from the mean of the anchor's others; None), ``"rank"`` (normal scores of
             their ranks), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
@@ -140,6 +150,7 @@ class ContrastiveLoss(nn.Module):
         class_prior: float | None = None,
         detach_weights: bool = True,
         reduction: Reduction | None = None,
+        streaming: Streaming = "auto",
         hardness_scale: HardnessScale | None = None,
         on_empty: OnEmpty = "skip",
     ) -> None:
@@ -188,8 +199,16 @@ class ContrastiveLoss(nn.Module):
         self.detach_weights = detach_weights
         self.reduction: Reduction = reduction
         self.on_empty: OnEmpty = on_empty
+        self.streaming: Streaming = streaming
         self.fused = True
         """Whether nodes against graphs use the fused implementation where it applies."""
+        if streaming not in ("auto", True, False):
+            raise InputError(f"streaming must be 'auto', True or False, got {streaming!r}")
+        if streaming is True and self._unstreamed is not None:
+            raise InputError(
+                f"{self._unstreamed} cannot be streamed: pass streaming='auto', which streams "
+                f"InfoNCE with exact expectations and no, an exponential or a threshold hardening"
+            )
         sampler.hardening.check(value, bounded=self._bounded)
 
     @property
@@ -286,12 +305,9 @@ class ContrastiveLoss(nn.Module):
         n_views, n_items = len(views.views), len(views.views[0])
         every = z = _at_least_float32(torch.cat(views.views))
         n, n_extra, device, labels = len(z), 0, z.device, None
-        others = neg.view_others(n_items, n_views, device)
         if views.candidates is not None:
             every = torch.cat([z, _as_candidates(views.candidates, z)])
             n_extra = len(every) - n
-            others = F.pad(others, (0, n_extra), value=True)
-        same = None
         if self.sampler.needs_labels or self.positives == "class":
             user = self._label_user()
             labels = neg.check_labels(views.labels, n_items, user, device, wait=False)
@@ -301,20 +317,25 @@ class ContrastiveLoss(nn.Module):
                     views.candidate_labels, n_extra, f"{user} with candidates", device, wait=False
                 )
                 labels = torch.cat([labels.long(), more.long()])
-            same = neg.same_label(labels[:n], labels)
         if n == 0:
             return self._no_anchors(z)
+        if self.positives == "view" and n_views == 1:
+            raise InputError('one view has no other: give a second, or positives="class"')
+        n_others = n_views * (n_items - 1) + n_extra
+        if self._streams(n * len(every)):
+            index = torch.arange(n, device=device)
+            own = (index[:, None] + n_items * torch.arange(n_views, device=device)) % n
+            return self._streamed(z, every, (own, own[:, 1:], index, labels), n_others)
+        others = F.pad(neg.view_others(n_items, n_views, device), (0, n_extra), value=True)
+        same = None if labels is None else neg.same_label(labels[:n], labels)
         t = self._logits(z, every)
         me = torch.eye(*t.shape, dtype=torch.bool, device=device)
         if self.positives == "class" and same is not None:
             positive = same & ~me
-        elif n_views == 1:
-            raise InputError('one view has no other: give a second, or positives="class"')
         elif n_views == 2:
             positive = torch.arange(n, device=device).roll(n_items)[:, None]
         else:
             positive = ~others & ~me
-        n_others = n_views * (n_items - 1) + n_extra
         lengths = self._lengths(z, every)
         return self._loss(_Scores(t, others, same, positive, n_others, lengths), labels)
 
@@ -353,6 +374,9 @@ class ContrastiveLoss(nn.Module):
             fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
             if fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same, labels)
+            if self._streams(len(nodes) * len(graphs)):
+                own = batch[:, None]
+                return self._streamed(nodes, graphs, (own, own, None, labels), len(graphs) - 1)
             others = neg.local_global_others(batch, len(graphs))
             same = None if same is None else same[batch]
             t, lengths = self._logits(nodes, graphs), self._lengths(nodes, graphs)
@@ -374,6 +398,68 @@ class ContrastiveLoss(nn.Module):
             expected = neg.debiased(expected, objectives.softplus(t_pos), self.class_prior)
         one = torch.ones_like(t_pos, dtype=torch.int64)
         return self._mean(objectives.jsd(expected, t_pos), one, empty, labels)
+
+    def _streams(self, n_scores: int) -> bool:
+        """Whether a loss of so many scores is taken in blocks."""
+        if self.streaming != "auto" or self._unstreamed is not None:
+            return self.streaming is True
+        return n_scores >= STREAMED_FROM and not torch.compiler.is_compiling()
+
+    @property
+    def _unstreamed(self) -> str | None:
+        """Why the loss cannot be taken in blocks, or None."""
+        if self.objective == "jsd":
+            return "JSD"
+        if self.sampler.draws is not None:
+            return "draws"
+        hardening = self.sampler.hardening
+        if type(hardening) not in {Uniform, Exponential, Threshold}:
+            return f"the hardening {type(hardening).__name__}"
+        return None
+
+    def _streamed(
+        self,
+        anchors: Tensor,
+        candidates: Tensor,
+        parts: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
+        n_others: int,
+    ) -> tuple[Tensor, Diagnostics]:
+        """InfoNCE in blocks.
+
+        Args:
+            anchors: float [A, d].
+            candidates: float [C, d].
+            parts: columns of an anchor's item, of its other views and of itself (None for nodes),
+                and the labels of candidates.
+            n_others: number of others of an anchor.
+        """
+        own, views, me, labels = parts
+        hardening = self.sampler.current
+        threshold = None
+        if isinstance(hardening, Threshold):
+            threshold = hardening.least(anchors.dtype)
+        gamma = self.temperature
+        if isinstance(gamma, Tensor) and (threshold is not None or self.class_prior is not None):
+            gamma = gamma.item()  # of a GPU it is waited for
+        columns = _unit(candidates)
+        rows = columns if anchors is candidates else _unit(anchors)
+        plan = Plan(
+            own=own, views=views, me=me,
+            row_labels=None if labels is None else labels[own[:, 0]],
+            column_labels=labels, other_labels=self.sampler.needs_labels,
+            class_positives=self.positives == "class" and me is not None,
+            beta=hardening.slope(1.0) or 0.0,
+            threshold=None if threshold is None else threshold / gamma,
+            detach=self.detach_weights, class_prior=self.class_prior,
+            clamp=0.0 if self.class_prior is None else -1 / gamma,
+            log_weight=None if self.weight == "kept" else self._log_m(n_others),
+            pooled=self.pooling == "logsumexp", reduction=self.reduction,
+        )  # fmt: skip
+        loss, count, empty = streamed_infonce(rows / self.temperature, columns, plan)
+        diagnostics = self._diagnostics(count, empty)
+        if labels is not None and not neg.readable(labels):
+            loss = neg.poison(loss, labels)
+        return loss, diagnostics
 
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
@@ -418,20 +504,8 @@ class ContrastiveLoss(nn.Module):
         self, total: Tensor, count: Tensor, empty: Tensor, labels: Tensor | None
     ) -> tuple[Tensor, Diagnostics]:
         """Mean over what contributes, of the sums [A] over positives and their number [A]."""
-        used = (count > 0) & ~empty
-        diagnostics = Diagnostics(
-            anchors=len(count),
-            contributing=used.sum(),
-            pairs=count.masked_fill(empty, 0).sum(),
-            without_negative=empty.sum(),
-            without_positive=(count == 0).sum(),
-        )
-        if self.on_empty == "raise" and not bool(used.all()):
-            raise InputError(
-                f"{int(diagnostics.without_negative)} of {diagnostics.anchors} anchors have no "
-                f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
-            )
-        total = torch.where(used, total, 0.0)
+        diagnostics = self._diagnostics(count, empty)
+        total = torch.where((count > 0) & ~empty, total, 0.0)
         if self.reduction == "pairs":
             loss = total.sum() / diagnostics.pairs.clamp(min=1)
         else:
@@ -441,6 +515,22 @@ class ContrastiveLoss(nn.Module):
         if labels is not None and not neg.readable(labels):
             loss = neg.poison(loss, labels)
         return loss, diagnostics
+
+    def _diagnostics(self, count: Tensor, empty: Tensor) -> Diagnostics:
+        used = (count > 0) & ~empty
+        found = Diagnostics(
+            anchors=len(count),
+            contributing=used.sum(),
+            pairs=count.masked_fill(empty, 0).sum(),
+            without_negative=empty.sum(),
+            without_positive=(count == 0).sum(),
+        )
+        if self.on_empty == "raise" and not bool(used.all()):
+            raise InputError(
+                f"{int(found.without_negative)} of {found.anchors} anchors have no negative and "
+                f"{int(found.without_positive)} no positive (on_empty='raise')"
+            )
+        return found
 
     def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
         """The loss of an empty batch: an attached 0."""
@@ -484,6 +574,10 @@ class ContrastiveLoss(nn.Module):
     def _log_weight(self, n_others: int, log_q: Tensor) -> float | Tensor:
         if self.weight == "kept":
             return (log_q > -math.inf).sum(1).to(log_q.dtype).log()
+        return self._log_m(n_others)
+
+    def _log_m(self, n_others: int) -> float:
+        assert self.weight != "kept"
         return math.log(max(n_others, 1) if self.weight == "others" else self.weight)
 
     def _similarity(self, t: Tensor, scores: _Scores) -> Tensor:

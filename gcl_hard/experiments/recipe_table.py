@@ -14,7 +14,12 @@ Part = Literal["baselines", "paper", "ours", "off", "on", "fewer"]
 
 ABLATIONS: dict[str, tuple[str, ...]] = {
     "two views": (
-        "contrast", "objective", "hardness_scale", "temperature", "augmentations", "strength",
+        "contrast",
+        "objective",
+        "hardness_scale",
+        "temperature",
+        "augmentations",
+        "strength",
     ),
     "optimiser": ("lr", "lr_schedule", "epochs", "batch_size", "weight_decay"),
     "encoder": ("encoder", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node"),

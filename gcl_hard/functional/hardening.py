@@ -232,13 +232,17 @@ class Threshold(Hardening):
 
     def log_eta(self, rows: Rows) -> Tensor:
         """0 where s ≥ l, −inf elsewhere, float [A, C]."""
-        cosine = _now(self.cosine)
         kept = torch.zeros_like(rows.similarity)
+        least = self.least(kept.dtype, bounded=rows.bounded)
+        return kept if least is None else kept.masked_fill(rows.similarity < least, -math.inf)
+
+    def least(self, dtype: torch.dtype, *, bounded: bool = True) -> float | None:
+        """The smallest similarity that counts, rounding allowed for; None if all do."""
+        cosine = _now(self.cosine)
+        if cosine <= (-1 if bounded else -math.inf):
+            return None
         # The cosine of equal rows may round to just below 1, that of opposite rows to below −1.
-        slack = 4 * torch.finfo(kept.dtype).eps
-        if cosine <= (-1 if rows.bounded else -math.inf):
-            return kept
-        return kept.masked_fill(rows.similarity < cosine - slack, -math.inf)
+        return cosine - 4 * torch.finfo(dtype).eps
 
 
 @dataclass(frozen=True)

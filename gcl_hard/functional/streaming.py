@@ -1,0 +1,375 @@
+r"""InfoNCE in memory that grows with the batch and not with its square.
+
+Rows of scores are made a block at a time, reduced, turned into the coefficients of the gradient and
+dropped. With u = t − max t of an anchor's negatives and their weights in logs,
+
+.. math:: \log \mathbb{E}_q[e^t] = \max t + \operatorname{LSE}((1 + \beta) u + \log w)
+          - \operatorname{LSE}(\beta u + \log w)
+
+whose gradient with respect to t is (1 + β) softmax((1 + β) u + log w) − β softmax(βu + log w), or
+the first softmax alone with detached weights. The positives p of an anchor add −σ(x_p) with x_p =
+log M + log E − t_p, and Σ σ(x_p) times that gradient. Where labels decide, rows and columns are
+sorted by them, so that masks are needed only among the columns of a block's own classes. The dense
+path of :class:`gcl_hard.ContrastiveLoss` is the oracle.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+
+SCORES = 2**19
+"""Scores of a block on a CPU: 2 MB in float32, a second-level cache."""
+FEWEST_ROWS, MOST_ROWS = 32, 512
+"""Rows of a block on a CPU."""
+ROWS_ELSEWHERE = 2048
+"""Rows of a block on another device."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the loss of a batch is made of.
+
+    Attributes:
+        own: int64 [A, V], columns of the anchor's own item: never negatives.
+        views: int64 [A, P], columns of the anchor's other views, or of its graph.
+        me: int64 [A], the column that is the anchor itself; None if none is.
+        row_labels: int64 [A], or None if labels decide nothing.
+        column_labels: int64 [C].
+        other_labels: whether only candidates of other labels are negatives.
+        class_positives: whether all candidates of the anchor's label are positives.
+        beta: β ≥ 0 of the exponential hardening, 0 for none.
+        threshold: t from which negatives count, or None.
+        detach: whether q is a constant to the gradient.
+        class_prior: τ⁺ of the debiased loss, or None.
+        clamp: smallest log E of the debiased loss.
+        log_weight: log M, or None for the number of kept negatives.
+        pooled: whether positives are summed inside the logarithm.
+        reduction: ``"pairs"``, ``"anchors"`` or ``"none"``.
+    """
+
+    own: Tensor
+    views: Tensor
+    me: Tensor | None
+    row_labels: Tensor | None
+    column_labels: Tensor | None
+    other_labels: bool
+    class_positives: bool
+    beta: float
+    threshold: float | None
+    detach: bool
+    class_prior: float | None
+    clamp: float
+    log_weight: float | None
+    pooled: bool
+    reduction: str
+
+    def sorted(self) -> tuple[Plan, Tensor, Tensor]:
+        """The plan of anchors and candidates sorted by label, and both orders."""
+        assert self.row_labels is not None
+        assert self.column_labels is not None
+        rows, columns = (of.argsort(stable=True) for of in (self.row_labels, self.column_labels))
+        place = torch.empty_like(columns)
+        place[columns] = torch.arange(len(columns), device=columns.device)
+        plan = replace(
+            self, own=place[self.own[rows]], views=place[self.views[rows]],
+            me=None if self.me is None else place[self.me[rows]],
+            row_labels=self.row_labels[rows], column_labels=self.column_labels[columns],
+        )  # fmt: skip
+        return plan, rows, columns
+
+    def same(self, part: slice, window: slice) -> Tensor:
+        """Which columns of a window have the anchor's label, bool [R, W]."""
+        assert self.row_labels is not None
+        assert self.column_labels is not None
+        return self.row_labels[part, None] == self.column_labels[window]
+
+
+def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
+    """InfoNCE of anchors against candidates, block by block.
+
+    Args:
+        rows: float [A, d], anchors of length 1/γ; half precision is for the caller to convert.
+        columns: float [C, d], candidates of length 1.
+        plan: the loss.
+
+    Returns:
+        The loss, float [] or [A] with reduction ``"none"``; the number of positives of each
+        anchor, int64 [A]; and which anchors have no negative, bool [A]. Only the loss has a
+        gradient, and no second one.
+
+    Raises:
+        InputError: when a second derivative is asked for.
+
+    Source:
+        H-SCL paper, Eq. 3; blocks that are dropped and their gradients kept as in chunked
+        cross-entropies, here for hardened negatives.
+
+    Example:
+        >>> z = torch.eye(4).repeat(2, 1)
+        >>> own = torch.arange(4)[:, None] + torch.tensor([0, 4])
+        >>> plan = Plan(own.repeat(2, 1), torch.arange(8).roll(4)[:, None], None, None, None, False,
+        ...             False, 0.0, None, True, None, 0.0, math.log(6), False, "anchors")
+        >>> streamed_infonce(2 * z, z, plan)[0]
+        tensor(0.5944)
+    """
+    found: tuple[Tensor, Tensor, Tensor] = _Streamed.apply(rows, columns, plan)
+    return found
+
+
+class _Streamed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor, ...]:
+        wanted = any(ctx.needs_input_grad)
+        whole = plan.reduction != "none"
+        found = _run(rows, columns, plan, gradient=wanted and whole)
+        ctx.plan, ctx.whole = plan, whole
+        if wanted:
+            ctx.save_for_backward(
+                *((found.to_rows, found.to_columns) if whole else (rows, columns))
+            )
+        ctx.mark_non_differentiable(found.positives, found.empty)
+        return found.loss, found.positives, found.empty
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None]:
+        if torch.is_grad_enabled():
+            raise InputError(
+                "streaming keeps no scores and has no second derivative: pass streaming=False"
+            )
+        if ctx.whole:
+            to_rows, to_columns = ctx.saved_tensors
+            return to_rows * grad, to_columns * grad, None
+        rows, columns = ctx.saved_tensors
+        found = _run(rows, columns, ctx.plan, gradient=True, weights=grad)
+        return found.to_rows, found.to_columns, None
+
+
+class _Found(NamedTuple):
+    loss: Tensor
+    positives: Tensor
+    empty: Tensor
+    to_rows: Tensor
+    to_columns: Tensor
+
+
+def _run(
+    rows: Tensor, columns: Tensor, plan: Plan, *, gradient: bool, weights: Tensor | None = None
+) -> _Found:
+    """The loss and its gradient; ``weights`` are dℓ/d(mean of an anchor) of reduction none."""
+    if plan.row_labels is None:
+        return _in_blocks(rows, columns, plan, weights, gradient=gradient)
+    plan, order, back = plan.sorted()
+    weights = None if weights is None else weights[order]
+    found = _in_blocks(rows[order], columns[back], plan, weights, gradient=gradient)
+
+    def unsorted(x: Tensor, by: Tensor) -> Tensor:
+        return torch.empty_like(x).index_copy_(0, by, x) if x.dim() and len(x) else x
+
+    return _Found(
+        unsorted(found.loss, order), unsorted(found.positives, order),
+        unsorted(found.empty, order), unsorted(found.to_rows, order),
+        unsorted(found.to_columns, back),
+    )  # fmt: skip
+
+
+def _in_blocks(
+    rows: Tensor, columns: Tensor, plan: Plan, weights: Tensor | None, *, gradient: bool
+) -> _Found:
+    n = len(rows)
+    totals, counts = rows.new_zeros(n), torch.zeros(n, dtype=torch.int64, device=rows.device)
+    empty = torch.zeros(n, dtype=torch.bool, device=rows.device)
+    to_rows = torch.empty_like(rows) if gradient else rows[:0]
+    to_columns = torch.zeros_like(columns) if gradient else columns[:0]
+    for part, window in _parts(plan, rows, columns):
+        t = rows[part] @ columns.T
+        positives = _positives(t, plan, part, window)
+        negatives = _negatives(t, plan, part, window)
+        level, to_negative, to_positive = _level(negatives, positives, plan)
+        totals[part], pull = _terms(level, positives, plan)
+        counts[part], empty[part] = positives.number, negatives.empty
+        if not gradient:
+            continue
+        share = ((positives.number > 0) & ~negatives.empty).to(t.dtype)
+        if plan.reduction != "pairs":
+            share = share / positives.number.clamp(min=1)
+        if weights is not None:
+            share = share * weights[part]
+        push = share * pull.sum(1)
+        slopes = negatives.slopes(push * to_negative, plan)
+        of_positives = pull.mul_(-share[:, None])
+        if to_positive is not None:
+            of_positives = of_positives + to_positive * push[:, None]
+        positives.add_to(slopes, of_positives)
+        torch.mm(slopes, columns, out=to_rows[part])
+        to_columns.addmm_(slopes.T, rows[part])
+    loss, number = _reduced(totals, counts, empty, plan)
+    if gradient and weights is None:
+        to_rows.div_(number)
+        to_columns.div_(number)
+    return _Found(loss, counts, empty, to_rows, to_columns)
+
+
+def _reduced(totals: Tensor, counts: Tensor, empty: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    """The loss of the anchors' sums over positives, and the number that it is a mean over."""
+    used = (counts > 0) & ~empty
+    totals = torch.where(used, totals, 0.0)
+    if plan.reduction == "pairs":
+        number = counts.masked_fill(empty, 0).sum().clamp(min=1)
+        return totals.sum() / number, number
+    means, number = totals / counts.clamp(min=1), used.sum().clamp(min=1)
+    return (means if plan.reduction == "none" else means.sum() / number), number
+
+
+def _parts(plan: Plan, rows: Tensor, columns: Tensor) -> list[tuple[slice, slice]]:
+    """Blocks of rows, each with the window of columns that have one of its labels."""
+    size = ROWS_ELSEWHERE
+    if rows.device.type == "cpu":
+        size = min(max(SCORES // max(len(columns), 1), FEWEST_ROWS), MOST_ROWS)
+    starts = range(0, len(rows), size)
+    parts = [slice(start, min(start + size, len(rows))) for start in starts]
+    if plan.row_labels is None or plan.column_labels is None or len(parts) == 1:
+        return [(part, slice(0, len(columns))) for part in parts]
+    edges = plan.row_labels[[x for part in parts for x in (part.start, part.stop - 1)]]
+    low = torch.searchsorted(plan.column_labels, edges[::2].contiguous())
+    high = torch.searchsorted(plan.column_labels, edges[1::2].contiguous(), right=True)
+    windows = torch.stack([low, high], 1).tolist()  # waits once for a device
+    return [(part, slice(*window)) for part, window in zip(parts, windows, strict=True)]
+
+
+class _Positives(NamedTuple):
+    """The positives of a block: at some columns, or masked in a window of columns."""
+
+    t: Tensor  # [R, P]
+    mask: Tensor | None  # bool [R, P], None for all
+    number: Tensor  # int64 [R]
+    at: Tensor | slice
+
+    def add_to(self, slopes: Tensor, own: Tensor) -> None:
+        if isinstance(self.at, slice):
+            slopes[:, self.at] += own
+        else:
+            slopes.scatter_add_(1, self.at, own)
+
+    def kept(self, x: Tensor, other: float) -> Tensor:
+        return x if self.mask is None else x.masked_fill_(~self.mask, other)
+
+
+def _positives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Positives:
+    if not plan.class_positives:
+        at = plan.views[part]
+        count = torch.full_like(at[:, 0], at.shape[1])
+        return _Positives(t.gather(1, at), None, _once(count, plan), at)
+    mask = plan.same(part, window)
+    if plan.me is not None:
+        mask.scatter_(1, plan.me[part, None] - window.start, False)
+    return _Positives(t[:, window].clone(), mask, _once(mask.sum(1), plan), window)
+
+
+def _once(count: Tensor, plan: Plan) -> Tensor:
+    return count.clamp(max=1) if plan.pooled else count
+
+
+class _Negatives(NamedTuple):
+    """The negatives of a block, with the terms of their sums."""
+
+    log_e: Tensor  # [R]
+    empty: Tensor  # bool [R]
+    terms: Tensor  # [R, C], exp((1 + β) u) in place of the scores
+    sum: Tensor  # [R]
+    weights: Tensor | None  # [R, C], exp(β u), None for η = 1
+    norm: Tensor  # [R]
+    kept: Tensor  # [R], how many have weight
+
+    def slopes(self, push: Tensor, plan: Plan) -> Tensor:
+        """dℓ/dt, in place of the terms."""
+        steep = self.weights is not None and not plan.detach
+        rate = 1 + plan.beta if steep else 1.0
+        slopes = self.terms.mul_((push * rate / self.sum)[:, None])
+        if steep and self.weights is not None:
+            slopes.addcmul_(self.weights, (push * (-plan.beta) / self.norm)[:, None])
+        return slopes
+
+
+def _negatives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Negatives:
+    """Their sums; t is used up."""
+    if plan.other_labels:
+        same = plan.same(part, window)
+        t[:, window].masked_fill_(same, -math.inf)
+        kept = t.shape[1] - same.sum(1)
+    else:
+        own = plan.own[part]
+        t.scatter_(1, own, -math.inf)
+        kept = torch.full_like(own[:, 0], t.shape[1] - own.shape[1])
+    if plan.threshold is not None:
+        t.masked_fill_(t < plan.threshold, -math.inf)
+        kept = (t > -math.inf).sum(1)
+    kept = kept.to(t.dtype)
+    top = t.amax(1, keepdim=True)
+    empty = top[:, 0] == -math.inf
+    u = t.sub_(top.masked_fill(empty[:, None], 0.0))
+    weights = None
+    if plan.beta == 0:
+        terms, norm = u.exp_(), kept
+    else:
+        weights = torch.exp(u if plan.beta == 1 else u * plan.beta)
+        terms = torch.square(weights) if plan.beta == 1 else u.exp_().mul_(weights)
+        norm = weights.sum(1)
+    total = terms.sum(1).masked_fill_(empty, 1.0)
+    norm = norm.masked_fill(empty, 1.0)
+    log_e = top[:, 0].masked_fill(empty, 0.0) + total.log() - norm.log()
+    return _Negatives(log_e, empty, terms, total, weights, norm, kept)
+
+
+def _level(
+    negatives: _Negatives, positives: _Positives, plan: Plan
+) -> tuple[Tensor, Tensor | float, Tensor | None]:
+    """Log M + log E, and its slopes in log E and in the scores of positives."""
+    log_e = negatives.log_e
+    if plan.log_weight is None:
+        log_m: Tensor | float = negatives.kept.clamp(min=1).log()
+    else:
+        log_m = plan.log_weight
+    if plan.class_prior is None:
+        return log_e + log_m, 1.0, None
+    prior = plan.class_prior
+    if prior == 0:
+        return log_e.clamp(min=plan.clamp) + log_m, (log_e > plan.clamp).to(log_e.dtype), None
+    tilted = positives.kept(positives.t * (1 + plan.beta), -math.inf)
+    norms = positives.kept(positives.t * plan.beta, -math.inf)
+    none = positives.number == 0
+    above, below = (x.masked_fill(none[:, None], 0.0).logsumexp(1) for x in (tilted, norms))
+    gap = above - below + math.log(prior) - log_e
+    debiased = log_e + torch.log(-torch.expm1(gap.clamp(max=-1e-30))) - math.log1p(-prior)
+    free = (gap < 0) & (debiased > plan.clamp)
+    level = torch.where(free, debiased, plan.clamp) + log_m
+    share = torch.where(free, gap, -1.0).exp()
+    to_negative = torch.where(free, 1 / (1 - share), 0.0)
+    slope = (tilted - above[:, None]).exp()
+    if not plan.detach:
+        slope = (1 + plan.beta) * slope - plan.beta * (norms - below[:, None]).exp()
+    to_positive = -(share * to_negative)[:, None] * slope
+    return level, to_negative, to_positive.masked_fill(none[:, None], 0.0)
+
+
+def _terms(level: Tensor, positives: _Positives, plan: Plan) -> tuple[Tensor, Tensor]:
+    """Sums over positives [R], and how each pulls, σ(x) [R, P]."""
+    t, share = positives.t, None
+    if plan.pooled:
+        masked = positives.kept(t, -math.inf)
+        masked = masked.masked_fill(positives.number[:, None] == 0, 0.0)
+        t = masked.logsumexp(1, keepdim=True)
+        share = (masked - t).exp()
+    x = level[:, None] - t
+    pull = x.sigmoid()
+    # softplus(x) = max(x, 0) − log σ(|x|)
+    total = x.clamp_(min=0).sub_(torch.maximum(pull, 1 - pull).log_())
+    if share is not None:
+        return total[:, 0], pull * share
+    return positives.kept(total, 0.0).sum(1), positives.kept(pull, 0.0)
