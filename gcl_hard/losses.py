@@ -114,9 +114,9 @@ class ContrastiveLoss(nn.Module):
             gradient in memory that grows with the batch and not with its square, but no second
             derivative. True and False decide. JSD, ``draws`` and row-wise or custom hardenings do
             not stream.
-        hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"anchor"``
-            (deviations from the mean of the anchor's others; None), ``"rank"`` (normal scores of
-            their ranks), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
+        hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``
+            (normal scores of ranks among the anchor's others; None), ``"anchor"`` (deviations from
+            their mean), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
             hardly at all); see :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with
             InfoNCE, whose hardenings see cosines.
         on_empty: ``"skip"`` leaves anchors without a negative or without a positive out of the

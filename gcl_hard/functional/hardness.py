@@ -10,7 +10,7 @@ from torch import Tensor
 
 HardnessScale = Literal["anchor", "rank", "cosine", "batch-max"]
 
-DEFAULT_SCALE: HardnessScale = "anchor"
+DEFAULT_SCALE: HardnessScale = "rank"
 TEMPERATURE: dict[HardnessScale, float] = {
     "anchor": 1.0, "rank": 1.0, "cosine": 0.5, "batch-max": 0.5
 }  # fmt: skip

@@ -28,13 +28,13 @@ def all_rules() -> list[Rule]:
         for hardening, how, scale in product(
             HARDENINGS, product((False, True), repeat=2), get_args(HardnessScale)
         )
-        if scale == "anchor" or hardening != Uniform()
+        if scale == "rank" or hardening != Uniform()
     ]
     return rules + [
         Rule(hardening, False, detach, prior, scale)
         for hardening in HARDENINGS[:6]
         for detach, prior in product((False, True), (0.0, 0.1, 0.6))
-        for scale in ("anchor", "batch-max")
+        for scale in ("anchor", "rank", "batch-max")
     ]
 
 
@@ -167,8 +167,8 @@ MIXED = [
     published(Exponential(3.0), False, False),
     published(Exponential(3.0), False, True, 0.1),
     published(Exponential(0.0), False, True, 0.3),
-    Rule(Exponential(1.0), True, False),
-    Rule(Exponential(2.0), True, False),
+    Rule(Exponential(1.0), True, False, scale="anchor"),
+    Rule(Exponential(2.0), True, False, scale="anchor"),
     Rule(Threshold(-0.5), scale="rank"),
     Rule(Exponential(2.0), False, False, scale="cosine"),
     Rule(Exponential(1.0), False, False, scale="cosine"),

@@ -70,7 +70,7 @@ def assert_deviations(scores: ScoreTable) -> None:
 
 def test_nodes_against_graphs_are_dot_products():
     nodes, graphs, batch, y = graphs_of()
-    scores = local_global_scores(nodes, graphs, batch, y)
+    scores = local_global_scores(nodes, graphs, batch, y, hardness_scale="anchor")
     rows = [x.tolist() for x in (nodes, graphs, batch, y)]
     anchors = list(local_global_anchors(*rows))
     assert_is(scores, anchors)
@@ -85,7 +85,7 @@ def test_nodes_against_graphs_are_dot_products():
 
 def test_two_views_under_jsd_are_dot_products():
     z1, z2, y = numbers(5, 3), 3 * numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
-    scores = two_view_scores(z1, z2, y, objective="jsd")
+    scores = two_view_scores(z1, z2, y, objective="jsd", hardness_scale="anchor")
     assert_is(scores, list(two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), None)))
     assert_deviations(scores)
 

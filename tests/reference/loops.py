@@ -99,7 +99,7 @@ def hardness(scale, i, j, *, t, rows, u, v) -> float:
 
 
 def local_global(
-    nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None, scale="anchor"
+    nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None, scale="rank"
 ):
     """InfoGraph's JSD on raw dot products, or Eq. 3 on cosines; the node is the anchor."""
     t = [[dot(v, u) for u in graphs] for v in nodes]
