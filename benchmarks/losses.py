@@ -1,0 +1,159 @@
+"""Large batches of InfoNCE: our losses, in blocks and dense, beside those of other libraries.
+
+Run: python benchmarks/losses.py [--sizes 512,2048,8192] [--peers-up-to 8192] [--repeats 5]
+     [--device cpu] [--out results.csv]
+
+Forward and backward of n embeddings of 128 dimensions in 10 classes. Contenders take turns in one
+process; seconds are of CPU time with one thread, or of the whole call on another device. Memory is
+what a call adds to the peak of a fresh process (on another device, of its allocator).
+lightly and pytorch-metric-learning are compared with where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from live_tensors import peak_resident
+from pairs import Table, Values, ratios
+from torch import Tensor
+
+from gcl_hard import contrastive_loss
+
+DIM, CLASSES, GAMMA = 128, 10, 0.5
+VIEW = ("ucl", "hucl", "hcl")
+CLASS = ("scl", "hscl", "hscl-tau")
+NT_XENT = ("lightly NTXentLoss", "pytorch-metric-learning NTXentLoss")
+SUP_CON = ("pytorch-metric-learning SupConLoss",)
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def lightly_nt_xent() -> Loss:
+    from lightly.loss import NTXentLoss
+
+    loss = NTXentLoss(temperature=GAMMA)
+    return lambda z1, z2, y: loss(z1, z2)
+
+
+def pml_nt_xent() -> Loss:
+    from pytorch_metric_learning.losses import NTXentLoss
+
+    loss = NTXentLoss(temperature=GAMMA)
+    return lambda z1, z2, y: loss(
+        torch.cat([z1, z2]), torch.arange(len(y), device=y.device).repeat(2)
+    )
+
+
+def pml_sup_con() -> Loss:
+    from pytorch_metric_learning.losses import SupConLoss
+
+    loss = SupConLoss(temperature=GAMMA)
+    return lambda z1, z2, y: loss(torch.cat([z1, z2]), y.repeat(2))
+
+
+PML_NT_XENT_UP_TO = 512
+"""Beyond it pytorch-metric-learning's table of positive pairs and negatives takes 100 GB."""
+PEERS = {
+    "lightly NTXentLoss": ("lightly", lightly_nt_xent),
+    "pytorch-metric-learning NTXentLoss": ("pytorch_metric_learning", pml_nt_xent),
+    "pytorch-metric-learning SupConLoss": ("pytorch_metric_learning", pml_sup_con),
+}
+
+
+def loss_named(name: str) -> Loss:
+    if name in PEERS:
+        return PEERS[name][1]()
+    method, _, how = name.partition(" ")
+    return contrastive_loss(method, temperature=GAMMA, streaming=how != "dense")
+
+
+def inputs(n: int, device: str) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(2, n // 2, DIM, generator=generator)
+    y = torch.randint(0, CLASSES, (n // 2,), generator=generator)
+    return z[0].to(device), z[1].to(device), y.to(device)
+
+
+def step(loss: Loss, z1: Tensor, z2: Tensor, y: Tensor) -> None:
+    loss(z1.clone().requires_grad_(), z2.clone().requires_grad_(), y).backward()
+
+
+def seconds(names: list[str], n: int, repeats: int, device: str) -> Values:
+    """Of every contender in turn, after a round on few embeddings that is not timed."""
+    batch, small = inputs(n, device), inputs(256, device)
+    losses = {name: loss_named(name) for name in names}
+    for loss in losses.values():
+        step(loss, *(small if n > 8192 else batch))
+    found: Values = {name: [] for name in names}
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    for _ in range(repeats):
+        for name, loss in losses.items():
+            start = clock()
+            step(loss, *batch)
+            if device != "cpu":
+                torch.cuda.synchronize()
+            found[name].append(clock() - start)
+    return found
+
+
+def megabytes(name: str, n: int, device: str) -> float:
+    """What one call adds to the peak, in this process."""
+    torch.set_num_threads(1)
+    loss, batch = loss_named(name), inputs(n, device)
+    step(loss, *inputs(256, device))
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step(loss, *batch)
+        return (torch.cuda.max_memory_allocated() - before) / 1e6
+    before = peak_resident()
+    step(loss, *batch)
+    return peak_resident() - before
+
+
+def compared(names: list[str]) -> list[tuple[str, str]]:
+    """Each of ours with every peer that computes the like of it, and hscl with scl."""
+    pairs = [
+        (ours, peer)
+        for methods, peers in ((VIEW, NT_XENT), (CLASS, SUP_CON))
+        for ours in methods
+        for peer in peers
+    ]
+    return [pair for pair in [*pairs, ("hscl", "scl")] if set(pair) <= set(names)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="512,2048,8192", help="embeddings in a batch")
+    parser.add_argument("--peers-up-to", type=int, default=8192, help="largest size of n² losses")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds at each size (5)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--out", type=Path, help="CSV file to write")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    peers = [name for name, (module, _) in PEERS.items() if importlib.util.find_spec(module)]
+    table = Table("losses")
+    for n in map(int, arguments.sizes.split(",")):
+        names = [*VIEW, *CLASS]
+        if n <= arguments.peers_up_to:
+            names += ["ucl dense", "hscl dense", *peers]
+        if n > PML_NT_XENT_UP_TO:
+            names = [name for name in names if name != NT_XENT[1]]
+        found = seconds(names, n, arguments.repeats, arguments.device)
+        table.add(f"n={n}", found)
+        table.add(f"n={n}", ratios(found, compared(names)))
+        for name in names:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+                added = fresh.submit(megabytes, name, n, arguments.device).result()
+            table.add(f"n={n}, memory", {name: [added]}, unit="MB")
+        table.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
