@@ -15,6 +15,7 @@ from gcl_hard.functional.hardening import (
     Exponential,
     Hardening,
     MeanThreshold,
+    RankPosterior,
     Threshold,
     Uniform,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "Method",
     "MissingExtraError",
     "NegativeSampler",
+    "RankPosterior",
     "Schedule",
     "Threshold",
     "Uniform",

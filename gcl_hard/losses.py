@@ -70,6 +70,7 @@ class _Scores(NamedTuple):
     positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
     n_others: int
     lengths: Tensor | None  # [A, C] products of norms, None if no hardness reads them
+    items: tuple[Tensor, Tensor]  # int64 [A] and [C], items of anchors and candidates
 
 
 class _Views(NamedTuple):
@@ -322,10 +323,13 @@ class ContrastiveLoss(nn.Module):
         if self.positives == "view" and n_views == 1:
             raise InputError('one view has no other: give a second, or positives="class"')
         n_others = n_views * (n_items - 1) + n_extra
+        items = torch.arange(n, device=device) % n_items
+        more = torch.arange(n_items, n_items + n_extra, device=device)
+        of_items = items, torch.cat([items, more])
         if self._streams(n * len(every)):
             index = torch.arange(n, device=device)
             own = (index[:, None] + n_items * torch.arange(n_views, device=device)) % n
-            return self._streamed(z, every, (own, own[:, 1:], index, labels), n_others)
+            return self._streamed(z, every, (own, own[:, 1:], index, labels), of_items, n_others)
         others = F.pad(neg.view_others(n_items, n_views, device), (0, n_extra), value=True)
         same = None if labels is None else neg.same_label(labels[:n], labels)
         t = self._logits(z, every)
@@ -337,7 +341,8 @@ class ContrastiveLoss(nn.Module):
         else:
             positive = ~others & ~me
         lengths = self._lengths(z, every)
-        return self._loss(_Scores(t, others, same, positive, n_others, lengths), labels)
+        scores = _Scores(t, others, same, positive, n_others, lengths, of_items)
+        return self._loss(scores, labels)
 
     def local_global(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
@@ -374,14 +379,16 @@ class ContrastiveLoss(nn.Module):
             fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
             if fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same, labels)
+            items = batch, torch.arange(len(graphs), device=batch.device)
             if self._streams(len(nodes) * len(graphs)):
                 own = batch[:, None]
-                return self._streamed(nodes, graphs, (own, own, None, labels), len(graphs) - 1)
+                parts = (own, own, None, labels)
+                return self._streamed(nodes, graphs, parts, items, len(graphs) - 1)
             others = neg.local_global_others(batch, len(graphs))
             same = None if same is None else same[batch]
             t, lengths = self._logits(nodes, graphs), self._lengths(nodes, graphs)
             n_others = len(graphs) - 1
-            scores = _Scores(t, others, same, batch[:, None], n_others, lengths)
+            scores = _Scores(t, others, same, batch[:, None], n_others, lengths, items)
             return self._loss(scores, labels)
 
     def _fused(
@@ -422,6 +429,7 @@ class ContrastiveLoss(nn.Module):
         anchors: Tensor,
         candidates: Tensor,
         parts: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
+        items: tuple[Tensor, Tensor],
         n_others: int,
     ) -> tuple[Tensor, Diagnostics]:
         """InfoNCE in blocks.
@@ -431,6 +439,7 @@ class ContrastiveLoss(nn.Module):
             candidates: float [C, d].
             parts: columns of an anchor's item, of its other views and of itself (None for nodes),
                 and the labels of candidates.
+            items: of anchors and candidates.
             n_others: number of others of an anchor.
         """
         own, views, me, labels = parts
@@ -454,6 +463,8 @@ class ContrastiveLoss(nn.Module):
             clamp=0.0 if self.class_prior is None else -1 / gamma,
             log_weight=None if self.weight == "kept" else self._log_m(n_others),
             pooled=self.pooling == "logsumexp", reduction=self.reduction,
+            weights=None if self.sampler.pair_weights is None else self.sampler.log_weights,
+            row_items=items[0], column_items=items[1],
         )  # fmt: skip
         loss, count, empty = streamed_infonce(rows / self.temperature, columns, plan)
         diagnostics = self._diagnostics(count, empty)
@@ -554,6 +565,7 @@ class ContrastiveLoss(nn.Module):
             same_label=scores.same,
             log_integrand=objectives.log_softplus(t) if row_wise and not infonce else t,
             bounded=self._bounded,
+            log_weights=self.sampler.log_weights(*scores.items, t.dtype),
         )
         if self.detach_weights:
             log_q = log_q.detach()

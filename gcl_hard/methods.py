@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
+from gcl_hard.functional.hardening import Exponential, Hardening, RankPosterior, Threshold
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Linear, Schedule
@@ -29,7 +29,7 @@ class Method:
 
     name: str
     admit: Admission
-    hardening: Literal["exponential", "threshold"] | None
+    hardening: Literal["exponential", "threshold", "rank-posterior"] | None
     positives: Positives
     debias: bool
     source: str
@@ -50,12 +50,15 @@ METHODS: dict[str, Method] = {
         Method("scl", "other_labels", None, "class", False, "SCL of the H-SCL paper"),
         Method("hscl", "other_labels", "exponential", "class", False, "H-SCL(β)"),
         Method("hscl-tau", "other_labels", "threshold", "class", False, "H-SCL(τ)"),
+        Method("bcl", "others", "rank-posterior", "view", False, "BCL: Liu & Wang (2023)"),
     )
 }
 """Every method by name."""
 
 DEFAULT_BETA = 1.0
 DEFAULT_CLASS_PRIOR = 0.1
+DEFAULT_AUC, DEFAULT_HARDNESS = 0.5, 1.0
+"""Of bcl, as in its published code."""
 DEFAULT_THRESHOLD = Linear(-0.5, 0.0)
 """Cosines."""
 DEFAULT_DEVIATIONS = Linear(-1.0, 0.0)
@@ -102,6 +105,8 @@ def contrastive_loss(
     beta: float | Schedule = DEFAULT_BETA,
     threshold: float | Schedule | None = None,
     class_prior: float | None = None,
+    auc: float | None = None,
+    hardness: float | None = None,
     positives: Positives | None = None,
     **options: Unpack[LossOptions],
 ) -> ContrastiveLoss:
@@ -113,7 +118,10 @@ def contrastive_loss(
             methods.
         threshold: cosine l ≤ 1 of the threshold hardening, or a schedule; ignored by other methods.
             From −0.5 to 0 if None; under JSD with a hardness in deviations from −1 to 0 of these.
-        class_prior: τ⁺ in [0, 1) of the debiased methods, 0.1 if None; an error with other methods.
+        class_prior: τ⁺ in [0, 1) of the debiased methods and of bcl, 0.1 if None; an error with
+            other methods.
+        auc: α of bcl, see :class:`RankPosterior`; 0.5 if None, ignored by other methods.
+        hardness: h of bcl, likewise; 1 if None.
         positives: ``"view"`` or ``"class"``; those of the method if None.
         options: further arguments of :class:`ContrastiveLoss`.
 
@@ -134,6 +142,13 @@ def contrastive_loss(
         hardening = Exponential(beta)
     elif row.hardening == "threshold":
         hardening = Threshold(default_threshold(**options) if threshold is None else threshold)
+    elif row.hardening == "rank-posterior":
+        hardening = RankPosterior(
+            DEFAULT_AUC if auc is None else auc,
+            DEFAULT_HARDNESS if hardness is None else hardness,
+            DEFAULT_CLASS_PRIOR if class_prior is None else class_prior,
+        )
+        class_prior = None
     return ContrastiveLoss(
         NegativeSampler(row.admit, hardening),
         positives=positives or row.positives,
@@ -165,4 +180,4 @@ def _class_prior(row: Method, given: float | None) -> float | None:
             f"anchor's class, so there is nothing to debias; leave it out"
         )
     debiased = ", ".join(m.name for m in METHODS.values() if m.debias)
-    raise InputError(f"class prior {given} with {row.name}: only {debiased} debias")
+    raise InputError(f"class prior {given} with {row.name}: only {debiased} and bcl have one")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
+import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
-from gcl_hard.functional.negatives import draw, log_negative_distribution
+from gcl_hard.functional.negatives import draw, log_negative_distribution, readable
 from gcl_hard.seeds import Generators
 
 Admission = Literal["others", "other_labels"]
+PairWeights = Tensor | Callable[[Tensor, Tensor], Tensor]
 
 
 class Negatives(NamedTuple):
@@ -28,9 +31,9 @@ class Negatives(NamedTuple):
 
 
 class NegativeSampler(nn.Module):
-    r"""Negative sampler for graphs and images: admission times hardening.
+    r"""Negative sampler for graphs and images: admission times hardening times pair weights.
 
-    .. math:: q_{ij} \propto 1[\text{admitted}_{ij}] \; \eta(t_{ij})
+    .. math:: q_{ij} \propto 1[\text{admitted}_{ij}] \; \eta(t_{ij}) \; w_{ij}
 
     Args:
         admit: ``"others"`` (everything but the anchor and its other view) or
@@ -39,9 +42,16 @@ class NegativeSampler(nn.Module):
         draws: None for exact expectations under q (the limit of many negatives), or k ≥ 1
             negatives drawn per anchor with replacement (the paper's ψ_k).
         seed: seed of the draws.
+        pair_weights: log w ≥ −∞ known from outside the embeddings, such as a prior of being a true
+            negative or a similarity of the inputs: a tensor [B, B] of the batch's items ([B, B + K]
+            with K further candidates, and graphs for nodes against graphs), or a function of
+            their indices, int64 [R] and [C], that returns float [R, C] and may be called for a
+            block of rows at a time. It has no gradient. Set the attribute anew for each batch, or
+            give a function that looks up the batch's items. None for w = 1.
 
     Raises:
-        InputError: for an unknown admission or fewer than one draw.
+        InputError: for an unknown admission or fewer than one draw; when weights are used, for
+            NaN, +inf or another shape.
 
     Source:
         H-SCL paper, sections III-B and III-C: q_UCL, q_SCL, q_H-UCL and q_H-SCL are the four
@@ -63,6 +73,7 @@ class NegativeSampler(nn.Module):
         *,
         draws: int | None = None,
         seed: int = 0,
+        pair_weights: PairWeights | None = None,
     ) -> None:
         super().__init__()
         check_option("admission", admit, get_args(Admission))
@@ -71,6 +82,7 @@ class NegativeSampler(nn.Module):
         self.admit: Admission = admit
         self.hardening = as_hardening(hardening)
         self.draws = draws
+        self.pair_weights = pair_weights
         self._epoch = (1, 1)
         self._generators = Generators(seed)
 
@@ -87,7 +99,42 @@ class NegativeSampler(nn.Module):
     @property
     def has_slope(self) -> bool:
         """Whether expectations under q have a closed-form gradient: no draws and a known slope."""
-        return self.draws is None and self.hardening.slope(1.0) is not None
+        plain = self.draws is None and self.pair_weights is None
+        return plain and self.hardening.slope(1.0) is not None
+
+    def log_weights(self, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """Log w of pairs of items, float [R, C]; None for w = 1.
+
+        Args:
+            rows: int64 [R], the anchors' items.
+            columns: int64 [C], the candidates' items.
+            dtype: of the scores.
+        """
+        given = self.pair_weights
+        if given is None:
+            return None
+        if isinstance(given, Tensor):
+            wanted = (int(rows.max()) + 1, int(columns.max()) + 1) if readable(rows) else (0, 0)
+            if given.dim() != 2 or len(given) < wanted[0] or given.shape[1] < wanted[1]:
+                raise InputError(
+                    f"pair_weights must be log weights of the batch's items, {list(wanted)}, got "
+                    f"{list(given.shape)}"
+                )
+            found = given[rows[:, None], columns]
+        else:
+            found = given(rows, columns)
+        if not isinstance(found, Tensor) or found.shape != (len(rows), len(columns)):
+            got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(
+                f"pair_weights must return log weights [{len(rows)}, {len(columns)}], got {got}"
+            )
+        found = found.detach().to(dtype)
+        if readable(found) and bool((found.isnan() | (found == math.inf)).any()):
+            raise InputError(
+                "pair_weights must be logs of weights of at least 0, and hold NaN or +inf: "
+                "−inf leaves a pair out"
+            )
+        return found
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Set scheduled parameters for ``epoch`` (1 … ``epochs``); call it when an epoch begins."""
@@ -118,6 +165,7 @@ class NegativeSampler(nn.Module):
         same_label: Tensor | None = None,
         log_integrand: Tensor | None = None,
         bounded: bool = True,
+        log_weights: Tensor | None = None,
     ) -> Negatives:
         """Log q over the candidates.
 
@@ -128,6 +176,7 @@ class NegativeSampler(nn.Module):
             same_label: bool [A, C]; needed by ``"other_labels"``, ignored otherwise.
             log_integrand: float [A, C], log of what a mean threshold averages; t by default.
             bounded: whether s is in [−1, 1]; else it counts deviations.
+            log_weights: float [A, C], log w of :meth:`log_weights`; None for w = 1.
 
         Returns:
             :class:`Negatives`.
@@ -141,6 +190,8 @@ class NegativeSampler(nn.Module):
             similarity, others=others, temperature=temperature, log_integrand=log_integrand,
             bounded=bounded,
         )  # fmt: skip
+        if log_weights is not None:
+            log_eta = log_eta + log_weights
         return Negatives(*log_negative_distribution(log_eta, admitted))
 
     def sample(self, log_q: Tensor) -> Tensor:

@@ -184,7 +184,8 @@ def as_flags(settings: dict[str, Any]) -> list[str]:
 def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
     kind: Any, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    unused = {"threshold_start", "threshold_end", "hardness_scale"}  # of hscl-tau, of JSD
+    unused = {"threshold_start", "threshold_end", "hardness_scale", "auc", "hardness"}
+    # of hscl-tau, JSD and bcl
     assert set(settings) == {field.name for field in fields(kind)} - unused
     config = asked(kind, settings)
     by_flags = parse_bench([*as_flags(settings), "--seeds=3,4", f"--data-dir={tmp_path}"])

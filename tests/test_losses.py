@@ -273,7 +273,8 @@ def test_scores_outside_others_are_never_looked_at():
                 wide = torch.cat([others, torch.zeros(len(t), 1, dtype=torch.bool)], 1)
                 same_wide = torch.cat([same, torch.ones(len(t), 1, dtype=torch.bool)], 1)
                 positive = torch.full((len(t), 1), 5)
-                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4, None), None)
+                items = batch, torch.arange(t.shape[1])
+                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4, None, items), None)
                 (grad,) = torch.autograd.grad(value, t)
                 results.append((value, grad))
             for value, grad in results[1:]:

@@ -32,7 +32,9 @@ from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
 from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import (
+    DEFAULT_AUC,
     DEFAULT_CLASS_PRIOR,
+    DEFAULT_HARDNESS,
     METHODS,
     LossOptions,
     contrastive_loss,
@@ -83,7 +85,9 @@ class RunConfig(ABC):
     ] = None
     threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch (0)"] = None
     temperature: Annotated[float | None, "γ of InfoNCE, 0.5 if not given; JSD has none"] = None
-    class_prior: Annotated[float | None, "τ⁺ of dcl and hcl, 0.1 if not given"] = None
+    class_prior: Annotated[float | None, "τ⁺ of dcl, hcl and bcl, 0.1 if not given"] = None
+    auc: Annotated[float | None, "α of bcl, 0.5 if not given"] = None
+    hardness: Annotated[float | None, "h of bcl, 1 if not given"] = None
     detach_weights: Annotated[bool, "whether q is a constant to the gradient"] = False
     epochs: Annotated[int, "passes over the training data"] = 200
     batch_size: Annotated[int, "samples in a batch"] = 128
@@ -135,7 +139,11 @@ class RunConfig(ABC):
             filled[name] = value if given is None else given
             if row.hardening != "threshold":
                 filled[name] = None
-        if row.debias and self.class_prior is None:
+        ranks = row.hardening == "rank-posterior"
+        for name, value in (("auc", DEFAULT_AUC), ("hardness", DEFAULT_HARDNESS)):
+            given = getattr(self, name)
+            filled[name] = (value if given is None else given) if ranks else None
+        if (row.debias or ranks) and self.class_prior is None:
             filled["class_prior"] = DEFAULT_CLASS_PRIOR
         return filled | self._floats(filled)
 
@@ -230,7 +238,7 @@ class RunConfig(ABC):
         threshold = None if start is None or end is None else Linear(start, end)
         return contrastive_loss(
             self.method, beta=beta, threshold=threshold, class_prior=self.class_prior,
-            positives=positives, **options,
+            auc=self.auc, hardness=self.hardness, positives=positives, **options,
         )  # fmt: skip
 
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
@@ -366,7 +374,8 @@ class GraphConfig(RunConfig):
     dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are accepted too"] = "MUTAG"
     method: Annotated[
         str,
-        "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau; or a baseline: " + ", ".join(GRAPH_BASELINES),
+        "ucl, dcl, hucl, hcl, scl, hscl, hscl-tau or bcl; or a baseline: "
+        + ", ".join(GRAPH_BASELINES),
     ] = "hscl"
     protocol: Annotated[
         GraphProtocol, "transductive (paper; encoders see all graphs) or inductive"
@@ -596,7 +605,8 @@ class ImageConfig(RunConfig):
     ] = "digits"
     method: Annotated[
         str,
-        "ucl, dcl, hucl, hcl, scl, hscl or hscl-tau; or a baseline: " + ", ".join(IMAGE_BASELINES),
+        "ucl, dcl, hucl, hcl, scl, hscl, hscl-tau or bcl; or a baseline: "
+        + ", ".join(IMAGE_BASELINES),
     ] = "hscl"
     protocol: Annotated[ImageProtocol, "split: trained on the training images, tested once"] = (
         "split"

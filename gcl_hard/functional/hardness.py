@@ -17,8 +17,9 @@ TEMPERATURE: dict[HardnessScale, float] = {
 """γ of a hardening under JSD: 1 for deviations, 0.5 for what stands for a cosine."""
 FEWEST = 3
 """Others that an anchor must have for their deviation to mean something."""
-SLACK = 8
-"""Scores of a row that differ by fewer units in the last place of the largest are equal."""
+SLACK = 256
+"""Scores of a row that differ by fewer units in the last place of the largest are equal: those of
+equal graphs, summed in another order, differ by some."""
 
 
 class Hardness(NamedTuple):
@@ -94,7 +95,7 @@ def jsd_hardness(
     """
     t = scores.detach()
     if scale == "rank":
-        return Hardness(_normal_scores(t, others), t.new_zeros(()))
+        return Hardness(torch.special.ndtri(mid_ranks(t, others)), t.new_zeros(()))
     if scale == "anchor":
         return _deviations(t, others)
     if scale == "cosine":
@@ -155,11 +156,27 @@ def _deviations(t: Tensor, others: Tensor) -> Hardness:
     return Hardness((t - mean) * rate, rate)
 
 
-def _normal_scores(t: Tensor, others: Tensor) -> Tensor:
-    """Normal scores of the mid-ranks of t among others; scores that differ by rounding are equal.
+def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
+    r"""Mid-ranks of t among the others of its row, as shares of them.
 
-    What is not among the others is placed between them.
+    .. math:: \hat F_i(t) = \frac{1}{n_i} \Big( \#\{j : t_{ij} < t\}
+              + \tfrac{1}{2} \#\{j : t_{ij} = t\} \Big)
+
+    Scores that differ by rounding are equal.
+
+    Args:
+        t: float [..., A, C], finite.
+        others: bool, broadcastable to t.
+
+    Returns:
+        float [..., A, C], from 1 / 2n to 1 − 1 / 2n, without a gradient; what is not among the
+        others is placed between them. 1/2 in a row without others.
+
+    Example:
+        >>> mid_ranks(torch.tensor([[3.0, 1.0, 1.0, 9.0]]), torch.ones(4, dtype=torch.bool))
+        tensor([[0.6250, 0.2500, 0.2500, 0.8750]])
     """
+    t = t.detach()
     others = others.expand_as(t)
     n = others.sum(-1, keepdim=True).to(t.dtype)
     ordered, order = t.sort(dim=-1)
@@ -173,7 +190,7 @@ def _normal_scores(t: Tensor, others: Tensor) -> Tensor:
     share = middle.gather(-1, group) / n.clamp(min=1)
     half = 0.5 / n.clamp(min=1)
     share = torch.minimum(torch.maximum(share, half), 1 - half)
-    return torch.empty_like(t).scatter_(-1, order, torch.special.ndtri(share))
+    return torch.empty_like(t).scatter_(-1, order, share)
 
 
 def _rounding(among: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ path of :class:`gcl_hard.ContrastiveLoss` is the oracle.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -52,6 +53,9 @@ class Plan:
         log_weight: log M, or None for the number of kept negatives.
         pooled: whether positives are summed inside the logarithm.
         reduction: ``"pairs"``, ``"anchors"`` or ``"none"``.
+        weights: log w of items, int64 [R] and [C], in a dtype; None for w = 1.
+        row_items: int64 [A], items of anchors, which the weights are of.
+        column_items: int64 [C].
     """
 
     own: Tensor
@@ -69,6 +73,9 @@ class Plan:
     log_weight: float | None
     pooled: bool
     reduction: str
+    weights: Callable[[Tensor, Tensor, torch.dtype], Tensor | None] | None = None
+    row_items: Tensor | None = None
+    column_items: Tensor | None = None
 
     def sorted(self) -> tuple[Plan, Tensor, Tensor]:
         """The plan of anchors and candidates sorted by label, and both orders."""
@@ -81,6 +88,8 @@ class Plan:
             self, own=place[self.own[rows]], views=place[self.views[rows]],
             me=None if self.me is None else place[self.me[rows]],
             row_labels=self.row_labels[rows], column_labels=self.column_labels[columns],
+            row_items=None if self.row_items is None else self.row_items[rows],
+            column_items=None if self.column_items is None else self.column_items[columns],
         )  # fmt: skip
         return plan, rows, columns
 
@@ -310,11 +319,20 @@ def _negatives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Negatives:
     if plan.threshold is not None:
         t.masked_fill_(t < plan.threshold, -math.inf)
         kept = (t > -math.inf).sum(1)
+    log_w = None
+    if plan.weights is not None and plan.row_items is not None and plan.column_items is not None:
+        log_w = plan.weights(plan.row_items[part], plan.column_items, t.dtype)
+    if log_w is not None:
+        t.masked_fill_(log_w == -math.inf, -math.inf)
+        log_w = log_w.masked_fill(t == -math.inf, -math.inf)
+        kept = (t > -math.inf).sum(1)
     kept = kept.to(t.dtype)
     top = t.amax(1, keepdim=True)
     empty = top[:, 0] == -math.inf
     u = t.sub_(top.masked_fill(empty[:, None], 0.0))
     weights = None
+    if log_w is not None:
+        return _weighted(u, log_w, top[:, 0], plan, kept)
     if plan.beta == 0:
         terms, norm = u.exp_(), kept
     else:
@@ -325,6 +343,18 @@ def _negatives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Negatives:
     norm = norm.masked_fill(empty, 1.0)
     log_e = top[:, 0].masked_fill(empty, 0.0) + total.log() - norm.log()
     return _Negatives(log_e, empty, terms, total, weights, norm, kept)
+
+
+def _weighted(u: Tensor, log_w: Tensor, top: Tensor, plan: Plan, kept: Tensor) -> _Negatives:
+    """The sums with pair weights, whose largest exponents are apart from the scores'."""
+    empty = kept == 0
+    tilted = (u * (1 + plan.beta)).add_(log_w)
+    norms = log_w if plan.beta == 0 else (u * plan.beta).add_(log_w)
+    tops = [x.amax(1, keepdim=True).masked_fill(empty[:, None], 0.0) for x in (tilted, norms)]
+    terms, weights = tilted.sub_(tops[0]).exp_(), (norms - tops[1]).exp_()
+    total, norm = (x.sum(1).masked_fill(empty, 1.0) for x in (terms, weights))
+    log_e = top.masked_fill(empty, 0.0) + (tops[0] - tops[1])[:, 0] + total.log() - norm.log()
+    return _Negatives(log_e, empty, terms, total, weights if plan.beta else None, norm, kept)
 
 
 def _level(

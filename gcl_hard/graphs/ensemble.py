@@ -379,6 +379,8 @@ def _refused_weights(model: GraphModel, gin: GIN) -> str | None:
 def _refused_loss(loss: ContrastiveLoss) -> str | None:
     if loss.objective != "jsd" or loss.sampler.draws is not None:
         return "only JSD without draws can be stacked"
+    if loss.sampler.pair_weights is not None:
+        return "pair weights cannot be stacked"
     if loss.on_empty != "skip":
         return f"on_empty={loss.on_empty!r} cannot be stacked"
     return jsd.refusal(loss.sampler.hardening, loss.rule.scale)

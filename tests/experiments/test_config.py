@@ -51,6 +51,8 @@ CHANGED_LOSS: dict[str, tuple[Settings, Any]] = {
     "threshold_start": (TAU, -0.25),
     "threshold_end": (TAU, -0.05),
     "class_prior": ({"method": "dcl"}, 0.2),
+    "auc": ({"method": "bcl"}, 0.7),
+    "hardness": ({"method": "bcl"}, 0.9),
     "detach_weights": ({}, True),
     "epochs": ({}, 100),
     "batch_size": ({}, 64),
@@ -58,6 +60,7 @@ CHANGED_LOSS: dict[str, tuple[Settings, Any]] = {
     "weight_decay": ({}, 1e-4),
     "data_seed": ({}, 1),
 }
+THRESHOLDS, RANKS = ("threshold_start", "threshold_end"), ("auc", "hardness")
 COSINE: Settings = {"hardness_scale": "cosine"}
 CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     **CHANGED_LOSS,
@@ -66,7 +69,7 @@ CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     "protocol": ({}, "inductive"),
     "temperature": ({"objective": "infonce"}, 0.2),
     "objective": ({}, "infonce"),
-    "hardness_scale": ({}, "rank"),
+    "hardness_scale": ({}, "anchor"),
     "contrast": ({}, "two-view"),
     "augmentations": (TWO_VIEW, ("drop-nodes",)),
     "strength": (TWO_VIEW, 0.3),
@@ -309,7 +312,11 @@ def test_published_results_are_found_by_their_runs() -> None:
     results = list(store.rows())
     assert len(results) > 1000
     assert all(store.get(result.run) == result for result in results)
-    assert {result.config["method"] for result in results} >= {*METHODS} - {"hscl-tau", "dcl"}
+    assert {result.config["method"] for result in results} >= {*METHODS} - {
+        "hscl-tau",
+        "dcl",
+        "bcl",
+    }
 
 
 # What is refused
@@ -409,6 +416,8 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "threshold-start": [{"threshold_start": 1.5}],
     "threshold-end": [{"threshold_end": -1.01}],
     "temperature": [{"temperature": 0.0}],
+    "auc": [{"method": "bcl", "auc": 0.3}],
+    "hardness": [{"method": "bcl", "hardness": 1.2}],
     "class.prior": [{"class_prior": 0.1}, {"method": "dcl", "class_prior": 1.0}],
     "epochs": [{"epochs": 0}],
     "batch-size": [{"batch_size": 1}],
@@ -527,13 +536,14 @@ def test_positives_of_images_are_of_the_class_where_labels_are_read(method: str)
 @pytest.mark.parametrize(
     ("method", "empty"),
     [
-        ("ucl", {"beta", "threshold_start", "threshold_end", "class_prior"}),
-        ("dcl", {"beta", "threshold_start", "threshold_end"}),
-        ("hucl", {"threshold_start", "threshold_end", "class_prior"}),
-        ("hcl", {"threshold_start", "threshold_end"}),
-        ("scl", {"beta", "threshold_start", "threshold_end", "class_prior"}),
-        ("hscl", {"threshold_start", "threshold_end", "class_prior"}),
-        ("hscl-tau", {"beta", "class_prior"}),
+        ("ucl", {"beta", *THRESHOLDS, "class_prior", *RANKS}),
+        ("dcl", {"beta", *THRESHOLDS, *RANKS}),
+        ("hucl", {*THRESHOLDS, "class_prior", *RANKS}),
+        ("hcl", {*THRESHOLDS, *RANKS}),
+        ("scl", {"beta", *THRESHOLDS, "class_prior", *RANKS}),
+        ("hscl", {*THRESHOLDS, "class_prior", *RANKS}),
+        ("hscl-tau", {"beta", "class_prior", *RANKS}),
+        ("bcl", {"beta", *THRESHOLDS}),
     ],
 )
 def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
@@ -787,9 +797,10 @@ def test_a_file_of_the_papers_images_has_its_values(path: Path) -> None:
     assert methods == ["ucl", "hucl", "scl", "hscl", "hscl-tau"]
 
 
-def test_the_file_of_digits_is_a_small_run_of_all_methods() -> None:
+def test_the_file_of_digits_is_a_small_run_of_the_papers_methods() -> None:
     (path,) = (path for path in IMAGE_FILES if path.stem == "digits")
     configs = parse_bench(["--config", str(path)]).configs
-    assert [config.method for config in configs] == [*METHODS, *IMAGE_BASELINES]
+    papers = [name for name in METHODS if name != "bcl"]
+    assert [config.method for config in configs] == [*papers, *IMAGE_BASELINES]
     trained = [c for c in configs if isinstance(c, ImageConfig) and not c.is_baseline]
     assert {(c.encoder, c.epochs, c.flip) for c in trained} == {("resnet18", 3, 0.0)}

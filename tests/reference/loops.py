@@ -61,7 +61,7 @@ def infonce_two_view(z1, z2, y, **settings):
 
 def infonce_views(
     views, y, *, admit, positives, eta: Eta, gamma, M=None, prior=None, reduction, mean=False,
-    extra=(), extra_y=(),
+    extra=(), extra_y=(), w=lambda i, j: 1.0,
 ):  # fmt: skip
     """Eq. 3: log(1 + M e^{-g(x,x+)} E_q[e^g]), HCL's debiasing, the paper's τ(x, f)."""
     terms = []
@@ -70,7 +70,9 @@ def infonce_views(
         g = [dot(unit(z[i]), unit(v)) / gamma for v in z]
         tau = sum(math.exp(g[j]) for j in others) / len(others)
         weigh = (lambda t, tau=tau: float(math.exp(t) >= tau)) if mean else eta
-        weights = [weigh(g[j]) for j in neg]
+        B, n = len(views[0]), len(views) * len(views[0])
+        item = [j % B if j < n else B + j - n for j in range(len(z))]
+        weights = [weigh(g[j]) * w(item[i], item[j]) for j in neg]
         if not sum(weights):
             continue
         E = expectation(weights, [math.exp(g[j]) for j in neg])
@@ -99,8 +101,9 @@ def hardness(scale, i, j, *, t, rows, u, v) -> float:
 
 
 def local_global(
-    nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None, scale="rank"
-):
+    nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None, scale="rank",
+    w=lambda i, j: 1.0,
+):  # fmt: skip
     """InfoGraph's JSD on raw dot products, or Eq. 3 on cosines; the node is the anchor."""
     t = [[dot(v, u) for u in graphs] for v in nodes]
     if objective == "infonce":
@@ -113,6 +116,7 @@ def local_global(
             hard = [eta(t[i][j]) for j in neg]
         else:
             hard = [eta(hardness(scale, i, j, t=t, rows=rows, u=nodes, v=graphs)) for j in neg]
+        hard = [h * w(batch[i], j) for h, j in zip(hard, neg, strict=True)]
         if not sum(hard):
             continue
         own = t[i][batch[i]]

@@ -18,13 +18,15 @@ from gcl_hard.graphs.order import epoch_batches
 
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ucl", {}),
-    ("hscl", {"beta": 1.0, "detach_weights": False}),
+    ("hscl", {"beta": 1.0, "detach_weights": False, "hardness_scale": "anchor"}),
     ("scl", {}),
-    ("hucl", {"beta": 10.0, "detach_weights": False}),
+    ("hucl", {"beta": 10.0, "detach_weights": False, "hardness_scale": "batch-max"}),
     ("dcl", {"class_prior": 0.1}),
-    ("hcl", {"beta": 2.0, "class_prior": 0.2, "detach_weights": True}),
-    ("hscl-tau", {"threshold": Linear(-0.5, 0.0)}),
-    ("hucl", {"beta": 60.0, "detach_weights": False}),  # weights in float64
+    ("hcl", {"beta": 2.0, "class_prior": 0.2, "hardness_scale": "anchor"}),
+    ("hscl-tau", {"threshold": Linear(-0.5, 0.0), "hardness_scale": "batch-max"}),
+    # weights in float64
+    ("hucl", {"beta": 60.0, "detach_weights": False, "hardness_scale": "cosine"}),
+    ("hucl", {"beta": 1.0, "hardness_scale": "rank"}),
 )
 STEPS = 50
 

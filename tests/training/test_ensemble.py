@@ -95,10 +95,15 @@ def test_in_single_precision_they_are_closer_to_the_truth_than_node_by_node(
         errors += [float((one.gradient - truth.gradient).norm()) / norm for one in (mine, plain)]
         off.setdefault(mine.member, []).append(tuple(errors))
     assert len(off) == len(METHODS)
-    for of_member in off.values():
+    for member, of_member in off.items():
         loss, plain_loss, gradient, plain_gradient = map(
             statistics.median, zip(*of_member, strict=True)
         )
+        if METHODS[member][1].get("hardness_scale") == "rank":
+            # Scores that are equal in single precision have two ranks in double.
+            assert loss <= plain_loss
+            assert gradient <= plain_gradient
+            continue
         assert loss <= min(1e-5, plain_loss)
         assert gradient <= min(1e-5, plain_gradient)
 

@@ -71,6 +71,10 @@ def jsd(sampler: NegativeSampler, **options: Any) -> InfoGraph:
     return InfoGraph(GIN(7, dim=4), loss=ContrastiveLoss(sampler, objective="jsd", **options))
 
 
+def cosine(hardening: Exponential) -> InfoGraph:
+    return jsd(NegativeSampler(hardening=hardening), hardness_scale="cosine")
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -80,8 +84,9 @@ def jsd(sampler: NegativeSampler, **options: Any) -> InfoGraph:
         (lambda: jsd(NegativeSampler(), on_empty="raise"), "on_empty='raise'"),
         (lambda: jsd(NegativeSampler(hardening=MeanThreshold())), "MeanThreshold cannot"),
         (lambda: jsd(NegativeSampler(hardening=lambda t: t)), "Custom cannot be stacked"),
-        (lambda: jsd(NegativeSampler(hardening=Exponential(500.0))), "beta 500 span more"),
-        (lambda: jsd(NegativeSampler(hardening=Exponential(Linear(0.0, 500.0)))), "beta 500 span"),
+        (lambda: cosine(Exponential(500.0)), "beta 500 span more"),
+        (lambda: cosine(Exponential(Linear(0.0, 500.0))), "beta 500 span"),
+        (lambda: jsd(NegativeSampler(pair_weights=torch.zeros(9, 9))), "pair weights cannot"),
     ],
 )
 def test_why_a_model_trains_alone_is_said(make: Any, why: str) -> None:

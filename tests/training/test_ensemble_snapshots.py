@@ -64,7 +64,7 @@ def members(graphs: GraphSet, kind: str) -> list[GraphModel]:
         torch.manual_seed(which)
         if kind == "beta 500":
             gin = GIN(graphs.n_features, dim=8, layers=2)
-            found.append(InfoGraph(gin, method="hscl", beta=500.0 + which))
+            found.append(InfoGraph(gin, method="hscl", beta=500.0 + which, hardness_scale="cosine"))
         else:
             found.append(InfoGraph(MyEncoder(graphs.n_features), method="hscl", beta=1.0 + which))
     return [one.double() for one in found]

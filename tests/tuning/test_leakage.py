@@ -181,7 +181,10 @@ def with_garbage(graphs: GraphSet, fold: Fold) -> GraphSet:
 def test_garbage_outside_changes_no_bit_of_an_inner_score(
     mutag: GraphSet, n_folds: int, folds: int, steps: Steps
 ) -> None:
-    cells = [small(), small(beta=10.0, lr=0.1), small(layers=1, method="scl")]
+    published = {"hardness_scale": "batch-max"}
+    cells = [
+        small(**published), small(beta=10.0, lr=0.1, **published), small(layers=1, method="scl")
+    ]  # fmt: skip
     fold = cut_graphs(mutag, n_folds, seed=0)[-1]
     dirty = with_garbage(mutag, fold)
     assert not torch.equal(dirty.y, mutag.y)

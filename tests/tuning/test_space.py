@@ -739,7 +739,7 @@ def test_the_paper_s_values_are_tried_first(name: str, domain: str) -> None:
     nine = [{"threshold_end": end, "threshold_start": start} for start, end in starts_ends]
     assert tried == {
         "ucl": [], "dcl": [], "hucl": hardened, "hcl": hardened, "scl": [], "hscl": hardened,
-        "hscl-tau": [] if name == "beta" else nine,
+        "hscl-tau": [] if name == "beta" else nine, "bcl": [],
     }  # fmt: skip
 
 
