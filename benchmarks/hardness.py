@@ -4,8 +4,8 @@ Run: python -m gcl_hard.bench --dataset MUTAG,PTC --method hscl,hscl-tau --beta 
          --hardness-scale rank,anchor,cosine,batch-max --seeds 2 --diagnostics 10 --output DIR
      python benchmarks/hardness.py DIR [--out results.csv] [--figure hardness.png]
 
-The effective number of negatives is 1 / Σ q², its share that of the admitted ones; an emptied anchor
-has no negative left. Of 256 nodes of two batches, by encoders in evaluation mode.
+The effective number of negatives is 1 / Σ q², its share that of the admitted ones; an emptied
+anchor has no negative left. Of 256 nodes of two batches, by encoders in evaluation mode.
 """
 
 from __future__ import annotations
