@@ -24,6 +24,7 @@ from gcl_hard.functional.hardness import (
     norms,
 )
 from gcl_hard.functional.jsd import Rule, jsd_negatives
+from gcl_hard.functional.labels import labels_for, relation
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Schedule
@@ -66,7 +67,7 @@ class _Scores(NamedTuple):
 
     t: Tensor  # [A, C] logits (InfoNCE) or raw scores (JSD)
     others: Tensor  # bool [A, C]
-    same: Tensor | None  # bool [A, C], None if labels are not needed
+    barred: Tensor | None  # bool [A, C], no negatives by their labels; None if these are not needed
     positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
     n_others: int
     lengths: Tensor | None  # [A, C] products of norms, None if no hardness reads them
@@ -311,13 +312,19 @@ class ContrastiveLoss(nn.Module):
             n_extra = len(every) - n
         if self.sampler.needs_labels or self.positives == "class":
             user = self._label_user()
-            labels = neg.check_labels(views.labels, n_items, user, device, wait=False)
-            labels = labels.repeat(n_views)
+            labels = labels_for(views.labels, n_items, user, self.sampler.label_gap, device)
+            labels = labels.repeat(n_views, *[1] * (labels.dim() - 1))
             if views.candidates is not None:
-                more = neg.check_labels(
-                    views.candidate_labels, n_extra, f"{user} with candidates", device, wait=False
-                )
-                labels = torch.cat([labels.long(), more.long()])
+                more_labels = labels_for(
+                    views.candidate_labels, n_extra, f"{user} with candidates",
+                    self.sampler.label_gap, device,
+                )  # fmt: skip
+                if more_labels.shape[1:] != labels.shape[1:]:
+                    raise InputError(
+                        f"candidate_labels must be like the labels, {list(labels.shape)[1:]} of "
+                        f"each, got {list(more_labels.shape)[1:]}"
+                    )
+                labels = torch.cat([labels, more_labels])
         if n == 0:
             return self._no_anchors(z)
         if self.positives == "view" and n_views == 1:
@@ -331,17 +338,19 @@ class ContrastiveLoss(nn.Module):
             own = (index[:, None] + n_items * torch.arange(n_views, device=device)) % n
             return self._streamed(z, every, (own, own[:, 1:], index, labels), of_items, n_others)
         others = F.pad(neg.view_others(n_items, n_views, device), (0, n_extra), value=True)
-        same = None if labels is None else neg.same_label(labels[:n], labels)
+        near = barred = None
+        if labels is not None:
+            near, barred = relation(labels[:n], labels, self.sampler.label_gap)
         t = self._logits(z, every)
         me = torch.eye(*t.shape, dtype=torch.bool, device=device)
-        if self.positives == "class" and same is not None:
-            positive = same & ~me
+        if self.positives == "class" and near is not None:
+            positive = (near | ~others) & ~me
         elif n_views == 2:
             positive = torch.arange(n, device=device).roll(n_items)[:, None]
         else:
             positive = ~others & ~me
         lengths = self._lengths(z, every)
-        scores = _Scores(t, others, same, positive, n_others, lengths, of_items)
+        scores = _Scores(t, others, barred, positive, n_others, lengths, of_items)
         return self._loss(scores, labels)
 
     def local_global(
@@ -368,12 +377,11 @@ class ContrastiveLoss(nn.Module):
         neg.check_local_global(nodes, graphs, batch)
         with torch.autocast(nodes.device.type, enabled=False):
             nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
-            same, labels = None, None
+            same, labels, gap = None, None, self.sampler.label_gap
             if self.sampler.needs_labels:
-                labels = neg.check_labels(
-                    graph_labels, len(graphs), self._label_user(), graphs.device, wait=False
-                )
-                same = neg.same_label(labels, labels)
+                user = self._label_user()
+                labels = labels_for(graph_labels, len(graphs), user, gap, graphs.device)
+                same = relation(labels, labels, gap).barred
             if len(nodes) == 0:
                 return self._no_anchors(nodes, graphs)
             fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
@@ -455,7 +463,8 @@ class ContrastiveLoss(nn.Module):
         plan = Plan(
             own=own, views=views, me=me,
             row_labels=None if labels is None else labels[own[:, 0]],
-            column_labels=labels, other_labels=self.sampler.needs_labels,
+            column_labels=labels, label_gap=self.sampler.label_gap,
+            other_labels=self.sampler.needs_labels,
             class_positives=self.positives == "class" and me is not None,
             beta=hardening.slope(1.0) or 0.0,
             threshold=None if threshold is None else threshold / gamma,
@@ -468,7 +477,7 @@ class ContrastiveLoss(nn.Module):
         )  # fmt: skip
         loss, count, empty = streamed_infonce(rows / self.temperature, columns, plan)
         diagnostics = self._diagnostics(count, empty)
-        if labels is not None and not neg.readable(labels):
+        if labels is not None:
             loss = neg.poison(loss, labels)
         return loss, diagnostics
 
@@ -523,7 +532,7 @@ class ContrastiveLoss(nn.Module):
             loss = total / count.clamp(min=1)
             if self.reduction == "anchors":
                 loss = loss.sum() / diagnostics.contributing.clamp(min=1)
-        if labels is not None and not neg.readable(labels):
+        if labels is not None:
             loss = neg.poison(loss, labels)
         return loss, diagnostics
 
@@ -562,7 +571,7 @@ class ContrastiveLoss(nn.Module):
             similarity,
             others=scores.others,
             temperature=self.temperature,
-            same_label=scores.same,
+            same_label=scores.barred,
             log_integrand=objectives.log_softplus(t) if row_wise and not infonce else t,
             bounded=self._bounded,
             log_weights=self.sampler.log_weights(*scores.items, t.dtype),
@@ -636,7 +645,7 @@ def _as_views(
 ) -> _Views:
     """The arguments of a loss, checked."""
     given = [z1] if isinstance(z1, Tensor) else list(z1)
-    if isinstance(z2, Tensor) and z2.is_floating_point():
+    if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
         given.append(z2)
     elif z2 is not None:
         if labels is not None:
@@ -651,6 +660,11 @@ def _as_views(
             f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
         )
     return _Views(given, labels, None, None)
+
+
+def _is_view(z: Tensor) -> bool:
+    """Whether a second argument is a view, not labels."""
+    return z.is_floating_point() and z.dim() != 1
 
 
 def _as_candidates(candidates: Tensor, z: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
+from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.functional.negatives import draw, log_negative_distribution, readable
 from gcl_hard.seeds import Generators
 
@@ -49,9 +50,14 @@ class NegativeSampler(nn.Module):
             block of rows at a time. It has no gradient. Set the attribute anew for each batch, or
             give a function that looks up the batch's items. None for w = 1.
 
+        label_gap: (δ₊, δ₋) for labels beyond classes, real numbers or multi-hot rows, by their
+            distance d (:func:`~gcl_hard.functional.labels.label_distance`): d ≤ δ₊ makes a positive
+            of class positives, d > δ₋ a negative of ``"other_labels"``; a pair between them, or
+            with an unknown label, is neither. None for classes.
+
     Raises:
-        InputError: for an unknown admission or fewer than one draw; when weights are used, for
-            NaN, +inf or another shape.
+        InputError: for an unknown admission, fewer than one draw or δ₊ > δ₋; when weights are
+            used, for NaN, +inf or another shape.
 
     Source:
         H-SCL paper, sections III-B and III-C: q_UCL, q_SCL, q_H-UCL and q_H-SCL are the four
@@ -74,6 +80,7 @@ class NegativeSampler(nn.Module):
         draws: int | None = None,
         seed: int = 0,
         pair_weights: PairWeights | None = None,
+        label_gap: LabelGap | None = None,
     ) -> None:
         super().__init__()
         check_option("admission", admit, get_args(Admission))
@@ -83,6 +90,7 @@ class NegativeSampler(nn.Module):
         self.hardening = as_hardening(hardening)
         self.draws = draws
         self.pair_weights = pair_weights
+        self.label_gap = None if label_gap is None else check_gap(label_gap)
         self._epoch = (1, 1)
         self._generators = Generators(seed)
 
@@ -173,7 +181,8 @@ class NegativeSampler(nn.Module):
             similarity: float [A, C], s in [−1, 1]; may hold anything outside ``others``.
             others: bool [A, C].
             temperature: γ > 0.
-            same_label: bool [A, C]; needed by ``"other_labels"``, ignored otherwise.
+            same_label: bool [A, C], or whatever labels keep from being a negative; needed by
+                ``"other_labels"``, ignored otherwise.
             log_integrand: float [A, C], log of what a mean threshold averages; t by default.
             bounded: whether s is in [−1, 1]; else it counts deviations.
             log_weights: float [A, C], log w of :meth:`log_weights`; None for w = 1.

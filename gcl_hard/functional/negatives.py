@@ -137,12 +137,14 @@ def readable(values: Tensor) -> bool:
 
 
 def poison(loss: Tensor, labels: Tensor) -> Tensor:
-    """The loss, or NaN if a label is negative: an error that waits for no device.
+    """The loss; NaN if a class is negative where that could not be read: an error without waiting.
 
     Example:
-        >>> poison(torch.ones(()), torch.tensor([0, -1]))
-        tensor(nan)
+        >>> poison(torch.ones(()), torch.tensor([0, -1]))  # has been read
+        tensor(1.)
     """
+    if readable(labels) or labels.is_floating_point() or labels.dim() > 1:
+        return loss
     return torch.where((labels < 0).any(), math.nan, loss)
 
 

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
+from gcl_hard.functional.labels import LabelGap, Relation, relation
 
 SCORES = 2**19
 """Scores of a block on a CPU: 2 MB in float32, a second-level cache."""
@@ -43,6 +44,7 @@ class Plan:
         me: int64 [A], the column that is the anchor itself; None if none is.
         row_labels: int64 [A], or None if labels decide nothing.
         column_labels: int64 [C].
+        label_gap: (δ₊, δ₋) of labels beyond classes, [A, …] and [C, …]; None for classes.
         other_labels: whether only candidates of other labels are negatives.
         class_positives: whether all candidates of the anchor's label are positives.
         beta: β ≥ 0 of the exponential hardening, 0 for none.
@@ -63,6 +65,7 @@ class Plan:
     me: Tensor | None
     row_labels: Tensor | None
     column_labels: Tensor | None
+    label_gap: LabelGap | None
     other_labels: bool
     class_positives: bool
     beta: float
@@ -93,11 +96,11 @@ class Plan:
         )  # fmt: skip
         return plan, rows, columns
 
-    def same(self, part: slice, window: slice) -> Tensor:
-        """Which columns of a window have the anchor's label, bool [R, W]."""
+    def relation(self, part: slice, window: slice) -> Relation:
+        """What the labels of rows and of a window of columns say, bool [R, W] each."""
         assert self.row_labels is not None
         assert self.column_labels is not None
-        return self.row_labels[part, None] == self.column_labels[window]
+        return relation(self.row_labels[part], self.column_labels[window], self.label_gap)
 
 
 def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
@@ -123,8 +126,8 @@ def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor,
     Example:
         >>> z = torch.eye(4).repeat(2, 1)
         >>> own = torch.arange(4)[:, None] + torch.tensor([0, 4])
-        >>> plan = Plan(own.repeat(2, 1), torch.arange(8).roll(4)[:, None], None, None, None, False,
-        ...             False, 0.0, None, True, None, 0.0, math.log(6), False, "anchors")
+        >>> plan = Plan(own.repeat(2, 1), torch.arange(8).roll(4)[:, None], None, None, None, None,
+        ...             False, False, 0.0, None, True, None, 0.0, math.log(6), False, "anchors")
         >>> streamed_infonce(2 * z, z, plan)[0]
         tensor(0.5944)
     """
@@ -172,7 +175,7 @@ def _run(
     rows: Tensor, columns: Tensor, plan: Plan, *, gradient: bool, weights: Tensor | None = None
 ) -> _Found:
     """The loss and its gradient; ``weights`` are dℓ/d(mean of an anchor) of reduction none."""
-    if plan.row_labels is None:
+    if plan.row_labels is None or plan.label_gap is not None:
         return _in_blocks(rows, columns, plan, weights, gradient=gradient)
     plan, order, back = plan.sorted()
     weights = None if weights is None else weights[order]
@@ -243,7 +246,8 @@ def _parts(plan: Plan, rows: Tensor, columns: Tensor) -> list[tuple[slice, slice
         size = min(max(SCORES // max(len(columns), 1), FEWEST_ROWS), MOST_ROWS)
     starts = range(0, len(rows), size)
     parts = [slice(start, min(start + size, len(rows))) for start in starts]
-    if plan.row_labels is None or plan.column_labels is None or len(parts) == 1:
+    gapped = plan.label_gap is not None
+    if plan.row_labels is None or plan.column_labels is None or gapped or len(parts) == 1:
         return [(part, slice(0, len(columns))) for part in parts]
     edges = plan.row_labels[[x for part in parts for x in (part.start, part.stop - 1)]]
     low = torch.searchsorted(plan.column_labels, edges[::2].contiguous())
@@ -275,7 +279,9 @@ def _positives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Positives:
         at = plan.views[part]
         count = torch.full_like(at[:, 0], at.shape[1])
         return _Positives(t.gather(1, at), None, _once(count, plan), at)
-    mask = plan.same(part, window)
+    mask = plan.relation(part, window).near
+    if plan.label_gap is not None:
+        mask.scatter_(1, plan.views[part], True)
     if plan.me is not None:
         mask.scatter_(1, plan.me[part, None] - window.start, False)
     return _Positives(t[:, window].clone(), mask, _once(mask.sum(1), plan), window)
@@ -309,9 +315,11 @@ class _Negatives(NamedTuple):
 def _negatives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Negatives:
     """Their sums; t is used up."""
     if plan.other_labels:
-        same = plan.same(part, window)
-        t[:, window].masked_fill_(same, -math.inf)
-        kept = t.shape[1] - same.sum(1)
+        barred = plan.relation(part, window).barred
+        if plan.label_gap is not None:
+            barred.scatter_(1, plan.own[part], True)
+        t[:, window].masked_fill_(barred, -math.inf)
+        kept = t.shape[1] - barred.sum(1)
     else:
         own = plan.own[part]
         t.scatter_(1, own, -math.inf)

@@ -381,6 +381,8 @@ def _refused_loss(loss: ContrastiveLoss) -> str | None:
         return "only JSD without draws can be stacked"
     if loss.sampler.pair_weights is not None:
         return "pair weights cannot be stacked"
+    if loss.sampler.label_gap is not None:
+        return "a label gap cannot be stacked"
     if loss.on_empty != "skip":
         return f"on_empty={loss.on_empty!r} cannot be stacked"
     return jsd.refusal(loss.sampler.hardening, loss.rule.scale)

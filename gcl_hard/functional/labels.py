@@ -1,0 +1,164 @@
+"""Distances between labels beyond classes, and which pairs they make positive or negative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, check_number
+from gcl_hard.functional.negatives import Labels, check_labels
+
+LabelGap = tuple[float, float]
+"""(δ₊, δ₋): labels at most δ₊ apart make a positive, those more than δ₋ apart a negative."""
+
+
+class Relation(NamedTuple):
+    """What labels say about pairs.
+
+    Attributes:
+        near: bool [A, C], pairs whose labels make them positives.
+        barred: bool [A, C], pairs whose labels keep them from being negatives; under a gap there
+            are pairs that are barred and not near.
+    """
+
+    near: Tensor
+    barred: Tensor
+
+
+def label_distance(anchors: Tensor, candidates: Tensor) -> Tensor:
+    r"""Distance d between labels.
+
+    Of classes 1[≠], of real numbers the absolute difference, and of multi-hot rows, over the T
+    tasks that both know, the balanced disagreement: with :math:`n_{11}` tasks active in both,
+    :math:`n_{00}` in none and :math:`n_{\ne}` in one of them,
+
+    .. math:: d = \frac{1}{2} \left( \frac{n_{\ne}}{n_{11} + n_{\ne}}
+              + \frac{n_{\ne}}{n_{00} + n_{\ne}} \right)
+
+    so that rare active tasks count as much as frequent inactive ones. A fraction without a task is
+    left out of the mean.
+
+    Args:
+        anchors: int [A] (classes), float [A] (real numbers), or [A, T] of 0, 1 and, where unknown,
+            NaN.
+        candidates: likewise, [C] or [C, T].
+
+    Returns:
+        float [A, C]; NaN where a real number is, or where no task is known to both.
+
+    Example:
+        >>> label_distance(torch.tensor([0, 1]), torch.tensor([1, 1]))
+        tensor([[1., 1.],
+                [0., 0.]])
+        >>> nan = float("nan")
+        >>> y = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, nan], [0.0, nan, nan]])
+        >>> label_distance(y[:1], y)
+        tensor([[0.0000, 0.7500, 1.0000]])
+    """
+    if anchors.dim() == 2:
+        return _disagreement(anchors, candidates)
+    if anchors.is_floating_point():
+        return (anchors[:, None] - candidates).abs()
+    return (anchors[:, None] != candidates).to(torch.get_default_dtype())
+
+
+def _disagreement(anchors: Tensor, candidates: Tensor) -> Tensor:
+    dtype = anchors.dtype if anchors.is_floating_point() else torch.get_default_dtype()
+    of_anchors, of_candidates = (
+        ((y == 1).to(dtype), (y == 0).to(dtype)) for y in (anchors, candidates)
+    )
+    both = of_anchors[0] @ of_candidates[0].T
+    neither = of_anchors[1] @ of_candidates[1].T
+    apart = of_anchors[0] @ of_candidates[1].T + of_anchors[1] @ of_candidates[0].T
+    parts = torch.stack([apart / (both + apart), apart / (neither + apart)])
+    return parts.nanmean(0)
+
+
+def relation(anchors: Tensor, candidates: Tensor, gap: LabelGap | None) -> Relation:
+    """Which pairs are positives by their labels, and which may not be negatives.
+
+    Args:
+        anchors: labels as for :func:`label_distance`.
+        candidates: likewise.
+        gap: (δ₊, δ₋), or None for classes.
+
+    Example:
+        >>> near, barred = relation(torch.tensor([0.0]), torch.tensor([0.1, 0.5, 2.0]), (0.2, 1.0))
+        >>> near, barred
+        (tensor([[ True, False, False]]), tensor([[ True,  True, False]]))
+    """
+    if gap is None:
+        same = anchors[:, None] == candidates
+        return Relation(same, same)
+    distance = label_distance(anchors, candidates)
+    return Relation(distance <= gap[0], ~(distance > gap[1]))
+
+
+def check_gap(gap: Sequence[float]) -> LabelGap:
+    """The gap, checked: two numbers, 0 ≤ δ₊ ≤ δ₋. InputError for anything else."""
+    if not isinstance(gap, list | tuple) or len(gap) != 2:
+        raise InputError(f"label_gap must be two numbers (δ₊, δ₋), got {gap!r}")
+    for name, value in zip(("label_gap δ₊", "label_gap δ₋"), gap, strict=True):
+        check_number(name, value, least=0)
+    if gap[0] > gap[1]:
+        raise InputError(
+            f"label_gap must not have δ₊ above δ₋, got {tuple(gap)}: pairs would be positive and "
+            f"negative at once"
+        )
+    return float(gap[0]), float(gap[1])
+
+
+def labels_for(
+    labels: Labels | None,
+    n_items: int,
+    needed_by: str,
+    gap: LabelGap | None,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Labels of a kind that can be read: classes, and with a gap also real numbers and rows.
+
+    Args:
+        labels: as given by the user.
+        n_items: number of items.
+        needed_by: what needs the labels, for the message.
+        gap: of the sampler.
+        device: device of labels that are no tensor.
+
+    Returns:
+        The labels as a tensor, [n_items] or [n_items, T].
+
+    Raises:
+        InputError: for labels of another kind or number.
+
+    Example:
+        >>> labels_for([0.5, 1.5], 2, "other_labels", (0.0, 1.0))
+        tensor([0.5000, 1.5000])
+    """
+    given = labels
+    if gap is not None and isinstance(labels, list | tuple):
+        given = torch.as_tensor(labels, device=device)
+    beyond = isinstance(given, Tensor) and (given.dim() == 2 or given.is_floating_point())
+    if not beyond:
+        return check_labels(labels, n_items, needed_by, device, wait=False)
+    assert isinstance(given, Tensor)
+    if gap is None:
+        kind = "multi-hot rows" if given.dim() == 2 else f"real numbers ({given.dtype})"
+        raise InputError(
+            f"labels must be integers, the classes of {n_items} items, got {kind}: "
+            f"NegativeSampler(label_gap=(δ₊, δ₋)) says which of them are near and which far"
+        )
+    if len(given) != n_items or given.dim() > 2:
+        raise InputError(
+            f"labels must be [{n_items}] or [{n_items}, T], one of each item, got "
+            f"{list(given.shape)}"
+        )
+    if given.dim() == 2 and given.device.type == "cpu" and not torch.compiler.is_compiling():
+        odd = ~((given == 0) | (given == 1) | given.isnan())
+        if bool(odd.any()):
+            raise InputError(
+                f"multi-hot labels hold 0, 1 and, where unknown, NaN, got {given[odd][0].item()}"
+            )
+    return given

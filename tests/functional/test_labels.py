@@ -1,0 +1,186 @@
+"""Labels beyond classes: distances by loops, and the losses that they make."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from gcl_hard import ContrastiveLoss, Exponential, InputError, NegativeSampler
+from gcl_hard.functional.labels import label_distance
+from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load
+from tests.reference.loops import dot, expectation, unit
+
+NAN = math.nan
+REAL = [0.1, 0.5, 0.45, 2.0, NAN, 2.1, 0.2]
+ROWS = [
+    [1, 0, 0, 1], [1, 0, 1, 1], [0, 0, 0, 0], [0, NAN, 0, 0], [NAN, NAN, NAN, NAN],
+    [1, 1, 1, 1], [0, 1, NAN, 0],
+]  # fmt: skip
+CLASSES = [0, 1, 1, 2, 0, 3, 1]
+KINDS = {
+    "classes": (CLASSES, (0.0, 0.0)),
+    "real": (REAL, (0.15, 0.6)),
+    "rows": (ROWS, (0.2, 0.5)),
+}
+
+
+def distance(one, other) -> float:
+    if isinstance(one, int):
+        return float(one != other)
+    if isinstance(one, float):
+        return abs(one - other)
+    known = [
+        (a, b) for a, b in zip(one, other, strict=True) if not math.isnan(a) and not math.isnan(b)
+    ]
+    apart = sum(a != b for a, b in known)
+    shares = [
+        apart / (apart + agree)
+        for agree in (sum(a == b == value for a, b in known) for value in (0, 1))
+        if apart + agree
+    ]
+    return sum(shares) / len(shares) if shares else NAN
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def close(one, other) -> bool:
+    return (math.isnan(one) and math.isnan(other)) or abs(one - other) < 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_distances_are_those_of_loops_and_symmetric(kind):
+    labels, _ = KINDS[kind]
+    y = torch.tensor(labels, dtype=None if kind == "classes" else torch.float64)
+    found = label_distance(y, y)
+    for i, one in enumerate(labels):
+        for j, other in enumerate(labels):
+            assert close(found[i, j].item(), distance(one, other)), (i, j)
+    torch.testing.assert_close(found, found.T, equal_nan=True)
+
+
+def test_opposite_rows_are_one_apart_and_equal_rows_none():
+    y = torch.tensor([[1, 0, 0], [0, 1, 1], [1, 0, 0], [0, 0, 0]])
+    assert label_distance(y[:1], y)[0, :3].tolist() == [0.0, 1.0, 0.0]
+    assert label_distance(y[3:], y[3:]).item() == 0.0  # inactive alike
+
+
+def expected_of_views(z, item, y, gap, *, admit, positives):
+    beta, n = 1.3, 14
+    terms, near, far = [], gap[0], gap[1]
+    for i in range(n):
+        g = [dot(unit(z[i]), unit(v)) / 0.5 for v in z]
+        others = [j for j in range(len(z)) if item[j] != item[i]]
+        d = {j: distance(y[i], y[j]) for j in others}
+        negatives = [j for j in others if admit == "others" or d[j] > far]
+        mine = [j for j in range(len(z)) if item[j] == item[i] and j != i]
+        mine += [j for j in others if positives == "class" and d[j] <= near]
+        if negatives:
+            weights = [math.exp(beta * g[j]) for j in negatives]
+            of_q = expectation(weights, [math.exp(g[j]) for j in negatives])
+            terms += [math.log(1 + len(others) * math.exp(-g[p]) * of_q) for p in mine]
+    return sum(terms) / len(terms)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("extra", [0, 2])
+@pytest.mark.parametrize("positives", ["view", "class"])
+@pytest.mark.parametrize("admit", ["others", "other_labels"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_views_equal_the_loops(kind, admit, positives, extra, streaming):
+    labels, gap = KINDS[kind]
+    z1, z2, more = numbers(7, 5), numbers(7, 5, seed=1), numbers(extra, 5, seed=2)
+    loss = ContrastiveLoss(
+        NegativeSampler(admit, Exponential(1.3), label_gap=gap), positives=positives,
+        reduction="pairs", streaming=streaming,
+    )  # fmt: skip
+    kept = {"candidates": more, "candidate_labels": torch.tensor(labels[:2])} if extra else {}
+    expected = expected_of_views(
+        torch.cat([z1, z2, more]).tolist(), [*range(7), *range(7), *range(7, 7 + extra)],
+        [*labels, *labels, *labels[:extra]], gap, admit=admit, positives=positives,
+    )  # fmt: skip
+    value = loss([z1, z2], torch.tensor(labels), **kept)
+    assert abs(value.item() - expected) < 1e-10
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_blocks_equal_the_dense_path(streaming):
+    """Over several blocks of rows."""
+    z = [numbers(600, 6, seed=s).requires_grad_() for s in (0, 1)]
+    y = (numbers(600, 12, seed=3) > 0.7).double()
+    y[numbers(600, 12, seed=4) > 1.0] = NAN
+    found = []
+    for block in (streaming, False):
+        sampler = NegativeSampler("other_labels", Exponential(1.0), label_gap=(0.3, 0.7))
+        loss = ContrastiveLoss(sampler, positives="class", detach_weights=False, streaming=block)
+        value, seen = loss.with_diagnostics(*z, labels=y)
+        found.append((value, *torch.autograd.grad(value, z), *map(torch.as_tensor, seen)))
+    for ours, dense in zip(*found, strict=True):
+        torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_nodes_against_graphs_admit_by_distance(kind, objective):
+    labels, gap = KINDS[kind]
+    nodes, graphs = numbers(20, 4), numbers(7, 4, seed=1)
+    batch = torch.arange(20) % 7
+    by_gap = ContrastiveLoss(
+        NegativeSampler("other_labels", label_gap=gap), objective=objective
+    ).local_global(nodes, graphs, batch, torch.tensor(labels))
+    far = [[distance(a, b) > gap[1] for b in labels] for a in labels]
+    log_w = torch.where(torch.tensor(far), 0.0, -math.inf)
+    by_weights = ContrastiveLoss(
+        NegativeSampler("others", pair_weights=log_w), objective=objective
+    ).local_global(nodes, graphs, batch)
+    torch.testing.assert_close(by_gap, by_weights)
+
+
+def test_a_gap_of_nothing_is_classes():
+    z1, z2, y = numbers(7, 5), numbers(7, 5, seed=1), torch.tensor(CLASSES)
+    values = [
+        ContrastiveLoss(NegativeSampler("other_labels", label_gap=gap), positives="class")(
+            z1, z2, y
+        )
+        for gap in (None, (0, 0))
+    ]
+    torch.testing.assert_close(*values)
+
+
+@pytest.mark.parametrize(
+    ("gap", "named"),
+    [
+        ((0.5, 0.2), "δ₊ above δ₋"),
+        ((-0.1, 0.2), "δ₊ must be"),
+        ((0.1, NAN), "δ₋ must be"),
+        (0.3, "two numbers"),
+    ],
+)
+def test_a_gap_that_is_none_is_refused(gap, named):
+    with pytest.raises(InputError, match=named):
+        NegativeSampler("other_labels", label_gap=gap)
+
+
+@pytest.mark.parametrize(
+    ("gap", "labels", "named"),
+    [
+        (None, torch.tensor(REAL), "label_gap"),
+        (None, torch.tensor(ROWS), "label_gap"),
+        ((0.1, 0.2), torch.zeros(3), r"\[7\] or \[7, T\]"),
+        ((0.1, 0.2), torch.full((7, 2), 0.5), "multi-hot labels hold 0, 1"),
+        ((0.1, 0.2), torch.zeros(7, 2, 2), r"\[7\] or \[7, T\]"),
+    ],
+)
+def test_labels_that_the_admission_cannot_read_are_named(gap, labels, named):
+    loss = ContrastiveLoss(NegativeSampler("other_labels", label_gap=gap))
+    with pytest.raises(InputError, match=named):
+        loss(numbers(7, 3), numbers(7, 3, seed=1), labels=labels)
+
+
+def test_a_model_with_a_gap_trains_by_itself():
+    loss = ContrastiveLoss(NegativeSampler("other_labels", label_gap=(0, 0)), objective="jsd")
+    ensemble = Ensemble([InfoGraph(GIN(7), loss=loss)], load("MUTAG", download=False))
+    assert "label gap" in str(ensemble.alone)
