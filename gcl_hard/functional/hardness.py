@@ -195,4 +195,5 @@ def _rounding(among: Tensor) -> Tensor:
 
     Of the largest 2e-5 in single and 4e-11 in double precision.
     """
-    return torch.finfo(among.dtype).eps ** (2 / 3) * among.abs().amax(-1, keepdim=True)
+    share: float = torch.finfo(among.dtype).eps ** (2 / 3)
+    return share * among.abs().amax(-1, keepdim=True)
