@@ -17,9 +17,12 @@ PAGES = {
     "results": ["--table", "recipe"],
     "results-table-2": ["--table", "2"],
     "results-table-2-batch-max": [
-        "--table=2",
-        "--beta=1,2,10",
-        "--hardness-scale=batch-max",
+        "--table",
+        "2",
+        "--beta",
+        "1,2,10",
+        "--hardness-scale",
+        "batch-max",
     ],
     "results-digits": ["--config", "configs/images/digits.yaml"],
 }
