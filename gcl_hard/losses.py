@@ -114,8 +114,8 @@ class ContrastiveLoss(nn.Module):
             anchor, 0 for those that are left out.
         streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
             gradient in memory that grows with the batch and not with its square, but no second
-            derivative. True and False decide. JSD, ``draws`` and row-wise or custom hardenings do
-            not stream.
+            derivative; not inside torch.func or torch.compile. True and False decide. JSD,
+            ``draws`` and row-wise or custom hardenings do not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``
             (normal scores of ranks among the anchor's others; None), ``"anchor"`` (deviations from
             their mean), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
@@ -271,9 +271,10 @@ class ContrastiveLoss(nn.Module):
             z1: float [B, d], first view of each item, or a list of views; rows need not be
                 normalised. Half precision is computed in float32, also under autocast.
             z2: float [B, d], second view; or the labels, after a list or a single view.
-            labels: int64 [B], ≥ 0, or a list or NumPy array of them; used only if the admission
-                or the positives need them. On a GPU, and compiled, a negative label makes the
-                loss NaN instead of an error.
+            labels: int64 [B], ≥ 0, or a list or NumPy array of them; with a ``label_gap`` also
+                float [B], or [B, T] as ``labels=`` or after a list of views (as a second argument
+                it is a view). Used only if the admission or the positives need them. On a GPU, and
+                compiled, a negative label makes the loss NaN instead of an error.
             candidates: float [K, d], further candidates, such as a queue: others of every anchor,
                 and positives of its class with class positives.
             candidate_labels: [K], where labels are used.
@@ -330,6 +331,7 @@ class ContrastiveLoss(nn.Module):
         if self.positives == "view" and n_views == 1:
             raise InputError('one view has no other: give a second, or positives="class"')
         n_others = n_views * (n_items - 1) + n_extra
+        self.sampler.check_weights(n_items, n_items + n_extra)
         items = torch.arange(n, device=device) % n_items
         more = torch.arange(n_items, n_items + n_extra, device=device)
         of_items = items, torch.cat([items, more])
@@ -362,8 +364,8 @@ class ContrastiveLoss(nn.Module):
             nodes: float [N, d], the anchors.
             graphs: float [G, d], the candidates.
             batch: int64 [N], graph of each node, 0 … G − 1.
-            graph_labels: int64 [G], ≥ 0, or a list or NumPy array of them; used only if the
-                admission needs them.
+            graph_labels: int64 [G], ≥ 0, or a list or NumPy array of them; with a ``label_gap``
+                also float [G] or [G, T]. Used only if the admission needs them.
 
         Returns:
             float [], nats.
@@ -387,6 +389,7 @@ class ContrastiveLoss(nn.Module):
             fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
             if fused and self.objective == "jsd" and self.sampler.has_slope:
                 return self._fused(nodes, graphs, batch, same, labels)
+            self.sampler.check_weights(len(graphs), len(graphs))
             items = batch, torch.arange(len(graphs), device=batch.device)
             if self._streams(len(nodes) * len(graphs)):
                 own = batch[:, None]
@@ -416,9 +419,10 @@ class ContrastiveLoss(nn.Module):
 
     def _streams(self, n_scores: int) -> bool:
         """Whether a loss of so many scores is taken in blocks."""
-        if self.streaming != "auto" or self._unstreamed is not None:
-            return self.streaming is True
-        return n_scores >= STREAMED_FROM and not torch.compiler.is_compiling()
+        if self.streaming is False or self._unstreamed is not None:
+            return False
+        transformed = torch.compiler.is_compiling() or _in_torch_func()
+        return self.streaming is True or (n_scores >= STREAMED_FROM and not transformed)
 
     @property
     def _unstreamed(self) -> str | None:
@@ -427,6 +431,8 @@ class ContrastiveLoss(nn.Module):
             return "JSD"
         if self.sampler.draws is not None:
             return "draws"
+        if self.class_prior is not None and isinstance(self.temperature, nn.Parameter):
+            return "a debiased loss with a learned temperature"
         hardening = self.sampler.hardening
         if type(hardening) not in {Uniform, Exponential, Threshold}:
             return f"the hardening {type(hardening).__name__}"
@@ -456,7 +462,7 @@ class ContrastiveLoss(nn.Module):
         if isinstance(hardening, Threshold):
             threshold = hardening.least(anchors.dtype)
         gamma = self.temperature
-        if isinstance(gamma, Tensor) and (threshold is not None or self.class_prior is not None):
+        if isinstance(gamma, Tensor) and threshold is not None:
             gamma = gamma.item()  # of a GPU it is waited for
         columns = _unit(candidates)
         rows = columns if anchors is candidates else _unit(anchors)
@@ -660,6 +666,11 @@ def _as_views(
             f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
         )
     return _Views(given, labels, None, None)
+
+
+def _in_torch_func() -> bool:
+    """Whether a transform of torch.func is under way, which blocks have no rule for."""
+    return torch._C._functorch.maybe_current_level() is not None
 
 
 def _is_view(z: Tensor) -> bool:

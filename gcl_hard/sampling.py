@@ -110,6 +110,15 @@ class NegativeSampler(nn.Module):
         plain = self.draws is None and self.pair_weights is None
         return plain and self.hardening.slope(1.0) is not None
 
+    def check_weights(self, n_rows: int, n_columns: int) -> None:
+        """Check a tensor of pair weights against the items of a batch. InputError if it differs."""
+        given = self.pair_weights
+        if isinstance(given, Tensor) and given.shape != (n_rows, n_columns):
+            raise InputError(
+                f"pair_weights must be log weights of the batch's items, [{n_rows}, {n_columns}], "
+                f"got {list(given.shape)}"
+            )
+
     def log_weights(self, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor | None:
         """Log w of pairs of items, float [R, C]; None for w = 1.
 
@@ -118,19 +127,10 @@ class NegativeSampler(nn.Module):
             columns: int64 [C], the candidates' items.
             dtype: of the scores.
         """
-        given = self.pair_weights
-        if given is None:
+        of = self.pair_weights
+        if of is None:
             return None
-        if isinstance(given, Tensor):
-            wanted = (int(rows.max()) + 1, int(columns.max()) + 1) if readable(rows) else (0, 0)
-            if given.dim() != 2 or len(given) < wanted[0] or given.shape[1] < wanted[1]:
-                raise InputError(
-                    f"pair_weights must be log weights of the batch's items, {list(wanted)}, got "
-                    f"{list(given.shape)}"
-                )
-            found = given[rows[:, None], columns]
-        else:
-            found = given(rows, columns)
+        found = of[rows[:, None], columns] if isinstance(of, Tensor) else of(rows, columns)
         if not isinstance(found, Tensor) or found.shape != (len(rows), len(columns)):
             got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(

@@ -759,7 +759,7 @@ def from_dict(stored: dict[str, Any]) -> RunConfig:
 
     Args:
         stored: the output of ``dataclasses.asdict``, also after JSON; settings that are missing
-            have their defaults.
+            have their defaults, or what :data:`EARLIER` says of a JSD loss's hardness.
 
     Returns:
         A ``GraphConfig``, or an ``ImageConfig`` if only that has all the settings.

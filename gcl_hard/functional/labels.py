@@ -138,11 +138,24 @@ def labels_for(
         tensor([0.5000, 1.5000])
     """
     given = labels
-    if gap is not None and isinstance(labels, list | tuple):
-        given = torch.as_tensor(labels, device=device)
+    if labels is not None and gap is not None and not isinstance(labels, Tensor):
+        try:
+            given = torch.as_tensor(labels, device=device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                "labels must be numbers or rows of 0 and 1, one per item: number the classes"
+            ) from error
     beyond = isinstance(given, Tensor) and (given.dim() == 2 or given.is_floating_point())
+    rows = isinstance(given, Tensor) and given.dim() == 2
+    if given is not None and gap is not None and gap[1] >= 1 and (rows or not beyond):
+        kind = "multi-hot rows" if rows else "classes (integers)"
+        raise InputError(
+            f"{kind} are at most 1 apart, so that no negative is more than δ₋ = {gap[1]:g} away: "
+            f"lower it, or give numbers as floats"
+        )
     if not beyond:
-        return check_labels(labels, n_items, needed_by, device, wait=False)
+        given = labels if given is None else given
+        return check_labels(given, n_items, needed_by, device, wait=False)
     assert isinstance(given, Tensor)
     if gap is None:
         kind = "multi-hot rows" if given.dim() == 2 else f"real numbers ({given.dtype})"

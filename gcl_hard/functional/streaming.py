@@ -159,7 +159,8 @@ class _Streamed(torch.autograd.Function):
             to_rows, to_columns = ctx.saved_tensors
             return to_rows * grad, to_columns * grad, None
         rows, columns = ctx.saved_tensors
-        found = _run(rows, columns, ctx.plan, gradient=True, weights=grad)
+        with torch.autocast(rows.device.type, enabled=False):
+            found = _run(rows, columns, ctx.plan, gradient=True, weights=grad)
         return found.to_rows, found.to_columns, None
 
 
@@ -388,7 +389,7 @@ def _level(
     free = (gap < 0) & (debiased > plan.clamp)
     level = torch.where(free, debiased, plan.clamp) + log_m
     share = torch.where(free, gap, -1.0).exp()
-    to_negative = torch.where(free, 1 / (1 - share), 0.0)
+    to_negative = torch.where(free, -1 / torch.expm1(torch.where(free, gap, -1.0)), 0.0)
     slope = (tilted - above[:, None]).exp()
     if not plan.detach:
         slope = (1 + plan.beta) * slope - plan.beta * (norms - below[:, None]).exp()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -184,3 +185,29 @@ def test_a_model_with_a_gap_trains_by_itself():
     loss = ContrastiveLoss(NegativeSampler("other_labels", label_gap=(0, 0)), objective="jsd")
     ensemble = Ensemble([InfoGraph(GIN(7), loss=loss)], load("MUTAG", download=False))
     assert "label gap" in str(ensemble.alone)
+
+
+@pytest.mark.parametrize("labels", [REAL, ROWS])
+def test_arrays_and_lists_are_labels_too(labels):
+    sampler = NegativeSampler("other_labels", label_gap=(0.15, 0.6))
+    loss = ContrastiveLoss(sampler)
+    z1, z2 = numbers(7, 4), numbers(7, 4, seed=1)
+    values = [loss(z1, z2, labels=of) for of in (labels, np.array(labels), torch.tensor(labels))]
+    torch.testing.assert_close(values[0], values[1])
+    torch.testing.assert_close(values[0], values[2])
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"), [(CLASSES, "classes .integers. are at most 1"), (ROWS, "rows are at most")]
+)
+def test_distances_that_no_pair_can_have_are_refused(labels, named):
+    loss = ContrastiveLoss(NegativeSampler("other_labels", label_gap=(1, 2)))
+    with pytest.raises(InputError, match=named):
+        loss(numbers(7, 3), numbers(7, 3, seed=1), labels=torch.tensor(labels))
+
+
+def test_labels_that_are_no_numbers_are_named():
+    loss = ContrastiveLoss(NegativeSampler("other_labels", label_gap=(0, 0.5)))
+    for labels in (["a"] * 7, [[1, 0], [1]] + [[0, 0]] * 5):
+        with pytest.raises(InputError, match="numbers or rows"):
+            loss(numbers(7, 3), numbers(7, 3, seed=1), labels=labels)

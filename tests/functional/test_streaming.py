@@ -222,3 +222,37 @@ def test_what_cannot_stream_says_so(settings, named):
     with pytest.raises(InputError, match=named):
         ContrastiveLoss(**{"sampler": NegativeSampler(), **settings}, streaming=True)
     ContrastiveLoss(**{"sampler": NegativeSampler(), **settings})
+
+
+def test_a_reduction_of_each_anchor_goes_back_under_autocast():
+    z = numbers(200, 8, dtype=torch.float32).requires_grad_()
+    loss = ContrastiveLoss(NegativeSampler(), reduction="none", streaming=True)
+    found = []
+    for enabled in (True, False):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            found.append(torch.autograd.grad(loss(z, z.flip(1)).sum(), z)[0])
+    torch.testing.assert_close(*found)
+
+
+def test_transforms_of_torch_func_are_taken_dense():
+    z1, z2 = numbers(100, 4), numbers(100, 4, seed=1)
+    loss = contrastive_loss("hucl")
+    slope = torch.func.grad(lambda z: loss(z, z2))(z1)
+    z = z1.clone().requires_grad_()
+    torch.testing.assert_close(slope, torch.autograd.grad(loss(z, z2), z)[0])
+
+
+def test_a_debiased_loss_with_a_learned_temperature_is_taken_dense():
+    gamma = torch.nn.Parameter(torch.tensor(0.5))
+    settings = {"sampler": NegativeSampler(), "temperature": gamma, "class_prior": 0.1}
+    with pytest.raises(InputError, match="learned temperature"):
+        ContrastiveLoss(streaming=True, **settings)
+    ContrastiveLoss(**settings)
+
+
+def test_a_hardening_set_later_that_cannot_stream_is_taken_dense():
+    z1, z2 = numbers(9, 4), numbers(9, 4, seed=1)
+    loss = ContrastiveLoss(NegativeSampler(), streaming=True)
+    loss.sampler.hardening = MeanThreshold()
+    expected = ContrastiveLoss(NegativeSampler(hardening=MeanThreshold()))(z1, z2)
+    torch.testing.assert_close(loss(z1, z2), expected)
