@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 COLOURS = {
     "ucl": "#0072B2", "dcl": "#009E73", "hucl": "#56B4E9", "hcl": "#332288",
-    "scl": "#D55E00", "hscl": "#E69F00", "hscl-tau": "#AA4499", "bcl": "#882255",
+    "scl": "#D55E00", "hscl": "#E69F00", "hscl-tau": "#AA4499", "bcl": "#44AA99",
 }  # fmt: skip
 """By method. Blues and greens read no labels, warm colours do; they differ without hue, too."""
 GREY, RULE, INK = "#767676", "#DDDDDD", "#222222"
@@ -41,7 +41,7 @@ DPI = 150
 ACROSS = 5
 """Panels in a row."""
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-MARKERS = "os^DvPX"
+MARKERS = "os^DvPX*"
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans", "font.size": TEXT, "axes.titlesize": TEXT, "axes.labelsize": TEXT,
     "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "legend.fontsize": SMALL,
