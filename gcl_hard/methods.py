@@ -10,7 +10,7 @@ from gcl_hard.functional.hardening import Exponential, Hardening, RankPosterior,
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, OnEmpty, Pooling, Positives, Reduction
+from gcl_hard.losses import ContrastiveLoss, OnEmpty, Pooling, Positives, Reduction, Streaming
 from gcl_hard.sampling import Admission, NegativeSampler
 
 
@@ -74,6 +74,7 @@ class LossOptions(TypedDict, total=False):
     weight: Literal["others", "kept"] | float
     detach_weights: bool
     reduction: Reduction | None
+    streaming: Streaming
     hardness_scale: HardnessScale | None
     on_empty: OnEmpty
 

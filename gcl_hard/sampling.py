@@ -49,7 +49,6 @@ class NegativeSampler(nn.Module):
             their indices, int64 [R] and [C], that returns float [R, C] and may be called for a
             block of rows at a time. It has no gradient. Set the attribute anew for each batch, or
             give a function that looks up the batch's items. None for w = 1.
-
         label_gap: (δ₊, δ₋) for labels beyond classes, real numbers or multi-hot rows, by their
             distance d (:func:`~gcl_hard.functional.labels.label_distance`): d ≤ δ₊ makes a positive
             of class positives, d > δ₋ a negative of ``"other_labels"``; a pair between them, or

@@ -166,7 +166,8 @@ class Batch:
             labels: int64 [G].
             rows: int64 [A], the nodes that are anchors; None for all.
         """
-        largest = _jsd_scale(nodes, graphs, owner) if loss.objective == "jsd" else None
+        by_largest = loss.hardness_scale == "batch-max"
+        largest = _jsd_scale(nodes, graphs, owner) if by_largest else None
         if rows is not None:
             nodes, owner = nodes[rows], owner[rows]
         scores = local_global_scores(

@@ -473,7 +473,7 @@ class _JSDNegatives(torch.autograd.Function):
                 expected[rows] = _expected(scores[rows], weights[own[rows]])
         else:
             largest = _largest(scores, own) if rule.scale == "batch-max" else None
-            of_nodes, of_graphs = norms(nodes), norms(graphs)
+            sizes = (norms(nodes), norms(graphs)) if rule.scale == "cosine" else None
             every = torch.arange(len(graphs), device=own.device)
             penalty = torch.zeros_like(excluded, dtype=scores.dtype)
             penalty.masked_fill_(excluded, -math.inf)
@@ -482,7 +482,8 @@ class _JSDNegatives(torch.autograd.Function):
                 others = every != own[rows, None]
                 hardness = jsd_hardness(
                     scores[rows], others, rule.scale,
-                    lengths=of_nodes[rows, None] * of_graphs, largest=largest,
+                    lengths=None if sizes is None else sizes[0][rows, None] * sizes[1],
+                    largest=largest,
                 )  # fmt: skip
                 log_eta = rule.log_eta(hardness.value, others) + penalty[own[rows]]
                 empty[rows] = of_block = log_eta.amax(1) == -math.inf

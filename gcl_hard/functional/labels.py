@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.functional.negatives import Labels, check_labels
+from gcl_hard.functional.negatives import Labels, check_labels, same_label
 
 LabelGap = tuple[float, float]
 """(δ₊, δ₋): labels at most δ₊ apart make a positive, those more than δ₋ apart a negative."""
@@ -91,7 +91,7 @@ def relation(anchors: Tensor, candidates: Tensor, gap: LabelGap | None) -> Relat
         (tensor([[ True, False, False]]), tensor([[ True,  True, False]]))
     """
     if gap is None:
-        same = anchors[:, None] == candidates
+        same = same_label(anchors, candidates)
         return Relation(same, same)
     distance = label_distance(anchors, candidates)
     return Relation(distance <= gap[0], ~(distance > gap[1]))

@@ -96,10 +96,15 @@ class Plan:
         )  # fmt: skip
         return plan, rows, columns
 
-    def relation(self, part: slice, window: slice) -> Relation:
+    @property
+    def by_class(self) -> bool:
+        """Whether labels are classes, by which anchors and candidates can be sorted."""
+        return self.row_labels is not None and self.label_gap is None
+
+    def relation(self, part: slice, window: slice) -> Relation | None:
         """What the labels of rows and of a window of columns say, bool [R, W] each."""
-        assert self.row_labels is not None
-        assert self.column_labels is not None
+        if self.row_labels is None or self.column_labels is None:
+            return None
         return relation(self.row_labels[part], self.column_labels[window], self.label_gap)
 
 
@@ -176,7 +181,7 @@ def _run(
     rows: Tensor, columns: Tensor, plan: Plan, *, gradient: bool, weights: Tensor | None = None
 ) -> _Found:
     """The loss and its gradient; ``weights`` are dℓ/d(mean of an anchor) of reduction none."""
-    if plan.row_labels is None or plan.label_gap is not None:
+    if not plan.by_class:
         return _in_blocks(rows, columns, plan, weights, gradient=gradient)
     plan, order, back = plan.sorted()
     weights = None if weights is None else weights[order]
@@ -202,8 +207,9 @@ def _in_blocks(
     to_columns = torch.zeros_like(columns) if gradient else columns[:0]
     for part, window in _parts(plan, rows, columns):
         t = rows[part] @ columns.T
-        positives = _positives(t, plan, part, window)
-        negatives = _negatives(t, plan, part, window)
+        labels = plan.relation(part, window)
+        positives = _positives(t, plan, part, window, labels)
+        negatives = _negatives(t, plan, part, window, labels)
         level, to_negative, to_positive = _level(negatives, positives, plan)
         totals[part], pull = _terms(level, positives, plan)
         counts[part], empty[part] = positives.number, negatives.empty
@@ -247,9 +253,10 @@ def _parts(plan: Plan, rows: Tensor, columns: Tensor) -> list[tuple[slice, slice
         size = min(max(SCORES // max(len(columns), 1), FEWEST_ROWS), MOST_ROWS)
     starts = range(0, len(rows), size)
     parts = [slice(start, min(start + size, len(rows))) for start in starts]
-    gapped = plan.label_gap is not None
-    if plan.row_labels is None or plan.column_labels is None or gapped or len(parts) == 1:
+    if not plan.by_class or len(parts) == 1:
         return [(part, slice(0, len(columns))) for part in parts]
+    assert plan.row_labels is not None
+    assert plan.column_labels is not None
     edges = plan.row_labels[[x for part in parts for x in (part.start, part.stop - 1)]]
     low = torch.searchsorted(plan.column_labels, edges[::2].contiguous())
     high = torch.searchsorted(plan.column_labels, edges[1::2].contiguous(), right=True)
@@ -275,12 +282,14 @@ class _Positives(NamedTuple):
         return x if self.mask is None else x.masked_fill_(~self.mask, other)
 
 
-def _positives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Positives:
-    if not plan.class_positives:
+def _positives(
+    t: Tensor, plan: Plan, part: slice, window: slice, labels: Relation | None
+) -> _Positives:
+    if not plan.class_positives or labels is None:
         at = plan.views[part]
         count = torch.full_like(at[:, 0], at.shape[1])
         return _Positives(t.gather(1, at), None, _once(count, plan), at)
-    mask = plan.relation(part, window).near
+    mask = labels.near.clone()
     if plan.label_gap is not None:
         mask.scatter_(1, plan.views[part], True)
     if plan.me is not None:
@@ -313,10 +322,12 @@ class _Negatives(NamedTuple):
         return slopes
 
 
-def _negatives(t: Tensor, plan: Plan, part: slice, window: slice) -> _Negatives:
+def _negatives(
+    t: Tensor, plan: Plan, part: slice, window: slice, labels: Relation | None
+) -> _Negatives:
     """Their sums; t is used up."""
-    if plan.other_labels:
-        barred = plan.relation(part, window).barred
+    if plan.other_labels and labels is not None:
+        barred = labels.barred
         if plan.label_gap is not None:
             barred.scatter_(1, plan.own[part], True)
         t[:, window].masked_fill_(barred, -math.inf)
