@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional import objectives
+from gcl_hard.functional.exclusive import logsumexp_without
 from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
 from gcl_hard.functional.hardness import (
     DEFAULT_SCALE,
@@ -22,6 +23,7 @@ from gcl_hard.functional.hardness import (
     bounded,
     jsd_hardness,
     norms,
+    transformed,
 )
 from gcl_hard.functional.jsd import Rule, jsd_negatives
 from gcl_hard.functional.labels import labels_for, relation
@@ -66,12 +68,21 @@ class _Scores(NamedTuple):
     """A batch as anchors × candidates."""
 
     t: Tensor  # [A, C] logits (InfoNCE) or raw scores (JSD)
-    others: Tensor  # bool [A, C]
+    others: Tensor  # bool [A, C]; under admission rest all candidates but the anchor
     barred: Tensor | None  # bool [A, C], no negatives by their labels; None if these are not needed
     positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
     n_others: int
     lengths: Tensor | None  # [A, C] products of norms, None if no hardness reads them
     items: tuple[Tensor, Tensor]  # int64 [A] and [C], items of anchors and candidates
+    rest: bool = False  # whether each positive has negatives of its own
+
+
+class _Negatives(NamedTuple):
+    """What the loss takes of the negatives."""
+
+    expected: Tensor  # [A], or [A, P] for each positive; its log for InfoNCE
+    log_weight: float | Tensor  # log M, likewise
+    empty: Tensor  # bool, likewise: without a negative
 
 
 class _Views(NamedTuple):
@@ -184,6 +195,8 @@ class ContrastiveLoss(nn.Module):
         check_number("temperature", value, above=0)
         if class_prior is not None:
             _check_class_prior(class_prior, sampler)
+        if sampler.admit == "rest":
+            _check_rest(sampler, pooling, class_prior)
         if sampler.draws is not None and not detach_weights:
             raise InputError(
                 "draws carry no gradient of their probabilities: detach_weights=False needs "
@@ -265,11 +278,12 @@ class ContrastiveLoss(nn.Module):
     ) -> Tensor:
         """Loss of two views, ``loss(z1, z2, labels)``, or of any number, ``loss([z1, …], labels)``.
 
-        One view, ``loss(z, labels)``, has positives of its class alone.
+        One view, ``loss(z, labels)``, has positives of its class alone: any number of embeddings
+        of a label, in any order.
 
         Args:
-            z1: float [B, d], first view of each item, or a list of views; rows need not be
-                normalised. Half precision is computed in float32, also under autocast.
+            z1: float [B, d], first view of each item, a list of views, or all as [B, V, d]; rows
+                need not be normalised. Half precision is computed in float32, also under autocast.
             z2: float [B, d], second view; or the labels, after a list or a single view.
             labels: int64 [B], ≥ 0, or a list or NumPy array of them; with a ``label_gap`` also
                 float [B], or [B, T] as ``labels=`` or after a list of views (as a second argument
@@ -339,6 +353,7 @@ class ContrastiveLoss(nn.Module):
             index = torch.arange(n, device=device)
             own = (index[:, None] + n_items * torch.arange(n_views, device=device)) % n
             return self._streamed(z, every, (own, own[:, 1:], index, labels), of_items, n_others)
+        rest = self.sampler.admit == "rest"
         others = F.pad(neg.view_others(n_items, n_views, device), (0, n_extra), value=True)
         near = barred = None
         if labels is not None:
@@ -352,7 +367,8 @@ class ContrastiveLoss(nn.Module):
         else:
             positive = ~others & ~me
         lengths = self._lengths(z, every)
-        scores = _Scores(t, others, barred, positive, n_others, lengths, of_items)
+        candidates = ~me if rest else others
+        scores = _Scores(t, candidates, barred, positive, n_others, lengths, of_items, rest)
         return self._loss(scores, labels)
 
     def local_global(
@@ -421,8 +437,7 @@ class ContrastiveLoss(nn.Module):
         """Whether a loss of so many scores is taken in blocks."""
         if self.streaming is False or self._unstreamed is not None:
             return False
-        transformed = torch.compiler.is_compiling() or _in_torch_func()
-        return self.streaming is True or (n_scores >= STREAMED_FROM and not transformed)
+        return self.streaming is True or (n_scores >= STREAMED_FROM and not transformed())
 
     @property
     def _unstreamed(self) -> str | None:
@@ -457,6 +472,7 @@ class ContrastiveLoss(nn.Module):
             n_others: number of others of an anchor.
         """
         own, views, me, labels = parts
+        rest = me is not None and self.sampler.admit == "rest"
         hardening = self.sampler.current
         threshold = None
         if isinstance(hardening, Threshold):
@@ -467,10 +483,10 @@ class ContrastiveLoss(nn.Module):
         columns = _unit(candidates)
         rows = columns if anchors is candidates else _unit(anchors)
         plan = Plan(
-            own=own, views=views, me=me,
+            own=own if me is None or not rest else me[:, None], views=views, me=me,
             row_labels=None if labels is None else labels[own[:, 0]],
             column_labels=labels, label_gap=self.sampler.label_gap,
-            other_labels=self.sampler.needs_labels,
+            other_labels=self.sampler.needs_labels, rest=rest,
             class_positives=self.positives == "class" and me is not None,
             beta=hardening.slope(1.0) or 0.0,
             threshold=None if threshold is None else threshold / gamma,
@@ -498,21 +514,26 @@ class ContrastiveLoss(nn.Module):
         return norms(anchors)[:, None] * norms(candidates)
 
     def _loss(self, scores: _Scores, labels: Tensor | None) -> tuple[Tensor, Diagnostics]:
-        expected, log_weight, empty = self._negative_side(scores)
+        negatives = self._negative_side(scores)
         t_pos, positive = self._positive_side(scores)
+        empty = negatives.empty
+        if empty.dim() == 2:
+            had, positive = positive.any(1), positive & ~empty
+            empty = empty.all(1) | (had & ~positive.any(1))
         count = positive.sum(1)
         if t_pos.shape[1] == 1 or not neg.readable(t_pos):
-            log_weight = log_weight if isinstance(log_weight, float) else log_weight[:, None]
-            terms = self._terms(expected[:, None], t_pos, log_weight)
+            terms = self._terms(_each(negatives.expected), _each(negatives.log_weight), t_pos)
             total = torch.where(positive, terms, 0.0).sum(1)
         else:  # at the positives alone, where their number may be asked for
             row = torch.arange(len(t_pos)).repeat_interleave(count)
-            log_weight = log_weight if isinstance(log_weight, float) else log_weight[row]
-            terms = self._terms(expected[row], t_pos.masked_select(positive), log_weight)
+            terms = self._terms(
+                _each(negatives.expected, row, positive),
+                _each(negatives.log_weight, row, positive), t_pos.masked_select(positive),
+            )  # fmt: skip
             total = terms.new_zeros(len(t_pos)).index_add(0, row, terms)
         return self._mean(total, count, empty, labels)
 
-    def _terms(self, expected: Tensor, t_pos: Tensor, log_weight: float | Tensor) -> Tensor:
+    def _terms(self, expected: Tensor, log_weight: float | Tensor, t_pos: Tensor) -> Tensor:
         if self.objective == "infonce":
             return objectives.infonce(expected, t_pos, log_weight)
         return objectives.jsd(expected, t_pos)
@@ -566,8 +587,7 @@ class ContrastiveLoss(nn.Module):
         attached = torch.cat([z[:0] for z in embeddings]).sum(1 if self.reduction == "none" else ())
         return attached, Diagnostics(0, none, none, none, none)
 
-    def _negative_side(self, scores: _Scores) -> tuple[Tensor, float | Tensor, Tensor]:
-        """E over negatives [A] (its log for InfoNCE), log M, and anchors without negatives."""
+    def _negative_side(self, scores: _Scores) -> _Negatives:
         # Excluded scores are replaced before any function sees them, or their gradient is 0 · NaN.
         t = torch.where(scores.others, scores.t, 0.0)
         infonce = self.objective == "infonce"
@@ -584,7 +604,10 @@ class ContrastiveLoss(nn.Module):
         )
         if self.detach_weights:
             log_q = log_q.detach()
-        log_weight = self._log_weight(scores.n_others, log_q)
+        if scores.rest:
+            return self._rest(log_q.masked_fill(empty[:, None], -math.inf), t, scores)
+        kept = (log_q > -math.inf).sum(1)
+        log_weight = self._log_weight(scores.n_others, kept, log_q.dtype)
         if self.sampler.draws is not None:
             t = t.gather(1, self.sampler.sample(log_q))
             log_q = torch.full_like(t, -math.log(self.sampler.draws))
@@ -596,12 +619,25 @@ class ContrastiveLoss(nn.Module):
             expected = neg.expectation(log_q, objectives.softplus(t))
         if self.class_prior is not None:
             expected = self._debias(expected, scores)
-        return expected, log_weight, empty
+        return _Negatives(expected, log_weight, empty)
 
-    def _log_weight(self, n_others: int, log_q: Tensor) -> float | Tensor:
-        if self.weight == "kept":
-            return (log_q > -math.inf).sum(1).to(log_q.dtype).log()
-        return self._log_m(n_others)
+    def _rest(self, log_q: Tensor, t: Tensor, scores: _Scores) -> _Negatives:
+        """E over the candidates without the anchor and one positive, for each positive."""
+        kept = log_q > -math.inf
+        number = kept.sum(1, keepdim=True) - kept.long()
+        infonce = self.objective == "infonce"
+        log_h = t if infonce else objectives.log_softplus(torch.where(kept, t, 0.0))
+        above = logsumexp_without((log_q + log_h).masked_fill(~kept, -math.inf))
+        log_e = torch.where(number > 0, above - logsumexp_without(log_q), 0.0)
+        log_weight = self._log_weight(scores.n_others, number.clamp(min=1), t.dtype)
+        expected, empty, at = log_e if infonce else log_e.exp(), number == 0, scores.positive
+        if at.dtype != torch.bool:
+            expected, empty = expected.gather(1, at), empty.gather(1, at)
+            log_weight = log_weight.gather(1, at) if isinstance(log_weight, Tensor) else log_weight
+        return _Negatives(expected, log_weight, empty)
+
+    def _log_weight(self, n_others: int, kept: Tensor, dtype: torch.dtype) -> float | Tensor:
+        return kept.to(dtype).log() if self.weight == "kept" else self._log_m(n_others)
 
     def _log_m(self, n_others: int) -> float:
         assert self.weight != "kept"
@@ -646,11 +682,25 @@ class ContrastiveLoss(nn.Module):
         return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
 
 
+T = TypeVar("T", Tensor, float | Tensor)
+
+
+def _each(x: T, row: Tensor | None = None, positive: Tensor | None = None) -> T:
+    """A quantity of anchors [A] or of pairs [A, P] for every pair, or for the positive ones."""
+    if isinstance(x, float):
+        return x
+    if row is None or positive is None:
+        return x[:, None] if x.dim() == 1 else x
+    return x[row] if x.dim() == 1 else x.masked_select(positive)
+
+
 def _as_views(
     z1: Tensor | Sequence[Tensor], z2: Tensor | Labels | None, labels: Labels | None
 ) -> _Views:
     """The arguments of a loss, checked."""
     given = [z1] if isinstance(z1, Tensor) else list(z1)
+    if len(given) == 1 and isinstance(given[0], Tensor) and given[0].dim() == 3:
+        given = list(given[0].unbind(1))
     if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
         given.append(z2)
     elif z2 is not None:
@@ -662,15 +712,10 @@ def _as_views(
     shapes = [tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__ for z in given]
     if not given or any(len(shape) != 2 or shape != shapes[0] for shape in shapes):
         raise InputError(
-            f"views must be of the same items, [B, d] each, got "
+            f"views must be of the same items, [B, d] each or [B, V, d] together, got "
             f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
         )
     return _Views(given, labels, None, None)
-
-
-def _in_torch_func() -> bool:
-    """Whether a transform of torch.func is under way, which blocks have no rule for."""
-    return torch._C._functorch.maybe_current_level() is not None
 
 
 def _is_view(z: Tensor) -> bool:
@@ -708,6 +753,21 @@ def _refuse_with_jsd(temperature: float | None, pooling: str, weight: str | floa
         )
     if pooling != "pair" or weight != "others":
         raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")
+
+
+def _check_rest(sampler: NegativeSampler, pooling: str, class_prior: float | None) -> None:
+    """Check what goes with negatives that differ from positive to positive."""
+    odd = {
+        "draws": sampler.draws is not None,
+        'pooling="logsumexp"': pooling != "pair",
+        "class_prior": class_prior is not None,
+    }
+    for name, given in odd.items():
+        if given:
+            raise InputError(
+                f'admit="rest" takes the negatives of each positive by themselves, and {name} '
+                f'needs those of the anchor: leave it out, or use admit="others"'
+            )
 
 
 def _check_class_prior(class_prior: float, sampler: NegativeSampler) -> None:

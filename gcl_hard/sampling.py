@@ -15,7 +15,7 @@ from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.functional.negatives import draw, log_negative_distribution, readable
 from gcl_hard.seeds import Generators
 
-Admission = Literal["others", "other_labels"]
+Admission = Literal["others", "other_labels", "rest"]
 PairWeights = Tensor | Callable[[Tensor, Tensor], Tensor]
 
 
@@ -37,8 +37,10 @@ class NegativeSampler(nn.Module):
     .. math:: q_{ij} \propto 1[\text{admitted}_{ij}] \; \eta(t_{ij}) \; w_{ij}
 
     Args:
-        admit: ``"others"`` (everything but the anchor and its other view) or
-            ``"other_labels"`` (others whose label differs).
+        admit: ``"others"`` (everything but the anchor and its other view),
+            ``"other_labels"`` (others whose label differs) or ``"rest"`` (everything but the anchor
+            and the positive of the term, as in the denominator of SupCon; another positive of the
+            anchor is then a negative). Of nodes against graphs ``"rest"`` is ``"others"``.
         hardening: a :class:`Hardening`, a function t → log η(t), or None for none.
         draws: None for exact expectations under q (the limit of many negatives), or k ≥ 1
             negatives drawn per anchor with replacement (the paper's ψ_k).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from itertools import product
 from typing import get_args
 
 import numpy as np
@@ -288,7 +289,7 @@ def test_scores_outside_others_are_never_looked_at():
 @pytest.mark.parametrize("n_views", [1, 2, 3, 5])
 @pytest.mark.parametrize(
     ("admit", "positives"),
-    [("others", "view"), ("other_labels", "view"), ("others", "class"), ("other_labels", "class")],
+    list(product(["others", "other_labels", "rest"], ["view", "class"])),
 )
 def test_any_views_and_further_candidates_equal_the_loops(
     admit, positives, n_views, n_extra, reduction

@@ -42,20 +42,21 @@ def log_weights(n, m, seed=5):
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("as_function", [True, False])
 @pytest.mark.parametrize("extra", [0, 3])
-@pytest.mark.parametrize("admit", ["others", "other_labels"])
+@pytest.mark.parametrize("kinds", [("others", "view"), ("other_labels", "view"), ("rest", "class")])
 @pytest.mark.parametrize("name", HARD)
-def test_views_equal_the_loops(name, admit, extra, as_function, streaming):
+def test_views_equal_the_loops(name, kinds, extra, as_function, streaming):
+    admit, positives = kinds
     z1, z2, more = numbers(7, 5), numbers(7, 5, seed=1), numbers(extra, 5, seed=2)
     hardening, eta = HARD[name]
     log_w = log_weights(7, 7 + extra)
     given = (lambda rows, columns: log_w[rows][:, columns]) if as_function else log_w
     loss = ContrastiveLoss(
         NegativeSampler(admit, hardening, pair_weights=given), reduction="pairs",
-        streaming=streaming,
+        positives=positives, streaming=streaming,
     )  # fmt: skip
     kept = {"candidates": more, "candidate_labels": torch.tensor([1, 0, 2])} if extra else {}
     expected = loops.infonce_views(
-        [z1.tolist(), z2.tolist()], LABELS.tolist(), admit=admit, positives="view", eta=eta,
+        [z1.tolist(), z2.tolist()], LABELS.tolist(), admit=admit, positives=positives, eta=eta,
         gamma=0.5, reduction="pairs", extra=more.tolist(), extra_y=[1, 0, 2][:extra], M=12 + extra,
         w=lambda i, j: math.exp(log_w[i, j]),
     )  # fmt: skip

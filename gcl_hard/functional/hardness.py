@@ -176,11 +176,27 @@ def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
     t, others = t.detach().contiguous(), others.expand_as(t)
     n = others.sum(-1, keepdim=True).clamp(min=1).to(t.dtype)
     slack = _rounding(torch.where(others, t, 0.0))
-    ordered = t.masked_fill(~others, math.inf).sort(dim=-1).values
-    below = torch.searchsorted(ordered, t - slack)
-    up_to = torch.searchsorted(ordered, t + slack, right=True)
+    order = _argsort(t)
+    asked = t.gather(-1, order)  # sorted, so that they are found several times faster
+    among = others.gather(-1, order)
+    ordered = asked.masked_fill(~among, math.inf)
+    ordered = ordered.gather(-1, _argsort(ordered))
+    below = torch.searchsorted(ordered, asked - slack)
+    up_to = torch.searchsorted(ordered, asked + slack, right=True)
     share = (below + up_to).to(t.dtype) / (2 * n)
-    return torch.minimum(torch.maximum(share, 0.5 / n), 1 - 0.5 / n)
+    share = torch.minimum(torch.maximum(share, 0.5 / n), 1 - 0.5 / n)
+    return torch.empty_like(t).scatter_(-1, order, share)
+
+
+def _argsort(t: Tensor) -> Tensor:
+    if t.device.type == "cpu" and not transformed():
+        return torch.from_numpy(t.numpy().argsort(axis=-1))  # several times PyTorch's speed
+    return t.argsort(dim=-1)
+
+
+def transformed() -> bool:
+    """Whether a compiler or a transform of torch.func is at work, which see no values."""
+    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
 
 
 def _rounding(among: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
+from gcl_hard.functional.exclusive import SumsWithout
 from gcl_hard.functional.labels import LabelGap, Relation, relation
 
 SCORES = 2**19
@@ -39,13 +40,15 @@ class Plan:
     """What the loss of a batch is made of.
 
     Attributes:
-        own: int64 [A, V], columns of the anchor's own item: never negatives.
+        own: int64 [A, V], columns that are never negatives: of the anchor's own item, or with
+            ``rest`` of the anchor.
         views: int64 [A, P], columns of the anchor's other views, or of its graph.
         me: int64 [A], the column that is the anchor itself; None if none is.
         row_labels: int64 [A], or None if labels decide nothing.
         column_labels: int64 [C].
         label_gap: (δ₊, δ₋) of labels beyond classes, [A, …] and [C, …]; None for classes.
         other_labels: whether only candidates of other labels are negatives.
+        rest: whether a positive's negatives are all candidates but the anchor and itself.
         class_positives: whether all candidates of the anchor's label are positives.
         beta: β ≥ 0 of the exponential hardening, 0 for none.
         threshold: t from which negatives count, or None.
@@ -67,6 +70,7 @@ class Plan:
     column_labels: Tensor | None
     label_gap: LabelGap | None
     other_labels: bool
+    rest: bool
     class_positives: bool
     beta: float
     threshold: float | None
@@ -132,7 +136,8 @@ def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor,
         >>> z = torch.eye(4).repeat(2, 1)
         >>> own = torch.arange(4)[:, None] + torch.tensor([0, 4])
         >>> plan = Plan(own.repeat(2, 1), torch.arange(8).roll(4)[:, None], None, None, None, None,
-        ...             False, False, 0.0, None, True, None, 0.0, math.log(6), False, "anchors")
+        ...             False, False, False, 0.0, None, True, None, 0.0, math.log(6), False,
+        ...             "anchors")
         >>> streamed_infonce(2 * z, z, plan)[0]
         tensor(0.5944)
     """
@@ -205,34 +210,100 @@ def _in_blocks(
     empty = torch.zeros(n, dtype=torch.bool, device=rows.device)
     to_rows = torch.empty_like(rows) if gradient else rows[:0]
     to_columns = torch.zeros_like(columns) if gradient else columns[:0]
+    of_block = _of_rest if plan.rest else _of_block
     for part, window in _parts(plan, rows, columns):
         t = rows[part] @ columns.T
-        labels = plan.relation(part, window)
-        positives = _positives(t, plan, part, window, labels)
-        negatives = _negatives(t, plan, part, window, labels)
-        level, to_negative, to_positive = _level(negatives, positives, plan)
-        totals[part], pull = _terms(level, positives, plan)
-        counts[part], empty[part] = positives.number, negatives.empty
-        if not gradient:
-            continue
-        share = ((positives.number > 0) & ~negatives.empty).to(t.dtype)
-        if plan.reduction != "pairs":
-            share = share / positives.number.clamp(min=1)
-        if weights is not None:
-            share = share * weights[part]
-        push = share * pull.sum(1)
-        slopes = negatives.slopes(push * to_negative, plan)
-        of_positives = pull.mul_(-share[:, None])
-        if to_positive is not None:
-            of_positives = of_positives + to_positive * push[:, None]
-        positives.add_to(slopes, of_positives)
-        torch.mm(slopes, columns, out=to_rows[part])
-        to_columns.addmm_(slopes.T, rows[part])
+        where = _Where(part, window, plan.relation(part, window))
+        given = None if weights is None else weights[part]
+        found = of_block(t, plan, where, given, gradient=gradient)
+        totals[part], counts[part], empty[part] = found.totals, found.number, found.empty
+        if found.slopes is not None:
+            torch.mm(found.slopes, columns, out=to_rows[part])
+            to_columns.addmm_(found.slopes.T, rows[part])
     loss, number = _reduced(totals, counts, empty, plan)
     if gradient and weights is None:
         to_rows.div_(number)
         to_columns.div_(number)
     return _Found(loss, counts, empty, to_rows, to_columns)
+
+
+class _Where(NamedTuple):
+    """A block of rows."""
+
+    part: slice  # of rows
+    window: slice  # of columns that have one of its labels
+    labels: Relation | None  # [R, W]
+
+
+class _Block(NamedTuple):
+    """What a block of rows contributes."""
+
+    totals: Tensor  # [R], sums over positives
+    number: Tensor  # int64 [R], positives
+    empty: Tensor  # bool [R]
+    slopes: Tensor | None  # [R, C], dℓ/dt times the number that the loss is a mean over
+
+
+def _of_block(
+    t: Tensor, plan: Plan, where: _Where, weights: Tensor | None, *, gradient: bool
+) -> _Block:
+    """A block whose anchors have the same negatives for each of their positives; t is used up."""
+    positives = _positives(t, plan, where)
+    negatives = _negatives(t, plan, where)
+    level, to_negative, to_positive = _level(negatives, positives, plan)
+    totals, pull = _terms(level[:, None], positives, plan)
+    if not gradient:
+        return _Block(totals, positives.number, negatives.empty, None)
+    share = _share(positives, negatives.empty, plan, weights)
+    push = share * pull.sum(1)
+    slopes = negatives.slopes(push * to_negative, plan)
+    of_positives = pull.mul_(-share[:, None])
+    if to_positive is not None:
+        of_positives = of_positives + to_positive * push[:, None]
+    positives.add_to(slopes, of_positives)
+    return _Block(totals, positives.number, negatives.empty, slopes)
+
+
+def _of_rest(
+    t: Tensor, plan: Plan, where: _Where, weights: Tensor | None, *, gradient: bool
+) -> _Block:
+    """A block where each positive has negatives of its own; t is used up."""
+    positives = _positives(t, plan, where)
+    log_w, kept = _admit(t, plan, where)
+    number = kept[:, None] - (positives.of(t) > -math.inf).long()
+    some = positives.kept(number > 0, False)
+    empty = (kept == 0) | ((positives.number > 0) & ~some.any(1))
+    positives = positives._replace(mask=some, number=some.sum(1))
+    of_norm = t * plan.beta if plan.beta else None
+    tilted = t.mul_(1 + plan.beta)
+    if log_w is not None:
+        of_norm = log_w.clone() if of_norm is None else of_norm.add_(log_w)
+        tilted.add_(log_w)
+    sums = [SumsWithout.of(x) for x in (of_norm, tilted) if x is not None]
+    parts = [(positives.of(one.terms), positives.at_column(one.top)) for one in sums]
+    logs = [one.without(*of) for one, of in zip(sums, parts, strict=True)]
+    log_number = number.clamp(min=1).to(t.dtype).log()
+    log_e = logs[-1] - (logs[0] if len(logs) == 2 else log_number)
+    level = log_e + (log_number if plan.log_weight is None else plan.log_weight)
+    totals, pull = _terms(level.masked_fill_(~some, 0.0), positives, plan)
+    if not gradient:
+        return _Block(totals, positives.number, empty, None)
+    push = pull * _share(positives, empty, plan, weights)[:, None]
+    steep = plan.beta > 0 and not plan.detach
+    slopes, excess = sums[-1].slopes(push * (1 + plan.beta if steep else 1.0), *parts[-1])
+    if steep:
+        less, too_little = sums[0].slopes(push * -plan.beta, *parts[0])
+        slopes, excess = slopes.add_(less), excess.add_(too_little)
+    positives.add_to(slopes, -(push + excess))
+    return _Block(totals, positives.number, empty, slopes)
+
+
+def _share(positives: _Positives, empty: Tensor, plan: Plan, weights: Tensor | None) -> Tensor:
+    """What a positive of each anchor counts in the mean, [R]."""
+    share = ((positives.number > 0) & ~empty).to(positives.t.dtype)
+    if plan.reduction != "pairs":
+        share = share / positives.number.clamp(min=1)
+    return share if weights is None else share * weights
 
 
 def _reduced(totals: Tensor, counts: Tensor, empty: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
@@ -278,13 +349,23 @@ class _Positives(NamedTuple):
         else:
             slopes.scatter_add_(1, self.at, own)
 
+    def of(self, x: Tensor) -> Tensor:
+        """Their entries of x [R, C]."""
+        return x[:, self.at].clone() if isinstance(self.at, slice) else x.gather(1, self.at)
+
+    def at_column(self, column: Tensor) -> Tensor:
+        """Which of them are at a column, int64 [R, 1]."""
+        at = self.at
+        if isinstance(at, slice):
+            at = torch.arange(at.start, at.stop, device=column.device)
+        return at == column
+
     def kept(self, x: Tensor, other: float) -> Tensor:
         return x if self.mask is None else x.masked_fill_(~self.mask, other)
 
 
-def _positives(
-    t: Tensor, plan: Plan, part: slice, window: slice, labels: Relation | None
-) -> _Positives:
+def _positives(t: Tensor, plan: Plan, where: _Where) -> _Positives:
+    part, window, labels = where
     if not plan.class_positives or labels is None:
         at = plan.views[part]
         count = torch.full_like(at[:, 0], at.shape[1])
@@ -322,10 +403,9 @@ class _Negatives(NamedTuple):
         return slopes
 
 
-def _negatives(
-    t: Tensor, plan: Plan, part: slice, window: slice, labels: Relation | None
-) -> _Negatives:
-    """Their sums; t is used up."""
+def _admit(t: Tensor, plan: Plan, where: _Where) -> tuple[Tensor | None, Tensor]:
+    """Put −inf at what is no negative; log w, −inf there too, and the number that is kept."""
+    part, window, labels = where
     if plan.other_labels and labels is not None:
         barred = labels.barred
         if plan.label_gap is not None:
@@ -346,6 +426,12 @@ def _negatives(
         t.masked_fill_(log_w == -math.inf, -math.inf)
         log_w = log_w.masked_fill(t == -math.inf, -math.inf)
         kept = (t > -math.inf).sum(1)
+    return log_w, kept
+
+
+def _negatives(t: Tensor, plan: Plan, where: _Where) -> _Negatives:
+    """Their sums; t is used up."""
+    log_w, kept = _admit(t, plan, where)
     kept = kept.to(t.dtype)
     top = t.amax(1, keepdim=True)
     empty = top[:, 0] == -math.inf
@@ -409,14 +495,14 @@ def _level(
 
 
 def _terms(level: Tensor, positives: _Positives, plan: Plan) -> tuple[Tensor, Tensor]:
-    """Sums over positives [R], and how each pulls, σ(x) [R, P]."""
+    """Sums over positives [R] of a level [R, 1 or P], and how each pulls, σ(x) [R, P]."""
     t, share = positives.t, None
     if plan.pooled:
         masked = positives.kept(t, -math.inf)
         masked = masked.masked_fill(positives.number[:, None] == 0, 0.0)
         t = masked.logsumexp(1, keepdim=True)
         share = (masked - t).exp()
-    x = level[:, None] - t
+    x = level - t
     pull = x.sigmoid()
     # softplus(x) = max(x, 0) − log σ(|x|)
     total = x.clamp_(min=0).sub_(torch.maximum(pull, 1 - pull).log_())

@@ -21,7 +21,7 @@ from gcl_hard import (
 from tests.reference import loops
 
 HARDENINGS = [None, Exponential(1.0), Exponential(2.5), Threshold(0.1), Threshold(0.6)]
-ADMISSIONS = ["others", "other_labels"]
+ADMISSIONS = ["others", "other_labels", "rest"]
 
 
 def numbers(*shape, seed=0, dtype=torch.float64):
@@ -60,6 +60,7 @@ EVERYTHING = [
         ("others", "kept", 7.0), ("pairs", "anchors", "none"), (None, 0.0, 0.2),
     )
     if setting[-1] is None or (setting[0] == "others" and not isinstance(setting[2], Threshold))
+    if setting[0] != "rest" or setting[4] == "pair"
 ]  # fmt: skip
 
 

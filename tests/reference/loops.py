@@ -72,15 +72,20 @@ def infonce_views(
         weigh = (lambda t, tau=tau: float(math.exp(t) >= tau)) if mean else eta
         B, n = len(views[0]), len(views) * len(views[0])
         item = [j % B if j < n else B + j - n for j in range(len(z))]
-        weights = [weigh(g[j]) * w(item[i], item[j]) for j in neg]
-        if not sum(weights):
-            continue
-        E = expectation(weights, [math.exp(g[j]) for j in neg])
-        if prior is not None:
-            E_pos = expectation([eta(g[j]) for j in pos], [math.exp(g[j]) for j in pos])
-            E = max((E - prior * E_pos) / (1 - prior), math.exp(-1 / gamma))
-        weight = len(others) if M is None else M
-        terms.append([math.log(1 + weight * math.exp(-g[p]) * E) for p in pos])
+        row = []
+        for p in pos:
+            among = neg if admit != "rest" else [j for j in range(len(z)) if j not in {i, p}]
+            weights = [weigh(g[j]) * w(item[i], item[j]) for j in among]
+            if not sum(weights):
+                continue
+            E = expectation(weights, [math.exp(g[j]) for j in among])
+            if prior is not None:
+                E_pos = expectation([eta(g[j]) for j in pos], [math.exp(g[j]) for j in pos])
+                E = max((E - prior * E_pos) / (1 - prior), math.exp(-1 / gamma))
+            weight = len(others) if M is None else M
+            weight = sum(x > 0 for x in weights) if M == "kept" else weight
+            row.append(math.log(1 + weight * math.exp(-g[p]) * E))
+        terms.append(row)
     return reduce(terms, reduction)
 
 

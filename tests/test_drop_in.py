@@ -1,0 +1,140 @@
+"""The losses that other libraries' users have, from ours: the same values and gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pytorch_metric_learning import losses as other
+
+from gcl_hard import ContrastiveLoss, Exponential, InputError, NegativeSampler
+from tests.reference import loops
+
+LABELS = torch.tensor([3, 0, 1, 3, 1, 1, 0, 2, 2, 3, 0, 1, 2, 2, 0])
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def sup_con(temperature, **settings):
+    return ContrastiveLoss(
+        NegativeSampler("rest"), positives="class", weight="kept", reduction="anchors",
+        temperature=temperature, **settings,
+    )  # fmt: skip
+
+
+def nt_xent(temperature, **settings):
+    return ContrastiveLoss(
+        NegativeSampler("other_labels"), positives="class", weight="kept", reduction="pairs",
+        temperature=temperature, **settings,
+    )  # fmt: skip
+
+
+OTHERS = {"SupConLoss": (sup_con, other.SupConLoss), "NTXentLoss": (nt_xent, other.NTXentLoss)}
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("temperature", [0.07, 0.5])
+@pytest.mark.parametrize("name", OTHERS)
+def test_values_and_gradients_are_those_of_pytorch_metric_learning(name, temperature, streaming):
+    ours, theirs = OTHERS[name]
+    z = numbers(15, 6).requires_grad_()
+    loss = ours(temperature, streaming=streaming)(z, LABELS)
+    expected = theirs(temperature=temperature)(z, LABELS)
+    torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
+    slopes = (torch.autograd.grad(of, z)[0] for of in (loss, expected))
+    torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-12)
+
+
+def test_an_embedding_alone_in_its_class_is_left_out_as_there():
+    z, y = numbers(6, 4), torch.tensor([0, 0, 1, 2, 2, 2])
+    torch.testing.assert_close(sup_con(0.1)(z, y), other.SupConLoss(temperature=0.1)(z, y))
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_views_side_by_side_are_the_views_one_by_one(streaming):
+    """[B, V, d], as the authors' code of SupCon has them."""
+    z, y = numbers(7, 3, 5), LABELS[:7]
+    loss = sup_con(0.1, streaming=streaming)
+    torch.testing.assert_close(loss(z, y), loss(list(z.unbind(1)), y))
+    torch.testing.assert_close(loss(z, y), loss(z.flatten(0, 1), y.repeat_interleave(3)))
+    with pytest.raises(InputError, match=r"\[B, V, d\]"):
+        loss(z[None], y)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_positive_that_outweighs_all_else_leaves_exact_sums(dtype, streaming):
+    """e^(120 t) of a duplicate, of which nothing but rounding would remain if subtracted."""
+    z = numbers(10, 4).to(dtype)
+    z[1] = z[0]
+    z = z.requires_grad_()
+    y = LABELS[:10].clone()
+    y[:3] = 0
+    loss = ContrastiveLoss(
+        NegativeSampler("rest", Exponential(5.0)), positives="class", weight="kept",
+        temperature=0.05, streaming=streaming,
+    )  # fmt: skip
+    ((slope,), value) = torch.autograd.grad(loss(z, y), z), loss(z, y).item()
+    exact = z.detach().double().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(exact, y), exact)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-10
+    torch.testing.assert_close(slope.double(), expected, rtol=tolerance, atol=tolerance)
+    by_loops = loops.infonce_views(
+        [exact.tolist()], y.tolist(), admit="rest", positives="class", gamma=0.05, M="kept",
+        eta=lambda t: 2.718281828459045 ** (5 * t), reduction="pairs",
+    )  # fmt: skip
+    assert value == pytest.approx(by_loops, rel=tolerance)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_pair_without_a_further_embedding_has_no_negative(streaming):
+    z = numbers(2, 3).requires_grad_()
+    loss, seen = sup_con(0.5, streaming=streaming).with_diagnostics(z, torch.tensor([1, 1]))
+    assert (loss.item(), seen.without_negative.item()) == (0.0, 2)
+    assert torch.equal(torch.autograd.grad(loss, z)[0], torch.zeros_like(z))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"class_prior": 0.1}, {"pooling": "logsumexp"}, {"sampler": "draws"}]
+)
+def test_what_needs_one_set_of_negatives_for_an_anchor_is_refused(settings):
+    sampler = NegativeSampler("rest", draws=3 if "sampler" in settings else None)
+    with pytest.raises(InputError, match=r'admit="rest"'):
+        ContrastiveLoss(**{**settings, "sampler": sampler})
+
+
+def test_nodes_have_a_single_positive_so_that_the_rest_are_the_others():
+    nodes, graphs, batch = numbers(9, 4), numbers(4, 4, seed=1), torch.arange(9) % 4
+    for objective in ("jsd", "infonce"):
+        found = [
+            ContrastiveLoss(
+                NegativeSampler(admit, Exponential(1.0)), objective=objective
+            ).local_global(nodes, graphs, batch)
+            for admit in ("rest", "others")
+        ]
+        torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("positives", ["view", "class"])
+def test_jsd_of_views_equals_a_loop(positives):
+    z1, z2, y = numbers(4, 5), numbers(4, 5, seed=1), torch.tensor([0, 1, 0, 2])
+    loss = ContrastiveLoss(
+        NegativeSampler("rest", Exponential(0.7)), objective="jsd", positives=positives,
+        hardness_scale="cosine", reduction="pairs",
+    )  # fmt: skip
+    z, y8 = torch.cat([z1, z2]), y.repeat(2)
+    t, cosine = z @ z.T, torch.cosine_similarity(z[:, None], z[None], dim=2)
+    terms = []
+    for i in range(8):
+        for p in range(8):
+            if p == i or (p % 4 != i % 4 if positives == "view" else y8[p] != y8[i]):
+                continue
+            rest = [j for j in range(8) if j not in {i, p}]
+            q = torch.softmax(0.7 * cosine[i, rest] / 0.5, 0)
+            terms.append(
+                torch.log1p((-t[i, p]).exp())
+                + (q * torch.log1p(t[i, rest].exp())).sum()
+                - 2 * torch.tensor(2.0, dtype=torch.float64).log()
+            )
+    torch.testing.assert_close(loss(z1, z2, y), torch.stack(terms).mean())
