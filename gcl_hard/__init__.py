@@ -20,6 +20,7 @@ from gcl_hard.functional.hardening import (
     Uniform,
 )
 from gcl_hard.functional.schedules import Annealed, Constant, Cosine, Linear, Schedule
+from gcl_hard.gathering import gather
 from gcl_hard.losses import ContrastiveLoss, Diagnostics
 from gcl_hard.methods import METHODS, Method, contrastive_loss, method
 from gcl_hard.sampling import NegativeSampler
@@ -55,6 +56,7 @@ __all__ = [
     "contrastive_loss",
     "evaluate",
     "fit",
+    "gather",
     "load_encoder",
     "method",
 ]

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
@@ -31,6 +30,14 @@ from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import Plan, streamed_infonce
+from gcl_hard.gathering import (
+    counts_of,
+    gathered,
+    offset,
+    sum_for_mean_gradients,
+    summed,
+    world_size,
+)
 from gcl_hard.sampling import NegativeSampler
 
 Positives = Literal["view", "class"]
@@ -38,6 +45,7 @@ Pooling = Literal["pair", "logsumexp"]
 Reduction = Literal["pairs", "anchors", "none"]
 OnEmpty = Literal["skip", "raise"]
 Streaming = Literal["auto"] | bool
+Negatives = Literal["local", "gathered"]
 
 H = TypeVar("H", Exponential, Threshold)
 
@@ -48,6 +56,8 @@ STREAMED_FROM = 128**2
 
 class Diagnostics(NamedTuple):
     """Counts behind a loss; tensors, so that no call waits for the device.
+
+    With gathered negatives they are those of the joined batch.
 
     Attributes:
         anchors: number of anchors in the batch.
@@ -94,6 +104,15 @@ class _Views(NamedTuple):
     candidate_labels: Labels | None  # [K]
 
 
+class _Batch(NamedTuple):
+    """Embeddings of items, view after view, and which of them are this process's anchors."""
+
+    z: Tensor  # [n, d], of all processes with gathered negatives
+    labels: Tensor | None  # [n]
+    rows: Tensor | None  # int64 [A], None for all
+    n_items: int
+
+
 class ContrastiveLoss(nn.Module):
     r"""Contrastive loss with hard negatives, for views of items or for nodes against graphs.
 
@@ -132,6 +151,12 @@ class ContrastiveLoss(nn.Module):
             their mean), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
             hardly at all); see :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with
             InfoNCE, whose hardenings see cosines.
+        negatives: ``"local"``, or ``"gathered"`` for a batch that is spread over processes
+            (torch.distributed, as torchrun starts them): every process keeps its own anchors and
+            sees the candidates of all. Value and diagnostics are those of the joined batch, whose
+            items are in the order of the processes; its gradient, too, after
+            DistributedDataParallel has taken the mean over processes. Not with ``"batch-max"``.
+            Further candidates stay those of each process, and ``"none"`` gives its own anchors.
         on_empty: ``"skip"`` leaves anchors without a negative or without a positive out of the
             mean (if none is left, or the batch is empty, the loss is an attached 0);
             ``"raise"`` makes them an error.
@@ -165,16 +190,18 @@ class ContrastiveLoss(nn.Module):
         reduction: Reduction | None = None,
         streaming: Streaming = "auto",
         hardness_scale: HardnessScale | None = None,
+        negatives: Negatives = "local",
         on_empty: OnEmpty = "skip",
     ) -> None:
         super().__init__()
-        check_option("objective", objective, get_args(Objective))
-        check_option("positives", positives, get_args(Positives))
-        check_option("pooling", pooling, get_args(Pooling))
-        check_option("on_empty", on_empty, get_args(OnEmpty))
         if reduction is None:
             reduction = "pairs" if positives == "class" else "anchors"
-        check_option("reduction", reduction, get_args(Reduction))
+        for name, given, known in (
+            ("objective", objective, Objective), ("positives", positives, Positives),
+            ("pooling", pooling, Pooling), ("reduction", reduction, Reduction),
+            ("negatives", negatives, Negatives), ("on_empty", on_empty, OnEmpty),
+        ):  # fmt: skip
+            check_option(name, given, get_args(known))
         if isinstance(weight, str):
             check_option("weight", weight, ("others", "kept"))
         else:
@@ -195,6 +222,10 @@ class ContrastiveLoss(nn.Module):
         check_number("temperature", value, above=0)
         if class_prior is not None:
             _check_class_prior(class_prior, sampler)
+        if negatives == "gathered" and hardness_scale == "batch-max":
+            raise InputError(
+                'hardness_scale "batch-max" is of one batch: gathered negatives need another'
+            )
         if sampler.admit == "rest":
             _check_rest(sampler, pooling, class_prior)
         if sampler.draws is not None and not detach_weights:
@@ -213,6 +244,7 @@ class ContrastiveLoss(nn.Module):
         self.class_prior = class_prior
         self.detach_weights = detach_weights
         self.reduction: Reduction = reduction
+        self.negatives: Negatives = negatives
         self.on_empty: OnEmpty = on_empty
         self.streaming: Streaming = streaming
         self.fused = True
@@ -225,6 +257,10 @@ class ContrastiveLoss(nn.Module):
                 f"InfoNCE with exact expectations and no, an exponential or a threshold hardening"
             )
         sampler.hardening.check(value, bounded=self._bounded)
+
+    @property
+    def _gathers(self) -> bool:
+        return self.negatives == "gathered" and world_size() > 1
 
     @property
     def _bounded(self) -> bool:
@@ -319,57 +355,73 @@ class ContrastiveLoss(nn.Module):
             return self._of_views(views)
 
     def _of_views(self, views: _Views) -> tuple[Tensor, Diagnostics]:
-        n_views, n_items = len(views.views), len(views.views[0])
-        every = z = _at_least_float32(torch.cat(views.views))
-        n, n_extra, device, labels = len(z), 0, z.device, None
+        z, labels, rows, n_items = self._batch(views)
+        n_views, n, n_extra, device = len(views.views), len(z), 0, z.device
+        every, gap = z, self.sampler.label_gap
         if views.candidates is not None:
             every = torch.cat([z, _as_candidates(views.candidates, z)])
             n_extra = len(every) - n
-        if self.sampler.needs_labels or self.positives == "class":
-            user = self._label_user()
-            labels = labels_for(views.labels, n_items, user, self.sampler.label_gap, device)
-            labels = labels.repeat(n_views, *[1] * (labels.dim() - 1))
-            if views.candidates is not None:
-                more_labels = labels_for(
-                    views.candidate_labels, n_extra, f"{user} with candidates",
-                    self.sampler.label_gap, device,
-                )  # fmt: skip
-                if more_labels.shape[1:] != labels.shape[1:]:
+            if labels is not None:
+                user = f"{self._label_user()} with candidates"
+                more = labels_for(views.candidate_labels, n_extra, user, gap, device)
+                if more.shape[1:] != labels.shape[1:]:
                     raise InputError(
                         f"candidate_labels must be like the labels, {list(labels.shape)[1:]} of "
-                        f"each, got {list(more_labels.shape)[1:]}"
+                        f"each, got {list(more.shape)[1:]}"
                     )
-                labels = torch.cat([labels, more_labels])
+                labels = torch.cat([labels, more])
         if n == 0:
             return self._no_anchors(z)
         if self.positives == "view" and n_views == 1:
             raise InputError('one view has no other: give a second, or positives="class"')
         n_others = n_views * (n_items - 1) + n_extra
         self.sampler.check_weights(n_items, n_items + n_extra)
-        items = torch.arange(n, device=device) % n_items
-        more = torch.arange(n_items, n_items + n_extra, device=device)
-        of_items = items, torch.cat([items, more])
-        if self._streams(n * len(every)):
-            index = torch.arange(n, device=device)
-            own = (index[:, None] + n_items * torch.arange(n_views, device=device)) % n
-            return self._streamed(z, every, (own, own[:, 1:], index, labels), of_items, n_others)
+        index = torch.arange(len(every), device=device)
+        columns = torch.where(index < n, index % n_items, index - n + n_items)
+        me = index[:n] if rows is None else rows
+        anchors, items = (z, columns[:n]) if rows is None else (z[rows], columns[rows])
+        if self._streams(len(anchors) * len(every)):
+            own = (me[:, None] + n_items * torch.arange(n_views, device=device)) % n
+            parts = (own, own[:, 1:], me, labels)
+            return self._streamed(anchors, every, parts, (items, columns), n_others)
         rest = self.sampler.admit == "rest"
-        others = F.pad(neg.view_others(n_items, n_views, device), (0, n_extra), value=True)
+        others, is_me = items[:, None] != columns, me[:, None] == index
         near = barred = None
         if labels is not None:
-            near, barred = relation(labels[:n], labels, self.sampler.label_gap)
-        t = self._logits(z, every)
-        me = torch.eye(*t.shape, dtype=torch.bool, device=device)
+            near, barred = relation(labels[me], labels, gap)
         if self.positives == "class" and near is not None:
-            positive = (near | ~others) & ~me
+            positive = (near | ~others) & ~is_me
         elif n_views == 2:
-            positive = torch.arange(n, device=device).roll(n_items)[:, None]
+            positive = ((me + n_items) % n)[:, None]
         else:
-            positive = ~others & ~me
-        lengths = self._lengths(z, every)
-        candidates = ~me if rest else others
-        scores = _Scores(t, candidates, barred, positive, n_others, lengths, of_items, rest)
+            positive = ~others & ~is_me
+        scores = _Scores(
+            self._logits(anchors, every), ~is_me if rest else others, barred, positive, n_others,
+            self._lengths(anchors, every), (items, columns), rest,
+        )  # fmt: skip
         return self._loss(scores, labels)
+
+    def _batch(self, views: _Views) -> _Batch:
+        """The batch, or with gathered negatives that of all processes."""
+        n_views, n_items = len(views.views), len(views.views[0])
+        z, labels, rows = _at_least_float32(torch.cat(views.views)), None, None
+        if self.sampler.needs_labels or self.positives == "class":
+            labels = labels_for(
+                views.labels, n_items, self._label_user(), self.sampler.label_gap, z.device
+            )
+        if self._gathers:
+            z = z.view(n_views, n_items, z.shape[1]).transpose(
+                0, 1
+            )  # all views of an item in a row
+            counts = counts_of(z, *(() if labels is None else (labels,)))
+            z = gathered(z.contiguous(), counts).transpose(0, 1).flatten(0, 1)
+            labels = None if labels is None else gathered(labels, counts)
+            mine = offset(counts) + torch.arange(n_items, device=z.device)
+            n_items = sum(counts)
+            rows = (n_items * torch.arange(n_views, device=z.device)[:, None] + mine).flatten()
+        if labels is not None:
+            labels = labels.repeat(n_views, *[1] * (labels.dim() - 1))
+        return _Batch(z, labels, rows, n_items)
 
     def local_global(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
@@ -399,8 +451,15 @@ class ContrastiveLoss(nn.Module):
             if self.sampler.needs_labels:
                 user = self._label_user()
                 labels = labels_for(graph_labels, len(graphs), user, gap, graphs.device)
+            n_nodes = len(nodes)
+            if self._gathers:
+                counts = counts_of(graphs, *(() if labels is None else (labels,)))
+                graphs, batch = gathered(graphs, counts), batch + offset(counts)
+                labels = None if labels is None else gathered(labels, counts)
+                n_nodes = int(summed(batch.new_tensor(n_nodes)))
+            if labels is not None:
                 same = relation(labels, labels, gap).barred
-            if len(nodes) == 0:
+            if n_nodes == 0:
                 return self._no_anchors(nodes, graphs)
             fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
             if fused and self.objective == "jsd" and self.sampler.has_slope:
@@ -497,11 +556,8 @@ class ContrastiveLoss(nn.Module):
             weights=None if self.sampler.pair_weights is None else self.sampler.log_weights,
             row_items=items[0], column_items=items[1],
         )  # fmt: skip
-        loss, count, empty = streamed_infonce(rows / self.temperature, columns, plan)
-        diagnostics = self._diagnostics(count, empty)
-        if labels is not None:
-            loss = neg.poison(loss, labels)
-        return loss, diagnostics
+        total, count, empty = streamed_infonce(rows / self.temperature, columns, plan)
+        return self._finished(total, self._diagnostics(count, empty), labels)
 
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
@@ -551,28 +607,35 @@ class ContrastiveLoss(nn.Module):
         self, total: Tensor, count: Tensor, empty: Tensor, labels: Tensor | None
     ) -> tuple[Tensor, Diagnostics]:
         """Mean over what contributes, of the sums [A] over positives and their number [A]."""
-        diagnostics = self._diagnostics(count, empty)
         total = torch.where((count > 0) & ~empty, total, 0.0)
-        if self.reduction == "pairs":
-            loss = total.sum() / diagnostics.pairs.clamp(min=1)
-        else:
-            loss = total / count.clamp(min=1)
-            if self.reduction == "anchors":
-                loss = loss.sum() / diagnostics.contributing.clamp(min=1)
-        if labels is not None:
-            loss = neg.poison(loss, labels)
-        return loss, diagnostics
+        if self.reduction != "pairs":
+            total = total / count.clamp(min=1)
+        if self.reduction != "none":
+            total = total.sum()
+        return self._finished(total, self._diagnostics(count, empty), labels)
+
+    def _finished(
+        self, total: Tensor, found: Diagnostics, labels: Tensor | None
+    ) -> tuple[Tensor, Diagnostics]:
+        """The loss of all processes; NaN where labels that could not be read are negative."""
+        if self.reduction != "none":
+            number = found.pairs if self.reduction == "pairs" else found.contributing
+            total = total / number.clamp(min=1)
+            if self._gathers:
+                total = sum_for_mean_gradients(total)
+        return (total if labels is None else neg.poison(total, labels)), found
 
     def _diagnostics(self, count: Tensor, empty: Tensor) -> Diagnostics:
         used = (count > 0) & ~empty
-        found = Diagnostics(
-            anchors=len(count),
-            contributing=used.sum(),
-            pairs=count.masked_fill(empty, 0).sum(),
-            without_negative=empty.sum(),
-            without_positive=(count == 0).sum(),
+        anchors, counts = (
+            len(count),
+            [used.sum(), count.masked_fill(empty, 0).sum(), empty.sum(), (count == 0).sum()],
         )
-        if self.on_empty == "raise" and not bool(used.all()):
+        if self._gathers:
+            *counts, of_all = summed(torch.stack([*counts, torch.full_like(counts[0], anchors)]))
+            anchors = int(of_all)
+        found = Diagnostics(anchors, *counts)
+        if self.on_empty == "raise" and not bool(found.contributing == anchors):
             raise InputError(
                 f"{int(found.without_negative)} of {found.anchors} anchors have no negative and "
                 f"{int(found.without_positive)} no positive (on_empty='raise')"

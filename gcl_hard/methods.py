@@ -10,7 +10,15 @@ from gcl_hard.functional.hardening import Exponential, Hardening, RankPosterior,
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, OnEmpty, Pooling, Positives, Reduction, Streaming
+from gcl_hard.losses import (
+    ContrastiveLoss,
+    Negatives,
+    OnEmpty,
+    Pooling,
+    Positives,
+    Reduction,
+    Streaming,
+)
 from gcl_hard.sampling import Admission, NegativeSampler
 
 
@@ -76,6 +84,7 @@ class LossOptions(TypedDict, total=False):
     reduction: Reduction | None
     streaming: Streaming
     hardness_scale: HardnessScale | None
+    negatives: Negatives
     on_empty: OnEmpty
 
 

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
-CORE = {"functional", "sampling", "losses", "methods", "models", "io", "seeds"}
+CORE = {"functional", "gathering", "sampling", "losses", "methods", "models", "io", "seeds"}
 ENTRY_POINTS = {"bench", "tune", "figures"}
 INNER = CORE | {
     "graphs", "images", "training", "evaluation", "experiments", "tuning", "reports",
@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy": set(),
     "functional": set(),
     "sampling": {"functional", "seeds"},
-    "losses": {"functional", "sampling"},
+    "gathering": set(),
+    "losses": {"functional", "gathering", "sampling"},
     "methods": {"functional", "sampling", "losses"},
     "models": {"losses", "methods"},
     "io": set(),

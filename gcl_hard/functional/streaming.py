@@ -113,7 +113,7 @@ class Plan:
 
 
 def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
-    """InfoNCE of anchors against candidates, block by block.
+    """The terms of InfoNCE of anchors against candidates, summed block by block.
 
     Args:
         rows: float [A, d], anchors of length 1/γ; half precision is for the caller to convert.
@@ -121,8 +121,9 @@ def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor,
         plan: the loss.
 
     Returns:
-        The loss, float [] or [A] with reduction ``"none"``; the number of positives of each
-        anchor, int64 [A]; and which anchors have no negative, bool [A]. Only the loss has a
+        With reduction ``"pairs"`` the sum of the terms, with ``"anchors"`` that of the anchors'
+        means, float [], and with ``"none"`` these means, [A]; the number of positives of each
+        anchor, int64 [A]; and which anchors have no negative, bool [A]. Only the first has a
         gradient, and no second one.
 
     Raises:
@@ -138,7 +139,7 @@ def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor,
         >>> plan = Plan(own.repeat(2, 1), torch.arange(8).roll(4)[:, None], None, None, None, None,
         ...             False, False, False, 0.0, None, True, None, 0.0, math.log(6), False,
         ...             "anchors")
-        >>> streamed_infonce(2 * z, z, plan)[0]
+        >>> streamed_infonce(2 * z, z, plan)[0] / 8
         tensor(0.5944)
     """
     found: tuple[Tensor, Tensor, Tensor] = _Streamed.apply(rows, columns, plan)
@@ -220,10 +221,10 @@ def _in_blocks(
         if found.slopes is not None:
             torch.mm(found.slopes, columns, out=to_rows[part])
             to_columns.addmm_(found.slopes.T, rows[part])
-    loss, number = _reduced(totals, counts, empty, plan)
-    if gradient and weights is None:
-        to_rows.div_(number)
-        to_columns.div_(number)
+    totals.masked_fill_((counts == 0) | empty, 0.0)
+    if plan.reduction != "pairs":
+        totals.div_(counts.clamp(min=1))
+    loss = totals if plan.reduction == "none" else totals.sum()
     return _Found(loss, counts, empty, to_rows, to_columns)
 
 
@@ -304,17 +305,6 @@ def _share(positives: _Positives, empty: Tensor, plan: Plan, weights: Tensor | N
     if plan.reduction != "pairs":
         share = share / positives.number.clamp(min=1)
     return share if weights is None else share * weights
-
-
-def _reduced(totals: Tensor, counts: Tensor, empty: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-    """The loss of the anchors' sums over positives, and the number that it is a mean over."""
-    used = (counts > 0) & ~empty
-    totals = torch.where(used, totals, 0.0)
-    if plan.reduction == "pairs":
-        number = counts.masked_fill(empty, 0).sum().clamp(min=1)
-        return totals.sum() / number, number
-    means, number = totals / counts.clamp(min=1), used.sum().clamp(min=1)
-    return (means if plan.reduction == "none" else means.sum() / number), number
 
 
 def _parts(plan: Plan, rows: Tensor, columns: Tensor) -> list[tuple[slice, slice]]:

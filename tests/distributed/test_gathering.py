@@ -1,0 +1,150 @@
+"""Gathered negatives: several processes have the loss of one, on the joined batch."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import distributed, multiprocessing
+
+from gcl_hard import ContrastiveLoss, Exponential, InputError, NegativeSampler, Threshold, gather
+
+SPLITS = {2: (6, 3), 3: (4, 0, 5)}
+"""Items of each process, the joined batch of nine."""
+LABELS = torch.tensor([0, 1, 1, 2, 0, 3, 1, 0, 2])
+VALUES = torch.tensor([0.1, 1.2, 1.3, 2.9, 0.2, 3.0, 1.1, 0.0, 2.0], dtype=torch.float64)
+NODES = torch.arange(9).repeat_interleave(torch.tensor([2, 3, 1, 1, 4, 2, 2, 3, 2]))
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def sampler(admit="others", hardening=None, **more):
+    return NegativeSampler(admit, hardening, **more)
+
+
+WEIGHTS = numbers(9, 9, seed=7)
+VIEWS = {
+    "ucl": {"sampler": sampler()},
+    "hucl": {"sampler": sampler("others", Exponential(1.5)), "detach_weights": False},
+    "hcl": {"sampler": sampler("others", Exponential(1.0)), "class_prior": 0.1},
+    "hscl": {"sampler": sampler("other_labels", Exponential(1.0)), "positives": "class"},
+    "hscl-tau": {"sampler": sampler("other_labels", Threshold(0.2)), "positives": "class"},
+    "anchors": {"sampler": sampler("other_labels"), "positives": "class", "reduction": "anchors"},
+    "rest": {"sampler": sampler("rest", Exponential(1.0)), "positives": "class"},
+    "weights": {"sampler": sampler(pair_weights=WEIGHTS)},
+    "gap": {"sampler": sampler("other_labels", label_gap=(0.3, 0.8)), "positives": "class"},
+    "jsd": {"sampler": sampler("others", Exponential(1.0)), "objective": "jsd"},
+}
+GRAPHS = {
+    "jsd": {"sampler": sampler("other_labels", Exponential(1.0)), "objective": "jsd"},
+    "jsd-hcl": {
+        "sampler": sampler("others", Exponential(1.0)), "objective": "jsd", "class_prior": 0.1
+    },
+    "infonce": {"sampler": sampler("others", Exponential(1.0))},
+}  # fmt: skip
+
+
+def labels_of(name):
+    return VALUES if name == "gap" else LABELS
+
+
+def of_views(name, mine, n_views=2, **options):
+    """Value, counts and gradient of the items of a slice."""
+    z = [numbers(9, 5, seed=v)[mine].requires_grad_() for v in range(n_views)]
+    loss = ContrastiveLoss(**VIEWS[name], **options)
+    value, seen = loss.with_diagnostics(z, labels_of(name)[mine])
+    return value.detach(), [int(n) for n in seen], torch.stack(torch.autograd.grad(value, z), 1)
+
+
+def of_graphs(name, mine, **options):
+    graphs = numbers(9, 5)[mine].requires_grad_()
+    own = torch.isin(NODES, torch.arange(9)[mine])
+    nodes = numbers(len(NODES), 5, seed=1)[own].requires_grad_()
+    loss = ContrastiveLoss(**GRAPHS[name], **options)
+    value, seen = loss.local_global_with_diagnostics(
+        nodes, graphs, NODES[own] - mine.start, LABELS[mine]
+    )
+    of = torch.autograd.grad(value, [nodes, graphs])
+    return value.detach(), [int(n) for n in seen], torch.cat(of)
+
+
+def cases():
+    """Everything that is computed on either side, by name."""
+    for name in VIEWS:
+        for n_views in (2, 3):
+            for streaming in (False, "auto") if name == "jsd" else (False, True):
+                yield of_views, name, {"n_views": n_views, "streaming": streaming}
+    for name in GRAPHS:
+        yield of_graphs, name, {}
+
+
+def worker(rank, world, folder):
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world
+    )
+    edges = [0, *torch.tensor(SPLITS[world]).cumsum(0).tolist()]
+    mine = [slice(a, b) for a, b in pairwise(edges)][rank]
+    found = [
+        compute(name, mine, negatives="gathered", **options) for compute, name, options in cases()
+    ]
+    z = numbers(9, 5)[mine].requires_grad_()
+    every, y = gather(z, LABELS[mine])
+    (slope,) = torch.autograd.grad((every * numbers(9, 5, seed=3)).sum(), z)
+    try:
+        gather(numbers(2, 3 + rank))
+        refused = "no"
+    except InputError as error:
+        refused = str(error)
+    torch.save((found, every.detach(), y, slope, refused), f"{folder}/{rank}.pt")
+    distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("world", SPLITS)
+def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path) -> None:
+    multiprocessing.spawn(worker, (world, str(tmp_path)), nprocs=world)
+    parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
+    edges = torch.tensor(SPLITS[world]).cumsum(0)
+    graph_rows = torch.searchsorted(NODES, edges).tolist()
+    for at, (compute, name, options) in enumerate(cases()):
+        value, counts, gradient = compute(name, slice(0, 9), **options)
+        for found, n, _ in (part[0][at] for part in parts):
+            torch.testing.assert_close(found, value, rtol=1e-10, atol=1e-12)
+            assert n == counts, (name, options)
+        slopes = [part[0][at][2] / world for part in parts]
+        if compute is of_graphs:  # nodes, then graphs
+            ends = zip([0, *graph_rows], graph_rows, strict=False)
+            n_nodes = [b - a for a, b in ends]
+            slopes = [
+                *(s[:n] for s, n in zip(slopes, n_nodes, strict=True)),
+                *(s[n:] for s, n in zip(slopes, n_nodes, strict=True)),
+            ]
+        torch.testing.assert_close(torch.cat(slopes), gradient, rtol=1e-8, atol=1e-12)
+    for _, every, y, _, refused in parts:
+        assert torch.equal(every, numbers(9, 5))
+        assert torch.equal(y, LABELS)
+        assert "rows of one size" in refused
+    weighed = world * numbers(9, 5, seed=3)
+    torch.testing.assert_close(torch.cat([part[3] for part in parts]), weighed)
+
+
+def test_one_process_needs_no_group() -> None:
+    for compute, name, options in cases():
+        (value, n, slope), (expected, n_expected, slope_expected) = (
+            compute(name, slice(0, 9), negatives=negatives, **options)
+            for negatives in ("gathered", "local")
+        )
+        assert torch.equal(value, expected)
+        assert n == n_expected
+        torch.testing.assert_close(slope, slope_expected, rtol=1e-12, atol=1e-15)
+
+
+def test_a_scale_of_one_batch_is_refused() -> None:
+    with pytest.raises(InputError, match="gathered"):
+        ContrastiveLoss(
+            NegativeSampler(), objective="jsd", hardness_scale="batch-max", negatives="gathered"
+        )
