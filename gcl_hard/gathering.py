@@ -21,6 +21,16 @@ def world_size() -> int:
     return distributed.get_world_size() if ready else 1
 
 
+def rank() -> int:
+    """Number of this process among those that train together, from 0.
+
+    Example:
+        >>> rank()
+        0
+    """
+    return distributed.get_rank() if world_size() > 1 else 0
+
+
 def gather(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Rows of all processes, one process after the other, for a loss over the joined batch.
 
@@ -82,7 +92,7 @@ def gathered(x: Tensor, counts: list[int]) -> Tensor:
 
 def offset(counts: list[int]) -> int:
     """Where the rows of this process begin."""
-    return sum(counts[: distributed.get_rank()])
+    return sum(counts[: rank()])
 
 
 def summed(x: Tensor) -> Tensor:
@@ -114,5 +124,5 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         start = offset(ctx.counts)
-        mine = slice(start, start + ctx.counts[distributed.get_rank()])
+        mine = slice(start, start + ctx.counts[rank()])
         return summed(grad)[mine].contiguous(), None

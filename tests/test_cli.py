@@ -161,8 +161,8 @@ IMAGE_SETTINGS: dict[str, Any] = {
     "stem": "imagenet", "size": 16, "pretrain_split": "train+unlabeled", "probe_split": "extra",
     "subset": 200, "crop": 0.2, "flip": 0.25, "jitter": 0.5, "grayscale": 0.1, "blur": 0.0,
     "noise": 0.1, "forward": "split", "precision": "bf16", "channels_last": False,
-    "compile": True, "accumulate": 2, "probe": "adam", "probe_lr": [0.1, 0.5],
-    "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
+    "compile": True, "accumulate": 2, "negatives": "gathered", "probe": "adam",
+    "probe_lr": [0.1, 0.5], "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
 }  # fmt: skip
 BOTH = pytest.mark.parametrize(
     ("kind", "settings"), [(GraphConfig, GRAPH_SETTINGS), (ImageConfig, IMAGE_SETTINGS)]

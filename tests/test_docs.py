@@ -32,8 +32,8 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"python -m gcl_hard\.(\w+)(.*)")
 QUOTED = re.compile(r"`([^`\n]+)`")
-OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads"}
-"""Flags of published programs, and of Dask."""
+OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads", "--nproc-per-node"}
+"""Flags of published programs, of Dask and of torchrun."""
 
 
 class Block(NamedTuple):

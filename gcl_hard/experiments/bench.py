@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.cli import BenchOptions, parse_bench, public_command
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.experiments import hardware
+from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.config import SELECTABLE, RunConfig, flag
 from gcl_hard.experiments.custom import Own
 from gcl_hard.experiments.domains import canonical
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.runner import Runner
+from gcl_hard.experiments.runner import Runner, follow
 from gcl_hard.experiments.runs import Run, candidate_groups, plan
 from gcl_hard.experiments.store import RunResult, Store, check_writable, write_json
 
@@ -62,10 +62,15 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
         n = Store(options.compact).compact()
         console.print(f"{n} results in {options.compact / 'runs.jsonl'}", highlight=False)
         return 0
-    if options.search is not None:
-        _search(options, _runner(options, Own(), console), command)
-        return 0
-    results, failures = execute(options, Own(), console)
+    device = hardware.choose_device(options.device)
+    with processes.joined(device) as drives:
+        if not drives:
+            follow(processes.own_device(device))
+            return 0
+        if options.search is not None:
+            _search(options, _runner(options, Own(), console), command)
+            return 0
+        results, failures = execute(options, Own(), console)
     if results.records:
         _show(options, results, console, command)
     for failure in failures:
@@ -113,7 +118,7 @@ def _runner(options: BenchOptions, own: Own, console: Console) -> Runner:
         data_dir=options.data_dir,
         device=str(hardware.choose_device(options.device)),
         threads=options.threads,
-        cores=hardware.available_cores(),
+        cores=max(1, hardware.available_cores() // processes.here()),
         versions=hardware.versions(),  # of the source as it is now, not when a run ends
         options=options.run,
         parts=own.parts,

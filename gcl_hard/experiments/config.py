@@ -30,7 +30,7 @@ from gcl_hard.errors import InputError, check_at_least, check_number, check_opti
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, Positives
+from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
 from gcl_hard.methods import (
     DEFAULT_AUC,
     DEFAULT_CLASS_PRIOR,
@@ -637,6 +637,9 @@ class ImageConfig(RunConfig):
     channels_last: Annotated[bool, "memory format of images and weights"] = True
     compile: Annotated[bool, "whether torch.compile compiles the encoder"] = False
     accumulate: Annotated[int, "batches whose mean gradient makes one step"] = 1
+    negatives: Annotated[
+        Negatives, "under torchrun: of each process (local), or of all of them (gathered)"
+    ] = "local"
     probe: Annotated[Probe, "linear probe: adam, or scikit-learn's logistic regression"] = "adam"
     probe_lr: Annotated[
         tuple[float, ...], "learning rates of adam, chosen on a part of the training images"
@@ -735,7 +738,7 @@ class ImageConfig(RunConfig):
 
     def loss(self) -> ContrastiveLoss:
         """A new loss with these settings."""
-        return self._loss(objective="infonce", positives=self.positives)
+        return self._loss(objective="infonce", positives=self.positives, negatives=self.negatives)
 
 
 CONFIGS: dict[str, type[RunConfig]] = {

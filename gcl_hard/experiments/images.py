@@ -39,6 +39,7 @@ from gcl_hard.experiments.experiment import (
 )
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
 from gcl_hard.experiments.runs import Run
+from gcl_hard.gathering import rank, world_size
 from gcl_hard.images import (
     ClassPairs,
     ImageContrast,
@@ -123,6 +124,11 @@ class ImageExperiment:
             raise InputError(
                 f"batch-size {config.batch_size} is larger than the {len(data.pretrain)} images of "
                 f"{config.dataset} to train on: lower it"
+            )
+        if config.batch_size < 2 * world_size():
+            raise InputError(
+                f"batch-size {config.batch_size} is shared by {world_size()} processes, which need "
+                f"two images each: raise it"
             )
         if config.precision == "fp16" and torch.device(context.device).type != "cuda":
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
@@ -332,6 +338,8 @@ def _fit(
     options, device = context.options, data.test.images.device
     every = 0 if run.inner else options.diagnostics
     identity = {**asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest}
+    if world_size() > 1:
+        identity["processes"] = world_size()
     if every:  # a checkpoint without snapshots cannot be resumed with them
         identity["diagnostics"] = every
     checkpoint = Checkpoint(
@@ -345,7 +353,7 @@ def _fit(
         split, views,
         batch_size=config.batch_size, seed=encoding.view_seed, data_seed=config.data_seed,
         balanced=config.balanced, class_pairs=config.class_pairs, workers=options.loader_workers,
-        device=device,
+        device=device, part=(rank(), world_size()),
     )  # fmt: skip
     monitored = snapshot_epochs(0 if run.inner else options.monitor_every, config.epochs)
     parts = _monitored(data.probe) if monitored else None

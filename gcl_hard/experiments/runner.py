@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,13 +17,14 @@ import torch
 from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
-from gcl_hard.experiments import hardware
+from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
 from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
 from gcl_hard.experiments.runs import Run, groups_of
 from gcl_hard.experiments.store import RunResult, Store, check_writable
+from gcl_hard.gathering import world_size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,6 +96,7 @@ class Runner:
         pending = [run for run in runs if run not in results]
         if self.report_only or not pending:
             return results, []
+        self._check_processes(pending)
         advice: dict[str | None, None] = {}
         for config, inner in dict.fromkeys((run.config, run.inner) for run in pending):
             data = self.data.load(config, self.own(config))
@@ -114,6 +116,18 @@ class Runner:
             raise KeyboardInterrupt(self._left(pending)) from None
         results |= found
         return {run: results[run] for run in runs if run in results}, failures
+
+    def _check_processes(self, pending: Sequence[Run]) -> None:
+        """Refuse what several processes cannot train together."""
+        if world_size() == 1:
+            return
+        if self.jobs != 1 or self.scheduler is not None:
+            raise InputError("torchrun starts the processes: leave --jobs and --scheduler out")
+        if any(run.config.domain != "images" for run in pending):
+            raise InputError(
+                "processes of torchrun train image encoders together: graphs are trained side by "
+                "side, with --jobs N or --scheduler"
+            )
 
     def _left(self, pending: Sequence[Run]) -> str:
         """What an interrupted command leaves: saved runs, checkpoints, and what begins again."""
@@ -412,6 +426,8 @@ def train_group(
         return report(run.key, share, loss)
 
     found: dict[Run, TrainedRun] = {}
+    if processes.leads():
+        processes.send((context, runs))
     try:
         for one in experiment_of(config).train(runs, data.load(config, own), context, tell):
             found[one.run] = one
@@ -419,10 +435,30 @@ def train_group(
         if len(runs) > 1:
             raise
         found[runs[0]] = TrainedRun(runs[0], error=error)
+    except Exception as error:
+        if world_size() == 1 or isinstance(error, InputError):
+            raise
+        # The other processes wait for this one: only its end ends them.
+        raise SystemExit(f"error: {failure_message(runs[0], error)}") from error
     device = hardware.device_name(torch.device(context.device))
+    if world_size() > 1:
+        device = f"{world_size()} × {device}"
     for one in found.values():
         one.device = device
     return [found[run] for run in runs]
+
+
+def follow(device: torch.device) -> None:
+    """Train what the first of several processes trains, until it ends."""
+
+    def train(work: tuple[RunContext, tuple[Run, ...]]) -> None:
+        context, runs = work
+        with suppress(InputError):  # the first one has it, too, and says so
+            train_group(
+                replace(context, device=str(device)), runs, None, report=lambda *values: True
+            )
+
+    processes.follow(train)
 
 
 def score_run(

@@ -184,6 +184,7 @@ class ViewPairs:
         workers: processes that make views on the CPU, for sets that do not fit on the device; 0
             makes them in this process, on the images' device.
         device: the device that pairs made by workers are moved to.
+        part: (r, W): the r-th of W parts of each batch, for process r of W that train together.
 
     Example:
         >>> from gcl_hard.images import ViewRecipe, load
@@ -204,6 +205,7 @@ class ViewPairs:
     class_pairs: bool = False
     workers: int = 0
     device: str | torch.device = "cpu"
+    part: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
         self._labels = self.split.labels.cpu()
@@ -231,10 +233,12 @@ class ViewPairs:
         return self.pair(*step)
 
     def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
-        """The views of some images, int64 [B] on the CPU, in a step (from 0) of an epoch."""
+        """The views of a batch's images, int64 [B] on the CPU, in a step (from 0) of an epoch."""
         partners = index
         if self._pairs is not None:
             partners = self._pairs.draw(index, seeded(self.seed, epoch, step))
+        rank, world = self.part
+        index, partners = (of.tensor_split(world)[rank] for of in (index, partners))
         both = self.split.images[torch.cat([index, partners]).to(self.split.images.device)]
-        first, second = self.views(both, seed=seed_for(self.seed, epoch, step, 1)).chunk(2)
+        first, second = self.views(both, seed=seed_for(self.seed, epoch, step, 1 + rank)).chunk(2)
         return ViewPair(first, second, self.split.labels[index.to(self.split.labels.device)])

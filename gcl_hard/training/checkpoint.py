@@ -123,8 +123,8 @@ class Checkpoint:
             )  # fmt: skip
         if run != self.run:
             raise InputError(
-                f"{self.path} is of another run: {_differences(run, self.run)}; remove it to "
-                f"start over"
+                f"{self.path} is of another run: {_differences(run, self.run)}; run it as it was, "
+                f"or remove it to start over"
             )
         self.notes |= notes
         self._last = time.monotonic()
@@ -180,6 +180,9 @@ def _as_json(name: str, value: dict[str, Any]) -> Any:
 def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     names = [n for n in (*ours, *theirs) if theirs.get(n) != ours.get(n)]
     names = list(dict.fromkeys(names))
-    said = [f"{n} {theirs.get(n)} there, {ours.get(n)} here" for n in names[:MOST_NAMED]]
+    unset = "not set"
+    said = [
+        f"{n} {theirs.get(n, unset)} there, {ours.get(n, unset)} here" for n in names[:MOST_NAMED]
+    ]
     more = len(names) - MOST_NAMED
     return ", ".join(said) + (f", and {more} more" if more > 0 else "")

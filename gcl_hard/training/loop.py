@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from gcl_hard.errors import (
     check_option,
     unknown,
 )
+from gcl_hard.gathering import summed, world_size
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -236,11 +238,15 @@ class _Run:
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
 
         self.model, self.optimisation, self.setting = model, optimisation, setting
+        world = world_size()
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
+        alone: list[int] | int = [device.index or 0] if device.type == "cuda" else 1
         self.fabric = Fabric(
             accelerator="cuda" if device.type == "cuda" else device.type,
-            devices=[device.index or 0] if device.type == "cuda" else 1,
-            precision=optimisation.precision,
-        )
+            devices=local if world > 1 else alone, num_nodes=max(world // local, 1),
+            strategy="ddp" if world > 1 else "auto", precision=optimisation.precision,
+        )  # fmt: skip
+        self.fabric.launch()
         params = list(model.parameters())
         rates = {"lr": optimisation.lr, "weight_decay": optimisation.weight_decay}
         make = optimisation.optimiser or adam_of
@@ -318,7 +324,10 @@ class _Run:
 
     def end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> bool:
         """End an epoch; returns whether to go on."""
-        self.means.append(mean_loss(self.losses, epoch, self.setting))
+        losses: Sequence[Tensor] | Tensor = self.losses
+        if world_size() > 1 and losses:
+            losses = summed(torch.stack([*losses])) / world_size()
+        self.means.append(mean_loss(losses, epoch, self.setting))
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.scheduler.step(self.means[-1])
         elif self.scheduler is not None:
@@ -333,6 +342,8 @@ class _Run:
 
     def _save(self) -> None:
         assert self.checkpoint is not None
+        if not self.fabric.is_global_zero:
+            return
         if not all(bool(x.isfinite().all()) for x in (*self.losses, *self.model.parameters())):
             return  # diverging: the last good state is worth more
         now = random_state()

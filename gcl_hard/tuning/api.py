@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.cli import domain_of, public_command
-from gcl_hard.errors import unknown
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments import processes
 from gcl_hard.experiments.bench import protocol_lines
 from gcl_hard.experiments.config import CONFIGS, defaults
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
@@ -90,6 +91,11 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
 
     from gcl_hard.reports.study import terminal
 
+    if processes.started():
+        raise InputError(
+            "a search trains each encoder in one process: start it without torchrun; --jobs N and "
+            "--scheduler use more"
+        )
     console = Console()
     try:
         result, written = search(options, console, public_command(arguments, "tune"))

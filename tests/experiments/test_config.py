@@ -116,6 +116,7 @@ CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     "channels_last": ({}, False),
     "compile": ({}, True),
     "accumulate": ({}, 2),
+    "negatives": ({}, "gathered"),
     "probe": ({}, "logistic"),
     "probe_lr": ({}, (0.001,)),
     "probe_weight_decay": ({}, 0.0),
@@ -443,6 +444,7 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "forward": [{"forward": "both"}],
     "precision": [{"precision": "fp8"}],
     "accumulate": [{"accumulate": 0}],
+    "negatives": [{"negatives": "all"}],
     "probe": [{"probe": "svm"}],
     "probe-lr": [
         {"probe_lr": ()}, {"probe_lr": (0.1, 0.0)}, {"probe_lr": (math.nan,)},

@@ -89,7 +89,7 @@ def test_another_run_is_named_setting_by_setting(tmp_path):
     said = str(caught.value)
     assert "lr 0.01 there, 0.5 here" in said
     assert "views ['crop', 'flip'] there, ['crop'] here" in said
-    assert "old 1 there, None here" in said
+    assert "old 1 there, not set here" in said
     assert "remove it to start over" in said
     assert "method" not in said
     assert "force" not in said

@@ -1,0 +1,107 @@
+"""Training on several processes, as torchrun starts them: the first drives, the others follow.
+
+The first one plans, scores and stores; the others train what it sends them, on their own device.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed
+
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.gathering import world_size
+
+WAITING = timedelta(days=30)
+"""How long a process may wait for the next training, while the first one scores."""
+_orders: Any = None
+"""The process group that trainings are sent by."""
+
+
+def started() -> bool:
+    """Whether torchrun has started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def here() -> int:
+    """Processes on this machine that train together."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if started() else 1
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[bool]:
+    """Join the processes that torchrun has started.
+
+    Args:
+        device: that of the command; of several GPUs each process takes its own.
+
+    Yields:
+        Whether this process drives; also True if there is no other.
+
+    Raises:
+        InputError: for more processes on a machine than GPUs.
+    """
+    global _orders  # noqa: PLW0603 - like the process group itself there is one
+    if not started():
+        yield True
+        return
+    if device.type == "cuda":
+        if here() > torch.cuda.device_count():
+            raise InputError(
+                f"torchrun has started {here()} processes on a machine with "
+                f"{torch.cuda.device_count()} CUDA device(s): lower --nproc-per-node"
+            )
+        torch.cuda.set_device(own_device(device))
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    _orders = distributed.new_group(backend="gloo", timeout=WAITING)
+    leads = distributed.get_rank() == 0
+    if not leads:  # the first one saves a checkpoint, and its end ends the others
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield leads
+    except GclHardError:
+        if leads:
+            send(None)
+        raise
+    if leads:
+        send(None)
+    distributed.destroy_process_group()
+    _orders = None
+
+
+def own_device(device: torch.device) -> torch.device:
+    """The device of this process, of the kind of the command's."""
+    if device.type != "cuda" or not started():
+        return device
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+def leads() -> bool:
+    """Whether this process is the first of several."""
+    return world_size() > 1 and distributed.get_rank() == 0
+
+
+def send(work: Any) -> None:
+    """Send a training to the other processes; None ends them."""
+    distributed.broadcast_object_list([work], src=0, group=_orders)
+
+
+def follow(train: Callable[[Any], object]) -> None:
+    """Train what the first process sends, until it ends.
+
+    Args:
+        train: called with what was sent. An error of this package, which the first process has as
+            well, ends the training; any other error ends all processes.
+    """
+    while True:
+        received = [None]
+        distributed.broadcast_object_list(received, src=0, group=_orders)
+        if received[0] is None:
+            return
+        train(received[0])

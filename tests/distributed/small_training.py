@@ -1,0 +1,50 @@
+"""A small training, of one process or of several that torchrun starts: its weights in a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import torch
+from torch import distributed, nn
+
+from gcl_hard import contrastive_loss
+from gcl_hard.gathering import rank, world_size
+from gcl_hard.training.loop import Optimisation, train
+
+LABELS = torch.arange(10) % 3
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.encoder = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+        self.loss = contrastive_loss("hscl", negatives="gathered", detach_weights=False)
+
+    def forward(self, batch):
+        x, y = batch
+        return self.loss(self.encoder(x), self.encoder(x + 0.1), y)
+
+
+def batches(epoch):
+    """Three batches of ten items, of which each process takes a part; parts differ in size."""
+    generator = torch.Generator().manual_seed(epoch)
+    for x in torch.randn(3, 10, 4, generator=generator, dtype=torch.float64):
+        yield tuple(of.tensor_split(world_size())[rank()] for of in (x, LABELS))
+
+
+def main(path: str) -> None:
+    torch.set_num_threads(1)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        distributed.init_process_group("gloo")
+    model = Model()
+    losses = train(model, batches, Optimisation(epochs=4, lr=0.05, precision="64-true"))
+    if rank() == 0:
+        torch.save((losses, model.state_dict()), path)
+    if world_size() > 1:
+        distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
