@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 import torch
@@ -22,22 +23,15 @@ from gcl_hard.functional.hardness import (
     bounded,
     jsd_hardness,
     norms,
-    transformed,
 )
 from gcl_hard.functional.jsd import Rule, jsd_negatives
-from gcl_hard.functional.labels import labels_for, relation
+from gcl_hard.functional.labels import Relation, relation
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import Plan, streamed_infonce
-from gcl_hard.gathering import (
-    counts_of,
-    gathered,
-    offset,
-    sum_for_mean_gradients,
-    summed,
-    world_size,
-)
+from gcl_hard.gathering import sum_for_mean_gradients, summed, world_size
+from gcl_hard.pairing import LabelUse, Pairing, pair_local_global, pair_views, views_of
 from gcl_hard.sampling import NegativeSampler
 
 Positives = Literal["view", "class"]
@@ -52,12 +46,24 @@ H = TypeVar("H", Exponential, Threshold)
 
 STREAMED_FROM = 128**2
 """Scores from which InfoNCE is taken in blocks."""
+MEASURED_SCORES = 2**22
+"""Scores that diagnostics are computed of at a time."""
 
 
-class Diagnostics(NamedTuple):
-    """Counts behind a loss; tensors, so that no call waits for the device.
+class Measured(NamedTuple):
+    """What :class:`Diagnostics` measures of each anchor."""
 
-    With gathered negatives they are those of the joined batch.
+    effective_negatives: Tensor
+    own_label_weight: Tensor | None
+    clamped: Tensor
+
+
+class Diagnostics:
+    """What is behind a loss; tensors, so that no call waits for the device.
+
+    The counts are those of the joined batch with gathered negatives. The three quantities of each
+    anchor are those of this process; they are computed when one is read, from the embeddings and
+    the epoch of that time, and cost about as much as the loss.
 
     Attributes:
         anchors: number of anchors in the batch.
@@ -65,13 +71,60 @@ class Diagnostics(NamedTuple):
         pairs: int64 [], anchor–positive pairs that the mean ran over.
         without_negative: int64 [], anchors left out because they have no negative.
         without_positive: int64 [], anchors left out because they have no positive.
+
+    Example:
+        >>> z, y = torch.eye(4), torch.tensor([0, 0, 1, 1])
+        >>> loss = ContrastiveLoss(NegativeSampler())
+        >>> seen = loss.with_diagnostics(z, z, y)[1]
+        >>> seen.pairs, seen.effective_negatives.mean(), seen.own_label_weight.mean()
+        (tensor(8), tensor(6.0000, dtype=torch.float64), tensor(0.3333, dtype=torch.float64))
     """
 
-    anchors: int
-    contributing: Tensor
-    pairs: Tensor
-    without_negative: Tensor
-    without_positive: Tensor
+    def __init__(
+        self, anchors: int, counts: Sequence[Tensor], measure: Callable[[], Measured]
+    ) -> None:
+        self.anchors = anchors
+        self.contributing, self.pairs, self.without_negative, self.without_positive = counts
+        self._measure = measure
+
+    @property
+    def counts(self) -> dict[str, int | Tensor]:
+        """The counts by name, as for a log."""
+        names = ("anchors", "contributing", "pairs", "without_negative", "without_positive")
+        return {name: getattr(self, name) for name in names}
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return self._measure()
+
+    @property
+    def effective_negatives(self) -> Tensor:
+        """1 / Σ q² of each anchor, float64 [A], 0 without a negative.
+
+        :func:`~gcl_hard.functional.negatives.effective_negatives`; under admission ``"rest"`` of q
+        over all but the anchor.
+        """
+        return self._measured.effective_negatives
+
+    @property
+    def own_label_weight(self) -> Tensor | None:
+        """Weight of q on candidates with the anchor's label, float64 [A].
+
+        None if the loss was given no labels, or gathers and needs none.
+        """
+        return self._measured.own_label_weight
+
+    @property
+    def clamped(self) -> Tensor:
+        """Anchors whose debiased expectation is at its bound, bool [A]; their mean is the share.
+
+        They have no gradient from negatives. None is without a class prior.
+        """
+        return self._measured.clamped
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name}={int(count)}" for name, count in self.counts.items())
+        return f"Diagnostics({counts})"
 
 
 class _Scores(NamedTuple):
@@ -79,7 +132,7 @@ class _Scores(NamedTuple):
 
     t: Tensor  # [A, C] logits (InfoNCE) or raw scores (JSD)
     others: Tensor  # bool [A, C]; under admission rest all candidates but the anchor
-    barred: Tensor | None  # bool [A, C], no negatives by their labels; None if these are not needed
+    labels: Relation | None  # what labels say of the pairs; None if nothing needs them
     positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
     n_others: int
     lengths: Tensor | None  # [A, C] products of norms, None if no hardness reads them
@@ -93,24 +146,6 @@ class _Negatives(NamedTuple):
     expected: Tensor  # [A], or [A, P] for each positive; its log for InfoNCE
     log_weight: float | Tensor  # log M, likewise
     empty: Tensor  # bool, likewise: without a negative
-
-
-class _Views(NamedTuple):
-    """Views of the same items, and further candidates."""
-
-    views: list[Tensor]  # V of [B, d]
-    labels: Labels | None  # [B]
-    candidates: Tensor | None  # [K, d]
-    candidate_labels: Labels | None  # [K]
-
-
-class _Batch(NamedTuple):
-    """Embeddings of items, view after view, and which of them are this process's anchors."""
-
-    z: Tensor  # [n, d], of all processes with gathered negatives
-    labels: Tensor | None  # [n]
-    rows: Tensor | None  # int64 [A], None for all
-    n_items: int
 
 
 class ContrastiveLoss(nn.Module):
@@ -348,80 +383,18 @@ class ContrastiveLoss(nn.Module):
         """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
         if candidates is None and candidate_labels is not None:
             raise InputError("candidate_labels are of candidates, and none are given")
-        views = _as_views(z1, z2, labels)._replace(
+        views = views_of(z1, z2, labels)._replace(
             candidates=candidates, candidate_labels=candidate_labels
         )
+        use = self._label_use(class_positives=self.positives == "class")
         with torch.autocast(views.views[0].device.type, enabled=False):
-            return self._of_views(views)
-
-    def _of_views(self, views: _Views) -> tuple[Tensor, Diagnostics]:
-        z, labels, rows, n_items = self._batch(views)
-        n_views, n, n_extra, device = len(views.views), len(z), 0, z.device
-        every, gap = z, self.sampler.label_gap
-        if views.candidates is not None:
-            every = torch.cat([z, _as_candidates(views.candidates, z)])
-            n_extra = len(every) - n
-            if labels is not None:
-                user = f"{self._label_user()} with candidates"
-                more = labels_for(views.candidate_labels, n_extra, user, gap, device)
-                if more.shape[1:] != labels.shape[1:]:
-                    raise InputError(
-                        f"candidate_labels must be like the labels, {list(labels.shape)[1:]} of "
-                        f"each, got {list(more.shape)[1:]}"
-                    )
-                labels = torch.cat([labels, more])
-        if n == 0:
-            return self._no_anchors(z)
-        if self.positives == "view" and n_views == 1:
-            raise InputError('one view has no other: give a second, or positives="class"')
-        n_others = n_views * (n_items - 1) + n_extra
-        self.sampler.check_weights(n_items, n_items + n_extra)
-        index = torch.arange(len(every), device=device)
-        columns = torch.where(index < n, index % n_items, index - n + n_items)
-        me = index[:n] if rows is None else rows
-        anchors, items = (z, columns[:n]) if rows is None else (z[rows], columns[rows])
-        if self._streams(len(anchors) * len(every)):
-            own = (me[:, None] + n_items * torch.arange(n_views, device=device)) % n
-            parts = (own, own[:, 1:], me, labels)
-            return self._streamed(anchors, every, parts, (items, columns), n_others)
-        rest = self.sampler.admit == "rest"
-        others, is_me = items[:, None] != columns, me[:, None] == index
-        near = barred = None
-        if labels is not None:
-            near, barred = relation(labels[me], labels, gap)
-        if self.positives == "class" and near is not None:
-            positive = (near | ~others) & ~is_me
-        elif n_views == 2:
-            positive = ((me + n_items) % n)[:, None]
-        else:
-            positive = ~others & ~is_me
-        scores = _Scores(
-            self._logits(anchors, every), ~is_me if rest else others, barred, positive, n_others,
-            self._lengths(anchors, every), (items, columns), rest,
-        )  # fmt: skip
-        return self._loss(scores, labels)
-
-    def _batch(self, views: _Views) -> _Batch:
-        """The batch, or with gathered negatives that of all processes."""
-        n_views, n_items = len(views.views), len(views.views[0])
-        z, labels, rows = _at_least_float32(torch.cat(views.views)), None, None
-        if self.sampler.needs_labels or self.positives == "class":
-            labels = labels_for(
-                views.labels, n_items, self._label_user(), self.sampler.label_gap, z.device
+            pairing = pair_views(views, use, gathers=self._gathers)
+            if pairing.n_anchors and self.positives == "view" and pairing.n_views == 1:
+                raise InputError('one view has no other: give a second, or positives="class"')
+            self.sampler.check_weights(
+                pairing.n_items, len(pairing.candidates) - (pairing.n_views - 1) * pairing.n_items
             )
-        if self._gathers:
-            z = z.view(n_views, n_items, z.shape[1]).transpose(
-                0, 1
-            )  # all views of an item in a row
-            counts = counts_of(z, *(() if labels is None else (labels,)))
-            z = gathered(z.contiguous(), counts).transpose(0, 1).flatten(0, 1)
-            labels = None if labels is None else gathered(labels, counts)
-            mine = offset(counts) + torch.arange(n_items, device=z.device)
-            n_items = sum(counts)
-            rows = (n_items * torch.arange(n_views, device=z.device)[:, None] + mine).flatten()
-        if labels is not None:
-            labels = labels.repeat(n_views, *[1] * (labels.dim() - 1))
-        return _Batch(z, labels, rows, n_items)
+            return self._of(pairing)
 
     def local_global(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
@@ -445,58 +418,72 @@ class ContrastiveLoss(nn.Module):
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
         neg.check_local_global(nodes, graphs, batch)
+        use = self._label_use(class_positives=False)
         with torch.autocast(nodes.device.type, enabled=False):
-            nodes, graphs = _at_least_float32(nodes), _at_least_float32(graphs)
-            same, labels, gap = None, None, self.sampler.label_gap
-            if self.sampler.needs_labels:
-                user = self._label_user()
-                labels = labels_for(graph_labels, len(graphs), user, gap, graphs.device)
-            n_nodes = len(nodes)
-            if self._gathers:
-                counts = counts_of(graphs, *(() if labels is None else (labels,)))
-                graphs, batch = gathered(graphs, counts), batch + offset(counts)
-                labels = None if labels is None else gathered(labels, counts)
-                n_nodes = int(summed(batch.new_tensor(n_nodes)))
-            if labels is not None:
-                same = relation(labels, labels, gap).barred
-            if n_nodes == 0:
-                return self._no_anchors(nodes, graphs)
+            pairing = pair_local_global(
+                nodes, graphs, batch, graph_labels, use, gathers=self._gathers
+            )
             fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
-            if fused and self.objective == "jsd" and self.sampler.has_slope:
-                return self._fused(nodes, graphs, batch, same, labels)
-            self.sampler.check_weights(len(graphs), len(graphs))
-            items = batch, torch.arange(len(graphs), device=batch.device)
-            if self._streams(len(nodes) * len(graphs)):
-                own = batch[:, None]
-                parts = (own, own, None, labels)
-                return self._streamed(nodes, graphs, parts, items, len(graphs) - 1)
-            others = neg.local_global_others(batch, len(graphs))
-            same = None if same is None else same[batch]
-            t, lengths = self._logits(nodes, graphs), self._lengths(nodes, graphs)
-            n_others = len(graphs) - 1
-            scores = _Scores(t, others, same, batch[:, None], n_others, lengths, items)
-            return self._loss(scores, labels)
+            if fused and self.objective == "jsd" and self.sampler.has_slope and pairing.n_anchors:
+                return self._fused(pairing)
+            self.sampler.check_weights(pairing.n_items, pairing.n_items)
+            return self._of(pairing)
 
-    def _fused(
-        self,
-        nodes: Tensor,
-        graphs: Tensor,
-        batch: Tensor,
-        same: Tensor | None,
-        labels: Tensor | None,
-    ) -> tuple[Tensor, Diagnostics]:
+    def _label_use(self, *, class_positives: bool) -> LabelUse:
+        user = None
+        if self.sampler.needs_labels:
+            user = 'admit="other_labels"'
+        elif class_positives:
+            user = 'positives="class"'
+        return LabelUse(user, self.sampler.label_gap)
+
+    def _of(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
+        if pairing.n_anchors == 0:
+            return self._no_anchors(pairing)
+        if self._streams(len(pairing.anchors) * len(pairing.candidates)):
+            return self._streamed(pairing)
+        return self._mean(*self._sums(self._scores(pairing)), pairing)
+
+    def _scores(self, pairing: Pairing) -> _Scores:
+        anchors, candidates, items, columns, *_ = pairing
+        others, labels = items[:, None] != columns, None
+        if pairing.labels is not None:
+            of_anchors = pairing.labels[pairing.label_columns]
+            labels = relation(of_anchors, pairing.labels, self.sampler.label_gap)
+        rest, positive, me = False, items[:, None], pairing.me
+        if me is not None:
+            rest = self.sampler.admit == "rest"
+            is_me = me[:, None] == torch.arange(len(columns), device=me.device)
+            if self.positives == "class" and labels is not None:
+                positive = (labels.near | ~others) & ~is_me
+            elif pairing.n_views == 2:
+                positive = pairing.own()[:, 1:]
+            else:
+                positive = ~others & ~is_me
+            others = ~is_me if rest else others
+        return _Scores(
+            self._logits(anchors, candidates), others, labels, positive, pairing.n_others,
+            self._lengths(anchors, candidates), (items, columns), rest,
+        )  # fmt: skip
+
+    def _fused(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         """Nodes against graphs under JSD, without the intermediate tensors of the general path."""
-        expected, t_pos, empty = jsd_negatives(nodes, graphs, batch, same, self.rule)
+        same, labels = None, pairing.labels
+        if labels is not None:
+            same = relation(labels, labels, self.sampler.label_gap).barred
+        expected, t_pos, empty = jsd_negatives(
+            pairing.anchors, pairing.candidates, pairing.items, same, self.rule
+        )
         if self.class_prior is not None:
             expected = neg.debiased(expected, objectives.softplus(t_pos), self.class_prior)
         one = torch.ones_like(t_pos, dtype=torch.int64)
-        return self._mean(objectives.jsd(expected, t_pos), one, empty, labels)
+        return self._mean(objectives.jsd(expected, t_pos), one, empty, pairing)
 
     def _streams(self, n_scores: int) -> bool:
         """Whether a loss of so many scores is taken in blocks."""
         if self.streaming is False or self._unstreamed is not None:
             return False
-        return self.streaming is True or (n_scores >= STREAMED_FROM and not transformed())
+        return self.streaming is True or (n_scores >= STREAMED_FROM and not neg.transformed())
 
     @property
     def _unstreamed(self) -> str | None:
@@ -512,25 +499,10 @@ class ContrastiveLoss(nn.Module):
             return f"the hardening {type(hardening).__name__}"
         return None
 
-    def _streamed(
-        self,
-        anchors: Tensor,
-        candidates: Tensor,
-        parts: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
-        items: tuple[Tensor, Tensor],
-        n_others: int,
-    ) -> tuple[Tensor, Diagnostics]:
-        """InfoNCE in blocks.
-
-        Args:
-            anchors: float [A, d].
-            candidates: float [C, d].
-            parts: columns of an anchor's item, of its other views and of itself (None for nodes),
-                and the labels of candidates.
-            items: of anchors and candidates.
-            n_others: number of others of an anchor.
-        """
-        own, views, me, labels = parts
+    def _streamed(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
+        """InfoNCE in blocks."""
+        anchors, candidates, items, columns, *_ = pairing
+        own, me, labels = pairing.own(), pairing.me, pairing.labels
         rest = me is not None and self.sampler.admit == "rest"
         hardening = self.sampler.current
         threshold = None
@@ -539,11 +511,11 @@ class ContrastiveLoss(nn.Module):
         gamma = self.temperature
         if isinstance(gamma, Tensor) and threshold is not None:
             gamma = gamma.item()  # of a GPU it is waited for
-        columns = _unit(candidates)
-        rows = columns if anchors is candidates else _unit(anchors)
+        units = _unit(candidates)
+        rows = units if anchors is candidates else _unit(anchors)
         plan = Plan(
-            own=own if me is None or not rest else me[:, None], views=views, me=me,
-            row_labels=None if labels is None else labels[own[:, 0]],
+            own=own[:, :1] if rest else own, views=own if me is None else own[:, 1:], me=me,
+            row_labels=None if labels is None else labels[pairing.label_columns],
             column_labels=labels, label_gap=self.sampler.label_gap,
             other_labels=self.sampler.needs_labels, rest=rest,
             class_positives=self.positives == "class" and me is not None,
@@ -551,13 +523,13 @@ class ContrastiveLoss(nn.Module):
             threshold=None if threshold is None else threshold / gamma,
             detach=self.detach_weights, class_prior=self.class_prior,
             clamp=0.0 if self.class_prior is None else -1 / gamma,
-            log_weight=None if self.weight == "kept" else self._log_m(n_others),
+            log_weight=None if self.weight == "kept" else self._log_m(pairing.n_others),
             pooled=self.pooling == "logsumexp", reduction=self.reduction,
             weights=None if self.sampler.pair_weights is None else self.sampler.log_weights,
-            row_items=items[0], column_items=items[1],
+            row_items=items, column_items=columns,
         )  # fmt: skip
-        total, count, empty = streamed_infonce(rows / self.temperature, columns, plan)
-        return self._finished(total, self._diagnostics(count, empty), labels)
+        total, count, empty = streamed_infonce(rows / self.temperature, units, plan)
+        return self._finished(total, count, empty, pairing)
 
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
@@ -569,7 +541,8 @@ class ContrastiveLoss(nn.Module):
             return None
         return norms(anchors)[:, None] * norms(candidates)
 
-    def _loss(self, scores: _Scores, labels: Tensor | None) -> tuple[Tensor, Diagnostics]:
+    def _sums(self, scores: _Scores) -> tuple[Tensor, Tensor, Tensor]:
+        """Sums over positives [A], their number, and which anchors have no negative."""
         negatives = self._negative_side(scores)
         t_pos, positive = self._positive_side(scores)
         empty = negatives.empty
@@ -587,7 +560,7 @@ class ContrastiveLoss(nn.Module):
                 _each(negatives.log_weight, row, positive), t_pos.masked_select(positive),
             )  # fmt: skip
             total = terms.new_zeros(len(t_pos)).index_add(0, row, terms)
-        return self._mean(total, count, empty, labels)
+        return total, count, empty
 
     def _terms(self, expected: Tensor, log_weight: float | Tensor, t_pos: Tensor) -> Tensor:
         if self.objective == "infonce":
@@ -604,7 +577,7 @@ class ContrastiveLoss(nn.Module):
         return torch.where(positive, t, 0.0), positive
 
     def _mean(
-        self, total: Tensor, count: Tensor, empty: Tensor, labels: Tensor | None
+        self, total: Tensor, count: Tensor, empty: Tensor, pairing: Pairing
     ) -> tuple[Tensor, Diagnostics]:
         """Mean over what contributes, of the sums [A] over positives and their number [A]."""
         total = torch.where((count > 0) & ~empty, total, 0.0)
@@ -612,61 +585,101 @@ class ContrastiveLoss(nn.Module):
             total = total / count.clamp(min=1)
         if self.reduction != "none":
             total = total.sum()
-        return self._finished(total, self._diagnostics(count, empty), labels)
+        return self._finished(total, count, empty, pairing)
 
     def _finished(
-        self, total: Tensor, found: Diagnostics, labels: Tensor | None
+        self, total: Tensor, count: Tensor, empty: Tensor, pairing: Pairing
     ) -> tuple[Tensor, Diagnostics]:
         """The loss of all processes; NaN where labels that could not be read are negative."""
+        found = self._diagnostics(count, empty, pairing)
         if self.reduction != "none":
             number = found.pairs if self.reduction == "pairs" else found.contributing
             total = total / number.clamp(min=1)
             if self._gathers:
                 total = sum_for_mean_gradients(total)
-        return (total if labels is None else neg.poison(total, labels)), found
+        return (total if pairing.labels is None else neg.poison(total, pairing.labels)), found
 
-    def _diagnostics(self, count: Tensor, empty: Tensor) -> Diagnostics:
-        used = (count > 0) & ~empty
-        anchors, counts = (
-            len(count),
-            [used.sum(), count.masked_fill(empty, 0).sum(), empty.sum(), (count == 0).sum()],
-        )
+    def _diagnostics(self, count: Tensor, empty: Tensor, pairing: Pairing) -> Diagnostics:
+        pairs, used = count.masked_fill(empty, 0).sum(), ((count > 0) & ~empty).sum()
+        counts = [used, pairs, empty.sum(), (count == 0).sum()]
         if self._gathers:
-            *counts, of_all = summed(torch.stack([*counts, torch.full_like(counts[0], anchors)]))
-            anchors = int(of_all)
-        found = Diagnostics(anchors, *counts)
-        if self.on_empty == "raise" and not bool(found.contributing == anchors):
+            counts = [*summed(torch.stack(counts))]
+        found = Diagnostics(pairing.n_anchors, counts, partial(self._measured, pairing.detached()))
+        if self.on_empty == "raise" and not bool(found.contributing == found.anchors):
             raise InputError(
                 f"{int(found.without_negative)} of {found.anchors} anchors have no negative and "
                 f"{int(found.without_positive)} no positive (on_empty='raise')"
             )
         return found
 
-    def _no_anchors(self, *embeddings: Tensor) -> tuple[Tensor, Diagnostics]:
+    def _no_anchors(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         """The loss of an empty batch: an attached 0."""
         if self.on_empty == "raise":
             raise InputError("the batch is empty: there is no anchor (on_empty='raise')")
-        none = torch.zeros((), dtype=torch.int64, device=embeddings[0].device)
-        attached = torch.cat([z[:0] for z in embeddings]).sum(1 if self.reduction == "none" else ())
-        return attached, Diagnostics(0, none, none, none, none)
+        parts = [z[:0] for z in (pairing.anchors, pairing.candidates)]
+        none = torch.zeros((), dtype=torch.int64, device=parts[0].device)
+        attached = torch.cat(parts).sum(1 if self.reduction == "none" else ())
+        empty = attached.new_zeros(0)
+        measured = Measured(empty.double(), None, empty.bool())
+        return attached, Diagnostics(0, [none] * 4, lambda: measured)
 
-    def _negative_side(self, scores: _Scores) -> _Negatives:
+    @torch.no_grad()
+    def _measured(self, pairing: Pairing) -> Measured:
+        """What the diagnostics tell of the anchors, a block of them at a time."""
+        if pairing.labels is None and pairing.known is not None:
+            pairing = pairing._replace(labels=pairing.known())
+        n = len(pairing.anchors)
+        # The largest score is that of the batch.
+        whole = self.hardness_scale == "batch-max"
+        size = n if whole else max(MEASURED_SCORES // len(pairing.candidates), 1)
+        with torch.autocast(pairing.anchors.device.type, enabled=False):
+            parts = [
+                self._measured_block(self._scores(pairing.rows(slice(i, i + size))))
+                for i in range(0, n, max(size, 1))
+            ]
+        known = [part.own_label_weight for part in parts if part.own_label_weight is not None]
+        return Measured(
+            torch.cat([part.effective_negatives for part in parts]),
+            torch.cat(known) if known else None,
+            torch.cat([part.clamped for part in parts]),
+        )
+
+    def _measured_block(self, scores: _Scores) -> Measured:
+        t, log_q, empty = self._distribution(scores)
+        clamped = torch.zeros_like(empty)
+        if self.class_prior is not None:
+            expected = self._debias(self._expected(t, log_q), scores)
+            clamped = expected <= (0.0 if self.objective == "jsd" else -1 / self.temperature)
+        log_q = log_q.masked_fill(empty[:, None], -math.inf)
+        weight = None
+        if scores.labels is not None:
+            weight = neg.same_label_weight(log_q, scores.labels.near)
+        return Measured(neg.effective_negatives(log_q), weight, clamped & ~empty)
+
+    def _distribution(self, scores: _Scores) -> tuple[Tensor, Tensor, Tensor]:
+        """The scores t and log q [A, C], and anchors without a negative [A]."""
         # Excluded scores are replaced before any function sees them, or their gradient is 0 · NaN.
         t = torch.where(scores.others, scores.t, 0.0)
-        infonce = self.objective == "infonce"
-        similarity = self._similarity(t, scores)
-        row_wise = self.sampler.hardening.row_wise
+        row_wise = self.sampler.hardening.row_wise and self.objective == "jsd"
         log_q, empty = self.sampler(
-            similarity,
+            self._similarity(t, scores),
             others=scores.others,
             temperature=self.temperature,
-            same_label=scores.barred,
-            log_integrand=objectives.log_softplus(t) if row_wise and not infonce else t,
+            same_label=None if scores.labels is None else scores.labels.barred,
+            log_integrand=objectives.log_softplus(t) if row_wise else t,
             bounded=self._bounded,
             log_weights=self.sampler.log_weights(*scores.items, t.dtype),
         )
-        if self.detach_weights:
-            log_q = log_q.detach()
+        return t, log_q.detach() if self.detach_weights else log_q, empty
+
+    def _expected(self, t: Tensor, log_q: Tensor) -> Tensor:
+        """E over negatives [A], its log for InfoNCE."""
+        if self.objective == "infonce":
+            return neg.log_expectation(log_q, t)
+        return neg.expectation(log_q, objectives.softplus(torch.where(log_q > -math.inf, t, 0.0)))
+
+    def _negative_side(self, scores: _Scores) -> _Negatives:
+        t, log_q, empty = self._distribution(scores)
         if scores.rest:
             return self._rest(log_q.masked_fill(empty[:, None], -math.inf), t, scores)
         kept = (log_q > -math.inf).sum(1)
@@ -674,12 +687,7 @@ class ContrastiveLoss(nn.Module):
         if self.sampler.draws is not None:
             t = t.gather(1, self.sampler.sample(log_q))
             log_q = torch.full_like(t, -math.log(self.sampler.draws))
-        elif not infonce:  # log_expectation replaces them itself
-            t = torch.where(log_q > -math.inf, t, 0.0)
-        if infonce:
-            expected = neg.log_expectation(log_q, t)
-        else:
-            expected = neg.expectation(log_q, objectives.softplus(t))
+        expected = self._expected(t, log_q)
         if self.class_prior is not None:
             expected = self._debias(expected, scores)
         return _Negatives(expected, log_weight, empty)
@@ -736,9 +744,6 @@ class ContrastiveLoss(nn.Module):
         e_pos = neg.expectation(log_q_pos, objectives.softplus(t_pos))
         return neg.debiased(expected, e_pos, self.class_prior)
 
-    def _label_user(self) -> str:
-        return 'admit="other_labels"' if self.sampler.needs_labels else 'positives="class"'
-
     def extra_repr(self) -> str:
         """The summary that ``print`` shows."""
         temperature = f", temperature={self.temperature}" if self.objective == "infonce" else ""
@@ -757,55 +762,12 @@ def _each(x: T, row: Tensor | None = None, positive: Tensor | None = None) -> T:
     return x[row] if x.dim() == 1 else x.masked_select(positive)
 
 
-def _as_views(
-    z1: Tensor | Sequence[Tensor], z2: Tensor | Labels | None, labels: Labels | None
-) -> _Views:
-    """The arguments of a loss, checked."""
-    given = [z1] if isinstance(z1, Tensor) else list(z1)
-    if len(given) == 1 and isinstance(given[0], Tensor) and given[0].dim() == 3:
-        given = list(given[0].unbind(1))
-    if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
-        given.append(z2)
-    elif z2 is not None:
-        if labels is not None:
-            raise InputError(
-                "labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)"
-            )
-        labels = z2
-    shapes = [tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__ for z in given]
-    if not given or any(len(shape) != 2 or shape != shapes[0] for shape in shapes):
-        raise InputError(
-            f"views must be of the same items, [B, d] each or [B, V, d] together, got "
-            f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
-        )
-    return _Views(given, labels, None, None)
-
-
-def _is_view(z: Tensor) -> bool:
-    """Whether a second argument is a view, not labels."""
-    return z.is_floating_point() and z.dim() != 1
-
-
-def _as_candidates(candidates: Tensor, z: Tensor) -> Tensor:
-    if candidates.dim() != 2 or candidates.shape[1] != z.shape[1]:
-        raise InputError(
-            f"candidates must be [K, {z.shape[1]}], like the views, got {list(candidates.shape)}"
-        )
-    return _at_least_float32(candidates).to(z.dtype)
-
-
 def _unit(z: Tensor) -> Tensor:
     """Rows scaled to length 1, of any magnitude; zero rows stay zero, with a finite gradient."""
     largest = z.detach().abs().amax(1, keepdim=True)
     z = z / torch.where(largest == 0, 1.0, largest)
     norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
     return z / torch.where(norm == 0, 1.0, norm)
-
-
-def _at_least_float32(z: Tensor) -> Tensor:
-    if not z.is_floating_point():
-        raise InputError(f"embeddings must be floating point, got {z.dtype}")
-    return z.float() if z.dtype.itemsize < 4 else z
 
 
 def _refuse_with_jsd(temperature: float | None, pooling: str, weight: str | float) -> None:

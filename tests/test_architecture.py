@@ -14,7 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
-CORE = {"functional", "gathering", "sampling", "losses", "methods", "models", "io", "seeds"}
+CORE = {
+    "functional", "gathering", "pairing", "sampling", "losses", "methods", "models", "io", "seeds",
+}  # fmt: skip
 ENTRY_POINTS = {"bench", "tune", "figures"}
 INNER = CORE | {
     "graphs", "images", "training", "evaluation", "experiments", "tuning", "reports",
@@ -26,7 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functional": set(),
     "sampling": {"functional", "seeds"},
     "gathering": set(),
-    "losses": {"functional", "gathering", "sampling"},
+    "pairing": {"functional", "gathering"},
+    "losses": {"functional", "gathering", "pairing", "sampling"},
     "methods": {"functional", "sampling", "losses"},
     "models": {"losses", "methods"},
     "io": set(),

@@ -67,6 +67,7 @@ def test_two_views_equal_the_loops(name, admit, positives, reduction):
     assert abs(loss(z1, z2, LABELS).item() - expected) < 1e-10
 
 
+@pytest.mark.filterwarnings("ignore:more than half of the anchors")
 @pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("prior", [0.0, 0.1, 0.5, 0.95])
 @pytest.mark.parametrize("positives", ["view", "class"])
@@ -256,6 +257,7 @@ def test_detached_weights_freeze_those_of_the_debiasing_too():
 
 def test_scores_outside_others_are_never_looked_at():
     """NaN and 1e30 where nobody may look change neither the value nor the gradient."""
+    from gcl_hard.functional.labels import Relation
     from gcl_hard.losses import _Scores
 
     nodes, graphs, batch, y = graphs_and_nodes(seed=9)
@@ -275,8 +277,9 @@ def test_scores_outside_others_are_never_looked_at():
                 same_wide = torch.cat([same, torch.ones(len(t), 1, dtype=torch.bool)], 1)
                 positive = torch.full((len(t), 1), 5)
                 items = batch, torch.arange(t.shape[1])
-                value, _ = loss._loss(_Scores(t, wide, same_wide, positive, 4, None, items), None)
-                (grad,) = torch.autograd.grad(value, t)
+                labels = Relation(same_wide, same_wide)
+                value, *_ = loss._sums(_Scores(t, wide, labels, positive, 4, None, items))
+                (grad,) = torch.autograd.grad(value.sum(), t)
                 results.append((value, grad))
             for value, grad in results[1:]:
                 assert torch.equal(value, results[0][0])
@@ -466,7 +469,8 @@ def test_an_empty_batch_is_an_attached_zero_or_refused(sampler, n_graphs, object
     ):
         value.backward()
         assert value.item() == 0.0
-        assert [int(count) for count in seen] == [0] * 5
+        assert [*map(int, seen.counts.values())] == [0] * 5
+        assert len(seen.effective_negatives) == len(seen.clamped) == 0
     assert none.grad is not None
     assert none.grad.shape == none.shape
     assert graphs.grad is not None
@@ -650,7 +654,7 @@ def test_fused_path_equals_the_general_one_in_value_and_gradient(hardening, admi
         loss.fused = fused
         value, seen = loss.local_global_with_diagnostics(nodes, graphs, batch, y)
         grads = torch.autograd.grad(value, (nodes, graphs))
-        results.append((value, *grads, *(torch.as_tensor(count).double() for count in seen)))
+        results.append((value, *grads, *map(torch.as_tensor, seen.counts.values())))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
 
@@ -699,3 +703,89 @@ def test_debiased_jsd_never_asks_a_hardening_outside_its_range():
         hardness_scale="cosine",
     )  # fmt: skip
     assert loss.local_global(nodes, graphs, batch).isfinite()
+
+
+# What diagnostics measure of each anchor
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("admit", ["others", "other_labels", "rest"])
+def test_diagnostics_measure_what_loops_do(admit, streaming):
+    z1, z2 = views()
+    loss = ContrastiveLoss(
+        NegativeSampler(admit, Exponential(2.0)), temperature=0.5, streaming=streaming
+    )
+    seen = loss.with_diagnostics(z1, z2, LABELS)[1]
+    z, y = F.normalize(torch.cat([z1, z2]).double().detach()), LABELS.repeat(2).tolist()
+    effective, own = [], []
+    for i in range(14):
+        among = [j for j in range(14) if j != i and (admit == "rest" or j % 7 != i % 7)]
+        if admit == "other_labels":
+            among = [j for j in among if y[j] != y[i]]
+        eta = [math.exp(2 * float(z[i] @ z[j]) / 0.5) for j in among]
+        q = [e / sum(eta) for e in eta]
+        effective.append(1 / sum(p * p for p in q))
+        own.append(math.fsum(p for p, j in zip(q, among, strict=True) if y[j] == y[i]))
+    torch.testing.assert_close(seen.effective_negatives.tolist(), effective, rtol=1e-6, atol=0)
+    torch.testing.assert_close(seen.own_label_weight.tolist(), own, rtol=1e-6, atol=1e-12)
+    assert not seen.clamped.any()
+    assert loss.with_diagnostics(z1, z2, LABELS)[1].counts.keys() == seen.counts.keys()
+
+
+def test_diagnostics_need_no_labels_and_draw_nothing():
+    z1, z2 = views()
+    loss = ContrastiveLoss(NegativeSampler(draws=5, seed=3))
+    first = loss(z1, z2)
+    twin = ContrastiveLoss(NegativeSampler(draws=5, seed=3))
+    value, seen = twin.with_diagnostics(z1, z2)
+    assert value == first
+    assert seen.own_label_weight is None
+    torch.testing.assert_close(seen.effective_negatives, torch.full((14,), 12.0).double())
+    assert loss(z1, z2) == twin(z1, z2)  # reading has drawn nothing
+    assert not seen.effective_negatives.requires_grad
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("scale", get_args(HardnessScale))
+def test_diagnostics_of_nodes_count_clamped_anchors(scale, fused):
+    """An anchor is clamped if moving its negatives changes nothing."""
+    nodes, graphs, batch, y = graphs_and_nodes(seed=4)
+    nodes.requires_grad_()
+    loss = ContrastiveLoss(
+        NegativeSampler("others", Exponential(1.0)), objective="jsd", hardness_scale=scale,
+        class_prior=0.5, reduction="none",
+    )  # fmt: skip
+    loss.fused = fused
+    value, seen = loss.local_global_with_diagnostics(nodes, graphs, batch, y)
+    (slope,) = torch.autograd.grad(value.sum(), nodes)
+    own = torch.where(batch[:, None] == torch.arange(5), nodes @ graphs.T, 0.0).sum(1)
+    alone = -(torch.sigmoid(-own)[:, None] * graphs[batch])
+    unmoved = (slope - alone).abs().amax(1) < 1e-9
+    assert torch.equal(seen.clamped, unmoved)
+    assert 0 < seen.clamped.sum() < len(nodes)
+    assert seen.own_label_weight is not None
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_prior_that_clamps_most_anchors_is_warned_of(fused):
+    _, graphs, batch, _ = graphs_and_nodes(seed=4)
+    nodes = graphs[batch]  # each nearest to its own graph
+    for prior in (0.01, 0.9):
+        loss = contrastive_loss("hcl", objective="jsd", class_prior=prior)
+        loss.fused = fused
+        seen = loss.local_global_with_diagnostics
+        if prior < 0.5:
+            assert seen(nodes, graphs, batch)[1].clamped.double().mean() < 0.5
+            continue
+        with pytest.warns(UserWarning, match="class_prior 0.9"):
+            found = seen(nodes, graphs, batch)[1]
+        with pytest.warns(UserWarning, match="class_prior 0.9"):
+            assert found.clamped.double().mean() > 0.5
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_it_is_warned_of_in_blocks_too(streaming):
+    z1, z2 = views(n=40, d=20)
+    loss = contrastive_loss("hcl", class_prior=0.9, temperature=0.1, streaming=streaming)
+    with pytest.warns(UserWarning, match="more than half of the anchors"):
+        loss(z1, z1 + 0.1 * z2)

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from gcl_hard.functional.negatives import transformed
+
 HardnessScale = Literal["anchor", "rank", "cosine", "batch-max"]
 
 DEFAULT_SCALE: HardnessScale = "rank"
@@ -192,11 +194,6 @@ def _argsort(t: Tensor) -> Tensor:
     if t.device.type == "cpu" and not transformed():
         return torch.from_numpy(t.numpy().argsort(axis=-1))  # several times PyTorch's speed
     return t.argsort(dim=-1)
-
-
-def transformed() -> bool:
-    """Whether a compiler or a transform of torch.func is at work, which see no values."""
-    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
 
 
 def _rounding(among: Tensor) -> Tensor:

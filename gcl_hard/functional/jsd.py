@@ -39,6 +39,7 @@ from gcl_hard.functional.hardness import (
     jsd_hardness,
     norms,
 )
+from gcl_hard.functional.negatives import warn_of_clamping
 from gcl_hard.functional.objectives import softplus
 from gcl_hard.functional.schedules import as_schedule
 
@@ -267,6 +268,7 @@ class _Tables:
         self.prior = None
         if self.rule.class_prior is not None:
             self.prior = self._each(tuple(rule.class_prior or 0.0 for rule in rules))[:, 0]
+        self.clamped = scores.new_zeros(len(rules))
         self.kept = kept
         self.norms: tuple[Tensor, Tensor] | None = None
         self.largest: Tensor | None = None
@@ -290,6 +292,9 @@ class _Tables:
             rows = slice(i * size, min((i + 1) * size, n_colours))
             weights, losses = self._block(rows, slice(first, last))
             total, summed = total + weights, summed + losses
+        if self.prior is not None and total.device.type == "cpu":
+            for clamped, of, prior in zip(self.clamped, total, self.prior[:, 0], strict=True):
+                warn_of_clamping(clamped, of, float(prior))
         total = torch.where(total == 0, 1.0, total)
         self.scores.div_(total[:, None, None])
         return summed / total
@@ -367,6 +372,7 @@ class _Tables:
         if self.prior is not None:
             raw = (negative - self.prior * softplus(t_pos)) / (1 - self.prior)
             negative = raw.clamp(min=0.0)
+            self.clamped = self.clamped + (weight * (raw <= 0)).sum(1)
             to_negative = weight * (raw > 0) / (1 - self.prior)
             to_positive -= to_negative * self.prior * t_pos.sigmoid()
         losses = weight * (softplus(-t_pos) + negative - 2 * math.log(2))

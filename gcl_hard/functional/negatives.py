@@ -6,6 +6,7 @@ Masks are anchors × candidates. For q: expectations, draws, debiasing and conce
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -134,6 +135,27 @@ def check_labels(
 def readable(values: Tensor) -> bool:
     """Whether values can be read without waiting for a device or leaving a compiled graph."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def transformed() -> bool:
+    """Whether a compiler or a transform of torch.func is at work, which see no values."""
+    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
+
+
+def warn_of_clamping(clamped: Tensor, of: float | Tensor, class_prior: float) -> None:
+    """Warn if more than half of the anchors are clamped, on a CPU, where it is known at once.
+
+    Args:
+        clamped: anchors whose debiased expectation is at its bound, a number or their weight.
+        of: all of them.
+        class_prior: τ⁺.
+    """
+    if clamped.device.type == "cpu" and not transformed() and bool(2 * clamped > of):
+        warnings.warn(
+            f"more than half of the anchors of a batch are clamped at class_prior {class_prior:g}, "
+            f"and have no gradient from their negatives: lower it",
+            stacklevel=2,
+        )
 
 
 def poison(loss: Tensor, labels: Tensor) -> Tensor:
@@ -329,7 +351,9 @@ def log_debiased(log_e: Tensor, log_e_pos: Tensor, class_prior: float, clamp: fl
     # log(1 − e^gap) is taken only where it is defined: elsewhere its gradient would be NaN.
     rest = torch.log(-torch.expm1(torch.where(above, gap, -1.0)))
     debiased = log_e + rest - math.log1p(-class_prior)
-    return torch.where(above, debiased, clamp).clamp(min=clamp)
+    debiased = torch.where(above, debiased, clamp).clamp(min=clamp)
+    warn_of_clamping((debiased.detach() <= clamp).sum(), debiased.numel(), class_prior)
+    return debiased
 
 
 def debiased(e: Tensor, e_pos: Tensor, class_prior: float) -> Tensor:
@@ -352,7 +376,9 @@ def debiased(e: Tensor, e_pos: Tensor, class_prior: float) -> Tensor:
         >>> debiased(torch.tensor([1.0]), torch.tensor([1.0]), class_prior=0.5)
         tensor([1.])
     """
-    return ((e - class_prior * e_pos) / (1 - class_prior)).clamp(min=0.0)
+    debiased = ((e - class_prior * e_pos) / (1 - class_prior)).clamp(min=0.0)
+    warn_of_clamping((debiased.detach() <= 0).sum(), debiased.numel(), class_prior)
+    return debiased
 
 
 def effective_negatives(log_q: Tensor) -> Tensor:

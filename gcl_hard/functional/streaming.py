@@ -26,6 +26,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 from gcl_hard.functional.exclusive import SumsWithout
 from gcl_hard.functional.labels import LabelGap, Relation, relation
+from gcl_hard.functional.negatives import warn_of_clamping
 
 SCORES = 2**19
 """Scores of a block on a CPU: 2 MB in float32, a second-level cache."""
@@ -212,15 +213,20 @@ def _in_blocks(
     to_rows = torch.empty_like(rows) if gradient else rows[:0]
     to_columns = torch.zeros_like(columns) if gradient else columns[:0]
     of_block = _of_rest if plan.rest else _of_block
+    clamped = counts.new_zeros(())
     for part, window in _parts(plan, rows, columns):
         t = rows[part] @ columns.T
         where = _Where(part, window, plan.relation(part, window))
         given = None if weights is None else weights[part]
         found = of_block(t, plan, where, given, gradient=gradient)
         totals[part], counts[part], empty[part] = found.totals, found.number, found.empty
+        if found.clamped is not None:
+            clamped += found.clamped.sum()
         if found.slopes is not None:
             torch.mm(found.slopes, columns, out=to_rows[part])
             to_columns.addmm_(found.slopes.T, rows[part])
+    if plan.class_prior:
+        warn_of_clamping(clamped, n, plan.class_prior)
     totals.masked_fill_((counts == 0) | empty, 0.0)
     if plan.reduction != "pairs":
         totals.div_(counts.clamp(min=1))
@@ -243,6 +249,7 @@ class _Block(NamedTuple):
     number: Tensor  # int64 [R], positives
     empty: Tensor  # bool [R]
     slopes: Tensor | None  # [R, C], dℓ/dt times the number that the loss is a mean over
+    clamped: Tensor | None = None  # bool [R]
 
 
 def _of_block(
@@ -253,8 +260,9 @@ def _of_block(
     negatives = _negatives(t, plan, where)
     level, to_negative, to_positive = _level(negatives, positives, plan)
     totals, pull = _terms(level[:, None], positives, plan)
+    clamped = to_negative == 0 if isinstance(to_negative, Tensor) else None
     if not gradient:
-        return _Block(totals, positives.number, negatives.empty, None)
+        return _Block(totals, positives.number, negatives.empty, None, clamped)
     share = _share(positives, negatives.empty, plan, weights)
     push = share * pull.sum(1)
     slopes = negatives.slopes(push * to_negative, plan)
@@ -262,7 +270,7 @@ def _of_block(
     if to_positive is not None:
         of_positives = of_positives + to_positive * push[:, None]
     positives.add_to(slopes, of_positives)
-    return _Block(totals, positives.number, negatives.empty, slopes)
+    return _Block(totals, positives.number, negatives.empty, slopes, clamped)
 
 
 def _of_rest(

@@ -57,7 +57,11 @@ def of_views(name, mine, n_views=2, **options):
     z = [numbers(9, 5, seed=v)[mine].requires_grad_() for v in range(n_views)]
     loss = ContrastiveLoss(**VIEWS[name], **options)
     value, seen = loss.with_diagnostics(z, labels_of(name)[mine])
-    return value.detach(), [int(n) for n in seen], torch.stack(torch.autograd.grad(value, z), 1)
+    return (
+        value.detach(),
+        [*map(int, seen.counts.values())],
+        torch.stack(torch.autograd.grad(value, z), 1),
+    )
 
 
 def of_graphs(name, mine, **options):
@@ -69,7 +73,7 @@ def of_graphs(name, mine, **options):
         nodes, graphs, NODES[own] - mine.start, LABELS[mine]
     )
     of = torch.autograd.grad(value, [nodes, graphs])
-    return value.detach(), [int(n) for n in seen], torch.cat(of)
+    return value.detach(), [*map(int, seen.counts.values())], torch.cat(of)
 
 
 def cases():

@@ -118,6 +118,17 @@ def test_counted_nodes_equal_single_nodes_in_value_and_gradient(rule):
         assert_all_close(value_and_gradient(it, [rule], kept), node_by_node(it, rule, kept), 1e-12)
 
 
+@pytest.mark.parametrize("scale", ["rank", "batch-max"])
+def test_a_prior_that_clamps_most_anchors_is_warned_of(scale):
+    it = problem(members=2, seed=1)
+    own = torch.eye(7, dtype=torch.int64)  # every node is nearest to its own graph
+    it = Problem(it.graphs.clone(), it.graphs, own, it.classes)
+    rules = [Rule(Exponential(1.0), False, False, prior, scale) for prior in (0.01, 0.9)]
+    with pytest.warns(UserWarning, match="class_prior 0.9") as seen:
+        value_and_gradient(it, rules)
+    assert len(seen) == 1
+
+
 @pytest.mark.parametrize("rule", all_rules(), ids=str)
 def test_single_precision_loses_no_more_than_its_scores_do(rule):
     """A rounded score is off by about ε, and log η by its slope times that."""

@@ -1,0 +1,221 @@
+"""Anchors and candidates of a batch: views of items, or nodes against graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.functional.labels import LabelGap, labels_for
+from gcl_hard.functional.negatives import Labels
+from gcl_hard.gathering import counts_of, gathered, offset, summed
+
+
+class LabelUse(NamedTuple):
+    """What a loss does with labels.
+
+    Attributes:
+        needed_by: what needs them, for messages; None if nothing does.
+        gap: of the sampler.
+    """
+
+    needed_by: str | None
+    gap: LabelGap | None
+
+    def read(self, labels: Labels | None, n: int, device: torch.device, of: str = "") -> Tensor:
+        """Labels of n items, checked."""
+        return labels_for(labels, n, f"{self.needed_by or 'a diagnostic'}{of}", self.gap, device)
+
+
+class ViewBatch(NamedTuple):
+    """Views of the same items, and further candidates."""
+
+    views: list[Tensor]  # V of [B, d]
+    labels: Labels | None  # [B]
+    candidates: Tensor | None = None  # [K, d]
+    candidate_labels: Labels | None = None  # [K]
+
+
+class Pairing(NamedTuple):
+    """Anchors and candidates.
+
+    Attributes:
+        anchors: float [A, d].
+        candidates: float [C, d].
+        items: int64 [A], items of the anchors.
+        columns: int64 [C], items of the candidates.
+        n_items: items of the batch, further candidates apart.
+        n_others: number of others of an anchor.
+        n_anchors: anchors of all processes.
+        labels: labels of the candidates, [C] or [C, T]; None if nothing needs them.
+        known: returns them where they were given though nothing needs them.
+        me: int64 [A], the columns that are the anchors themselves; None for nodes.
+        n_views: views of an item.
+    """
+
+    anchors: Tensor
+    candidates: Tensor
+    items: Tensor
+    columns: Tensor
+    n_items: int
+    n_others: int
+    n_anchors: int
+    labels: Tensor | None
+    known: Callable[[], Tensor] | None
+    me: Tensor | None = None
+    n_views: int = 1
+
+    @property
+    def label_columns(self) -> Tensor:
+        """Columns that have the anchors' labels, int64 [A]."""
+        return self.items if self.me is None else self.me
+
+    def own(self) -> Tensor:
+        """Columns of the anchor's item, int64 [A, V]; the anchor itself first."""
+        if self.me is None:
+            return self.items[:, None]
+        n = self.n_views * self.n_items
+        steps = self.n_items * torch.arange(self.n_views, device=self.me.device)
+        return (self.me[:, None] + steps) % n
+
+    def rows(self, at: slice) -> Self:
+        """Some of the anchors."""
+        me = None if self.me is None else self.me[at]
+        return self._replace(anchors=self.anchors[at], items=self.items[at], me=me)
+
+    def detached(self) -> Self:
+        """The same without gradients."""
+        return self._replace(anchors=self.anchors.detach(), candidates=self.candidates.detach())
+
+
+def views_of(
+    z1: Tensor | Sequence[Tensor], z2: Tensor | Labels | None, labels: Labels | None
+) -> ViewBatch:
+    """The arguments of a loss of views, checked."""
+    given = [z1] if isinstance(z1, Tensor) else list(z1)
+    if len(given) == 1 and isinstance(given[0], Tensor) and given[0].dim() == 3:
+        given = list(given[0].unbind(1))
+    if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
+        given.append(z2)
+    elif z2 is not None:
+        if labels is not None:
+            raise InputError(
+                "labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)"
+            )
+        labels = z2
+    shapes = [tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__ for z in given]
+    if not given or any(len(shape) != 2 or shape != shapes[0] for shape in shapes):
+        raise InputError(
+            f"views must be of the same items, [B, d] each or [B, V, d] together, got "
+            f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
+        )
+    return ViewBatch(given, labels)
+
+
+def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
+    """Every view of every item as an anchor, against all views and further candidates.
+
+    Args:
+        views: as given by the user.
+        use: what labels are needed for.
+        gathers: whether candidates are those of all processes.
+    """
+    n_views, n_items = len(views.views), len(views.views[0])
+    z = anchors = at_least_float32(torch.cat(views.views))
+    device, n_mine = z.device, n_items
+    labels = None if use.needed_by is None else use.read(views.labels, n_items, device)
+    rows = None
+    if gathers:
+        z = z.view(n_views, n_items, z.shape[1]).transpose(0, 1)  # all views of an item in a row
+        counts = counts_of(z, *(() if labels is None else (labels,)))
+        z = gathered(z.contiguous(), counts).transpose(0, 1).flatten(0, 1)
+        labels = None if labels is None else gathered(labels, counts)
+        n_items = sum(counts)
+        mine = offset(counts) + torch.arange(n_mine, device=device)
+        rows = (n_items * torch.arange(n_views, device=device)[:, None] + mine).flatten()
+        anchors = z[rows]
+    n, every = len(z), z
+    if views.candidates is not None:
+        every = torch.cat([z, _as_candidates(views.candidates, z)])
+    index = torch.arange(len(every), device=device)
+    columns = torch.where(index < n, index % max(n_items, 1), index - n + n_items)
+    me = index[:n] if rows is None else rows
+
+    def of_all(of_items: Tensor) -> Tensor:
+        found = of_items.repeat(n_views, *[1] * (of_items.dim() - 1))
+        if views.candidates is None:
+            return found
+        more = use.read(views.candidate_labels, len(every) - n, device, " with candidates")
+        if more.shape[1:] != found.shape[1:]:
+            raise InputError(
+                f"candidate_labels must be like the labels, {list(found.shape)[1:]} of each, got "
+                f"{list(more.shape)[1:]}"
+            )
+        return torch.cat([found, more])
+
+    known = None
+    if labels is None and views.labels is not None and not gathers:
+
+        def known() -> Tensor:
+            return of_all(use.read(views.labels, n_items, device))
+
+    return Pairing(
+        anchors, every, columns[me], columns, n_items, n_views * (n_items - 1) + len(every) - n,
+        n, None if labels is None else of_all(labels), known, me, n_views,
+    )  # fmt: skip
+
+
+def pair_local_global(
+    nodes: Tensor, graphs: Tensor, batch: Tensor, labels: Labels | None, use: LabelUse, *,
+    gathers: bool,
+) -> Pairing:  # fmt: skip
+    """Every node as an anchor, against all graphs.
+
+    Args:
+        nodes: float [N, d].
+        graphs: float [G, d].
+        batch: int64 [N].
+        labels: of graphs, as given by the user.
+        use: what they are needed for.
+        gathers: whether graphs are those of all processes.
+    """
+    nodes, graphs, n_nodes = at_least_float32(nodes), at_least_float32(graphs), len(nodes)
+    given, n_graphs = labels, len(graphs)
+    found = None if use.needed_by is None else use.read(labels, n_graphs, graphs.device)
+    if gathers:
+        counts = counts_of(graphs, *(() if found is None else (found,)))
+        graphs, batch = gathered(graphs, counts), batch + offset(counts)
+        found = None if found is None else gathered(found, counts)
+        n_nodes = int(summed(batch.new_tensor(n_nodes)))
+    known = None
+    if found is None and given is not None and not gathers:
+
+        def known() -> Tensor:
+            return use.read(given, n_graphs, graphs.device)
+
+    columns = torch.arange(len(graphs), device=batch.device)
+    n_others = len(graphs) - 1
+    return Pairing(nodes, graphs, batch, columns, len(graphs), n_others, n_nodes, found, known)
+
+
+def at_least_float32(z: Tensor) -> Tensor:
+    """Embeddings in single or double precision; InputError if they are no floats."""
+    if not z.is_floating_point():
+        raise InputError(f"embeddings must be floating point, got {z.dtype}")
+    return z.float() if z.dtype.itemsize < 4 else z
+
+
+def _is_view(z: Tensor) -> bool:
+    """Whether a second argument is a view, not labels."""
+    return z.is_floating_point() and z.dim() != 1
+
+
+def _as_candidates(candidates: Tensor, z: Tensor) -> Tensor:
+    if candidates.dim() != 2 or candidates.shape[1] != z.shape[1]:
+        raise InputError(
+            f"candidates must be [K, {z.shape[1]}], like the views, got {list(candidates.shape)}"
+        )
+    return at_least_float32(candidates).to(z.dtype)
