@@ -59,6 +59,14 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
     """
     # torch-geometric uses torch.jit at import; the user cannot change that.
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    usual = warnings.formatwarning
+
+    def format_warning(message: Any, kind: Any, path: str, *of_line: Any) -> str:
+        if Path(path).is_relative_to(Path(__file__).parent):
+            return f"warning: {message}\n"
+        return usual(message, kind, path, *of_line)
+
+    warnings.formatwarning = format_warning  # type: ignore[assignment]
     try:
         return command()
     except GclHardError as error:
@@ -67,6 +75,8 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
     except KeyboardInterrupt as stop:
         print(f"\n{str(stop) or stopped()}", file=sys.stderr)
         return STOPPED
+    finally:
+        warnings.formatwarning = usual
 
 
 def public_command(arguments: Sequence[str], entry_point: str = "bench") -> str:
