@@ -457,8 +457,8 @@ def decode(codes: Tensor, sizes: Tensor) -> Tensor:
 def absent(codes: Tensor, free: Tensor, wanted: Tensor, generator: torch.Generator) -> Tensor:
     """Distinct random numbers in the range of each graph that are not among ``codes``.
 
-    Adding 0 .. k - 1 to k sorted draws from 0 .. free - k makes them distinct (nearly uniform for
-    k well below free); the r-th absent number is r plus the number of codes below it.
+    Every set of so many is equally likely. The r-th absent number is r plus the number of codes
+    below it.
 
     Args:
         codes: int64 [c], sorted, distinct: the numbers in use.
@@ -474,11 +474,46 @@ def absent(codes: Tensor, free: Tensor, wanted: Tensor, generator: torch.Generat
         >>> absent(torch.tensor([0, 3]), two, four, torch.Generator())
         tensor([1, 2])
     """
-    wanted = torch.minimum(wanted, free)
-    owner = torch.repeat_interleave(wanted)
-    draws = uniform(tuple(owner.shape), generator, owner.device)
-    drawn = (draws * (free - wanted + 1)[owner]).long() + (free.cumsum(0) - free)[owner]
-    step = torch.arange(len(owner), device=owner.device) - (wanted.cumsum(0) - wanted)[owner]
-    nth = drawn.sort().values + step
+    nth = subsets(free, torch.minimum(wanted, free), generator)
     below = codes - torch.arange(len(codes), device=codes.device)
     return nth + torch.searchsorted(below, nth, right=True)
+
+
+def subsets(sizes: Tensor, wanted: Tensor, generator: torch.Generator) -> Tensor:
+    """A random subset of the numbers of each graph, which are counted on from graph to graph.
+
+    Repeats are drawn again until there are enough; of a graph that is to give more than half of its
+    numbers those are drawn that it keeps. All are treated alike, so that every subset of a size is
+    equally likely.
+
+    Args:
+        sizes: int64 [B], how many numbers each graph has.
+        wanted: int64 [B], how many to draw, at most ``sizes``.
+        generator: random generator.
+
+    Returns:
+        int64, sorted.
+
+    Example:
+        >>> two = torch.tensor([2, 3])
+        >>> subsets(two, two, torch.Generator())
+        tensor([0, 1, 2, 3, 4])
+    """
+    ends = sizes.cumsum(0)
+    many = 2 * wanted > sizes
+    drawn = torch.where(many, sizes - wanted, wanted)
+    found = torch.empty(0, dtype=torch.int64, device=sizes.device)
+    missing = drawn
+    while len(owner := torch.repeat_interleave(missing)):
+        draws = uniform(tuple(owner.shape), generator, owner.device)
+        new = torch.minimum((draws * sizes[owner]).long(), sizes[owner] - 1)
+        found = torch.unique(torch.cat([found, new + (ends - sizes)[owner]]))
+        missing = drawn - torch.bincount(
+            torch.searchsorted(ends, found, right=True), minlength=len(sizes)
+        )
+    every = torch.arange(int(sizes[many].sum()), device=sizes.device)
+    of_many = torch.repeat_interleave(sizes * many)
+    every = every + (ends - sizes)[of_many] - ((sizes * many).cumsum(0) - sizes * many)[of_many]
+    kept = ~many[torch.searchsorted(ends, found, right=True)]
+    rest = every[~torch.isin(every, found)]
+    return torch.cat([found[kept], rest]).sort().values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import networkx as nx
 import numpy as np
@@ -137,6 +138,26 @@ def test_perturbed_graphs_keep_their_edge_count_as_far_as_there_is_room(
     if view.edge_attr is not None:
         for pair, attribute in zip(pairs(view), view.edge_attr.tolist(), strict=True):
             assert attribute == ([pair[0] + 1, pair[1] + 1] if pair in old else [0, 0])
+
+
+def test_every_set_of_absent_pairs_is_equally_likely() -> None:
+    """Three of the nine absent pairs of a ring of six: 84 sets; χ² has 83 degrees of freedom."""
+    rings, n = 500, 20
+    batch, generator = batch_of([nx.cycle_graph(6)] * rings), seeded()
+    before = {(i, (i + 1) % 6) for i in range(6)}
+    before |= {(j, i) for i, j in before}
+    counts: Counter[tuple[tuple[int, int], ...]] = Counter()
+    for _ in range(n):
+        edges = perturb_edges(batch, 0.5, generator=generator).edge_index
+        added: list[list[tuple[int, int]]] = [[] for _ in range(rings)]
+        for i, j in edges.T.tolist():
+            pair = (i % 6, j % 6)
+            if pair[0] < pair[1] and pair not in before:
+                added[i // 6].append(pair)
+        counts.update(tuple(sorted(of_ring)) for of_ring in added)
+    expected = rings * n / 84
+    assert len(counts) == 84
+    assert sum((seen - expected) ** 2 / expected for seen in counts.values()) < 83 + 4 * 166**0.5
 
 
 def test_new_edges_are_spread_evenly_over_all_absent_pairs() -> None:

@@ -109,7 +109,9 @@ def test_every_member_is_the_model_trained_alone(
             # A bias that no ReLU cuts has no gradient before a normalisation but rounding errors,
             # and Adam divides a gradient by its size; the mean moves along.
             off = 1e-6 if name.endswith(("nn.2.bias", "running_mean")) else 1e-9
-            torch.testing.assert_close(one, other, rtol=1e-9, atol=off)
+            # A variance is of degree two in the weights, and so in those of all layers before.
+            share = 1e-8 if name.endswith("running_var") else 1e-9
+            torch.testing.assert_close(one, other, rtol=share, atol=off)
     moved = stored(members[0])
     assert [k for k, v in before.items() if torch.equal(moved[k], v)] == [
         f"encoder.convs.{k}.eps" for k in range(3)
