@@ -24,11 +24,12 @@ from live_tensors import peak_resident
 from pairs import Table, Values, ratios
 from torch import Tensor
 
-from gcl_hard import contrastive_loss
+from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 
 DIM, CLASSES, GAMMA = 128, 10, 0.5
 VIEW = ("ucl", "hucl", "hcl")
-CLASS = ("scl", "hscl", "hscl-tau")
+REST = "SupCon by admission rest"
+CLASS = ("scl", "hscl", "hscl-tau", REST)
 NT_XENT = ("lightly NTXentLoss", "pytorch-metric-learning NTXentLoss")
 SUP_CON = ("pytorch-metric-learning SupConLoss",)
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -69,6 +70,11 @@ PEERS = {
 def loss_named(name: str) -> Loss:
     if name in PEERS:
         return PEERS[name][1]()
+    if name == REST:
+        return ContrastiveLoss(
+            NegativeSampler("rest"), positives="class", weight="kept", reduction="anchors",
+            temperature=GAMMA,
+        )  # fmt: skip
     method, _, how = name.partition(" ")
     return contrastive_loss(method, temperature=GAMMA, streaming=how != "dense")
 
