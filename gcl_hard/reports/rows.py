@@ -196,8 +196,8 @@ def _filled(
     # β, and whatever else differs between rows of a method.
     names = [
         name
-        for name in SELECTABLE
-        if len({getattr(c, name) for c in others}) > 1
+        for name in (*SELECTABLE, "hardness_scale")
+        if len({getattr(c, name, None) for c in others}) > 1
         or (name == "beta" and config.beta is not None)
     ]
     row = replace(
@@ -226,8 +226,13 @@ def _shown(given: Any) -> str:
 
 
 def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
-    """Settings of a configuration as text, such as ``β=2 lr=0.01``."""
-    return " ".join(f"{SYMBOLS[name]}={getattr(config, name):g}" for name in names)
+    """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``."""
+    values = ((name, getattr(config, name)) for name in names)
+    return " ".join(
+        str(value) if isinstance(value, str) else f"{SYMBOLS[name]}={value:g}"
+        for name, value in values
+        if value is not None
+    )
 
 
 def _tested(block: Sequence[Row]) -> list[Row]:

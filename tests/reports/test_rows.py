@@ -67,6 +67,14 @@ def test_a_label_names_what_differs_between_rows_of_its_method() -> None:
     ]
     fixed = [row.label for row in rows(filled(configs)) if row.kind == "fixed"]
     assert fixed == ["ucl lr=0.01", "ucl lr=0.001", "hscl β=1 lr=0.01", "hscl β=1 lr=0.001"]
+    configs = [
+        config("hscl", "transductive", hardness_scale=scale) for scale in ("rank", "batch-max")
+    ]
+    found = rows(filled(configs))
+    assert [row.label for row in found if row.kind == "fixed"] == [
+        "hscl β=1 rank", "hscl β=1 batch-max"
+    ]  # fmt: skip
+    assert {row.beta for row in found} == {None}
 
 
 def test_a_row_has_a_beta_where_its_setting_is_beta_alone() -> None:
