@@ -60,6 +60,8 @@ def pml_sup_con() -> Loss:
 
 PML_NT_XENT_UP_TO = 512
 """Beyond it pytorch-metric-learning's table of positive pairs and negatives takes 100 GB."""
+ONCE_FROM = 32_768
+"""Beyond it a single round is timed."""
 PEERS = {
     "lightly NTXentLoss": ("lightly", lightly_nt_xent),
     "pytorch-metric-learning NTXentLoss": ("pytorch_metric_learning", pml_nt_xent),
@@ -151,7 +153,8 @@ def main() -> None:
             names += ["ucl dense", "hscl dense", *peers]
         if n > PML_NT_XENT_UP_TO:
             names = [name for name in names if name != NT_XENT[1]]
-        found = seconds(names, n, arguments.repeats, arguments.device)
+        repeats = arguments.repeats if n <= ONCE_FROM else 1
+        found = seconds(names, n, repeats, arguments.device)
         table.add(f"n={n}", found)
         table.add(f"n={n}", ratios(found, compared(names)))
         for name in names:

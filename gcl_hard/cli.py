@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import os
 import shlex
 import sys
 import warnings
@@ -70,7 +71,8 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
     try:
         return command()
     except GclHardError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":  # of torchrun's processes one says it
+            print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         print(f"\n{str(stop) or stopped()}", file=sys.stderr)

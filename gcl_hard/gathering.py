@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ def gather(*tensors: Tensor) -> tuple[Tensor, ...]:
         A tensor for each, with the rows of all processes; those given if there is one process.
 
     Raises:
-        InputError: on all processes, if their rows have different sizes.
+        InputError: on all processes, if their rows have different shapes or dtypes.
 
     Example:
         >>> z, y = gather(torch.eye(2), torch.tensor([0, 1]))
@@ -70,18 +71,19 @@ def counts_of(*tensors: Tensor) -> list[int]:
         InputError: as for :func:`gather`.
     """
     rows = {len(x) for x in tensors}
-    sizes = [x[:1].numel() if len(x) else x.new_empty(1, *x.shape[1:]).numel() for x in tensors]
-    mine = torch.tensor([max(rows), len(rows), *sizes], device=tensors[0].device)
+    kinds = [(str(x.dtype), *x.shape[1:]) for x in tensors]
+    digest = int.from_bytes(hashlib.sha256(repr(kinds).encode()).digest()[:7])
+    mine = torch.tensor([max(rows), digest if len(rows) == 1 else -1], device=tensors[0].device)
     every = [torch.empty_like(mine) for _ in range(world_size())]
     distributed.all_gather(every, mine)
     found = torch.stack(every).tolist()  # waits for a device
-    if any(one[1:] != [1, *sizes] for one in found):
-        shapes = ", ".join(str(list(x.shape)) for x in tensors)
+    if len({kind for _, kind in found}) > 1 or len(rows) > 1:
+        shown = ", ".join(f"{x.dtype} {list(x.shape)}" for x in tensors)
         raise InputError(
-            f"processes must gather rows of one size, and as many of each tensor: this one has "
-            f"{shapes}, the numbers in a row are {[one[2:] for one in found]}"
+            f"processes must gather the same kinds of rows, and as many of each tensor; process "
+            f"{rank()} of {world_size()} has {shown}"
         )
-    return [one[0] for one in found]
+    return [number for number, _ in found]
 
 
 def gathered(x: Tensor, counts: list[int]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,7 +16,7 @@ from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional import objectives
 from gcl_hard.functional.exclusive import logsumexp_without
-from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
+from gcl_hard.functional.hardening import Exponential, Hardening, Threshold, Uniform
 from gcl_hard.functional.hardness import (
     DEFAULT_SCALE,
     TEMPERATURE,
@@ -32,7 +33,7 @@ from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import Plan, streamed_infonce
 from gcl_hard.gathering import sum_for_mean_gradients, summed, world_size
 from gcl_hard.pairing import LabelUse, Pairing, pair_local_global, pair_views, views_of
-from gcl_hard.sampling import NegativeSampler
+from gcl_hard.sampling import NegativeSampler, PairWeights
 
 Positives = Literal["view", "class"]
 Pooling = Literal["pair", "logsumexp"]
@@ -62,8 +63,8 @@ class Diagnostics:
     """What is behind a loss; tensors, so that no call waits for the device.
 
     The counts are those of the joined batch with gathered negatives. The three quantities of each
-    anchor are those of this process; they are computed when one is read, from the embeddings and
-    the epoch of that time, and cost about as much as the loss.
+    anchor are those of this process; they are computed when one is read, at about the cost of the
+    loss. Until then the embeddings are kept: of many batches keep ``counts``.
 
     Attributes:
         anchors: number of anchors in the batch.
@@ -81,7 +82,7 @@ class Diagnostics:
     """
 
     def __init__(
-        self, anchors: int, counts: Sequence[Tensor], measure: Callable[[], Measured]
+        self, anchors: int, counts: Sequence[Tensor], measure: Callable[[bool], Measured]
     ) -> None:
         self.anchors = anchors
         self.contributing, self.pairs, self.without_negative, self.without_positive = counts
@@ -95,7 +96,7 @@ class Diagnostics:
 
     @cached_property
     def _measured(self) -> Measured:
-        return self._measure()
+        return self._measure(False)
 
     @property
     def effective_negatives(self) -> Tensor:
@@ -106,19 +107,20 @@ class Diagnostics:
         """
         return self._measured.effective_negatives
 
-    @property
+    @cached_property
     def own_label_weight(self) -> Tensor | None:
         """Weight of q on candidates with the anchor's label, float64 [A].
 
-        None if the loss was given no labels, or gathers and needs none.
+        None if the loss was given no labels, or gathers and needs none. Labels that the loss has
+        not read are read here: InputError if they cannot be.
         """
-        return self._measured.own_label_weight
+        return self._measure(True).own_label_weight
 
     @property
     def clamped(self) -> Tensor:
-        """Anchors whose debiased expectation is at its bound, bool [A]; their mean is the share.
+        """Whether the debiased expectation of each anchor is at its bound, bool [A].
 
-        They have no gradient from negatives. None is without a class prior.
+        They have no gradient from their negatives. All False without a class prior.
         """
         return self._measured.clamped
 
@@ -182,7 +184,8 @@ class ContrastiveLoss(nn.Module):
             derivative; not inside torch.func or torch.compile. True and False decide. JSD,
             ``draws`` and row-wise or custom hardenings do not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``
-            (normal scores of ranks among the anchor's others; None), ``"anchor"`` (deviations from
+            (normal scores of ranks among the anchor's others, under admission ``"rest"`` among all
+            but the anchor; None), ``"anchor"`` (deviations from
             their mean), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
             hardly at all); see :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with
             InfoNCE, whose hardenings see cosines.
@@ -601,10 +604,15 @@ class ContrastiveLoss(nn.Module):
 
     def _diagnostics(self, count: Tensor, empty: Tensor, pairing: Pairing) -> Diagnostics:
         pairs, used = count.masked_fill(empty, 0).sum(), ((count > 0) & ~empty).sum()
-        counts = [used, pairs, empty.sum(), (count == 0).sum()]
+        none = count == 0
+        if self.sampler.admit == "rest":  # a positive may lack negatives of its own
+            none = none & ~empty
+        counts = [used, pairs, empty.sum(), none.sum()]
         if self._gathers:
             counts = [*summed(torch.stack(counts))]
-        found = Diagnostics(pairing.n_anchors, counts, partial(self._measured, pairing.detached()))
+        settings = self.sampler.current, self.sampler.pair_weights
+        measure = partial(self._measured, pairing.detached(), settings)
+        found = Diagnostics(pairing.n_anchors, counts, measure)
         if self.on_empty == "raise" and not bool(found.contributing == found.anchors):
             raise InputError(
                 f"{int(found.without_negative)} of {found.anchors} anchors have no negative and "
@@ -621,21 +629,37 @@ class ContrastiveLoss(nn.Module):
         attached = torch.cat(parts).sum(1 if self.reduction == "none" else ())
         empty = attached.new_zeros(0)
         measured = Measured(empty.double(), None, empty.bool())
-        return attached, Diagnostics(0, [none] * 4, lambda: measured)
+        return attached, Diagnostics(0, [none] * 4, lambda labels: measured)
 
     @torch.no_grad()
-    def _measured(self, pairing: Pairing) -> Measured:
-        """What the diagnostics tell of the anchors, a block of them at a time."""
-        if pairing.labels is None and pairing.known is not None:
+    def _measured(
+        self, pairing: Pairing, settings: tuple[Hardening, PairWeights | None], labels: bool
+    ) -> Measured:
+        """What the diagnostics tell of the anchors, a block of them at a time.
+
+        Args:
+            pairing: the batch.
+            settings: hardening and pair weights as they were.
+            labels: whether labels that the loss does not need are read.
+        """
+        if labels and pairing.labels is None and pairing.known is not None:
             pairing = pairing._replace(labels=pairing.known())
+        sampler = NegativeSampler(
+            self.sampler.admit, settings[0], pair_weights=settings[1],
+            label_gap=self.sampler.label_gap,
+        )  # fmt: skip
         n = len(pairing.anchors)
         # The largest score is that of the batch.
         whole = self.hardness_scale == "batch-max"
         size = n if whole else max(MEASURED_SCORES // len(pairing.candidates), 1)
-        with torch.autocast(pairing.anchors.device.type, enabled=False):
+        with (
+            torch.autocast(pairing.anchors.device.type, enabled=False),
+            warnings.catch_warnings(),  # the loss has warned
+        ):
+            warnings.simplefilter("ignore")
             parts = [
-                self._measured_block(self._scores(pairing.rows(slice(i, i + size))))
-                for i in range(0, n, max(size, 1))
+                self._measured_block(self._scores(pairing.rows(slice(i, i + size))), sampler)
+                for i in range(0, max(n, 1), max(size, 1))
             ]
         known = [part.own_label_weight for part in parts if part.own_label_weight is not None]
         return Measured(
@@ -644,11 +668,11 @@ class ContrastiveLoss(nn.Module):
             torch.cat([part.clamped for part in parts]),
         )
 
-    def _measured_block(self, scores: _Scores) -> Measured:
-        t, log_q, empty = self._distribution(scores)
+    def _measured_block(self, scores: _Scores, sampler: NegativeSampler) -> Measured:
+        t, log_q, empty = self._distribution(scores, sampler)
         clamped = torch.zeros_like(empty)
         if self.class_prior is not None:
-            expected = self._debias(self._expected(t, log_q), scores)
+            expected = self._debias(self._expected(t, log_q), scores, sampler)
             clamped = expected <= (0.0 if self.objective == "jsd" else -1 / self.temperature)
         log_q = log_q.masked_fill(empty[:, None], -math.inf)
         weight = None
@@ -656,19 +680,21 @@ class ContrastiveLoss(nn.Module):
             weight = neg.same_label_weight(log_q, scores.labels.near)
         return Measured(neg.effective_negatives(log_q), weight, clamped & ~empty)
 
-    def _distribution(self, scores: _Scores) -> tuple[Tensor, Tensor, Tensor]:
+    def _distribution(
+        self, scores: _Scores, sampler: NegativeSampler
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The scores t and log q [A, C], and anchors without a negative [A]."""
         # Excluded scores are replaced before any function sees them, or their gradient is 0 · NaN.
         t = torch.where(scores.others, scores.t, 0.0)
-        row_wise = self.sampler.hardening.row_wise and self.objective == "jsd"
-        log_q, empty = self.sampler(
+        row_wise = sampler.hardening.row_wise and self.objective == "jsd"
+        log_q, empty = sampler(
             self._similarity(t, scores),
             others=scores.others,
             temperature=self.temperature,
             same_label=None if scores.labels is None else scores.labels.barred,
             log_integrand=objectives.log_softplus(t) if row_wise else t,
             bounded=self._bounded,
-            log_weights=self.sampler.log_weights(*scores.items, t.dtype),
+            log_weights=sampler.log_weights(*scores.items, t.dtype),
         )
         return t, log_q.detach() if self.detach_weights else log_q, empty
 
@@ -679,7 +705,7 @@ class ContrastiveLoss(nn.Module):
         return neg.expectation(log_q, objectives.softplus(torch.where(log_q > -math.inf, t, 0.0)))
 
     def _negative_side(self, scores: _Scores) -> _Negatives:
-        t, log_q, empty = self._distribution(scores)
+        t, log_q, empty = self._distribution(scores, self.sampler)
         if scores.rest:
             return self._rest(log_q.masked_fill(empty[:, None], -math.inf), t, scores)
         kept = (log_q > -math.inf).sum(1)
@@ -689,7 +715,7 @@ class ContrastiveLoss(nn.Module):
             log_q = torch.full_like(t, -math.log(self.sampler.draws))
         expected = self._expected(t, log_q)
         if self.class_prior is not None:
-            expected = self._debias(expected, scores)
+            expected = self._debias(expected, scores, self.sampler)
         return _Negatives(expected, log_weight, empty)
 
     def _rest(self, log_q: Tensor, t: Tensor, scores: _Scores) -> _Negatives:
@@ -722,13 +748,13 @@ class ContrastiveLoss(nn.Module):
         hardness = jsd_hardness(t, scores.others, self.hardness_scale, lengths=scores.lengths)
         return hardness.value if self.detach_weights else hardness.of(t)
 
-    def _debias(self, expected: Tensor, scores: _Scores) -> Tensor:
+    def _debias(self, expected: Tensor, scores: _Scores, sampler: NegativeSampler) -> Tensor:
         assert self.class_prior is not None
         positive = scores.positive
         if positive.dtype == torch.bool:
             t_pos = torch.where(positive, scores.t, 0.0)
             seen = torch.where(positive | scores.others, scores.t, 0.0)
-            log_eta = self.sampler.log_eta(
+            log_eta = sampler.log_eta(
                 self._similarity(seen, scores),
                 others=positive, temperature=self.temperature, bounded=self._bounded,
             )  # fmt: skip
@@ -785,6 +811,7 @@ def _check_rest(sampler: NegativeSampler, pooling: str, class_prior: float | Non
     odd = {
         "draws": sampler.draws is not None,
         'pooling="logsumexp"': pooling != "pair",
+        "a hardening of the whole row": sampler.hardening.row_wise,
         "class_prior": class_prior is not None,
     }
     for name, given in odd.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Self
 
 import torch
@@ -144,27 +145,15 @@ def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
     columns = torch.where(index < n, index % max(n_items, 1), index - n + n_items)
     me = index[:n] if rows is None else rows
 
-    def of_all(of_items: Tensor) -> Tensor:
-        found = of_items.repeat(n_views, *[1] * (of_items.dim() - 1))
-        if views.candidates is None:
-            return found
-        more = use.read(views.candidate_labels, len(every) - n, device, " with candidates")
-        if more.shape[1:] != found.shape[1:]:
-            raise InputError(
-                f"candidate_labels must be like the labels, {list(found.shape)[1:]} of each, got "
-                f"{list(more.shape)[1:]}"
-            )
-        return torch.cat([found, more])
-
+    n_extra = len(every) - n
+    if labels is not None:
+        labels = _of_candidates(labels, views, use, n_extra)
     known = None
     if labels is None and views.labels is not None and not gathers:
-
-        def known() -> Tensor:
-            return of_all(use.read(views.labels, n_items, device))
-
+        known = partial(_read_views, views, use, n_items, n_extra)
     return Pairing(
-        anchors, every, columns[me], columns, n_items, n_views * (n_items - 1) + len(every) - n,
-        n, None if labels is None else of_all(labels), known, me, n_views,
+        anchors, every, columns[me], columns, n_items, n_views * (n_items - 1) + n_extra,
+        n, labels, known, me, n_views,
     )  # fmt: skip
 
 
@@ -183,7 +172,7 @@ def pair_local_global(
         gathers: whether graphs are those of all processes.
     """
     nodes, graphs, n_nodes = at_least_float32(nodes), at_least_float32(graphs), len(nodes)
-    given, n_graphs = labels, len(graphs)
+    n_graphs = len(graphs)
     found = None if use.needed_by is None else use.read(labels, n_graphs, graphs.device)
     if gathers:
         counts = counts_of(graphs, *(() if found is None else (found,)))
@@ -191,14 +180,30 @@ def pair_local_global(
         found = None if found is None else gathered(found, counts)
         n_nodes = int(summed(batch.new_tensor(n_nodes)))
     known = None
-    if found is None and given is not None and not gathers:
-
-        def known() -> Tensor:
-            return use.read(given, n_graphs, graphs.device)
-
+    if found is None and labels is not None and not gathers:
+        known = partial(use.read, labels, n_graphs, graphs.device)
     columns = torch.arange(len(graphs), device=batch.device)
     n_others = len(graphs) - 1
     return Pairing(nodes, graphs, batch, columns, len(graphs), n_others, n_nodes, found, known)
+
+
+def _of_candidates(labels: Tensor, views: ViewBatch, use: LabelUse, n_extra: int) -> Tensor:
+    """Labels of items for all their views and for further candidates."""
+    found = labels.repeat(len(views.views), *[1] * (labels.dim() - 1))
+    if views.candidates is None:
+        return found
+    more = use.read(views.candidate_labels, n_extra, labels.device, " with candidates")
+    if more.shape[1:] != found.shape[1:]:
+        raise InputError(
+            f"candidate_labels must be like the labels, {list(found.shape)[1:]} of each, got "
+            f"{list(more.shape)[1:]}"
+        )
+    return torch.cat([found, more])
+
+
+def _read_views(views: ViewBatch, use: LabelUse, n_items: int, n_extra: int) -> Tensor:
+    labels = use.read(views.labels, n_items, views.views[0].device)
+    return _of_candidates(labels, views, use, n_extra)
 
 
 def at_least_float32(z: Tensor) -> Tensor:

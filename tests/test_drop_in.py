@@ -6,7 +6,7 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as other
 
-from gcl_hard import ContrastiveLoss, Exponential, InputError, NegativeSampler
+from gcl_hard import ContrastiveLoss, Exponential, InputError, MeanThreshold, NegativeSampler
 from tests.reference import loops
 
 LABELS = torch.tensor([3, 0, 1, 3, 1, 1, 0, 2, 2, 3, 0, 1, 2, 2, 0])
@@ -91,17 +91,22 @@ def test_a_positive_that_outweighs_all_else_leaves_exact_sums(dtype, streaming):
 def test_a_pair_without_a_further_embedding_has_no_negative(streaming):
     z = numbers(2, 3).requires_grad_()
     loss, seen = sup_con(0.5, streaming=streaming).with_diagnostics(z, torch.tensor([1, 1]))
-    assert (loss.item(), seen.without_negative.item()) == (0.0, 2)
+    assert (loss.item(), seen.without_negative.item(), seen.without_positive.item()) == (0.0, 2, 0)
     assert torch.equal(torch.autograd.grad(loss, z)[0], torch.zeros_like(z))
 
 
 @pytest.mark.parametrize(
-    "settings", [{"class_prior": 0.1}, {"pooling": "logsumexp"}, {"sampler": "draws"}]
+    ("of_sampler", "of_loss"),
+    [
+        ({}, {"class_prior": 0.1}),
+        ({}, {"pooling": "logsumexp"}),
+        ({"draws": 3}, {}),
+        ({"hardening": MeanThreshold()}, {}),
+    ],
 )
-def test_what_needs_one_set_of_negatives_for_an_anchor_is_refused(settings):
-    sampler = NegativeSampler("rest", draws=3 if "sampler" in settings else None)
+def test_what_needs_one_set_of_negatives_for_an_anchor_is_refused(of_sampler, of_loss):
     with pytest.raises(InputError, match=r'admit="rest"'):
-        ContrastiveLoss(**{**settings, "sampler": sampler})
+        ContrastiveLoss(NegativeSampler("rest", **of_sampler), **of_loss)
 
 
 def test_nodes_have_a_single_positive_so_that_the_rest_are_the_others():

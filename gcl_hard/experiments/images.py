@@ -289,7 +289,8 @@ def train_run(
     encoding, found, clock = build(config, data, run.seed), TrainedRun(run), Clock()
     if not config.is_baseline:
         clock = _fit(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
-    found.embeddings = _embed(run, data, encoding)
+    if rank() == 0:
+        found.embeddings = _embed(run, data, encoding)
     clock.evaluate()
     found.seconds_train, found.seconds_eval = clock.seconds
     if ENCODERS in context.saves(run):
@@ -374,11 +375,11 @@ def _fit(
         nonlocal last_mean
         last_mean = mean
         clock.train()
-        if parts is not None and epoch in monitored:
+        if parts is not None and epoch in monitored and rank() == 0:
             accuracy = _monitor(encoding, config, parts)
             notes.setdefault("curve", []).append((epoch, accuracy))
         clock.evaluate()
-        if every:
+        if every and rank() == 0:
             diagnostics.snapshots, diagnostics.seconds = notes.get("diagnostics", ([], 0.0))
             diagnostics(epoch, encoding.model, encoding.model.loss.sampler.current)
             notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
@@ -390,12 +391,12 @@ def _fit(
 
     losses = train(
         encoding.model, batches, config.optimisation(), device=device, on_epoch=ended,
-        setting=str(run), checkpoint=checkpoint,
+        setting=str(run), checkpoint=checkpoint, together=world_size() > 1,
     )  # fmt: skip
     clock.train()
     found.losses = (losses[-1],)
     found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
-    if every:
+    if every and rank() == 0:
         found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
         found.points = diagnostics.last_points(encoding.model)
     return clock

@@ -6,6 +6,7 @@ The first one plans, scores and stores; the others train what it sends them, on 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from torch import distributed
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.gathering import world_size
 
+CLOSED = re.compile("connection closed|connection reset", re.IGNORECASE)
 WAITING = timedelta(days=30)
 """How long a process may wait for the next training, while the first one scores."""
 _orders: Any = None
@@ -96,12 +98,16 @@ def follow(train: Callable[[Any], object]) -> None:
     """Train what the first process sends, until it ends.
 
     Args:
-        train: called with what was sent. An error of this package, which the first process has as
-            well, ends the training; any other error ends all processes.
+        train: called with what was sent; its error ends all processes.
     """
     while True:
         received = [None]
         distributed.broadcast_object_list(received, src=0, group=_orders)
         if received[0] is None:
             return
-        train(received[0])
+        try:
+            train(received[0])
+        except SystemExit as error:
+            if CLOSED.search(str(error)):  # the first one has ended, and has said why
+                raise SystemExit(1) from None
+            raise

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
 from gcl_hard.experiments import hardware, processes
-from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.config import ImageConfig, RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
 from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
@@ -170,7 +170,12 @@ class Runner:
         if not all(self.context.file(run, suffix).exists() for suffix in self.context.saves(run)):
             return None
         facts = self.data.facts(run.config, self.own(run.config))
-        return result if {**facts, **result.data} == facts else None
+        made = dict(result.data)
+        together = made.pop("processes", 1)
+        local = isinstance(run.config, ImageConfig) and run.config.negatives == "local"
+        if local and together != world_size():  # which decides how many negatives an anchor has
+            return None
+        return result if {**facts, **made} == facts else None
 
     def own(self, config: RunConfig) -> GraphSet | None:
         """The user's own set of a configuration, None for a named one."""
@@ -436,9 +441,9 @@ def train_group(
             raise
         found[runs[0]] = TrainedRun(runs[0], error=error)
     except Exception as error:
-        if world_size() == 1 or isinstance(error, InputError):
+        if world_size() == 1:
             raise
-        # The other processes wait for this one: only its end ends them.
+        # The other processes wait for this one, and only its end ends them.
         raise SystemExit(f"error: {failure_message(runs[0], error)}") from error
     device = hardware.device_name(torch.device(context.device))
     if world_size() > 1:
@@ -453,10 +458,8 @@ def follow(device: torch.device) -> None:
 
     def train(work: tuple[RunContext, tuple[Run, ...]]) -> None:
         context, runs = work
-        with suppress(InputError):  # the first one has it, too, and says so
-            train_group(
-                replace(context, device=str(device)), runs, None, report=lambda *values: True
-            )
+        context = replace(context, device=str(device))
+        train_group(context, runs, None, report=lambda *values: True)
 
     processes.follow(train)
 
@@ -490,7 +493,9 @@ def score_run(
     scores, embeddings = trained.scores, None
     if scores is None:
         scores = experiment.score(trained, data.load(run.config, own), context)
-    facts = data.facts(run.config, own)
+    facts = dict(data.facts(run.config, own))
+    if world_size() > 1:
+        facts["processes"] = world_size()
     if EMBEDDINGS in context.saves(run):
         embeddings = experiment.arrays(trained, data.load(run.config, own))
         embeddings["data"] = np.array(facts["digest"])

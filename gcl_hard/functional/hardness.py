@@ -191,7 +191,7 @@ def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
 
 
 def _argsort(t: Tensor) -> Tensor:
-    if t.device.type == "cpu" and not transformed():
+    if t.device.type == "cpu" and t.dtype.itemsize >= 4 and not transformed():
         return torch.from_numpy(t.numpy().argsort(axis=-1))  # several times PyTorch's speed
     return t.argsort(dim=-1)
 

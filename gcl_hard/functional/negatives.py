@@ -377,7 +377,8 @@ def debiased(e: Tensor, e_pos: Tensor, class_prior: float) -> Tensor:
         tensor([1.])
     """
     debiased = ((e - class_prior * e_pos) / (1 - class_prior)).clamp(min=0.0)
-    warn_of_clamping((debiased.detach() <= 0).sum(), debiased.numel(), class_prior)
+    if class_prior:
+        warn_of_clamping((debiased.detach() <= 0).sum(), debiased.numel(), class_prior)
     return debiased
 
 

@@ -106,6 +106,7 @@ def train(
     on_epoch: OnEpoch | None = None,
     setting: str = "",
     checkpoint: Checkpoint | None = None,
+    together: bool = False,
 ) -> list[float]:
     """Train a model in place.
 
@@ -121,9 +122,11 @@ def train(
         setting: what is being trained, for the message when it diverges.
         checkpoint: file of the state, saved during training and resumed from; on a CPU a resumed
             run ends with the bits of an undisturbed one.
+        together: whether the processes that torchrun has started train one model, each on its own
+            batches; the process group must have been set up.
 
     Returns:
-        Mean loss per epoch, nats; those before a checkpoint too.
+        Mean loss per epoch, nats, over all processes; those before a checkpoint too.
 
     Raises:
         InputError: for batches of another type, or a checkpoint that is damaged or of another run.
@@ -147,7 +150,7 @@ def train(
             f"{type(batches).__name__}"
         )
     of_epoch = batches if callable(batches) else lambda epoch: batches
-    run = _Run(model, optimisation, torch.device(device), setting, checkpoint)
+    run = _Run(model, optimisation, torch.device(device), setting, checkpoint, together=together)
     model.train()
     for epoch in range(run.epoch, optimisation.epochs + 1):
         run.train_epoch(epoch, of_epoch)
@@ -232,14 +235,21 @@ class _Run:
         device: torch.device,
         setting: str,
         checkpoint: Checkpoint | None,
+        *,
+        together: bool,
     ) -> None:
         from lightning_fabric import Fabric  # seconds to import, so only when training starts
 
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
 
         self.model, self.optimisation, self.setting = model, optimisation, setting
-        world = world_size()
+        world = world_size() if together else 1
+        if world > 1 and "LOCAL_RANK" not in os.environ:
+            raise InputError(
+                "processes that train together are started by torchrun: LOCAL_RANK is not set"
+            )
         local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
+        self.world = world
         alone: list[int] | int = [device.index or 0] if device.type == "cuda" else 1
         self.fabric = Fabric(
             accelerator="cuda" if device.type == "cuda" else device.type,
@@ -318,16 +328,14 @@ class _Run:
         for batch in group:
             loss = self.wrapped(batch)
             self.fabric.backward(loss if len(group) == 1 else loss / len(group))
-            self.losses.append(loss.detach())
+            loss = loss.detach()
+            self.losses.append(loss if self.world == 1 else summed(loss) / self.world)
         self.wrapped_optimizer.step()
         self.step += len(group)
 
     def end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> bool:
         """End an epoch; returns whether to go on."""
-        losses: Sequence[Tensor] | Tensor = self.losses
-        if world_size() > 1 and losses:
-            losses = summed(torch.stack([*losses])) / world_size()
-        self.means.append(mean_loss(losses, epoch, self.setting))
+        self.means.append(mean_loss(self.losses, epoch, self.setting))
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.scheduler.step(self.means[-1])
         elif self.scheduler is not None:

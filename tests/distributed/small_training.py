@@ -39,7 +39,9 @@ def main(path: str) -> None:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         distributed.init_process_group("gloo")
     model = Model()
-    losses = train(model, batches, Optimisation(epochs=4, lr=0.05, precision="64-true"))
+    losses = train(
+        model, batches, Optimisation(epochs=4, lr=0.05, precision="64-true"), together=True
+    )
     if rank() == 0:
         torch.save((losses, model.state_dict()), path)
     if world_size() > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -52,16 +53,22 @@ def labels_of(name):
     return VALUES if name == "gap" else LABELS
 
 
+class Computed(NamedTuple):
+    """What a slice of the items has."""
+
+    value: torch.Tensor
+    counts: list[int]
+    gradient: torch.Tensor
+    effective: torch.Tensor
+
+
 def of_views(name, mine, n_views=2, **options):
-    """Value, counts and gradient of the items of a slice."""
     z = [numbers(9, 5, seed=v)[mine].requires_grad_() for v in range(n_views)]
     loss = ContrastiveLoss(**VIEWS[name], **options)
     value, seen = loss.with_diagnostics(z, labels_of(name)[mine])
-    return (
-        value.detach(),
-        [*map(int, seen.counts.values())],
-        torch.stack(torch.autograd.grad(value, z), 1),
-    )
+    gradient = torch.stack(torch.autograd.grad(value, z), 1)
+    effective = seen.effective_negatives.view(n_views, -1).T
+    return Computed(value.detach(), [*map(int, seen.counts.values())], gradient, effective)
 
 
 def of_graphs(name, mine, **options):
@@ -72,8 +79,9 @@ def of_graphs(name, mine, **options):
     value, seen = loss.local_global_with_diagnostics(
         nodes, graphs, NODES[own] - mine.start, LABELS[mine]
     )
-    of = torch.autograd.grad(value, [nodes, graphs])
-    return value.detach(), [*map(int, seen.counts.values())], torch.cat(of)
+    gradient = torch.cat(torch.autograd.grad(value, [nodes, graphs]))
+    counts = [*map(int, seen.counts.values())]
+    return Computed(value.detach(), counts, gradient, seen.effective_negatives)
 
 
 def cases():
@@ -104,7 +112,8 @@ def worker(rank, world, folder):
         refused = "no"
     except InputError as error:
         refused = str(error)
-    torch.save((found, every.detach(), y, slope, refused), f"{folder}/{rank}.pt")
+    plain = [tuple(one) for one in found]
+    torch.save((plain, every.detach(), y, slope, refused), f"{folder}/{rank}.pt")
     distributed.destroy_process_group()
 
 
@@ -115,11 +124,13 @@ def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path)
     edges = torch.tensor(SPLITS[world]).cumsum(0)
     graph_rows = torch.searchsorted(NODES, edges).tolist()
     for at, (compute, name, options) in enumerate(cases()):
-        value, counts, gradient = compute(name, slice(0, 9), **options)
-        for found, n, _ in (part[0][at] for part in parts):
-            torch.testing.assert_close(found, value, rtol=1e-10, atol=1e-12)
-            assert n == counts, (name, options)
-        slopes = [part[0][at][2] / world for part in parts]
+        expected = compute(name, slice(0, 9), **options)
+        found = [Computed(*part[0][at]) for part in parts]
+        for one in found:
+            torch.testing.assert_close(one.value, expected.value, rtol=1e-10, atol=1e-12)
+            assert one.counts == expected.counts, (name, options)
+        torch.testing.assert_close(torch.cat([one.effective for one in found]), expected.effective)
+        slopes = [one.gradient / world for one in found]
         if compute is of_graphs:  # nodes, then graphs
             ends = zip([0, *graph_rows], graph_rows, strict=False)
             n_nodes = [b - a for a, b in ends]
@@ -127,24 +138,24 @@ def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path)
                 *(s[:n] for s, n in zip(slopes, n_nodes, strict=True)),
                 *(s[n:] for s, n in zip(slopes, n_nodes, strict=True)),
             ]
-        torch.testing.assert_close(torch.cat(slopes), gradient, rtol=1e-8, atol=1e-12)
+        torch.testing.assert_close(torch.cat(slopes), expected.gradient, rtol=1e-8, atol=1e-12)
     for _, every, y, _, refused in parts:
         assert torch.equal(every, numbers(9, 5))
         assert torch.equal(y, LABELS)
-        assert "rows of one size" in refused
+        assert "same kinds of rows" in refused
     weighed = world * numbers(9, 5, seed=3)
     torch.testing.assert_close(torch.cat([part[3] for part in parts]), weighed)
 
 
 def test_one_process_needs_no_group() -> None:
     for compute, name, options in cases():
-        (value, n, slope), (expected, n_expected, slope_expected) = (
+        found, expected = (
             compute(name, slice(0, 9), negatives=negatives, **options)
             for negatives in ("gathered", "local")
         )
-        assert torch.equal(value, expected)
-        assert n == n_expected
-        torch.testing.assert_close(slope, slope_expected, rtol=1e-12, atol=1e-15)
+        assert torch.equal(found.value, expected.value)
+        assert found.counts == expected.counts
+        torch.testing.assert_close(found.gradient, expected.gradient, rtol=1e-12, atol=1e-15)
 
 
 def test_a_scale_of_one_batch_is_refused() -> None:

@@ -71,10 +71,27 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
     status, said = torchrun(3, *command, "--epochs=400", "--resume", folder=tmp_path)
     assert status != 0
     assert "processes 2 there, 3 here" in said
+    saved = {path.name: path.stat().st_mtime for path in tmp_path.glob("results/*.ckpt")}
+    with started(2, *command, "--epochs=400", "--resume", folder=tmp_path) as process:
+        end = time.monotonic() + 300
+        while saved == {p.name: p.stat().st_mtime for p in tmp_path.glob("results/*.ckpt")}:
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=100)
     status, said = torchrun(2, *command, "--epochs=2", "--output=short", folder=tmp_path)
     assert status == 0, said
     (path,) = (tmp_path / "short").glob("*_seed0.json")
     assert json.loads(path.read_text())["device"].startswith("2 × ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_of_one_process_ends_all(failing: int, tmp_path: Path) -> None:
+    status, said = torchrun(2, "tests.distributed.failing", str(failing), folder=tmp_path)
+    assert status != 0
+    assert "no space left for it" in said
 
 
 @pytest.mark.slow
