@@ -164,6 +164,8 @@ def test_mean_threshold_lifts_hscl_above_ucl():
         ("others", "class", None),
         ("other_labels", "view", None),
         ("other_labels", "class", None),
+        ("rest", "view", None),
+        ("rest", "class", None),
         ("others", "view", 0.1),  # debiased, the claim is for one positive only
     ],
 )
@@ -194,6 +196,92 @@ def test_threshold_of_minus_one_admits_all(l):  # noqa: E741
         loss("others", Threshold(l))(b.z1, b.z2), loss("others", None)(b.z1, b.z2), rtol=1e-12,
         atol=0,
     )  # fmt: skip
+
+
+FIELDS = {
+    "weights": {"admit": "others", "pair_weights": True},
+    "weights of other labels": {"admit": "other_labels", "pair_weights": True},
+    "weights of the rest": {"admit": "rest", "pair_weights": True},
+    "gap": {"admit": "other_labels", "label_gap": (0.2, 0.9)},
+    "gap and weights": {"admit": "other_labels", "label_gap": (0.2, 0.9), "pair_weights": True},
+}
+each_field = pytest.mark.parametrize("field", FIELDS)
+each_way = pytest.mark.parametrize("streaming", [True, False])
+
+
+def field_loss(field: str, beta: float, order: Tensor, **options) -> ContrastiveLoss:
+    """With weights of 12 items, some of them 0, and hardening."""
+    settings = dict(FIELDS[field])
+    if settings.pop("pair_weights", False):
+        g = torch.Generator().manual_seed(1)
+        log_w = torch.randn(12, 12, generator=g, dtype=torch.float64)
+        log_w[log_w < -1.3] = -math.inf
+        settings["pair_weights"] = log_w[order][:, order]
+    sampler = NegativeSampler(hardening=Exponential(beta), **settings)
+    return ContrastiveLoss(sampler, temperature=GAMMA, positives="class", **options)
+
+
+def labels_of(b: Batch, field: str) -> Tensor:
+    """Classes, or real numbers around them."""
+    if "gap" not in field:
+        return b.y
+    return b.y + 0.3 * torch.randn(12, generator=torch.Generator().manual_seed(2)).double()
+
+
+@each_way
+@each_field
+def test_weights_and_gaps_leave_the_loss_rising_in_beta(field, streaming):
+    for b in BATCHES:
+        values = [
+            field_loss(field, beta, torch.arange(12), streaming=streaming)(
+                b.z1, b.z2, labels=labels_of(b, field)
+            )
+            for beta in (0.0, 0.5, 1.0, 3.0, 10.0)
+        ]
+        assert all(low <= high + 1e-12 for low, high in itertools.pairwise(values))
+
+
+@each_way
+@each_field
+def test_weights_and_gaps_leave_permutation_and_rotation(field, streaming):
+    g = torch.Generator().manual_seed(0)
+    rotation, _ = torch.linalg.qr(torch.randn(4, 4, generator=g, dtype=torch.float64))
+    order, usual = torch.randperm(12, generator=g), torch.arange(12)
+    for b in BATCHES[:3]:
+        y = labels_of(b, field)
+        value = field_loss(field, 1.5, usual, streaming=streaming)(b.z1, b.z2, labels=y)
+        moved = field_loss(field, 1.5, order, streaming=streaming)
+        turned = field_loss(field, 1.5, usual, streaming=streaming)
+        for other in (
+            moved(b.z1[order], b.z2[order], labels=y[order]),
+            turned(b.z1 @ rotation, b.z2 @ rotation, labels=y),
+            turned(b.z2, b.z1, labels=y),
+        ):
+            torch.testing.assert_close(other, value, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("scale", ["rank", "anchor", "batch-max"])
+@pytest.mark.parametrize("admit", ["others", "other_labels"])
+def test_hardness_that_rises_with_the_score_never_lowers_a_jsd_loss(admit, scale):
+    """Not ``"cosine"``, which need not rise with a dot product."""
+    batch = torch.arange(24) % 12
+    for b in BATCHES:
+        nodes = torch.cat([b.z1, b.z2]) * torch.linspace(0.2, 5.0, 24)[:, None]
+        values = [
+            ContrastiveLoss(
+                NegativeSampler(admit, Exponential(beta)), objective="jsd", hardness_scale=scale
+            ).local_global(nodes, b.z2 * 3, batch, b.y)
+            for beta in (0.0, 0.5, 1.0, 3.0)
+        ]
+        assert all(low <= high + 1e-12 for low, high in itertools.pairwise(values))
+
+
+def test_the_rest_of_two_views_are_the_others():
+    for b in BATCHES:
+        for hardening in HARDENINGS.values():
+            if not hardening.row_wise:
+                pair = [loss(admit, hardening)(b.z1, b.z2) for admit in ("rest", "others")]
+                torch.testing.assert_close(*pair, rtol=1e-12, atol=0)
 
 
 def test_beta_to_infinity_is_the_worst_negative():
