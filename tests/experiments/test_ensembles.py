@@ -19,9 +19,9 @@ from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.graphs import Ensemble, GraphSet, load
 from tests.experiments.made import Ran, context
-from tests.experiments.small_cells import assert_each_its_own, mutag, small, weights
+from tests.experiments.small_cells import assert_each_its_own, float64, mutag, small, weights
 
-__all__ = ["mutag"]
+__all__ = ["float64", "mutag"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,6 +52,7 @@ def folds_of(graphs: GraphSet, *methods: str) -> list[Encoder]:
     ]
 
 
+@pytest.mark.usefixtures("float64")
 def test_on_a_cpu_the_models_of_an_ensemble_hold_out_the_same_graphs(
     mutag: GraphSet, sizes: Sizes
 ) -> None:
@@ -71,6 +72,7 @@ def test_parts_are_about_equal(mutag: GraphSet, sizes: Sizes) -> None:
     assert sizes == [2, 3, 2]
 
 
+@pytest.mark.usefixtures("float64")
 def test_results_are_those_of_their_encoders_however_they_are_sorted(mutag: GraphSet) -> None:
     kinds = [small("hscl"), small("ucl"), small("scl", lr=0.1), small("ucl", epochs=1)]
     encoders = [Encoder(cell, mutag, seed) for seed, cell in enumerate(kinds)]

@@ -23,13 +23,14 @@ from gcl_hard.graphs import GraphSet
 from tests.experiments.made import context, go_on
 from tests.experiments.small_cells import (
     assert_each_its_own,
+    float64,
     mutag,
     scored,
     two_view,
     weights,
 )
 
-__all__ = ["mutag"]
+__all__ = ["float64", "mutag"]
 
 
 # Groups
@@ -84,21 +85,23 @@ def trained_ensembles(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return seen
 
 
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("extra", [{}, {"edge_labels": True, "virtual_node": True, "jk": "last"}])
 def test_two_view_encoders_in_ensembles_are_those_trained_one_by_one(
     extra: dict[str, Any], mutag: GraphSet, trained_ensembles: list[tuple[str, int]]
 ) -> None:
+    graphs = replace(mutag, x=mutag.x.double(), edge_attr=mutag.edge_attr.double())
     folds = outer_folds(mutag.y.numpy(), seed=0, n_folds=3)[:2]
     configs = [two_view("ucl", epochs=1, **extra), two_view("hscl", lr=0.1, **extra)]
-    encoders = [Encoder(config, mutag, seed) for config in configs for seed in (0, 1)]
+    encoders = [Encoder(config, graphs, seed) for config in configs for seed in (0, 1)]
     inductive = [replace(config, protocol="inductive") for config in configs]
     encoders += [
-        Encoder.of_fold(config, mutag, 0, k, fold) for config in inductive for k, fold in
+        Encoder.of_fold(config, graphs, 0, k, fold) for config in inductive for k, fold in
         enumerate(folds)
     ]  # fmt: skip
-    together = weights(list(train_encoders(encoders, mutag, size=16)))
+    together = weights(list(train_encoders(encoders, graphs, size=16)))
     assert sorted(trained_ensembles) == [("Ensemble", 2)] * 4
-    alone = weights(list(train_encoders(encoders, mutag, size=1)))
+    alone = weights(list(train_encoders(encoders, graphs, size=1)))
     assert together.keys() == alone.keys() == set(range(8))
     assert_each_its_own(together, alone)
     assert len({state["projection.0.weight"].sum().item() for state in together.values()}) == 8
