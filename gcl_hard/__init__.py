@@ -14,16 +14,24 @@ from gcl_hard.functional.hardening import (
     Custom,
     Exponential,
     Hardening,
-    MeanThreshold,
-    RankPosterior,
     Threshold,
     Uniform,
+)
+from gcl_hard.functional.pool import HardPositives
+from gcl_hard.functional.rowwise import (
+    MeanThreshold,
+    RankPosterior,
+    RelativeThreshold,
+    Ring,
+    Transport,
 )
 from gcl_hard.functional.schedules import Annealed, Constant, Cosine, Linear, Schedule
 from gcl_hard.gathering import gather
 from gcl_hard.losses import ContrastiveLoss, Diagnostics
 from gcl_hard.methods import METHODS, Method, contrastive_loss, method
+from gcl_hard.queue import Queue
 from gcl_hard.sampling import NegativeSampler
+from gcl_hard.synthetic import AdversarialNegatives, HardMixing
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.api import evaluate, load_encoder
@@ -33,6 +41,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "AdversarialNegatives",
     "Annealed",
     "Constant",
     "ContrastiveLoss",
@@ -42,6 +51,8 @@ __all__ = [
     "DivergenceError",
     "Exponential",
     "GclHardError",
+    "HardMixing",
+    "HardPositives",
     "Hardening",
     "InputError",
     "Linear",
@@ -49,9 +60,13 @@ __all__ = [
     "Method",
     "MissingExtraError",
     "NegativeSampler",
+    "Queue",
     "RankPosterior",
+    "RelativeThreshold",
+    "Ring",
     "Schedule",
     "Threshold",
+    "Transport",
     "Uniform",
     "contrastive_loss",
     "evaluate",

@@ -29,13 +29,23 @@ from gcl_hard.functional.jsd import Rule, jsd_negatives
 from gcl_hard.functional.labels import Relation, relation
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
+from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import Plan, streamed_infonce
 from gcl_hard.gathering import sum_for_mean_gradients, summed, world_size
-from gcl_hard.pairing import LabelUse, Pairing, pair_local_global, pair_views, views_of
+from gcl_hard.pairing import (
+    LabelUse,
+    Pairing,
+    pair_local_global,
+    pair_pools,
+    pair_views,
+    unit,
+    views_of,
+)
 from gcl_hard.sampling import NegativeSampler, PairWeights
+from gcl_hard.synthetic import Scene
 
-Positives = Literal["view", "class"]
+Positives = Literal["view", "class", "hard"]
 Pooling = Literal["pair", "logsumexp"]
 Reduction = Literal["pairs", "anchors", "none"]
 OnEmpty = Literal["skip", "raise"]
@@ -141,6 +151,26 @@ class _Scores(NamedTuple):
     items: tuple[Tensor, Tensor]  # int64 [A] and [C], items of anchors and candidates
     rest: bool = False  # whether each positive has negatives of its own
 
+    def and_own(self, t: Tensor, negative: Tensor | None = None) -> _Scores:
+        """The scores with further columns [A, K], candidates of one anchor each.
+
+        Args:
+            t: float [A, K].
+            negative: bool [A, K], which are negatives of their anchors; None if none is.
+        """
+        none = torch.zeros_like(t, dtype=torch.bool)
+        more = 0 if negative is None else t.shape[1]
+        negative = none if negative is None else negative
+        positive, labels = self.positive, self.labels
+        if positive.dtype == torch.bool:
+            positive = torch.cat([positive, none], 1)
+        if labels is not None:
+            labels = Relation(*(torch.cat([of, none], 1) for of in labels))
+        return self._replace(
+            t=torch.cat([self.t, t], 1), others=torch.cat([self.others, negative], 1),
+            labels=labels, positive=positive, n_others=self.n_others + more,
+        )  # fmt: skip
+
 
 class _Negatives(NamedTuple):
     """What the loss takes of the negatives."""
@@ -163,9 +193,11 @@ class ContrastiveLoss(nn.Module):
         sampler: the negative distribution q.
         temperature: γ > 0 of InfoNCE, 0.5 if None; an error with JSD, which has none.
         objective: ``"infonce"`` or ``"jsd"``.
-        positives: ``"view"`` (the anchor's other views) or ``"class"`` (every other embedding of
-            its class, the other views included, one term per pair; needs labels). The positive of
-            a node is always its own graph.
+        positives: ``"view"`` (the anchor's other views), ``"class"`` (every other embedding of
+            its class, the other views included, one term per pair; needs labels), or ``"hard"``, a
+            :class:`~gcl_hard.functional.pool.HardPositives` (one anchor of each item and positives
+            chosen from its views; candidates are the first views of the other items). The positive
+            of a node is always its own graph.
         pooling: ``"pair"`` (a term per positive) or ``"logsumexp"`` (positives summed inside the
             logarithm; InfoNCE only).
         weight: M; ``"others"`` is the number of `others` of an anchor (n − 2 for two views, V (B −
@@ -176,6 +208,8 @@ class ContrastiveLoss(nn.Module):
             ``admit="other_labels"``, where there is nothing to debias.
         detach_weights: whether q is a constant to the gradient. False reproduces the published
             training code; it is an error with ``draws``, which carry no gradient.
+        detach_candidates: whether candidates and positives are constants to the gradient, as
+            embeddings of a second encoder are.
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
             their mean over positives (default otherwise); ``"none"`` gives that mean for each
             anchor, 0 for those that are left out.
@@ -220,11 +254,12 @@ class ContrastiveLoss(nn.Module):
         *,
         temperature: float | None = None,
         objective: Objective = "infonce",
-        positives: Positives = "view",
+        positives: Positives | HardPositives = "view",
         pooling: Pooling = "pair",
         weight: Literal["others", "kept"] | float = "others",
         class_prior: float | None = None,
         detach_weights: bool = True,
+        detach_candidates: bool = False,
         reduction: Reduction | None = None,
         streaming: Streaming = "auto",
         hardness_scale: HardnessScale | None = None,
@@ -234,18 +269,22 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         if reduction is None:
             reduction = "pairs" if positives == "class" else "anchors"
+        if positives == "hard":
+            positives = HardPositives()
+        hard_positives = isinstance(positives, HardPositives)
         for name, given, known in (
-            ("objective", objective, Objective), ("positives", positives, Positives),
-            ("pooling", pooling, Pooling), ("reduction", reduction, Reduction),
-            ("negatives", negatives, Negatives), ("on_empty", on_empty, OnEmpty),
+            ("objective", objective, get_args(Objective)), ("pooling", pooling, get_args(Pooling)),
+            ("positives", "hard" if hard_positives else positives, get_args(Positives)),
+            ("reduction", reduction, get_args(Reduction)),
+            ("on_empty", on_empty, get_args(OnEmpty)),
+            ("negatives", negatives, get_args(Negatives)),
+            ("streaming", str(streaming), ("auto", "True", "False")),
         ):  # fmt: skip
-            check_option(name, given, get_args(known))
-        if isinstance(weight, str):
-            check_option("weight", weight, ("others", "kept"))
-        else:
+            check_option(name, str(given), known)
+        if weight not in ("others", "kept"):
             check_number("weight", weight, above=0)
         if objective == "jsd":
-            _refuse_with_jsd(temperature, pooling, weight)
+            _refuse_with_jsd(temperature, pooling, weight, sampler, hard_positives=hard_positives)
             hardness_scale = hardness_scale or DEFAULT_SCALE
             check_option("hardness_scale", hardness_scale, get_args(HardnessScale))
             temperature = TEMPERATURE[hardness_scale]
@@ -260,12 +299,10 @@ class ContrastiveLoss(nn.Module):
         check_number("temperature", value, above=0)
         if class_prior is not None:
             _check_class_prior(class_prior, sampler)
-        if negatives == "gathered" and hardness_scale == "batch-max":
-            raise InputError(
-                'hardness_scale "batch-max" is of one batch: gathered negatives need another'
-            )
+        if negatives == "gathered":
+            _check_gathered(sampler, hardness_scale)
         if sampler.admit == "rest":
-            _check_rest(sampler, pooling, class_prior)
+            _check_rest(sampler, pooling, class_prior, hard_positives=hard_positives)
         if sampler.draws is not None and not detach_weights:
             raise InputError(
                 "draws carry no gradient of their probabilities: detach_weights=False needs "
@@ -276,25 +313,29 @@ class ContrastiveLoss(nn.Module):
         """γ; under JSD that of the hardening alone."""
         self.hardness_scale = hardness_scale
         self.objective: Objective = objective
-        self.positives: Positives = positives
+        self.positives: Positives | HardPositives = positives
         self.pooling: Pooling = pooling
         self.weight: Literal["others", "kept"] | float = weight
         self.class_prior = class_prior
         self.detach_weights = detach_weights
+        self.detach_candidates = detach_candidates
         self.reduction: Reduction = reduction
         self.negatives: Negatives = negatives
         self.on_empty: OnEmpty = on_empty
         self.streaming: Streaming = streaming
         self.fused = True
         """Whether nodes against graphs use the fused implementation where it applies."""
-        if streaming not in ("auto", True, False):
-            raise InputError(f"streaming must be 'auto', True or False, got {streaming!r}")
         if streaming is True and self._unstreamed is not None:
             raise InputError(
                 f"{self._unstreamed} cannot be streamed: pass streaming='auto', which streams "
                 f"InfoNCE with exact expectations and no, an exponential or a threshold hardening"
             )
         sampler.hardening.check(value, bounded=self._bounded)
+
+    @property
+    def takes_items(self) -> bool:
+        """Whether the first of the views is the item itself: with hard positives."""
+        return isinstance(self.positives, HardPositives)
 
     @property
     def _gathers(self) -> bool:
@@ -391,6 +432,8 @@ class ContrastiveLoss(nn.Module):
         )
         use = self._label_use(class_positives=self.positives == "class")
         with torch.autocast(views.views[0].device.type, enabled=False):
+            if isinstance(self.positives, HardPositives):
+                return self._of(pair_pools(views, use, self.positives, gathers=self._gathers))
             pairing = pair_views(views, use, gathers=self._gathers)
             if pairing.n_anchors and self.positives == "view" and pairing.n_views == 1:
                 raise InputError('one view has no other: give a second, or positives="class"')
@@ -443,9 +486,14 @@ class ContrastiveLoss(nn.Module):
     def _of(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         if pairing.n_anchors == 0:
             return self._no_anchors(pairing)
+        if self.detach_candidates:
+            pairing = pairing.detached(anchors=False)
         if self._streams(len(pairing.anchors) * len(pairing.candidates)):
             return self._streamed(pairing)
-        return self._mean(*self._sums(self._scores(pairing)), pairing)
+        scores = self._scores(pairing)
+        if self.sampler.synthetic is not None and len(pairing.anchors):
+            scores = self._with_synthetic(scores, pairing)
+        return self._mean(*self._sums(scores), pairing)
 
     def _scores(self, pairing: Pairing) -> _Scores:
         anchors, candidates, items, columns, *_ = pairing
@@ -464,10 +512,31 @@ class ContrastiveLoss(nn.Module):
             else:
                 positive = ~others & ~is_me
             others = ~is_me if rest else others
-        return _Scores(
+        scores = _Scores(
             self._logits(anchors, candidates), others, labels, positive, pairing.n_others,
             self._lengths(anchors, candidates), (items, columns), rest,
         )  # fmt: skip
+        if pairing.positives is None:
+            return scores
+        own = self._own_logits(anchors, pairing.positives)
+        at = torch.arange(own.shape[1], device=own.device) + scores.t.shape[1]
+        return scores.and_own(own)._replace(positive=at.expand(len(own), -1))
+
+    def _with_synthetic(self, scores: _Scores, pairing: Pairing) -> _Scores:
+        """The scores with those of the sampler's synthetic negatives."""
+        anchors, candidates = unit(pairing.anchors.detach()), unit(pairing.candidates.detach())
+        n, positives = len(candidates), candidates  # each view is a positive of its other ones
+        if pairing.positives is not None:
+            positives = unit(pairing.positives.detach()).flatten(0, 1)
+        admitted = scores.others
+        if self.sampler.needs_labels and scores.labels is not None:
+            admitted = admitted & ~scores.labels.barred
+        assert self.sampler.synthetic is not None
+        z, real = self.sampler.synthetic(
+            Scene(anchors, candidates, scores.t.detach()[:, :n], admitted[:, :n],
+                  candidates[pairing.label_columns], positives)
+        )  # fmt: skip
+        return scores.and_own(self._own_logits(pairing.anchors, z), real)
 
     def _fused(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         """Nodes against graphs under JSD, without the intermediate tensors of the general path."""
@@ -491,16 +560,18 @@ class ContrastiveLoss(nn.Module):
     @property
     def _unstreamed(self) -> str | None:
         """Why the loss cannot be taken in blocks, or None."""
-        if self.objective == "jsd":
-            return "JSD"
-        if self.sampler.draws is not None:
-            return "draws"
-        if self.class_prior is not None and isinstance(self.temperature, nn.Parameter):
-            return "a debiased loss with a learned temperature"
-        hardening = self.sampler.hardening
-        if type(hardening) not in {Uniform, Exponential, Threshold}:
-            return f"the hardening {type(hardening).__name__}"
-        return None
+        hardening, learned = self.sampler.hardening, isinstance(self.temperature, nn.Parameter)
+        reasons = {
+            "JSD": self.objective == "jsd",
+            "draws": self.sampler.draws is not None,
+            "a loss of hard positives": isinstance(self.positives, HardPositives),
+            "a loss with synthetic negatives": self.sampler.synthetic is not None,
+            "a debiased loss with a learned temperature": self.class_prior is not None and learned,
+            f"the hardening {type(hardening).__name__}": (
+                type(hardening) not in {Uniform, Exponential, Threshold}
+            ),
+        }
+        return next((reason for reason, applies in reasons.items() if applies), None)
 
     def _streamed(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         """InfoNCE in blocks."""
@@ -514,8 +585,8 @@ class ContrastiveLoss(nn.Module):
         gamma = self.temperature
         if isinstance(gamma, Tensor) and threshold is not None:
             gamma = gamma.item()  # of a GPU it is waited for
-        units = _unit(candidates)
-        rows = units if anchors is candidates else _unit(anchors)
+        units = unit(candidates)
+        rows = units if anchors is candidates else unit(anchors)
         plan = Plan(
             own=own[:, :1] if rest else own, views=own if me is None else own[:, 1:], me=me,
             row_labels=None if labels is None else labels[pairing.label_columns],
@@ -537,7 +608,11 @@ class ContrastiveLoss(nn.Module):
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
             return anchors @ candidates.T
-        return _unit(anchors) @ _unit(candidates).T / self.temperature
+        return unit(anchors) @ unit(candidates).T / self.temperature
+
+    def _own_logits(self, anchors: Tensor, own: Tensor) -> Tensor:
+        """Logits of each anchor with candidates of its own, [A, K, d]."""
+        return torch.einsum("ad,akd->ak", unit(anchors), unit(own)) / self.temperature
 
     def _lengths(self, anchors: Tensor, candidates: Tensor) -> Tensor | None:
         if self.hardness_scale != "cosine":
@@ -574,7 +649,9 @@ class ContrastiveLoss(nn.Module):
         """Scores of positives [A, P], and which of them there are, bool [A, P]."""
         t, positive = scores.t, scores.positive
         if positive.dtype != torch.bool:
-            return t.gather(1, positive), torch.ones_like(positive, dtype=torch.bool)
+            t = t.gather(1, positive)
+            t = t.logsumexp(1, keepdim=True) if self.pooling == "logsumexp" else t
+            return t, torch.ones_like(t, dtype=torch.bool)
         if self.pooling == "logsumexp":
             return neg.masked_logsumexp(t, positive), positive.any(1, keepdim=True)
         return torch.where(positive, t, 0.0), positive
@@ -649,8 +726,8 @@ class ContrastiveLoss(nn.Module):
             label_gap=self.sampler.label_gap,
         )  # fmt: skip
         n = len(pairing.anchors)
-        # The largest score is that of the batch.
-        whole = self.hardness_scale == "batch-max"
+        # The largest score, and what depends on all anchors, is of the batch.
+        whole = self.hardness_scale == "batch-max" or settings[0].batch_wide
         size = n if whole else max(MEASURED_SCORES // len(pairing.candidates), 1)
         with (
             torch.autocast(pairing.anchors.device.type, enabled=False),
@@ -694,9 +771,14 @@ class ContrastiveLoss(nn.Module):
             same_label=None if scores.labels is None else scores.labels.barred,
             log_integrand=objectives.log_softplus(t) if row_wise else t,
             bounded=self._bounded,
-            log_weights=sampler.log_weights(*scores.items, t.dtype),
+            log_weights=self._log_weights(scores, sampler),
         )
         return t, log_q.detach() if self.detach_weights else log_q, empty
+
+    def _log_weights(self, scores: _Scores, sampler: NegativeSampler) -> Tensor | None:
+        found = sampler.log_weights(*scores.items, scores.t.dtype)
+        own = scores.t.shape[1] - len(scores.items[1])
+        return found if found is None else nn.functional.pad(found, (0, own))
 
     def _expected(self, t: Tensor, log_q: Tensor) -> Tensor:
         """E over negatives [A], its log for InfoNCE."""
@@ -751,6 +833,8 @@ class ContrastiveLoss(nn.Module):
     def _debias(self, expected: Tensor, scores: _Scores, sampler: NegativeSampler) -> Tensor:
         assert self.class_prior is not None
         positive = scores.positive
+        if positive.dtype != torch.bool and positive.shape[1] > 1:
+            positive = torch.zeros_like(scores.others).scatter_(1, positive, True)
         if positive.dtype == torch.bool:
             t_pos = torch.where(positive, scores.t, 0.0)
             seen = torch.where(positive | scores.others, scores.t, 0.0)
@@ -788,15 +872,15 @@ def _each(x: T, row: Tensor | None = None, positive: Tensor | None = None) -> T:
     return x[row] if x.dim() == 1 else x.masked_select(positive)
 
 
-def _unit(z: Tensor) -> Tensor:
-    """Rows scaled to length 1, of any magnitude; zero rows stay zero, with a finite gradient."""
-    largest = z.detach().abs().amax(1, keepdim=True)
-    z = z / torch.where(largest == 0, 1.0, largest)
-    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
-    return z / torch.where(norm == 0, 1.0, norm)
-
-
-def _refuse_with_jsd(temperature: float | None, pooling: str, weight: str | float) -> None:
+def _refuse_with_jsd(
+    temperature: float | None, pooling: str, weight: str | float, sampler: NegativeSampler, *,
+    hard_positives: bool,
+) -> None:  # fmt: skip
+    if hard_positives or sampler.synthetic is not None:
+        raise InputError(
+            "hard positives and synthetic negatives are of InfoNCE, whose embeddings have length "
+            '1: use objective="infonce"'
+        )
     if temperature is not None:
         raise InputError(
             f"temperature is InfoNCE's: JSD scores are raw dot products, leave it out (got "
@@ -806,13 +890,29 @@ def _refuse_with_jsd(temperature: float | None, pooling: str, weight: str | floa
         raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")
 
 
-def _check_rest(sampler: NegativeSampler, pooling: str, class_prior: float | None) -> None:
+def _check_gathered(sampler: NegativeSampler, hardness_scale: str | None) -> None:
+    if hardness_scale == "batch-max":
+        raise InputError(
+            'hardness_scale "batch-max" is of one batch: gathered negatives need another'
+        )
+    if sampler.hardening.batch_wide:
+        raise InputError(
+            f"{type(sampler.hardening).__name__} is of all anchors of one batch, and gathered "
+            f"negatives leave each process its own: use local ones"
+        )
+
+
+def _check_rest(
+    sampler: NegativeSampler, pooling: str, class_prior: float | None, *, hard_positives: bool
+) -> None:
     """Check what goes with negatives that differ from positive to positive."""
     odd = {
         "draws": sampler.draws is not None,
         'pooling="logsumexp"': pooling != "pair",
         "a hardening of the whole row": sampler.hardening.row_wise,
         "class_prior": class_prior is not None,
+        "hard positives": hard_positives,
+        "synthetic negatives": sampler.synthetic is not None,
     }
     for name, given in odd.items():
         if given:

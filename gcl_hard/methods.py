@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict, Unpack, cast
 
-from gcl_hard.errors import InputError, unknown
-from gcl_hard.functional.hardening import Exponential, Hardening, RankPosterior, Threshold
+from gcl_hard.errors import InputError, check_option, unknown
+from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
 from gcl_hard.functional.objectives import Objective
+from gcl_hard.functional.pool import HardPositives
+from gcl_hard.functional.rowwise import RankPosterior, RelativeThreshold, Ring, Transport
 from gcl_hard.functional.schedules import Linear, Schedule
 from gcl_hard.losses import (
     ContrastiveLoss,
@@ -20,6 +23,13 @@ from gcl_hard.losses import (
     Streaming,
 )
 from gcl_hard.sampling import Admission, NegativeSampler
+from gcl_hard.synthetic import AdversarialNegatives, HardMixing, SyntheticNegatives
+
+Setting = float | int | None
+HardeningKind = Literal[
+    "exponential", "threshold", "rank-posterior", "relative", "ring", "transport"
+]
+SyntheticKind = Literal["mixing", "adversarial"]
 
 
 @dataclass(frozen=True)
@@ -30,23 +40,40 @@ class Method:
         name: its name, also on the command line.
         admit: which candidates may be negatives.
         hardening: kind of hardening function, None for none.
-        positives: positives of two views; the positive of a node is always its own graph.
+        positives: positives of views; the positive of a node is always its own graph.
         debias: whether the class prior corrects for false negatives.
         source: its source.
+        settings: further settings with their defaults, arguments of :func:`contrastive_loss`.
+        synthetic: kind of synthetic negatives, None for none.
+        pooled: whether positives are summed inside the logarithm and negatives without a mean,
+            as in SPACL's objective.
     """
 
     name: str
     admit: Admission
-    hardening: Literal["exponential", "threshold", "rank-posterior"] | None
+    hardening: HardeningKind | None
     positives: Positives
     debias: bool
     source: str
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    synthetic: SyntheticKind | None = None
+    pooled: bool = False
 
     @property
     def label_aware(self) -> bool:
         """Whether training reads labels."""
         return self.admit == "other_labels" or self.positives == "class"
 
+    @property
+    def infonce_only(self) -> bool:
+        """Whether it needs embeddings of length 1, that is views and InfoNCE."""
+        return self.synthetic is not None or self.positives == "hard"
+
+
+_BCL = {"auc": 0.5, "hardness": 1.0}
+_SPACL = {"quota": 0.95, "hard_positives": 2}
+_MOCHI = {"hardest": 64, "mixed": 32, "mixed_with_anchor": 16}
+_RING = {"ring_inner": 0.01, "ring_outer": 0.1}
 
 METHODS: dict[str, Method] = {
     row.name: row
@@ -58,19 +85,44 @@ METHODS: dict[str, Method] = {
         Method("scl", "other_labels", None, "class", False, "SCL of the H-SCL paper"),
         Method("hscl", "other_labels", "exponential", "class", False, "H-SCL(β)"),
         Method("hscl-tau", "other_labels", "threshold", "class", False, "H-SCL(τ)"),
-        Method("bcl", "others", "rank-posterior", "view", False, "BCL: Liu & Wang (2023)"),
+        Method("bcl", "others", "rank-posterior", "view", False, "BCL: Liu & Wang (2023)", _BCL),
+        Method("ring", "others", "ring", "view", False, "Wu et al. (2021)", _RING),
+        Method("ot", "others", "transport", "view", False, "Jiang, Ishwar & Aeron (2023)",
+               {"epsilon": None}),
+        Method("mochi", "others", None, "view", False, "Kalantidis et al. (2020)", _MOCHI,
+               "mixing"),
+        Method("spacl", "others", "relative", "hard", False, "SPACL", _SPACL, "adversarial", True),
+        Method("spacl-sup", "other_labels", "relative", "hard", False, "SPACL with labels", _SPACL,
+               "adversarial", True),
     )
-}
+}  # fmt: skip
 """Every method by name."""
+SETTINGS = tuple(dict.fromkeys(name for row in METHODS.values() for name in row.settings))
+"""Settings of some methods alone."""
 
 DEFAULT_BETA = 1.0
 DEFAULT_CLASS_PRIOR = 0.1
-DEFAULT_AUC, DEFAULT_HARDNESS = 0.5, 1.0
-"""Of bcl, as in its published code."""
 DEFAULT_THRESHOLD = Linear(-0.5, 0.0)
 """Cosines."""
 DEFAULT_DEVIATIONS = Linear(-1.0, 0.0)
 """Thresholds of a hardness in deviations; from 1 on they would leave most anchors empty."""
+PARTS = ("anchor", "hard-positives", "adversarial", "filter")
+"""Parts of SPACL that can be left out."""
+
+
+class MethodSettings(TypedDict, total=False):
+    """Settings of some methods alone; None for the method's default."""
+
+    auc: float | None
+    hardness: float | None
+    quota: float | None
+    hard_positives: int | None
+    ring_inner: float | None
+    ring_outer: float | None
+    epsilon: float | None
+    hardest: int | None
+    mixed: int | None
+    mixed_with_anchor: int | None
 
 
 class LossOptions(TypedDict, total=False):
@@ -81,11 +133,16 @@ class LossOptions(TypedDict, total=False):
     pooling: Pooling
     weight: Literal["others", "kept"] | float
     detach_weights: bool
+    detach_candidates: bool
     reduction: Reduction | None
     streaming: Streaming
     hardness_scale: HardnessScale | None
     negatives: Negatives
     on_empty: OnEmpty
+
+
+class Options(LossOptions, MethodSettings, total=False):
+    """Further arguments of :func:`contrastive_loss`."""
 
 
 def method(name: str) -> Method:
@@ -115,25 +172,33 @@ def contrastive_loss(
     beta: float | Schedule = DEFAULT_BETA,
     threshold: float | Schedule | None = None,
     class_prior: float | None = None,
-    auc: float | None = None,
-    hardness: float | None = None,
-    positives: Positives | None = None,
-    **options: Unpack[LossOptions],
+    positives: Positives | HardPositives | None = None,
+    without: Sequence[str] = (),
+    seed: int = 0,
+    **options: Unpack[Options],
 ) -> ContrastiveLoss:
     """The loss of a method.
 
+    Settings that a method does not have are ignored.
+
     Args:
         name: one of ``METHODS``.
-        beta: concentration β ≥ 0 of the exponential hardening, or a schedule; ignored by other
-            methods.
-        threshold: cosine l ≤ 1 of the threshold hardening, or a schedule; ignored by other methods.
-            From −0.5 to 0 if None; under JSD with a hardness in deviations from −1 to 0 of these.
+        beta: concentration β ≥ 0 of the exponential hardening, or a schedule.
+        threshold: cosine l ≤ 1 of the threshold hardening, or a schedule. From −0.5 to 0 if None;
+            under JSD with a hardness in deviations from −1 to 0 of these.
         class_prior: τ⁺ in [0, 1) of the debiased methods and of bcl, 0.1 if None; an error with
             other methods.
-        auc: α of bcl, see :class:`RankPosterior`; 0.5 if None, ignored by other methods.
-        hardness: h of bcl, likewise; 1 if None.
-        positives: ``"view"`` or ``"class"``; those of the method if None.
-        options: further arguments of :class:`ContrastiveLoss`.
+        positives: ``"view"``, ``"class"`` or ``"hard"``; those of the method if None.
+        without: parts of SPACL to leave out, of ``"anchor"`` (the first view is the anchor),
+            ``"hard-positives"`` (the first of the other views are positives), ``"adversarial"``
+            and ``"filter"``; an error with other methods.
+        seed: of synthetic negatives.
+        options: settings of the method, if not its defaults (bcl: ``auc``, ``hardness``, see
+            :class:`RankPosterior`; ring: ``ring_inner``, ``ring_outer``, where the ring closes from
+            1 to ``ring_outer``, see :class:`Ring`; ot: ``epsilon``, see :class:`Transport`; mochi:
+            ``hardest``, ``mixed``, ``mixed_with_anchor``, see :class:`HardMixing`; spacl:
+            ``quota``, see :class:`RelativeThreshold`, and ``hard_positives``, see
+            :class:`HardPositives`), and further arguments of :class:`ContrastiveLoss`.
 
     Returns:
         The loss.
@@ -146,28 +211,65 @@ def contrastive_loss(
         >>> contrastive_loss("hucl", beta=2.0, temperature=0.5).sampler
         NegativeSampler(admit='others', hardening=Exponential(beta=2.0))
     """
-    row = method(name)
-    hardening: Hardening | None = None
-    if row.hardening == "exponential":
-        hardening = Exponential(beta)
-    elif row.hardening == "threshold":
-        hardening = Threshold(default_threshold(**options) if threshold is None else threshold)
-    elif row.hardening == "rank-posterior":
-        hardening = RankPosterior(
-            DEFAULT_AUC if auc is None else auc,
-            DEFAULT_HARDNESS if hardness is None else hardness,
-            DEFAULT_CLASS_PRIOR if class_prior is None else class_prior,
-        )
-        class_prior = None
-    return ContrastiveLoss(
-        NegativeSampler(row.admit, hardening),
-        positives=positives or row.positives,
-        class_prior=_class_prior(row, class_prior),
-        **options,
+    row, left_out = method(name), _parts(name, without)
+    of_loss = cast("LossOptions", {k: v for k, v in options.items() if k not in SETTINGS})
+    own: dict[str, Any] = dict(row.settings)
+    own |= {k: v for k, v in options.items() if k in own and v is not None}
+    if row.hardening == "threshold" and threshold is None:
+        threshold = default_threshold(**of_loss)
+    own |= {"beta": beta, "threshold": threshold}
+    own["class_prior"] = DEFAULT_CLASS_PRIOR if class_prior is None else class_prior
+    hardening, synthetic = row.hardening, row.synthetic
+    if hardening == "rank-posterior":
+        class_prior = None  # its own
+    if hardening == "relative" and "filter" in left_out:
+        hardening = None
+    if synthetic == "adversarial" and "adversarial" in left_out:
+        synthetic = None
+    positives = positives or row.positives
+    if positives == "hard" == row.positives:
+        positives = HardPositives(
+            own["hard_positives"], dynamic_anchor="anchor" not in left_out,
+            farthest="hard-positives" not in left_out,
+        )  # fmt: skip
+    if row.pooled:
+        of_loss = {"pooling": "logsumexp", "weight": "kept", **of_loss}
+    sampler = NegativeSampler(
+        row.admit,
+        HARDENINGS[hardening](own) if hardening else None,
+        synthetic=SYNTHETIC[synthetic](own | {"seed": seed}) if synthetic else None,
     )
+    prior = _class_prior(row, class_prior)
+    return ContrastiveLoss(sampler, positives=positives, class_prior=prior, **of_loss)
 
 
-def default_threshold(**options: Unpack[LossOptions]) -> Linear:
+HARDENINGS: dict[HardeningKind, Callable[[dict[str, Any]], Hardening]] = {
+    "exponential": lambda own: Exponential(own["beta"]),
+    "threshold": lambda own: Threshold(own["threshold"]),
+    "rank-posterior": lambda own: RankPosterior(own["auc"], own["hardness"], own["class_prior"]),
+    "relative": lambda own: RelativeThreshold(own["quota"]),
+    "ring": lambda own: Ring(own["ring_inner"], Linear(1.0, own["ring_outer"])),
+    "transport": lambda own: Transport(own["epsilon"]),
+}
+SYNTHETIC: dict[SyntheticKind, Callable[[dict[str, Any]], SyntheticNegatives]] = {
+    "mixing": lambda own: HardMixing(
+        own["hardest"], mixed=own["mixed"], with_anchor=own["mixed_with_anchor"], seed=own["seed"]
+    ),
+    "adversarial": lambda own: AdversarialNegatives(seed=own["seed"]),
+}
+"""How each kind is made of a method's settings."""
+
+
+def _parts(name: str, without: Sequence[str]) -> Sequence[str]:
+    """Parts to leave out, checked."""
+    for part in without:
+        check_option("part of SPACL", part, PARTS)
+        if method(name).positives != "hard":
+            raise InputError(f"without {part}: {name} has no such part, spacl has")
+    return without
+
+
+def default_threshold(**options: Unpack[Options]) -> Linear:
     """Thresholds of a loss with these options, from the first epoch to the last.
 
     Example:

@@ -12,6 +12,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 from gcl_hard.functional.labels import LabelGap, labels_for
 from gcl_hard.functional.negatives import Labels
+from gcl_hard.functional.pool import HardPositives
 from gcl_hard.gathering import counts_of, gathered, offset, summed
 
 
@@ -55,6 +56,8 @@ class Pairing(NamedTuple):
         known: returns them where they were given though nothing needs them.
         me: int64 [A], the columns that are the anchors themselves; None for nodes.
         n_views: views of an item.
+        positives: float [A, P, d], positives of each anchor that are no candidates of others; None
+            where positives are candidates.
     """
 
     anchors: Tensor
@@ -68,6 +71,7 @@ class Pairing(NamedTuple):
     known: Callable[[], Tensor] | None
     me: Tensor | None = None
     n_views: int = 1
+    positives: Tensor | None = None
 
     @property
     def label_columns(self) -> Tensor:
@@ -84,12 +88,18 @@ class Pairing(NamedTuple):
 
     def rows(self, at: slice) -> Self:
         """Some of the anchors."""
-        me = None if self.me is None else self.me[at]
-        return self._replace(anchors=self.anchors[at], items=self.items[at], me=me)
+        me, positives = (None if x is None else x[at] for x in (self.me, self.positives))
+        return self._replace(
+            anchors=self.anchors[at], items=self.items[at], me=me, positives=positives
+        )
 
-    def detached(self) -> Self:
-        """The same without gradients."""
-        return self._replace(anchors=self.anchors.detach(), candidates=self.candidates.detach())
+    def detached(self, *, anchors: bool = True) -> Self:
+        """The same without gradients, or with those of the anchors alone."""
+        return self._replace(
+            anchors=self.anchors.detach() if anchors else self.anchors,
+            candidates=self.candidates.detach(),
+            positives=None if self.positives is None else self.positives.detach(),
+        )
 
 
 def views_of(
@@ -157,6 +167,23 @@ def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
     )  # fmt: skip
 
 
+def pair_pools(views: ViewBatch, use: LabelUse, rule: HardPositives, *, gathers: bool) -> Pairing:
+    """A view of each item as an anchor, with its own positives, against the items' first views.
+
+    Args:
+        views: as given by the user, the items themselves first.
+        use: what labels are needed for.
+        rule: chooses the anchors and their positives.
+        gathers: whether candidates are those of all processes.
+    """
+    pool = at_least_float32(torch.stack(views.views))
+    items = torch.arange(pool.shape[1], device=pool.device)
+    anchor, *others = rule.choose(unit(pool)).unbind(1)
+    positives = torch.stack([pool[view, items] for view in others], 1)
+    pairing = pair_views(views._replace(views=views.views[:1]), use, gathers=gathers)
+    return pairing._replace(anchors=pool[anchor, items], me=None, positives=positives)
+
+
 def pair_local_global(
     nodes: Tensor, graphs: Tensor, batch: Tensor, labels: Labels | None, use: LabelUse, *,
     gathers: bool,
@@ -204,6 +231,14 @@ def _of_candidates(labels: Tensor, views: ViewBatch, use: LabelUse, n_extra: int
 def _read_views(views: ViewBatch, use: LabelUse, n_items: int, n_extra: int) -> Tensor:
     labels = use.read(views.labels, n_items, views.views[0].device)
     return _of_candidates(labels, views, use, n_extra)
+
+
+def unit(z: Tensor) -> Tensor:
+    """Rows scaled to length 1, of any magnitude; zero rows stay zero, with a finite gradient."""
+    largest = z.detach().abs().amax(-1, keepdim=True)
+    z = z / torch.where(largest == 0, 1.0, largest)
+    norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+    return z / torch.where(norm == 0, 1.0, norm)
 
 
 def at_least_float32(z: Tensor) -> Tensor:

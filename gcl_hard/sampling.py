@@ -14,6 +14,7 @@ from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.functional.negatives import draw, log_negative_distribution, readable
 from gcl_hard.seeds import Generators
+from gcl_hard.synthetic import SyntheticNegatives
 
 Admission = Literal["others", "other_labels", "rest"]
 PairWeights = Tensor | Callable[[Tensor, Tensor], Tensor]
@@ -56,6 +57,9 @@ class NegativeSampler(nn.Module):
             of class positives, d > δ₋ a negative of ``"other_labels"``; a pair between them, or
             with an unknown label, is neither. None for classes.
 
+        synthetic: makes further negatives for each anchor, such as
+            :class:`~gcl_hard.synthetic.HardMixing`; None for none. Of InfoNCE.
+
     Raises:
         InputError: for an unknown admission, fewer than one draw or δ₊ > δ₋; when weights are
             used, for NaN, +inf or another shape.
@@ -82,6 +86,7 @@ class NegativeSampler(nn.Module):
         seed: int = 0,
         pair_weights: PairWeights | None = None,
         label_gap: LabelGap | None = None,
+        synthetic: SyntheticNegatives | None = None,
     ) -> None:
         super().__init__()
         check_option("admission", admit, get_args(Admission))
@@ -92,6 +97,7 @@ class NegativeSampler(nn.Module):
         self.draws = draws
         self.pair_weights = pair_weights
         self.label_gap = None if label_gap is None else check_gap(label_gap)
+        self.synthetic = synthetic
         self._epoch = (1, 1)
         self._generators = Generators(seed)
 
@@ -159,11 +165,13 @@ class NegativeSampler(nn.Module):
         temperature: float,
         log_integrand: Tensor | None = None,
         bounded: bool = True,
+        admitted: Tensor | None = None,
     ) -> Tensor:
         """Log η in the current epoch, float of the shape of ``similarity``."""
         if log_integrand is None:
             log_integrand = similarity / temperature
-        return self.current.log_eta(Rows(similarity, temperature, log_integrand, others, bounded))
+        rows = Rows(similarity, temperature, log_integrand, others, bounded, admitted)
+        return self.current.log_eta(rows)
 
     def forward(
         self,
@@ -198,7 +206,7 @@ class NegativeSampler(nn.Module):
             admitted = others & ~same_label
         log_eta = self.log_eta(
             similarity, others=others, temperature=temperature, log_integrand=log_integrand,
-            bounded=bounded,
+            bounded=bounded, admitted=admitted,
         )  # fmt: skip
         if log_weights is not None:
             log_eta = log_eta + log_weights

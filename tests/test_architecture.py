@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
-    "functional", "gathering", "pairing", "sampling", "losses", "methods", "models", "io", "seeds",
+    "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
+    "models", "io", "seeds",
 }  # fmt: skip
 ENTRY_POINTS = {"bench", "tune", "figures"}
 INNER = CORE | {
@@ -26,11 +27,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "lazy": set(),
     "functional": set(),
-    "sampling": {"functional", "seeds"},
+    "sampling": {"functional", "seeds", "synthetic"},
+    "synthetic": {"pairing", "seeds"},
+    "queue": set(),
     "gathering": set(),
     "pairing": {"functional", "gathering"},
-    "losses": {"functional", "gathering", "pairing", "sampling"},
-    "methods": {"functional", "sampling", "losses"},
+    "losses": {"functional", "gathering", "pairing", "sampling", "synthetic"},
+    "methods": {"functional", "sampling", "losses", "synthetic"},
     "models": {"losses", "methods"},
     "io": set(),
     "seeds": set(),

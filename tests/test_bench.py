@@ -122,9 +122,10 @@ def test_a_report_alone_says_that_nothing_is_there(command: Command) -> None:
 
 @pytest.mark.parametrize("contrast", ["local-global", "two-view"])
 def test_every_method_runs(contrast: str, command: Command) -> None:
-    assert command(f"--method={','.join(METHODS)}", f"--contrast={contrast}") == 0
+    defined = [m for m, row in METHODS.items() if contrast == "two-view" or not row.infonce_only]
+    assert command(f"--method={','.join(defined)}", f"--contrast={contrast}") == 0
     configs = command.result()["configs"]
-    assert [config["method"] for config in configs] == list(METHODS)
+    assert [config["method"] for config in configs] == defined
 
 
 def test_both_protocols_stand_in_rows_of_their_own(command: Command) -> None:

@@ -19,6 +19,7 @@ from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.config import CONFIGS, GraphConfig, ImageConfig
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.settings import all_settings
+from gcl_hard.methods import SETTINGS
 
 PROMISED = [
     "--dataset", "--method", "--protocol", "--beta", "--threshold-start", "--threshold-end",
@@ -151,7 +152,7 @@ GRAPH_SETTINGS: dict[str, Any] = {
     "layers": 2, "dim": 8, "readout": "mean", "features": "constant", "standardise": False,
     "folds": 4, "data_seed": 11, "jk": "last", "edge_labels": True, "virtual_node": True,
     "encodings": ["cycles", "degree"], "encoder": "gin", "probe": "svm", "kernel": "rbf+wl",
-    "c_grid": [0.5, 2.0], "train_share": 0.5,
+    "c_grid": [0.5, 2.0], "train_share": 0.5, "views": 3,
 }  # fmt: skip
 IMAGE_SETTINGS: dict[str, Any] = {
     "dataset": "CIFAR10", "method": "hcl", "protocol": "split", "beta": 3.0, "beta_changes": 2,
@@ -163,6 +164,7 @@ IMAGE_SETTINGS: dict[str, Any] = {
     "noise": 0.1, "forward": "split", "precision": "bf16", "channels_last": False,
     "compile": True, "accumulate": 2, "negatives": "gathered", "probe": "adam",
     "probe_lr": [0.1, 0.5], "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
+    "views": 3,
 }  # fmt: skip
 BOTH = pytest.mark.parametrize(
     ("kind", "settings"), [(GraphConfig, GRAPH_SETTINGS), (ImageConfig, IMAGE_SETTINGS)]
@@ -184,8 +186,8 @@ def as_flags(settings: dict[str, Any]) -> list[str]:
 def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
     kind: Any, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    unused = {"threshold_start", "threshold_end", "hardness_scale", "auc", "hardness"}
-    # of hscl-tau, JSD and bcl
+    unused = {"threshold_start", "threshold_end", "hardness_scale", *SETTINGS, "without"}
+    # of other methods, and of JSD
     assert set(settings) == {field.name for field in fields(kind)} - unused
     config = asked(kind, settings)
     by_flags = parse_bench([*as_flags(settings), "--seeds=3,4", f"--data-dir={tmp_path}"])

@@ -21,6 +21,7 @@ from typing import (
     TypeVar,
     Union,
     Unpack,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -32,11 +33,10 @@ from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
 from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
 from gcl_hard.methods import (
-    DEFAULT_AUC,
     DEFAULT_CLASS_PRIOR,
-    DEFAULT_HARDNESS,
     METHODS,
-    LossOptions,
+    SETTINGS,
+    Options,
     contrastive_loss,
     default_threshold,
     method,
@@ -50,7 +50,8 @@ Domain = Literal["graphs", "images"]
 Config = TypeVar("Config", bound="RunConfig")
 
 EARLIER: dict[str, Any] = {
-    "threshold_start": -0.5, "threshold_end": 0.0, "hardness_scale": "batch-max"
+    "threshold_start": -0.5, "threshold_end": 0.0, "hardness_scale": "batch-max",
+    "contrast": "local-global",
 }  # fmt: skip
 """What runs had before their default changed, or before it was a setting."""
 SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
@@ -88,6 +89,19 @@ class RunConfig(ABC):
     class_prior: Annotated[float | None, "τ⁺ of dcl, hcl and bcl, 0.1 if not given"] = None
     auc: Annotated[float | None, "α of bcl, 0.5 if not given"] = None
     hardness: Annotated[float | None, "h of bcl, 1 if not given"] = None
+    quota: Annotated[float | None, "λ_Q of spacl, 0.95 if not given"] = None
+    hard_positives: Annotated[int | None, "λ_P of spacl, the anchor included (2)"] = None
+    without: Annotated[
+        tuple[str, ...] | None,
+        "parts left out of spacl: anchor, hard-positives, adversarial, filter",
+    ] = None
+    ring_inner: Annotated[float | None, "share of the nearest that ring leaves out (0.01)"] = None
+    ring_outer: Annotated[float | None, "share that ring closes to in the last epoch (0.1)"] = None
+    epsilon: Annotated[float | None, "ε of ot, 2 γ if not given"] = None
+    hardest: Annotated[int | None, "negatives that mochi mixes (64)"] = None
+    mixed: Annotated[int | None, "mixtures of two negatives of mochi (32)"] = None
+    mixed_with_anchor: Annotated[int | None, "mixtures with the anchor of mochi (16)"] = None
+    views: Annotated[int | None, "views of a sample (2; spacl: 4, the first is itself)"] = None
     detach_weights: Annotated[bool, "whether q is a constant to the gradient"] = False
     epochs: Annotated[int, "passes over the training data"] = 200
     batch_size: Annotated[int, "samples in a batch"] = 128
@@ -139,12 +153,23 @@ class RunConfig(ABC):
             filled[name] = value if given is None else given
             if row.hardening != "threshold":
                 filled[name] = None
-        ranks = row.hardening == "rank-posterior"
-        for name, value in (("auc", DEFAULT_AUC), ("hardness", DEFAULT_HARDNESS)):
+        for name in SETTINGS:
             given = getattr(self, name)
-            filled[name] = (value if given is None else given) if ranks else None
-        if (row.debias or ranks) and self.class_prior is None:
+            own = row.settings.get(name) if given is None else given
+            filled[name] = own if name in row.settings else None
+        if (row.debias or row.hardening == "rank-posterior") and self.class_prior is None:
             filled["class_prior"] = DEFAULT_CLASS_PRIOR
+        hard = filled.get("positives", row.positives) == "hard"
+        most = filled["hard_positives"] or 2
+        if hard and self.views is not None and self.views < most:
+            raise InputError(
+                f"hard-positives {most}, the anchor included, are chosen from as many views, got "
+                f"views {self.views}: raise it"
+            )
+        filled["without"] = tuple(sorted(set(self.without))) if self.without else None
+        filled["views"] = (
+            (self.views or max(4, most)) if hard else None if self.views == 2 else self.views
+        )
         return filled | self._floats(filled)
 
     @abstractmethod
@@ -222,12 +247,13 @@ class RunConfig(ABC):
         )  # fmt: skip
 
     @abstractmethod
-    def loss(self) -> ContrastiveLoss:
-        """A new loss with these settings."""
+    def loss(self, seed: int = 0) -> ContrastiveLoss:
+        """A new loss with these settings; the seed is of synthetic negatives."""
 
     def _loss(
-        self, positives: Positives | None = None, **options: Unpack[LossOptions]
+        self, seed: int, positives: Positives | None = None, **options: Unpack[Options]
     ) -> ContrastiveLoss:
+        options |= cast("Options", {name: getattr(self, name) for name in SETTINGS})
         options["detach_weights"] = self.detach_weights
         if self.temperature is not None:
             options["temperature"] = self.temperature
@@ -238,7 +264,7 @@ class RunConfig(ABC):
         threshold = None if start is None or end is None else Linear(start, end)
         return contrastive_loss(
             self.method, beta=beta, threshold=threshold, class_prior=self.class_prior,
-            auc=self.auc, hardness=self.hardness, positives=positives, **options,
+            positives=positives, without=self.without or (), seed=seed, **options,
         )  # fmt: skip
 
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
@@ -367,6 +393,7 @@ class GraphConfig(RunConfig):
     baseline_protocol: ClassVar[str] = "inductive"
     minimum: ClassVar[dict[str, int]] = {
         "batch_size": 2, "layers": 1, "dim": 1, "folds": 2, "beta_changes": 0, "data_seed": 0,
+        "views": 2, "hard_positives": 2, "hardest": 1, "mixed": 0, "mixed_with_anchor": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "graphs"
     data_settings: ClassVar[tuple[str, ...]] = ("dataset", "features", "encodings")
@@ -374,8 +401,7 @@ class GraphConfig(RunConfig):
     dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are accepted too"] = "MUTAG"
     method: Annotated[
         str,
-        "ucl, dcl, hucl, hcl, scl, hscl, hscl-tau or bcl; or a baseline: "
-        + ", ".join(GRAPH_BASELINES),
+        f"{', '.join(METHODS)}; or a baseline: " + ", ".join(GRAPH_BASELINES),
     ] = "hscl"
     protocol: Annotated[
         GraphProtocol, "transductive (paper; encoders see all graphs) or inductive"
@@ -389,7 +415,9 @@ class GraphConfig(RunConfig):
         HardnessScale | None,
         f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE})",
     ] = None
-    contrast: Annotated[Contrast, "local-global (InfoGraph) or two-view"] = "local-global"
+    contrast: Annotated[
+        Contrast | None, "local-global (InfoGraph; default) or two-view (default of mochi, spacl)"
+    ] = None
     augmentations: Annotated[
         tuple[str, ...] | None,
         "of two-view, in order (mask-attributes,perturb-edges), or module:name",
@@ -471,9 +499,14 @@ class GraphConfig(RunConfig):
             )
 
     def _filled(self) -> dict[str, Any]:
-        two_view = self.contrast == "two-view"
+        of_views = method(self.method).infonce_only
+        contrast = self.contrast or ("two-view" if of_views else "local-global")
+        two_view = contrast == "two-view"
+        if not two_view and (of_views or self.views not in (None, 2)):
+            what = self.method if of_views else f"views {self.views}"
+            raise InputError(f"{what} needs views of each graph: give contrast two-view")
         objective = self.objective or ("infonce" if two_view else "jsd")
-        filled: dict[str, Any] = {"objective": objective, **self._shared()}
+        filled: dict[str, Any] = {"objective": objective, "contrast": contrast, **self._shared()}
         hardens = objective == "jsd" and method(self.method).hardening is not None
         filled["hardness_scale"] = (self.hardness_scale or DEFAULT_SCALE) if hardens else None
         if objective == "infonce" and self.temperature is None:
@@ -485,7 +518,7 @@ class GraphConfig(RunConfig):
         return filled
 
     def _as_baseline(self) -> dict[str, Any]:
-        return self._shared() | super()._as_baseline()
+        return self._shared() | super()._as_baseline() | {"contrast": "local-global"}
 
     def _shared(self) -> dict[str, Any]:
         """Normalise list settings; an empty list becomes None."""
@@ -535,7 +568,10 @@ class GraphConfig(RunConfig):
         trained = self.encoder_config
         shape = tuple(getattr(trained, name) for name in _ENCODER)
         batches = self.batch_size, self.data_seed, self.train_share
-        views = self.augmentations, self.strength, self.method == "supervised"
+        takes_items = not one_view and method(self.method).positives == "hard"
+        views = (
+            self.augmentations, self.strength, self.views, takes_items, self.method == "supervised"
+        )  # fmt: skip
         return self.dataset, self.protocol, self.contrast, *shape, *batches, *views
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
@@ -549,9 +585,11 @@ class GraphConfig(RunConfig):
         n_nodes, n_graphs = size
         return n_nodes * self.epochs * self.encoders, 0.4 * n_graphs**2
 
-    def loss(self) -> ContrastiveLoss:
-        """A new loss with these settings."""
-        return self._loss(objective=self.objective or "jsd", hardness_scale=self.hardness_scale)
+    def loss(self, seed: int = 0) -> ContrastiveLoss:
+        """A new loss with these settings; the seed is of synthetic negatives."""
+        return self._loss(
+            seed, objective=self.objective or "jsd", hardness_scale=self.hardness_scale
+        )
 
 
 ImageProtocol = Literal["split"]
@@ -594,6 +632,7 @@ class ImageConfig(RunConfig):
     minimum: ClassVar[dict[str, int]] = {
         "batch_size": 2, "size": 4, "subset": 4, "accumulate": 1, "probe_epochs": 1,
         "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0,
+        "views": 2, "hard_positives": 2, "hardest": 1, "mixed": 0, "mixed_with_anchor": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "images"
     data_settings: ClassVar[tuple[str, ...]] = (
@@ -605,8 +644,7 @@ class ImageConfig(RunConfig):
     ] = "digits"
     method: Annotated[
         str,
-        "ucl, dcl, hucl, hcl, scl, hscl, hscl-tau or bcl; or a baseline: "
-        + ", ".join(IMAGE_BASELINES),
+        f"{', '.join(METHODS)}; or a baseline: " + ", ".join(IMAGE_BASELINES),
     ] = "hscl"
     protocol: Annotated[ImageProtocol, "split: trained on the training images, tested once"] = (
         "split"
@@ -736,9 +774,11 @@ class ImageConfig(RunConfig):
         precision = FABRIC[self.precision]
         return replace(super().optimisation(), precision=precision, accumulate=self.accumulate)
 
-    def loss(self) -> ContrastiveLoss:
-        """A new loss with these settings."""
-        return self._loss(objective="infonce", positives=self.positives, negatives=self.negatives)
+    def loss(self, seed: int = 0) -> ContrastiveLoss:
+        """A new loss with these settings; the seed is of synthetic negatives."""
+        return self._loss(
+            seed, objective="infonce", positives=self.positives, negatives=self.negatives
+        )
 
 
 CONFIGS: dict[str, type[RunConfig]] = {

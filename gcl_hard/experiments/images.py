@@ -238,10 +238,10 @@ def build(config: ImageConfig, data: ImageData, seed: int) -> Encoding:
         The model, on the device of the images.
     """
     size = config.size or data.side
-    loss = ImageConfig(method="ucl").loss() if config.is_baseline else config.loss()
     with seeded_weights(seed, 0) as view_seed:
+        of = ImageConfig(method="ucl") if config.is_baseline else config
         model = ImageContrast(
-            resnet(config.encoder, stem=config.stem_at(size)), loss=loss,
+            resnet(config.encoder, stem=config.stem_at(size)), loss=of.loss(view_seed),
             one_forward=config.forward == "fused", channels_last=config.channels_last,
         )  # fmt: skip
     device = data.test.images.device
@@ -354,7 +354,8 @@ def _fit(
         split, views,
         batch_size=config.batch_size, seed=encoding.view_seed, data_seed=config.data_seed,
         balanced=config.balanced, class_pairs=config.class_pairs, workers=options.loader_workers,
-        device=device, part=(rank(), world_size()),
+        device=device, n_views=config.views or 2, with_item=encoding.model.loss.takes_items,
+        part=(rank(), world_size()),
     )  # fmt: skip
     monitored = snapshot_epochs(0 if run.inner else options.monitor_every, config.epochs)
     parts = _monitored(data.probe) if monitored else None

@@ -71,9 +71,10 @@ def build(
         if config.method == "untrained":
             return InfoGraph(encoder, method="ucl")
         if config.contrast == "local-global":
-            return InfoGraph(encoder, loss=config.loss())
+            return InfoGraph(encoder, loss=config.loss(views))
         return TwoView(
-            encoder, loss=config.loss(), strength=config.strength or 0.0, seed=views,
+            encoder, loss=config.loss(views), views=config.views or 2,
+            strength=config.strength or 0.0, seed=views,
             augmentations=[part(name, parts) or name for name in config.augmentations or ()],
         )  # fmt: skip
 

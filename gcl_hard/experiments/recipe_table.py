@@ -20,6 +20,7 @@ ABLATIONS: dict[str, tuple[str, ...]] = {
         "temperature",
         "augmentations",
         "strength",
+        "views",
     ),
     "optimiser": ("lr", "lr_schedule", "epochs", "batch_size", "weight_decay"),
     "encoder": ("encoder", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node"),

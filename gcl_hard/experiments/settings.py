@@ -116,6 +116,7 @@ LISTED: dict[str, Callable[[Any], Any]] = {
 READERS: dict[str, Callable[[Any], Any]] = {
     "augmentations": _optional(_words),
     "encodings": _optional(_words),
+    "without": _optional(_words),
     "c_grid": _optional(_numbers),
     "probe_lr": _numbers,
     "seeds": as_seeds,
@@ -129,7 +130,16 @@ METAVARS = {
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
     **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
     **dict.fromkeys(
-        ("dataset", "method", "protocol", "augmentations", "encodings", "hardness_scale"), "NAMES"
+        (
+            "dataset",
+            "method",
+            "protocol",
+            "augmentations",
+            "encodings",
+            "hardness_scale",
+            "without",
+        ),
+        "NAMES",
     ),
     **dict.fromkeys(
         ("beta", "threshold_start", "threshold_end", "lr", "epochs", "c_grid", "probe_lr"),

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.functional.hardness import mid_ranks
 from gcl_hard.functional.schedules import Schedule, as_schedule
 
 DEVIATIONS = 10.0
@@ -35,6 +34,7 @@ class Rows(NamedTuple):
         others: bool [A, C] or broadcastable: the candidates that are neither the anchor nor its
             other view; a mean threshold averages over them.
         bounded: whether similarities are in [−1, 1]; else they count deviations.
+        admitted: bool [A, C], the others that labels let be negatives; None for all of them.
     """
 
     similarity: Tensor
@@ -42,6 +42,13 @@ class Rows(NamedTuple):
     log_integrand: Tensor
     others: Tensor
     bounded: bool = True
+    admitted: Tensor | None = None
+
+    @property
+    def negatives(self) -> Tensor:
+        """The candidates that may be negatives, bool [A, C]."""
+        found = self.others if self.admitted is None else self.admitted
+        return found.expand_as(self.similarity)
 
 
 class Hardening(ABC):
@@ -54,6 +61,9 @@ class Hardening(ABC):
 
     row_wise = False
     """Whether η depends on the whole row and not on t alone."""
+
+    batch_wide = False
+    """Whether η depends on the rows of the other anchors, too."""
 
     positive: bool = True
     """Whether η(t) > 0 for every t in [−1/γ, 1/γ]; debiasing needs it."""
@@ -169,7 +179,7 @@ class Exponential(Hardening):
 
     def slope(self, temperature: float) -> float:
         """β / γ."""
-        return _now(self.beta) / temperature
+        return now(self.beta) / temperature
 
     def log_eta(self, rows: Rows) -> Tensor:
         """β s / γ, float [A, C]."""
@@ -239,101 +249,11 @@ class Threshold(Hardening):
 
     def least(self, dtype: torch.dtype, *, bounded: bool = True) -> float | None:
         """The smallest similarity that counts, rounding allowed for; None if all do."""
-        cosine = _now(self.cosine)
+        cosine = now(self.cosine)
         if cosine <= (-1 if bounded else -math.inf):
             return None
         # The cosine of equal rows may round to just below 1, that of opposite rows to below −1.
         return cosine - 4 * torch.finfo(dtype).eps
-
-
-@dataclass(frozen=True)
-class MeanThreshold(Hardening):
-    r"""The adaptive step of the H-SCL paper: only negatives at least as hard as the mean count.
-
-    .. math:: \eta = 1[h \ge \tau(x, f)], \qquad
-              \tau(x, f) = \mathbb{E}_{x^- \sim \text{others}}[h]
-
-    with h = e^t for InfoNCE and softplus(t) for JSD. The mean runs over the anchor's `others`,
-    also when only other labels are admitted; that makes H-SCL ≥ UCL wherever a negative is left.
-
-    Source:
-        H-SCL paper, end of section IV.
-
-    Example:
-        >>> t = torch.tensor([[0.0, 0.0, 3.0]])
-        >>> MeanThreshold().log_eta(Rows(t / 2, 0.5, t, torch.ones_like(t, dtype=torch.bool)))
-        tensor([[-inf, -inf, 0.]])
-    """
-
-    row_wise = True
-    positive = False
-
-    def log_eta(self, rows: Rows) -> Tensor:
-        """0 where the integrand reaches its row mean, −inf elsewhere, float [A, C]."""
-        log_h = rows.log_integrand.detach().masked_fill(~rows.others, -math.inf)
-        count = rows.others.expand_as(log_h).sum(1, keepdim=True).clamp(min=1)
-        mean = log_h.logsumexp(1, keepdim=True) - count.to(log_h.dtype).log()
-        # In a row of equal entries rounding can lift the mean above all of them.
-        threshold = torch.minimum(mean, log_h.amax(1, keepdim=True))
-        return torch.zeros_like(log_h).masked_fill(log_h < threshold, -math.inf)
-
-
-@dataclass(frozen=True)
-class RankPosterior(Hardening):
-    r"""BCL's weights: how likely the rank of a negative makes it a hard true negative.
-
-    .. math:: \omega = \frac{\alpha (1 - h)(1 - F) + (1 - \alpha) h F}
-              {\tau^- (\alpha (1 - F) + (1 - \alpha) F)
-               + \tau^+ ((1 - \alpha)(1 - F) + \alpha F)}, \qquad
-              F = \frac{2 \hat\Phi}{b + \sqrt{b^2 + 4 a \hat\Phi}}
-
-    up to a factor, which q does not see, with :math:`\hat\Phi` the mid-rank among the anchor's
-    others, a = (1 − 2α)(τ⁻ − τ⁺), b = 2(ατ⁻ + (1 − α)τ⁺) and τ⁻ = 1 − τ⁺. It depends on ranks
-    alone, has no gradient and may fall, so that it is no hardening of Definition 1: Propositions
-    1 and 2 do not hold for it. It corrects for false negatives itself, and is not debiased again.
-
-    Args:
-        auc: α in [0.5, 1], the encoder's AUC between true and false negatives; 0.5 knows nothing.
-        hardness: h in [0.5, 1]: 0.5 weighs true negatives alike, 1 the hardest most.
-        class_prior: τ⁺ in (0, 1): probability that a candidate shares the anchor's class.
-
-    Raises:
-        InputError: for values out of range, or both 1, which leaves no weight.
-
-    Source:
-        Liu & Wang (2023), *Bayesian Self-Supervised Contrastive Learning*; the code liubin06/BCL,
-        which takes 1e-3 for a where that is 0, breaks ties upwards and does not normalise.
-
-    Example:
-        >>> s = torch.tensor([[0.1, 0.2, 0.3]])
-        >>> RankPosterior(0.5, 1.0).log_eta(Rows(s, 0.5, s / 0.5, s > 0)).exp()
-        tensor([[0.1667, 0.5000, 0.8333]])
-    """
-
-    auc: float = 0.5
-    hardness: float = 1.0
-    class_prior: float = 0.1
-    row_wise = True
-    positive = False
-
-    def __post_init__(self) -> None:
-        check_number("auc", self.auc, least=0.5, most=1)
-        check_number("hardness", self.hardness, least=0.5, most=1)
-        check_number("class_prior", self.class_prior, above=0, below=1)
-        if self.auc == self.hardness == 1:
-            raise InputError("auc and hardness of 1 leave no weight on any negative: lower one")
-
-    def log_eta(self, rows: Rows) -> Tensor:
-        """Log ω, float [A, C]."""
-        alpha, hard, prior = self.auc, self.hardness, self.class_prior
-        rest = 1 - prior
-        a = (1 - 2 * alpha) * (rest - prior)
-        b = 2 * (alpha * rest + (1 - alpha) * prior)
-        share = mid_ranks(rows.similarity, rows.others)
-        f = 2 * share / (b + (b * b + 4 * a * share).clamp(min=0).sqrt())
-        true, false = alpha * (1 - f) + (1 - alpha) * f, (1 - alpha) * (1 - f) + alpha * f
-        wanted = alpha * (1 - hard) * (1 - f) + (1 - alpha) * hard * f
-        return (wanted / (rest * true + prior * false)).log()
 
 
 @dataclass(frozen=True)
@@ -393,6 +313,6 @@ def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Harden
     )
 
 
-def _now(value: float | Schedule) -> float:
+def now(value: float | Schedule) -> float:
     """The current value of a parameter; before any epoch that of the first."""
     return value.at(1, 1) if isinstance(value, Schedule) else value

@@ -196,6 +196,21 @@ def _argsort(t: Tensor) -> Tensor:
     return t.argsort(dim=-1)
 
 
+def sort(t: Tensor) -> Tensor:
+    """Rows in ascending order, without a gradient.
+
+    Example:
+        >>> sort(torch.tensor([[3.0, 1.0, 2.0]]))
+        tensor([[1., 2., 3.]])
+    """
+    t = t.detach()
+    if t.device.type == "cpu" and t.dtype.itemsize >= 4 and not transformed():
+        values = t.numpy().copy()
+        values.sort(axis=-1)  # several times PyTorch's speed
+        return torch.from_numpy(values)
+    return t.sort(dim=-1).values
+
+
 def _rounding(among: Tensor) -> Tensor:
     """How far scores of a row may be apart that are equal: those of equal graphs, summed otherwise.
 

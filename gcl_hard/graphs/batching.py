@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -13,14 +14,14 @@ from gcl_hard.graphs.layers import Sums
 
 @dataclass(frozen=True, eq=False)
 class PairedViews:
-    """Both views of some graphs, and the sparse matrices for message passing on them.
+    """All views of some graphs, and the sparse matrices for message passing on them.
 
     Attributes:
-        graphs: the first views, followed by the second ones.
+        graphs: the first views, followed by the second ones and so on.
         y: int64 [B], of the graphs.
         neighbours: adjacency with self loops [n, n], or the incidence [n, e] of targets and
             edges where edges have features.
-        readout: membership of nodes in graphs, [2B, n].
+        readout: membership of nodes in graphs, [VB, n].
     """
 
     graphs: GraphBatch
@@ -30,13 +31,13 @@ class PairedViews:
 
     @property
     def sizes(self) -> Tensor:
-        """Nodes of each graph, int64 [2B]."""
+        """Nodes of each graph, int64 [VB]."""
         return torch.bincount(self.graphs.batch, minlength=self.graphs.n_graphs)
 
     @classmethod
-    def of(cls, first: GraphBatch, second: GraphBatch, *, by_edge: bool) -> PairedViews:
-        """Pair two views of the same graphs."""
-        both = first.followed_by(second)
+    def of(cls, *views: GraphBatch, by_edge: bool) -> PairedViews:
+        """Join views of the same graphs."""
+        both = reduce(GraphBatch.followed_by, views)
         n, device = len(both.x), both.x.device
         nodes = torch.arange(n, device=device)
         source, target = both.edge_index
@@ -47,7 +48,7 @@ class PairedViews:
             to, of = torch.cat([target, nodes]), torch.cat([source, nodes])
             neighbours = _sums(to, of, (n, n), both.x.dtype)
         readout = _sums(both.batch, nodes, (both.n_graphs, n), both.x.dtype)
-        return cls(both, first.y, neighbours, readout)
+        return cls(both, views[0].y, neighbours, readout)
 
 
 def _sums(row: Tensor, column: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Sums:

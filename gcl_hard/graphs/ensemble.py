@@ -190,7 +190,7 @@ class Ensemble:
         assert isinstance(first, TwoView)
         generator = self._generators.on(self.graphs.x.device)
         for batch in self.batches_of(0, epoch):
-            views = [first.view(batch, generator) for _ in range(2)]
+            views = first.views_of(batch, generator)
             yield PairedViews.of(*views, by_edge=self._gin.edge_dim is not None)
 
     def batches_of(self, model: int, epoch: int) -> Iterator[GraphBatch]:
@@ -237,9 +237,10 @@ class Ensemble:
 
     def _numbers_of_views(self, batch: GraphBatch) -> int:
         width = sum(p.numel() for p in self._gin.norms.parameters()) // 2  # of all layers
-        nodes, edges = 2 * len(batch.x), 2 * batch.edge_index.shape[1]
+        views = first.views if isinstance(first := self.models[0], TwoView) else 1
+        nodes, edges = views * len(batch.x), views * batch.edge_index.shape[1]
         messages = 0 if self._gin.edge_dim is None else PER_MESSAGE * edges * width
-        return PER_NODE * nodes * width + messages + PER_SIMILARITY * (2 * batch.n_graphs) ** 2
+        return PER_NODE * nodes * width + messages + PER_SIMILARITY * (views * batch.n_graphs) ** 2
 
     def losses(self, parameters: Tables, buffers: Tables, batch: Batch) -> Tensor:
         """Loss of every model, float [P]; running statistics in ``buffers`` are updated."""
@@ -250,7 +251,7 @@ class Ensemble:
             found = []
             for model, own in zip(self.models, z, strict=True):
                 assert isinstance(model, TwoView)
-                found.append(model.loss(*own.chunk(2), batch.y))
+                found.append(model.loss(own.chunk(model.views), labels=batch.y))
             return torch.stack(found)
         kept = None if self.mask is None else self.mask[:, batch.graphs]
         nodes, graphs = self._encode(tables, batch, kept)
@@ -424,7 +425,9 @@ def _shared(model: GraphModel) -> tuple[object, ...]:
     """Settings that models of one ensemble share in addition to their shapes."""
     gin = model.encoder
     assert isinstance(gin, GIN)
-    views = (model.augmentations, model.strength, model.seed) if isinstance(model, TwoView) else ()
+    views: tuple[object, ...] = ()
+    if isinstance(model, TwoView):
+        views = model.augmentations, model.strength, model.seed, model.views, model.loss.takes_items
     return _named(model), gin.readout, gin.jk, *views
 
 

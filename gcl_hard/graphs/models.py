@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -226,9 +226,11 @@ class TwoView(GraphContrast):
             ``torch_geometric.data.Data`` of all graphs of a batch to a changed one, such as a
             transform of PyTorch Geometric; applied to each view in this order.
         strength: share p in [0, 1) of nodes, edges or features that each one changes.
+        views: number of views of each graph, ≥ 2; for a loss of hard positives the first is the
+            graph itself.
         seed: seed of the augmentations.
-        one_forward: whether both views are encoded in one forward pass, with common BatchNorm
-            statistics, or in two.
+        one_forward: whether all views are encoded in one forward pass, with common BatchNorm
+            statistics, or each in its own.
         **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
@@ -255,18 +257,21 @@ class TwoView(GraphContrast):
         loss: ContrastiveLoss | None = None,
         augmentations: Sequence[str | Transform] = ("mask-attributes", "perturb-edges"),
         strength: float = 0.2,
+        views: int = 2,
         seed: int = 0,
         one_forward: bool = True,
         **options: Any,
     ) -> None:
         super().__init__(encoder, out_dim, method, loss, options)
         check_views(augmentations, strength)
+        check_at_least("views", views, 2)
         self.projection = nn.Sequential(
             nn.Linear(self.out_dim, self.out_dim), nn.ReLU(), nn.Linear(self.out_dim, self.out_dim)
         )
         xavier(self.projection)
         self.augmentations = tuple(augmentations)
         self.strength = strength
+        self.views = views
         self.one_forward = one_forward
         self.seed = seed
         self._generators = Generators(seed)
@@ -274,14 +279,19 @@ class TwoView(GraphContrast):
     def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
         batch = GraphBatch.of(graphs)
-        generator = self._generators.on(batch.x.device)
-        first, second = self.view(batch, generator), self.view(batch, generator)
+        views = self.views_of(batch, self._generators.on(batch.x.device))
         if self.one_forward:
-            z1, z2 = self.project(first.followed_by(second)).chunk(2)
+            z = self.project(reduce(GraphBatch.followed_by, views)).chunk(self.views)
         else:
-            z1, z2 = self.project(first), self.project(second)
-        loss: Tensor = self.loss(z1, z2, batch.y)
+            z = tuple(self.project(view) for view in views)
+        loss: Tensor = self.loss(z, labels=batch.y)
         return loss
+
+    def views_of(self, graphs: GraphBatch, generator: torch.Generator) -> list[GraphBatch]:
+        """All views of every graph; the generator is on their device."""
+        drawn = self.views - self.loss.takes_items
+        views = [self.view(graphs, generator) for _ in range(drawn)]
+        return [graphs, *views] if self.loss.takes_items else views
 
     def view(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
         """A random augmentation of every graph; the generator is on their device."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.images.augment import Views
 from gcl_hard.images.datasets import Split
 from gcl_hard.seeds import seed_for, seeded
@@ -145,25 +145,35 @@ class ClassPairs:
 
 @dataclass(eq=False)  # not frozen: Fabric converts the views' precision in a copy
 class ViewPair:
-    """Two views of each image of a batch.
+    """Two views of each image of a batch, or more.
 
     Attributes:
         first: float [B, 3, S, S].
         second: float [B, 3, S, S], of the same images, or of others of their classes.
         labels: int64 [B]; −1 where there is none.
+        more: further views.
     """
 
     first: Tensor
     second: Tensor
     labels: Tensor
+    more: tuple[Tensor, ...] = ()
+
+    @property
+    def views(self) -> tuple[Tensor, ...]:
+        """All views."""
+        return self.first, self.second, *self.more
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def to(self, device: str | torch.device) -> ViewPair:
         """The same on a device."""
-        parts = (self.first, self.second, self.labels)
-        return ViewPair(*(part.to(device, non_blocking=True) for part in parts))
+        first, second, labels, *more = (
+            part.to(device, non_blocking=True)
+            for part in (self.first, self.second, self.labels, *self.more)
+        )
+        return ViewPair(first, second, labels, tuple(more))
 
 
 @dataclass(eq=False)
@@ -184,6 +194,8 @@ class ViewPairs:
         workers: processes that make views on the CPU, for sets that do not fit on the device; 0
             makes them in this process, on the images' device.
         device: the device that pairs made by workers are moved to.
+        n_views: views of each image, ≥ 2; with ``class_pairs`` all but the first are of others.
+        with_item: whether the first view is the image itself, resized and not augmented.
         part: (r, W): the r-th of W parts of each batch, for process r of W that train together.
 
     Example:
@@ -205,9 +217,12 @@ class ViewPairs:
     class_pairs: bool = False
     workers: int = 0
     device: str | torch.device = "cpu"
+    n_views: int = 2
+    with_item: bool = False
     part: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
+        check_at_least("n_views", self.n_views, 2)
         self._labels = self.split.labels.cpu()
         self._pairs = ClassPairs(self._labels) if self.class_pairs else None
 
@@ -234,11 +249,16 @@ class ViewPairs:
 
     def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
         """The views of a batch's images, int64 [B] on the CPU, in a step (from 0) of an epoch."""
-        partners = index
+        of_views = [index] * self.n_views
         if self._pairs is not None:
-            partners = self._pairs.draw(index, seeded(self.seed, epoch, step))
+            generator = seeded(self.seed, epoch, step)
+            of_views[1:] = [self._pairs.draw(index, generator) for _ in of_views[1:]]
         rank, world = self.part
-        index, partners = (of.tensor_split(world)[rank] for of in (index, partners))
-        both = self.split.images[torch.cat([index, partners]).to(self.split.images.device)]
-        first, second = self.views(both, seed=seed_for(self.seed, epoch, step, 1 + rank)).chunk(2)
-        return ViewPair(first, second, self.split.labels[index.to(self.split.labels.device)])
+        of_views = [of.tensor_split(world)[rank] for of in of_views]
+        labels = self.split.labels[of_views[0].to(self.split.labels.device)]
+        images = [self.split.images[of.to(self.split.images.device)] for of in of_views]
+        items = [self.views.plain(images.pop(0))] if self.with_item else []
+        seed = seed_for(self.seed, epoch, step, 1 + rank)
+        drawn = self.views(torch.cat(images), seed=seed)
+        first, second, *more = items + list(drawn.chunk(len(images)))
+        return ViewPair(first, second, labels, tuple(more))

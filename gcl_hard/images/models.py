@@ -97,7 +97,7 @@ def projection_head(in_dim: int, hidden: int = HIDDEN, out_dim: int = PROJECTED)
 
 
 class ImageContrast(nn.Module):
-    """An image encoder trained by a contrastive loss between two views.
+    """An image encoder trained by a contrastive loss between its views.
 
     Args:
         encoder: any module from float [B, 3, S, S] to embeddings [B, d].
@@ -105,8 +105,8 @@ class ImageContrast(nn.Module):
         method: a name of ``METHODS``.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
         head: the projection from embeddings to the loss's inputs; SimCLR's if None.
-        one_forward: encode both views in one forward pass, with joint BatchNorm statistics; False
-            takes two passes, as the papers' code does.
+        one_forward: encode all views in one forward pass, with joint BatchNorm statistics; False
+            takes a pass for each, as the papers' code does.
         channels_last: whether views and the encoder's weights are in channels-last memory format.
         **options: options of :func:`gcl_hard.contrastive_loss`.
 
@@ -153,11 +153,12 @@ class ImageContrast(nn.Module):
         """Loss of a batch of two images or more, float [], nats."""
         if len(pair) < 2:
             raise InputError(f"a batch must have at least 2 images, got {len(pair)}")
+        views = pair.views
         if self.one_forward:
-            z1, z2 = self.project(torch.cat([pair.first, pair.second])).chunk(2)
+            z = self.project(torch.cat(views)).chunk(len(views))
         else:
-            z1, z2 = self.project(pair.first), self.project(pair.second)
-        loss: Tensor = self.loss(z1, z2, pair.labels)
+            z = tuple(self.project(view) for view in views)
+        loss: Tensor = self.loss(z, labels=pair.labels)
         return loss
 
     def project(self, images: Tensor) -> Tensor:

@@ -30,6 +30,8 @@ T = TypeVar("T")
 COLOURS = {
     "ucl": "#0072B2", "dcl": "#009E73", "hucl": "#56B4E9", "hcl": "#332288",
     "scl": "#D55E00", "hscl": "#E69F00", "hscl-tau": "#AA4499", "bcl": "#44AA99",
+    "ring": "#117733", "ot": "#6699CC", "mochi": "#7777DD", "spacl": "#00B4A0",
+    "spacl-sup": "#882255",
 }  # fmt: skip
 """By method. Blues and greens read no labels, warm colours do; they differ without hue, too."""
 GREY, RULE, INK = "#767676", "#DDDDDD", "#222222"

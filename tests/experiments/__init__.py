@@ -27,7 +27,7 @@ def record(config: RunConfig, seed: int, accuracies: list[float], **changed: Any
     return RunResult(**{**values, **changed})
 
 
-def small(method: str = "hscl", contrast: str = "local-global", **settings: Any) -> GraphConfig:
+def small(method: str = "hscl", contrast: str | None = None, **settings: Any) -> GraphConfig:
     """Two epochs of a narrow encoder, and three folds."""
     return GraphConfig(
         **{"method": method, "contrast": contrast, "epochs": 2, "batch_size": 64, "layers": 2,

@@ -45,14 +45,29 @@ PUBLISHED = ROOT / "benchmarks" / "results" / "tables"
 Settings = dict[str, Any]
 TWO_VIEW: Settings = {"contrast": "two-view"}
 TAU: Settings = {"method": "hscl-tau"}
+SPACL: Settings = {"method": "spacl"}
+OF_ONE: dict[str, tuple[Settings, Any]] = {
+    "auc": ({"method": "bcl"}, 0.7),
+    "hardness": ({"method": "bcl"}, 0.8),
+    "quota": (SPACL, 0.8),
+    "hard_positives": (SPACL, 3),
+    "without": (SPACL, ("anchor",)),
+    "ring_inner": ({"method": "ring"}, 0.02),
+    "ring_outer": ({"method": "ring"}, 0.2),
+    "epsilon": ({"method": "ot"}, 0.3),
+    "hardest": ({"method": "mochi"}, 9),
+    "mixed": ({"method": "mochi"}, 8),
+    "mixed_with_anchor": ({"method": "mochi"}, 7),
+    "views": (SPACL, 5),
+}
+"""Settings of some methods alone."""
 CHANGED_LOSS: dict[str, tuple[Settings, Any]] = {
     "beta": ({}, 2.0),
     "beta_changes": ({}, 4),
     "threshold_start": (TAU, -0.25),
     "threshold_end": (TAU, -0.05),
     "class_prior": ({"method": "dcl"}, 0.2),
-    "auc": ({"method": "bcl"}, 0.7),
-    "hardness": ({"method": "bcl"}, 0.9),
+    **OF_ONE,
     "detach_weights": ({}, True),
     "epochs": ({}, 100),
     "batch_size": ({}, 64),
@@ -60,7 +75,7 @@ CHANGED_LOSS: dict[str, tuple[Settings, Any]] = {
     "weight_decay": ({}, 1e-4),
     "data_seed": ({}, 1),
 }
-THRESHOLDS, RANKS = ("threshold_start", "threshold_end"), ("auc", "hardness")
+THRESHOLDS = ("threshold_start", "threshold_end")
 COSINE: Settings = {"hardness_scale": "cosine"}
 CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     **CHANGED_LOSS,
@@ -313,11 +328,7 @@ def test_published_results_are_found_by_their_runs() -> None:
     results = list(store.rows())
     assert len(results) > 1000
     assert all(store.get(result.run) == result for result in results)
-    assert {result.config["method"] for result in results} >= {*METHODS} - {
-        "hscl-tau",
-        "dcl",
-        "bcl",
-    }
+    assert {result.config["method"] for result in results} >= {"ucl", "hucl", "hcl", "scl", "hscl"}
 
 
 # What is refused
@@ -409,6 +420,20 @@ def test_a_list_will_do_for_several_values() -> None:
     assert given == GraphConfig(method="ucl", c_grid=(1.0, 10.0), encodings=("degree",))
 
 
+BAD_OF_ONE: dict[str, list[Settings]] = {
+    "auc": [{"method": "bcl", "auc": 0.3}],
+    "hardness": [{"method": "bcl", "hardness": 1.2}],
+    "quota": [{**SPACL, "quota": 0.0}, {**SPACL, "quota": 1.1}],
+    "hard-positives": [{"hard_positives": 1}],
+    "without": [{**SPACL, "without": "anchor"}, {"method": "ucl", "without": ("anchor",)}],
+    "ring.inner": [{"method": "ring", "ring_inner": 0.2}],
+    "ring.outer": [{"method": "ring", "ring_outer": 1.1}],
+    "epsilon": [{"method": "ot", "epsilon": 0.0}],
+    "hardest": [{"hardest": 0}],
+    "mixed": [{"mixed": -1}],
+    "mixed-with-anchor": [{"mixed_with_anchor": -1}],
+    "views": [{"views": 1}, {**SPACL, "views": 2, "hard_positives": 3}],
+}
 BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "method": [{"method": "hslc"}],
     "protocol": [{"protocol": "transductive"}],
@@ -417,8 +442,6 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "threshold-start": [{"threshold_start": 1.5}],
     "threshold-end": [{"threshold_end": -1.01}],
     "temperature": [{"temperature": 0.0}],
-    "auc": [{"method": "bcl", "auc": 0.3}],
-    "hardness": [{"method": "bcl", "hardness": 1.2}],
     "class.prior": [{"class_prior": 0.1}, {"method": "dcl", "class_prior": 1.0}],
     "epochs": [{"epochs": 0}],
     "batch-size": [{"batch_size": 1}],
@@ -426,6 +449,7 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "lr-schedule": [{"lr_schedule": "step"}],
     "weight-decay": [{"weight_decay": -0.1}],
     "data-seed": [{"data_seed": -1}],
+    **BAD_OF_ONE,
     "positives": [{"positives": "both"}],
     "encoder": [{"encoder": "resnet34"}],
     "stem": [{"stem": "small"}],
@@ -523,10 +547,11 @@ def test_beta_is_constant_unless_it_is_annealed(kind: type[RunConfig]) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_positives_of_images_are_of_the_class_where_labels_are_read(method: str) -> None:
-    label_aware = method in {"scl", "hscl", "hscl-tau"}
+    label_aware = method in {"scl", "hscl", "hscl-tau", "spacl-sup"}
     config = ImageConfig(method=method)
-    assert config.positives == ("class" if label_aware else "view")
-    assert config.loss().positives == config.positives
+    usual = "hard" if "spacl" in method else "class" if label_aware else "view"
+    assert config.positives == usual
+    assert config.loss().takes_items == (usual == "hard")
     assert config.reads_labels == label_aware
     assert ImageConfig(method=method, positives="view").positives == "view"
     assert ImageConfig(method=method, positives="view").reads_labels == label_aware
@@ -538,19 +563,25 @@ def test_positives_of_images_are_of_the_class_where_labels_are_read(method: str)
 @pytest.mark.parametrize(
     ("method", "empty"),
     [
-        ("ucl", {"beta", *THRESHOLDS, "class_prior", *RANKS}),
-        ("dcl", {"beta", *THRESHOLDS, *RANKS}),
-        ("hucl", {*THRESHOLDS, "class_prior", *RANKS}),
-        ("hcl", {*THRESHOLDS, *RANKS}),
-        ("scl", {"beta", *THRESHOLDS, "class_prior", *RANKS}),
-        ("hscl", {*THRESHOLDS, "class_prior", *RANKS}),
-        ("hscl-tau", {"beta", "class_prior", *RANKS}),
+        ("ucl", {"beta", *THRESHOLDS, "class_prior"}),
+        ("dcl", {"beta", *THRESHOLDS}),
+        ("hucl", {*THRESHOLDS, "class_prior"}),
+        ("hcl", THRESHOLDS),
+        ("scl", {"beta", *THRESHOLDS, "class_prior"}),
+        ("hscl", {*THRESHOLDS, "class_prior"}),
+        ("hscl-tau", {"beta", "class_prior"}),
         ("bcl", {"beta", *THRESHOLDS}),
+        ("mochi", {"beta", *THRESHOLDS, "class_prior"}),
+        ("ot", {"beta", *THRESHOLDS, "class_prior", "epsilon"}),
+        ("ring", {"beta", *THRESHOLDS, "class_prior"}),
+        ("spacl", {"beta", *THRESHOLDS, "class_prior", "without"}),
     ],
 )
 def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
     config = ImageConfig(method=method)
-    assert {k for k, v in asdict(config).items() if v is None} == {*empty, "size", "subset"}
+    of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
+    found = {k for k, v in asdict(config).items() if v is None}
+    assert found == {*empty, *of_others, "size", "subset"}
 
 
 def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
@@ -766,7 +797,7 @@ def test_a_file_states_every_setting_and_can_be_run(path: Path) -> None:
     given = yaml.safe_load(path.read_text(encoding="utf-8"))
     configs = parse_bench(["--config", str(path)]).configs
     assert {type(config) for config in configs} <= {GraphConfig, ImageConfig}
-    assert {field.name for field in fields(configs[0])} <= set(given)
+    assert {field.name for field in fields(configs[0])} - {*OF_ONE} <= set(given)
 
 
 def test_there_is_a_file_for_every_image_set() -> None:
@@ -802,7 +833,7 @@ def test_a_file_of_the_papers_images_has_its_values(path: Path) -> None:
 def test_the_file_of_digits_is_a_small_run_of_the_papers_methods() -> None:
     (path,) = (path for path in IMAGE_FILES if path.stem == "digits")
     configs = parse_bench(["--config", str(path)]).configs
-    papers = [name for name in METHODS if name != "bcl"]
+    papers = ["ucl", "dcl", "hucl", "hcl", "scl", "hscl", "hscl-tau"]
     assert [config.method for config in configs] == [*papers, *IMAGE_BASELINES]
     trained = [c for c in configs if isinstance(c, ImageConfig) and not c.is_baseline]
     assert {(c.encoder, c.epochs, c.flip) for c in trained} == {("resnet18", 3, 0.0)}

@@ -12,6 +12,7 @@ from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.presets import QUICK, TABLE_II
 from gcl_hard.experiments.recipe_table import ABLATIONS, REPORTED, SHARES, Entry, entries
 from gcl_hard.experiments.settings import NOT_OF_RECIPES
+from gcl_hard.methods import SETTINGS
 from tests.experiments.made_recipes import RECIPE, put, recipes
 
 __all__ = ["recipes"]
@@ -181,8 +182,8 @@ def test_what_a_recipe_states_as_the_papers_is_no_difference(recipes: Path) -> N
 
 
 def test_every_setting_of_a_recipe_belongs_to_one_ablation() -> None:
-    of_others = {"class_prior", "threshold_start", "threshold_end", "auc", "hardness"}
-    """Settings of dcl, hcl, hscl-tau and bcl: hscl, whose ablations are moved, has none of them."""
+    of_others = {"class_prior", "threshold_start", "threshold_end", *SETTINGS, "without"}
+    """Settings of other methods: hscl, whose ablations are moved, has none of them."""
     order = {"data_seed"}
     """Names one order of batches or another; no order is better than another by rights."""
     lone = {f.name for f in fields(GraphConfig)} - {*NOT_OF_RECIPES} - of_others - order

@@ -11,9 +11,10 @@ import torch
 
 from gcl_hard import ContrastiveLoss, Exponential, InputError, Linear, NegativeSampler, Threshold
 from gcl_hard.functional import jsd
-from gcl_hard.functional.hardening import Hardening, MeanThreshold, Uniform
+from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.hardness import HardnessScale
 from gcl_hard.functional.jsd import Classes, Pairs, Rule, counted_jsd, refusal
+from gcl_hard.functional.rowwise import MeanThreshold
 
 HARDENINGS = [
     Uniform(), Exponential(0.0), Exponential(1.0), Exponential(10.0), Exponential(30.0),

@@ -86,6 +86,10 @@ def test_head_is_three_linear_relu_and_a_linear_shortcut():
 @pytest.mark.parametrize("model_type", [InfoGraph, TwoView])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_every_model(mutag, model_type, method):
+    if model_type is InfoGraph and METHODS[method].infonce_only:
+        with pytest.raises(InputError, match="infonce"):
+            InfoGraph(GIN(7, dim=8, layers=2), method=method)
+        return
     torch.manual_seed(0)
     model = model_type(GIN(7, dim=8, layers=2), method=method)
     loss = model(mutag.batch(torch.arange(32)))

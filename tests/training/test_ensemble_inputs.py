@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gcl_hard import ContrastiveLoss, Exponential, NegativeSampler
 from gcl_hard.errors import InputError, OutOfMemory
-from gcl_hard.functional.hardening import MeanThreshold
+from gcl_hard.functional.rowwise import MeanThreshold
 from gcl_hard.functional.schedules import Linear
 from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.ensemble import refusal

@@ -737,7 +737,7 @@ def test_the_paper_s_values_are_tried_first(name: str, domain: str) -> None:
     hardened = [] if name == "tau-schedule" else [{"beta": b} for b in betas]
     starts_ends = product((-0.5, -0.3, -0.1), (-0.1, 0, 0.1))
     nine = [{"threshold_end": end, "threshold_start": start} for start, end in starts_ends]
-    assert tried == {
+    assert tried == {name: [] for name in METHODS} | {
         "ucl": [], "dcl": [], "hucl": hardened, "hcl": hardened, "scl": [], "hscl": hardened,
         "hscl-tau": [] if name == "beta" else nine, "bcl": [],
     }  # fmt: skip

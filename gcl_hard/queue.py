@@ -1,0 +1,88 @@
+"""A queue of earlier embeddings, as further candidates of a batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError, check_at_least
+
+
+class Queue(nn.Module):
+    """The embeddings of the last batches, the oldest out first; its state is that of the module.
+
+    Args:
+        size: number of embeddings, ≥ 1 and at least those of a batch.
+        dim: width d of the embeddings.
+
+    Attributes:
+        pointer: int64 [], where the next embedding goes.
+        filled: bool [], whether the queue has been filled once.
+
+    Raises:
+        InputError: for sizes below 1; when more embeddings are added than it holds, or of another
+            width.
+
+    Source:
+        He, Fan, Wu, Xie, Girshick (2020), *Momentum Contrast for Unsupervised Visual Representation
+        Learning*; there the embeddings are those of a slowly moving copy of the encoder.
+
+    Example:
+        >>> from gcl_hard import contrastive_loss
+        >>> queue, loss = Queue(size=8, dim=4), contrastive_loss("hscl")
+        >>> for _ in range(3):
+        ...     z1, z2, y = torch.randn(4, 4), torch.randn(4, 4), torch.arange(4)
+        ...     _ = loss(z1, z2, y, **queue.candidates())
+        ...     queue.add(z1, y)
+        >>> len(queue), bool(queue.filled)
+        (8, True)
+    """
+
+    embeddings: Tensor
+    labels: Tensor
+    pointer: Tensor
+    filled: Tensor
+
+    def __init__(self, size: int, dim: int) -> None:
+        super().__init__()
+        check_at_least("size", size, 1)
+        check_at_least("dim", dim, 1)
+        self.register_buffer("embeddings", torch.zeros(size, dim))
+        self.register_buffer("labels", torch.full((size,), -1))
+        self.register_buffer("pointer", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("filled", torch.zeros((), dtype=torch.bool))
+
+    def __len__(self) -> int:
+        return len(self.embeddings) if self.filled else int(self.pointer)
+
+    @torch.no_grad()
+    def add(self, z: Tensor, labels: Tensor | None = None) -> None:
+        """Put embeddings in, in place of the oldest.
+
+        Args:
+            z: float [B, d]; kept without a gradient.
+            labels: int64 [B], where the loss uses labels.
+        """
+        size, dim = self.embeddings.shape
+        if z.dim() != 2 or z.shape[1] != dim:
+            raise InputError(
+                f"a queue of width {dim} takes embeddings [B, {dim}], got {[*z.shape]}"
+            )
+        if len(z) > size:
+            raise InputError(
+                f"a queue of {size} is smaller than a batch of {len(z)} embeddings: make it larger"
+            )
+        at = (self.pointer + torch.arange(len(z), device=self.pointer.device)) % size
+        self.embeddings[at] = z.detach().to(self.embeddings)
+        self.labels[at] = -1 if labels is None else torch.as_tensor(labels).to(self.labels)
+        self.filled |= self.pointer + len(z) >= size
+        self.pointer.copy_((self.pointer + len(z)) % size)
+
+    def candidates(self) -> dict[str, Tensor]:
+        """Arguments of :class:`gcl_hard.ContrastiveLoss`, none while the queue is empty."""
+        if (n := len(self)) == 0:
+            return {}
+        found = {"candidates": self.embeddings[:n].clone()}
+        if bool((self.labels[:n] >= 0).all()):
+            found["candidate_labels"] = self.labels[:n].clone()
+        return found

@@ -1,0 +1,284 @@
+"""Synthetic negatives: embeddings made near the hardest ones, or near the positives."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
+
+from gcl_hard.errors import check_at_least, check_number
+from gcl_hard.pairing import unit
+from gcl_hard.seeds import Generators
+
+
+class Scene(NamedTuple):
+    """What synthetic negatives are made from; unit vectors without gradients.
+
+    Attributes:
+        anchors: float [A, d].
+        candidates: float [C, d].
+        scores: float [A, C], their cosines over γ.
+        admitted: bool [A, C], which are negatives.
+        items: float [A, d], embeddings of the anchors' items: with hard positives the items' first
+            views, else the anchors.
+        positives: float [P, d], positives of any anchor.
+    """
+
+    anchors: Tensor
+    candidates: Tensor
+    scores: Tensor
+    admitted: Tensor
+    items: Tensor
+    positives: Tensor
+
+
+class Synthetic(NamedTuple):
+    """Synthetic negatives of each anchor.
+
+    Attributes:
+        embeddings: float [A, K, d], unit vectors without gradients.
+        real: bool [A, K], False where there was nothing to make one of.
+    """
+
+    embeddings: Tensor
+    real: Tensor
+
+
+class SyntheticNegatives(nn.Module, ABC):
+    """Makes negatives for each anchor; an argument of :class:`gcl_hard.NegativeSampler`.
+
+    They are candidates like the others: admitted, hardened, and counted in M.
+    """
+
+    @abstractmethod
+    def forward(self, scene: Scene) -> Synthetic:
+        """Negatives of each anchor."""
+
+
+class HardMixing(SyntheticNegatives):
+    r"""MoCHi: mixtures of the hardest negatives with each other and with the anchor.
+
+    .. math:: h = \frac{\alpha n_i + (1 - \alpha) n_j}{\lVert \cdot \rVert}, \qquad
+              h' = \frac{\beta u + (1 - \beta) n_j}{\lVert \cdot \rVert}
+
+    with :math:`n_i, n_j` drawn from the N admitted negatives that are most similar to the anchor u,
+    α uniform in (0, 1) and β in (0, 1/2), so that the negative dominates.
+
+    Args:
+        hardest: N ≥ 1, a batch's admitted negatives if there are fewer.
+        mixed: number of h for each anchor, ≥ 0.
+        with_anchor: number of h', ≥ 0.
+        seed: seed of the draws.
+
+    Raises:
+        InputError: for numbers below these.
+
+    Source:
+        Kalantidis, Sariyildiz, Pion, Weinzaepfel, Larlus (2020), *Hard Negative Mixing for
+        Contrastive Learning*.
+
+    Example:
+        >>> from gcl_hard import ContrastiveLoss, NegativeSampler
+        >>> loss = ContrastiveLoss(NegativeSampler(synthetic=HardMixing(4, mixed=2)))
+        >>> loss(torch.eye(8), torch.eye(8)).isfinite()
+        tensor(True)
+    """
+
+    def __init__(
+        self, hardest: int = 64, *, mixed: int = 32, with_anchor: int = 16, seed: int = 0
+    ) -> None:
+        super().__init__()
+        check_at_least("hardest", hardest, 1)
+        check_at_least("mixed", mixed, 0)
+        check_at_least("with_anchor", with_anchor, 0)
+        self.hardest, self.mixed, self.with_anchor = hardest, mixed, with_anchor
+        self._generators = Generators(seed)
+
+    def forward(self, scene: Scene) -> Synthetic:
+        """``mixed`` + ``with_anchor`` negatives of each anchor that has a negative."""
+        device, dtype = scene.scores.device, scene.scores.dtype
+        generator = self._generators.on(device)
+        shape = len(scene.anchors), self.mixed + self.with_anchor
+        scores = scene.scores.masked_fill(~scene.admitted, -math.inf)
+        hard = scores.topk(min(self.hardest, scores.shape[1]), 1).indices
+        number = scene.admitted.sum(1, keepdim=True).clamp(max=hard.shape[1])
+
+        def drawn(n: int) -> Tensor:
+            """n of the hardest of each anchor, [A, n, d]."""
+            at = torch.rand(shape[0], n, generator=generator, device=device)
+            at = (at * number).long().clamp(max=hard.shape[1] - 1)
+            return scene.candidates[hard.gather(1, at)]
+
+        share = torch.rand(*shape, 1, generator=generator, device=device, dtype=dtype)
+        share[:, self.mixed :] /= 2
+        anchors = scene.anchors[:, None].expand(-1, self.with_anchor, -1)
+        first = torch.cat([drawn(self.mixed), anchors], 1)
+        z = unit(torch.lerp(drawn(shape[1]), first, share))
+        return Synthetic(z, (number > 0).expand(shape))
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """States of the generators, so that a resumed run draws the same."""
+        return self._generators.state()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`get_extra_state` returned."""
+        self._generators.restore(state)
+
+    def extra_repr(self) -> str:
+        """The summary that ``print`` shows."""
+        return f"hardest={self.hardest}, mixed={self.mixed}, with_anchor={self.with_anchor}"
+
+
+class AdversarialNegatives(SyntheticNegatives):
+    r"""SPACL's generator of embeddings that resemble positives, and its discriminator.
+
+    .. math:: \min_G \max_D \; \mathbb{E}_{z^+}[\log D(z^+)]
+              + \mathbb{E}_{z}[\log(1 - D(G(z, \epsilon)))]
+
+    z is the embedding of an anchor's item, ε Gaussian noise, and z⁺ are the batch's positives. Each
+    batch in training mode takes one step of D and one of G, by an Adam of their own. All their
+    inputs are constants: no gradient reaches the encoder through D or G, or them from the loss. D's
+    layers have spectral norm 1, which bounds its slope. If training G or D comes to a value that is
+    not finite, both are frozen as they were before, a warning says so, and training goes on.
+
+    Args:
+        number: negatives of each anchor, ≥ 1.
+        hidden: width of both networks, ≥ 1.
+        lr: learning rate, > 0.
+        seed: seed of weights and noise.
+
+    Raises:
+        InputError: for values below these.
+
+    Source:
+        SPACL, "Adversarial Hard Negative Generation", which states the objective but no networks;
+        Miyato et al. (2018), *Spectral Normalization for Generative Adversarial Networks*.
+
+    Example:
+        >>> from gcl_hard import ContrastiveLoss, NegativeSampler
+        >>> loss = ContrastiveLoss(NegativeSampler(synthetic=AdversarialNegatives()))
+        >>> loss(torch.eye(8), torch.eye(8)).isfinite()
+        tensor(True)
+    """
+
+    def __init__(
+        self, number: int = 1, *, hidden: int = 64, lr: float = 1e-3, seed: int = 0
+    ) -> None:
+        super().__init__()
+        check_at_least("number", number, 1)
+        check_at_least("hidden", hidden, 1)
+        check_number("lr", lr, above=0)
+        self.number, self.hidden, self.lr = number, hidden, lr
+        self.frozen = False
+        """Whether G or D diverged, and both stay as they were before."""
+        self._generators = Generators(seed)
+        # Not a submodule: its parameters are not the encoder's optimiser's.
+        self._game: list[_Game] = []
+
+    def forward(self, scene: Scene) -> Synthetic:
+        """G's embeddings for each anchor, and in training mode a step of D and of G before."""
+        game = self._game_of(scene.items)
+        generator = self._generators.on(scene.items.device)
+        if self.training and not self.frozen and not game.step(scene, generator):
+            self.frozen = True
+            warnings.warn(
+                "the generator of adversarial negatives diverged: it is frozen with the weights "
+                "that it had before, and training goes on; lower its lr",
+                stacklevel=2,
+            )
+        with torch.no_grad():
+            z = torch.stack(
+                [game.generate(scene.items, generator) for _ in range(self.number)], 1
+            )  # fmt: skip
+        return Synthetic(z, torch.ones(z.shape[:2], dtype=torch.bool, device=z.device))
+
+    def _game_of(self, z: Tensor) -> _Game:
+        if not self._game:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self._generators.seed)
+                game = _Game(z.shape[1], self.hidden, self.lr)
+            self._game.append(game.to(z))
+        elif next(self._game[0].parameters()).device != z.device:
+            self._game[0].to(z)
+        return self._game[0]
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Weights, optimisers and generators, so that a resumed run goes on the same."""
+        found = {"generators": self._generators.state(), "frozen": self.frozen}
+        if self._game:
+            game = self._game[0]
+            found |= {"dim": game.dim, "weights": game.state_dict()}
+            found |= {"optimisers": [one.state_dict() for one in game.optimisers]}
+        return deepcopy(found)  # optimisers would share their moments
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`get_extra_state` returned."""
+        self._generators.restore(state["generators"])
+        self.frozen = state["frozen"]
+        if "dim" in state:
+            weights = state["weights"]
+            like = next(iter(weights.values()))
+            game = self._game_of(like.new_zeros(0, state["dim"]))
+            game.load_state_dict(weights)
+            for one, known in zip(game.optimisers, state["optimisers"], strict=True):
+                one.load_state_dict(known)
+
+    def extra_repr(self) -> str:
+        """The summary that ``print`` shows."""
+        return f"number={self.number}, hidden={self.hidden}, lr={self.lr}"
+
+
+class _Game(nn.Module):
+    """Generator, discriminator and their optimisers."""
+
+    def __init__(self, dim: int, hidden: int, lr: float) -> None:
+        super().__init__()
+        self.dim = dim
+        self.generator = nn.Sequential(
+            nn.Linear(2 * dim, hidden), nn.ReLU(), nn.Linear(hidden, dim)
+        )
+        self.discriminator = nn.Sequential(
+            spectral_norm(nn.Linear(dim, hidden)), nn.LeakyReLU(0.2),
+            spectral_norm(nn.Linear(hidden, 1)),
+        )  # fmt: skip
+        self.optimisers = [
+            torch.optim.Adam(net.parameters(), lr=lr, betas=(0.5, 0.9))
+            for net in (self.discriminator, self.generator)
+        ]
+
+    def generate(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """G(z, ε), float [A, d]."""
+        noise = torch.randn(z.shape, generator=generator, device=z.device, dtype=z.dtype)
+        found: Tensor = self.generator(torch.cat([z, noise / math.sqrt(self.dim)], 1))
+        return unit(z + found)
+
+    def step(self, scene: Scene, generator: torch.Generator) -> bool:
+        """A step of D and one of G; False, and nothing is changed, if it is not finite."""
+        before = [x.detach().clone() for x in self.parameters()]
+        with torch.enable_grad():
+            fake = self.generate(scene.items, generator)
+            real, made = self.discriminator(scene.positives), self.discriminator(fake.detach())
+            # −log D(z⁺) − log(1 − D(G)), D = sigmoid of its logit
+            of_d = nn.functional.softplus(-real).mean() + nn.functional.softplus(made).mean()
+            self._descend(0, of_d)
+            of_g = -nn.functional.softplus(self.discriminator(fake)).mean()
+            self._descend(1, of_g)
+        if all(bool(x.isfinite().all()) for x in (of_d, of_g, *self.parameters())):
+            return True
+        with torch.no_grad():
+            for x, known in zip(self.parameters(), before, strict=True):
+                x.copy_(known)
+        return False
+
+    def _descend(self, which: int, loss: Tensor) -> None:
+        one = self.optimisers[which]
+        parameters = [x for group in one.param_groups for x in group["params"]]
+        for x, grad in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            x.grad = grad
+        one.step()
