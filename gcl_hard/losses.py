@@ -30,6 +30,7 @@ from gcl_hard.functional.labels import Relation, relation
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.pool import HardPositives
+from gcl_hard.functional.rowwise import MeanThreshold, RankPosterior, RelativeThreshold, Ring
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import Plan, streamed_infonce
 from gcl_hard.gathering import sum_for_mean_gradients, summed, world_size
@@ -55,6 +56,8 @@ Negatives = Literal["local", "gathered"]
 H = TypeVar("H", Exponential, Threshold)
 
 
+ROW_WISE = (MeanThreshold, RankPosterior, RelativeThreshold, Ring)
+"""Hardenings of whole rows that stream."""
 STREAMED_FROM = 128**2
 """Scores from which InfoNCE is taken in blocks."""
 MEASURED_SCORES = 2**22
@@ -216,7 +219,8 @@ class ContrastiveLoss(nn.Module):
         streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
             gradient in memory that grows with the batch and not with its square, but no second
             derivative; not inside torch.func or torch.compile. True and False decide. JSD,
-            ``draws`` and row-wise or custom hardenings do not stream.
+            ``draws``, synthetic negatives, hard positives, optimal transport and hardenings of
+            your own do not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``
             (normal scores of ranks among the anchor's others, under admission ``"rest"`` among all
             but the anchor; None), ``"anchor"`` (deviations from
@@ -518,7 +522,7 @@ class ContrastiveLoss(nn.Module):
         )  # fmt: skip
         if pairing.positives is None:
             return scores
-        own = self._own_logits(anchors, pairing.positives)
+        own = self._own_logits(anchors, unit(pairing.positives))
         at = torch.arange(own.shape[1], device=own.device) + scores.t.shape[1]
         return scores.and_own(own)._replace(positive=at.expand(len(own), -1))
 
@@ -568,7 +572,7 @@ class ContrastiveLoss(nn.Module):
             "a loss with synthetic negatives": self.sampler.synthetic is not None,
             "a debiased loss with a learned temperature": self.class_prior is not None and learned,
             f"the hardening {type(hardening).__name__}": (
-                type(hardening) not in {Uniform, Exponential, Threshold}
+                type(hardening) not in {Uniform, Exponential, Threshold, *ROW_WISE}
             ),
         }
         return next((reason for reason, applies in reasons.items() if applies), None)
@@ -583,7 +587,8 @@ class ContrastiveLoss(nn.Module):
         if isinstance(hardening, Threshold):
             threshold = hardening.least(anchors.dtype)
         gamma = self.temperature
-        if isinstance(gamma, Tensor) and threshold is not None:
+        row_wise = hardening if hardening.row_wise else None
+        if isinstance(gamma, Tensor) and (threshold is not None or row_wise is not None):
             gamma = gamma.item()  # of a GPU it is waited for
         units = unit(candidates)
         rows = units if anchors is candidates else unit(anchors)
@@ -600,6 +605,7 @@ class ContrastiveLoss(nn.Module):
             log_weight=None if self.weight == "kept" else self._log_m(pairing.n_others),
             pooled=self.pooling == "logsumexp", reduction=self.reduction,
             weights=None if self.sampler.pair_weights is None else self.sampler.log_weights,
+            row_wise=row_wise, temperature=1.0 if isinstance(gamma, Tensor) else gamma,
             row_items=items, column_items=columns,
         )  # fmt: skip
         total, count, empty = streamed_infonce(rows / self.temperature, units, plan)
@@ -611,8 +617,8 @@ class ContrastiveLoss(nn.Module):
         return unit(anchors) @ unit(candidates).T / self.temperature
 
     def _own_logits(self, anchors: Tensor, own: Tensor) -> Tensor:
-        """Logits of each anchor with candidates of its own, [A, K, d]."""
-        return torch.einsum("ad,akd->ak", unit(anchors), unit(own)) / self.temperature
+        """Logits of each anchor with unit candidates of its own, [A, K, d]."""
+        return torch.einsum("ad,akd->ak", unit(anchors), own) / self.temperature
 
     def _lengths(self, anchors: Tensor, candidates: Tensor) -> Tensor | None:
         if self.hardness_scale != "cosine":

@@ -117,9 +117,12 @@ class HardMixing(SyntheticNegatives):
 
         share = torch.rand(*shape, 1, generator=generator, device=device, dtype=dtype)
         share[:, self.mixed :] /= 2
-        anchors = scene.anchors[:, None].expand(-1, self.with_anchor, -1)
-        first = torch.cat([drawn(self.mixed), anchors], 1)
-        z = unit(torch.lerp(drawn(shape[1]), first, share))
+        n = self.mixed
+        z = drawn(shape[1]).mul_(1 - share)
+        z[:, :n].addcmul_(drawn(n), share[:, :n])
+        z[:, n:].addcmul_(scene.anchors[:, None], share[:, n:])
+        # Opposite vectors in equal parts have no direction.
+        z.mul_(1 / torch.linalg.vector_norm(z, dim=2, keepdim=True).clamp(min=1e-6))
         return Synthetic(z, (number > 0).expand(shape))
 
     def get_extra_state(self) -> dict[str, Any]:

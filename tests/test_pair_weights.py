@@ -198,12 +198,9 @@ def test_rank_posterior_may_fall():
     assert (eta.diff() < 0).all()
 
 
-def test_rank_posterior_is_neither_debiased_nor_streamed():
-    sampler = NegativeSampler(hardening=RankPosterior())
+def test_rank_posterior_is_not_debiased():
     with pytest.raises(InputError, match="class_prior"):
-        ContrastiveLoss(sampler, class_prior=0.1)
-    with pytest.raises(InputError, match="RankPosterior cannot be streamed"):
-        ContrastiveLoss(sampler, streaming=True)
+        ContrastiveLoss(NegativeSampler(hardening=RankPosterior()), class_prior=0.1)
 
 
 @pytest.mark.parametrize("given", [

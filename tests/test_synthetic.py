@@ -60,6 +60,7 @@ def test_synthetic_negatives_are_negatives_of_their_anchors(admit, positives, be
     if prior is not None and admit == "other_labels":
         return
     z1, z2, own = numbers(7, 4), numbers(7, 4, seed=1), numbers(14, 3, 4, seed=2)
+    own = own / own.norm(dim=2, keepdim=True)
     loss = ContrastiveLoss(
         NegativeSampler(admit, Exponential(beta), synthetic=Given(own)), positives=positives,
         class_prior=prior, reduction="pairs",
@@ -84,8 +85,9 @@ def test_synthetic_negatives_are_negatives_of_their_anchors(admit, positives, be
 
 
 def test_the_gradient_is_right_and_does_not_reach_synthetic_negatives():
-    own = numbers(8, 3, 4, seed=2).requires_grad_()
-    sampler = NegativeSampler(hardening=Exponential(1.0), synthetic=Given(own.detach()))
+    own = numbers(8, 3, 4, seed=2)
+    given = Given(own / own.norm(dim=2, keepdim=True))
+    sampler = NegativeSampler(hardening=Exponential(1.0), synthetic=given)
     loss = ContrastiveLoss(sampler, detach_weights=False)
     views = [numbers(4, 4, seed=s).requires_grad_() for s in (0, 1)]
     assert torch.autograd.gradcheck(loss, views)

@@ -65,6 +65,9 @@ class Hardening(ABC):
     batch_wide = False
     """Whether η depends on the rows of the other anchors, too."""
 
+    step = False
+    """Whether η is 0 or 1."""
+
     positive: bool = True
     """Whether η(t) > 0 for every t in [−1/γ, 1/γ]; debiasing needs it."""
 

@@ -35,6 +35,7 @@ class MeanThreshold(Hardening):
         tensor([[-inf, -inf, 0.]])
     """
 
+    step = True
     row_wise = True
     positive = False
 
@@ -132,6 +133,7 @@ class RelativeThreshold(Hardening):
     """
 
     quota: float = 0.95
+    step = True
     row_wise = True
     positive = False
 
@@ -143,13 +145,13 @@ class RelativeThreshold(Hardening):
         kept = torch.zeros_like(rows.similarity)
         if self.quota == 1 or kept.shape[1] == 0:
             return kept
-        s = rows.similarity.detach().masked_fill(~rows.negatives, -math.inf)
+        s = torch.where(rows.negatives, rows.similarity.detach(), -math.inf)
         ordered = sort(s)
         least = ordered[:, -1:].masked_fill(ordered[:, -1:] == -math.inf, 0.0)
         below = ((ordered - least) / rows.temperature).exp_().cumsum(1)
         dropped = (below <= (1 - self.quota) * below[:, -1:]).sum(1, keepdim=True)
         cut = ordered.gather(1, dropped.clamp(max=s.shape[1] - 1))
-        return kept.masked_fill(s < cut, -math.inf)
+        return torch.where(s < cut, -math.inf, kept)
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,7 @@ class Ring(Hardening):
 
     inner: float = 0.01
     outer: float | Schedule = 0.1
+    step = True
     row_wise = True
     positive = False
 
@@ -204,7 +207,7 @@ class Ring(Hardening):
         kept = torch.zeros_like(rows.similarity)
         if kept.shape[1] == 0:
             return kept
-        s = rows.similarity.detach().masked_fill(~rows.negatives, -math.inf)
+        s = torch.where(rows.negatives, rows.similarity.detach(), -math.inf)
         ordered, n = sort(s), rows.negatives.sum(1, keepdim=True).double()
         # 0.1 × 30 is above 3 by rounding.
         first = (self.inner * n + 1e-9).floor().long()
@@ -212,7 +215,7 @@ class Ring(Hardening):
         end = s.shape[1] - 1
         upper = ordered.gather(1, (end - first).clamp(0, end))
         lower = ordered.gather(1, (end + 1 - last).clamp(0, end))
-        return kept.masked_fill((s > upper) | (s < lower), -math.inf)
+        return torch.where((s > upper) | (s < lower), -math.inf, kept)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.exclusive import SumsWithout
+from gcl_hard.functional.hardening import Hardening, Rows
 from gcl_hard.functional.labels import LabelGap, Relation, relation
 from gcl_hard.functional.negatives import warn_of_clamping
 
@@ -60,6 +61,8 @@ class Plan:
         pooled: whether positives are summed inside the logarithm.
         reduction: ``"pairs"``, ``"anchors"`` or ``"none"``.
         weights: log w of items, int64 [R] and [C], in a dtype; None for w = 1.
+        row_wise: a hardening of whole rows without a gradient, or None; β is then 0.
+        temperature: γ, which such a hardening reads.
         row_items: int64 [A], items of anchors, which the weights are of.
         column_items: int64 [C].
     """
@@ -82,6 +85,8 @@ class Plan:
     pooled: bool
     reduction: str
     weights: Callable[[Tensor, Tensor, torch.dtype], Tensor | None] | None = None
+    row_wise: Hardening | None = None
+    temperature: float = 1.0
     row_items: Tensor | None = None
     column_items: Tensor | None = None
 
@@ -404,6 +409,7 @@ class _Negatives(NamedTuple):
 def _admit(t: Tensor, plan: Plan, where: _Where) -> tuple[Tensor | None, Tensor]:
     """Put −inf at what is no negative; log w, −inf there too, and the number that is kept."""
     part, window, labels = where
+    scores = None if plan.row_wise is None else t.clone()
     if plan.other_labels and labels is not None:
         barred = labels.barred
         if plan.label_gap is not None:
@@ -417,14 +423,27 @@ def _admit(t: Tensor, plan: Plan, where: _Where) -> tuple[Tensor | None, Tensor]
     if plan.threshold is not None:
         t.masked_fill_(t < plan.threshold, -math.inf)
         kept = (t > -math.inf).sum(1)
-    log_w = None
+    log_w = None if scores is None else _row_wise(scores, t > -math.inf, plan, part)
+    if log_w is not None and plan.row_wise is not None and plan.row_wise.step:
+        kept, log_w = (t.add_(log_w) > -math.inf).sum(1), None
     if plan.weights is not None and plan.row_items is not None and plan.column_items is not None:
-        log_w = plan.weights(plan.row_items[part], plan.column_items, t.dtype)
+        given = plan.weights(plan.row_items[part], plan.column_items, t.dtype)
+        log_w = given if log_w is None or given is None else log_w + given
     if log_w is not None:
         t.masked_fill_(log_w == -math.inf, -math.inf)
         log_w = log_w.masked_fill(t == -math.inf, -math.inf)
         kept = (t > -math.inf).sum(1)
     return log_w, kept
+
+
+def _row_wise(scores: Tensor, admitted: Tensor, plan: Plan, part: slice) -> Tensor:
+    """Log η of a block by a hardening of whole rows, [R, C]."""
+    assert plan.row_wise is not None
+    others = torch.ones_like(admitted).scatter_(1, plan.own[part], False)
+    scores = scores.masked_fill_(~others, 0.0)
+    similarity = scores * plan.temperature
+    rows = Rows(similarity, plan.temperature, scores, others, admitted=admitted)
+    return plan.row_wise.log_eta(rows)
 
 
 def _negatives(t: Tensor, plan: Plan, where: _Where) -> _Negatives:

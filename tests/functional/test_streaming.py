@@ -12,10 +12,15 @@ from gcl_hard import (
     ContrastiveLoss,
     Custom,
     Exponential,
+    HardMixing,
     InputError,
     MeanThreshold,
     NegativeSampler,
+    RankPosterior,
+    RelativeThreshold,
+    Ring,
     Threshold,
+    Transport,
     contrastive_loss,
 )
 from tests.reference import loops
@@ -105,6 +110,32 @@ def test_methods_equal_the_dense_path_over_several_blocks(method, classes, dtype
     }  # fmt: skip
     found = both_ways(lambda loss: loss.with_diagnostics(*z, y), z, **settings)
     assert_equal(found, tolerance)
+
+
+ROW_WISE = [MeanThreshold(), RankPosterior(0.7, 0.9), RelativeThreshold(0.6), Ring(0.1, 0.4)]
+
+
+@pytest.mark.parametrize("hardening", ROW_WISE, ids=str)
+@pytest.mark.parametrize("positives", ["view", "class"])
+@pytest.mark.parametrize("admit", ["others", "other_labels"])
+@pytest.mark.parametrize("extra", [0, 17])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_hardenings_of_rows_equal_the_dense_path(hardening, positives, admit, extra, weighted):
+    z, y = [numbers(300, 6, seed=v).requires_grad_() for v in range(2)], labels_of(300)
+    more = {}
+    if extra:
+        more = {"candidates": numbers(extra, 6, seed=9), "candidate_labels": labels_of(extra, 3)}
+    log_w = numbers(300, 300 + extra, seed=4)
+    log_w[:, 7] = -math.inf
+    for settings in (
+        {"weight": "kept", "pooling": "logsumexp"}, {"reduction": "pairs", "detach_weights": False},
+    ):  # fmt: skip
+        sampler = NegativeSampler(admit, hardening, pair_weights=log_w if weighted else None)
+        found = both_ways(
+            lambda loss: loss.with_diagnostics(z, y, **more), z, sampler=sampler,
+            temperature=0.3, positives=positives, **settings,
+        )  # fmt: skip
+        assert_equal(found, 1e-10)
 
 
 @pytest.mark.parametrize("admit", ADMISSIONS)
@@ -215,7 +246,9 @@ def test_half_precision_and_autocast_are_computed_in_float32():
     [
         ({"objective": "jsd"}, "JSD"),
         ({"sampler": NegativeSampler(draws=3)}, "draws"),
-        ({"sampler": NegativeSampler(hardening=MeanThreshold())}, "MeanThreshold"),
+        ({"sampler": NegativeSampler(hardening=Transport())}, "Transport"),
+        ({"sampler": NegativeSampler(synthetic=HardMixing())}, "synthetic negatives"),
+        ({"positives": "hard"}, "hard positives"),
         ({"sampler": NegativeSampler(hardening=Custom(lambda t: t))}, "Custom"),
     ],
 )
@@ -254,6 +287,6 @@ def test_a_debiased_loss_with_a_learned_temperature_is_taken_dense():
 def test_a_hardening_set_later_that_cannot_stream_is_taken_dense():
     z1, z2 = numbers(9, 4), numbers(9, 4, seed=1)
     loss = ContrastiveLoss(NegativeSampler(), streaming=True)
-    loss.sampler.hardening = MeanThreshold()
-    expected = ContrastiveLoss(NegativeSampler(hardening=MeanThreshold()))(z1, z2)
+    loss.sampler.hardening = Transport()
+    expected = ContrastiveLoss(NegativeSampler(hardening=Transport()))(z1, z2)
     torch.testing.assert_close(loss(z1, z2), expected)
