@@ -6,6 +6,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -103,7 +104,9 @@ class HardMixing(SyntheticNegatives):
     def forward(self, scene: Scene) -> Synthetic:
         """``mixed`` + ``with_anchor`` negatives of each anchor that has a negative."""
         device, dtype = scene.scores.device, scene.scores.dtype
-        generator = self._generators.on(device)
+        # The same draws in any precision, whatever the default is.
+        drawing: dict[str, Any] = {"generator": self._generators.on(device), "device": device}
+        drawing["dtype"] = torch.float32
         shape = len(scene.anchors), self.mixed + self.with_anchor
         scores = scene.scores.masked_fill(~scene.admitted, -math.inf)
         hard = scores.topk(min(self.hardest, scores.shape[1]), 1).indices
@@ -111,11 +114,11 @@ class HardMixing(SyntheticNegatives):
 
         def drawn(n: int) -> Tensor:
             """n of the hardest of each anchor, [A, n, d]."""
-            at = torch.rand(shape[0], n, generator=generator, device=device)
+            at = torch.rand(shape[0], n, **drawing)
             at = (at * number).long().clamp(max=hard.shape[1] - 1)
             return scene.candidates[hard.gather(1, at)]
 
-        share = torch.rand(*shape, 1, generator=generator, device=device, dtype=dtype)
+        share = torch.rand(*shape, 1, **drawing).to(dtype)
         share[:, self.mixed :] /= 2
         n = self.mixed
         z = drawn(shape[1]).mul_(1 - share)
@@ -243,12 +246,11 @@ class _Game(nn.Module):
     def __init__(self, dim: int, hidden: int, lr: float) -> None:
         super().__init__()
         self.dim = dim
-        self.generator = nn.Sequential(
-            nn.Linear(2 * dim, hidden), nn.ReLU(), nn.Linear(hidden, dim)
-        )
+        linear = partial(nn.Linear, dtype=torch.float32)  # the same weights in any precision
+        self.generator = nn.Sequential(linear(2 * dim, hidden), nn.ReLU(), linear(hidden, dim))
         self.discriminator = nn.Sequential(
-            spectral_norm(nn.Linear(dim, hidden)), nn.LeakyReLU(0.2),
-            spectral_norm(nn.Linear(hidden, 1)),
+            spectral_norm(linear(dim, hidden)), nn.LeakyReLU(0.2),
+            spectral_norm(linear(hidden, 1)),
         )  # fmt: skip
         self.optimisers = [
             torch.optim.Adam(net.parameters(), lr=lr, betas=(0.5, 0.9))
@@ -257,8 +259,9 @@ class _Game(nn.Module):
 
     def generate(self, z: Tensor, generator: torch.Generator) -> Tensor:
         """G(z, ε), float [A, d]."""
-        noise = torch.randn(z.shape, generator=generator, device=z.device, dtype=z.dtype)
-        found: Tensor = self.generator(torch.cat([z, noise / math.sqrt(self.dim)], 1))
+        noise = torch.randn(z.shape, generator=generator, device=z.device, dtype=torch.float32)
+        noise = noise.to(z.dtype) / math.sqrt(self.dim)
+        found: Tensor = self.generator(torch.cat([z, noise], 1))
         return unit(z + found)
 
     def step(self, scene: Scene, generator: torch.Generator) -> bool:

@@ -118,6 +118,34 @@ def test_every_member_is_the_model_trained_alone(
     ]
 
 
+@pytest.mark.parametrize("pair", [("hcl", "mochi"), ("spacl", "spacl-sup"), ("ring", "ot")])
+def test_members_with_several_views_are_the_models_trained_alone(
+    pair: tuple[str, str], some: GraphSet
+) -> None:
+    how = Optimisation(epochs=2, lr=0.001, precision="64-true")
+    members, apart = (
+        [
+            TwoView(GIN(7, dim=8, layers=2), method=method, views=3, seed=5).double()
+            for method in pair
+            if torch.manual_seed(0)
+        ]
+        for _ in range(2)
+    )
+    graphs = of_dtype(some, torch.float64)
+    losses = together(members, graphs, how)
+    for of_member, alone in zip(losses, apart, strict=True):
+        assert of_member == pytest.approx(plainly(alone, graphs, how), rel=1e-6)
+
+
+def test_models_with_other_views_are_not_stacked(some: GraphSet) -> None:
+    for other in ({"views": 3}, {"views": 2, "method": "spacl"}):
+        members = [
+            TwoView(GIN(7, dim=8, layers=2), **{"method": "ucl", **given}) for given in ({}, other)
+        ]
+        with pytest.raises(InputError, match="views"):
+            Ensemble(members, some)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradients_are_those_of_the_models(shape: str, some: GraphSet) -> None:
     """On graphs with an isolated node, a loop and a pair of nodes linked twice."""

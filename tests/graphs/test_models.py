@@ -15,7 +15,7 @@ from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import to_networkx
 
 from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, TwoView, load
+from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, TwoView, load
 from tests.reference import loops
 
 IDS = [0, 1, 3, 2, 8]  # of both classes
@@ -99,6 +99,23 @@ def test_every_method_trains_every_model(mutag, model_type, method):
     assert grads
     assert all(g.isfinite().all() for g in grads)
     assert any(g.abs().max() > 0 for g in grads)
+
+
+@pytest.mark.parametrize("one_forward", [True, False])
+def test_views_of_hard_positives_begin_with_the_graphs_themselves(mutag, one_forward):
+    model = TwoView(GIN(7, dim=8), method="spacl", views=4, one_forward=one_forward)
+    batch = GraphBatch.of(mutag.batch(torch.arange(8)))
+    views = model.views_of(batch, torch.Generator().manual_seed(0))
+    assert len(views) == 4
+    assert torch.equal(views[0].x, batch.x)
+    assert all(not torch.equal(view.x, batch.x) for view in views[1:])
+    assert model(batch).isfinite()
+    plain = TwoView(GIN(7, dim=8), method="hcl", views=3)
+    drawn = plain.views_of(batch, torch.Generator().manual_seed(0))
+    assert len(drawn) == 3
+    assert all(not torch.equal(view.x, batch.x) for view in drawn)
+    with pytest.raises(InputError, match="views"):
+        TwoView(GIN(7, dim=8), views=1)
 
 
 def test_a_users_encoder_fits_and_keeps_its_weights(mutag):

@@ -176,6 +176,25 @@ def test_both_views_are_of_the_same_images_or_of_partners_of_their_class() -> No
         assert all(a != b for a, b in zip(mine, partners, strict=True))
 
 
+def test_more_views_are_of_the_same_images_and_the_first_may_be_the_image_itself() -> None:
+    data = Split(images(20), torch.arange(20) % 4)
+    for with_item in (False, True):
+        made = ViewPairs(data, views(), batch_size=10, n_views=4, with_item=with_item)
+        batch = epoch_batches(data.labels, 10, seed=0, epoch=1)[0]
+        one = next(made(epoch=1))
+        assert [len(view) for view in one.views] == [10] * 4
+        assert torch.equal(one.labels, data.labels[batch])
+        plain = views().plain(data.images[batch])
+        assert [torch.equal(view, plain) for view in one.views] == [with_item] + [False] * 3
+        assert len({view.sum().item() for view in one.views}) == 4
+        assert all(map(torch.equal, one.to("cpu").views, one.views))
+    usual, more = (next(ViewPairs(data, views(), batch_size=10, n_views=n)(1)) for n in (2, 3))
+    assert len(usual.views) == 2
+    with pytest.raises(InputError, match="n_views"):
+        ViewPairs(data, views(), n_views=1)
+    assert len(more.views) == 3
+
+
 def test_workers_make_the_same_views() -> None:
     alone, helped = (
         everything(ViewPairs(split(), views(), batch_size=8, class_pairs=True, workers=n)(1))
