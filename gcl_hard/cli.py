@@ -40,6 +40,7 @@ from gcl_hard.experiments.settings import (
     explain,
     options_of,
 )
+from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
@@ -416,6 +417,9 @@ def bench_configs(
         )
     listed = [name for name in LISTED if name in defaults(config)]
     shared = {name: values[name] for name in defaults(config) if name not in listed}
+    rows = [METHODS[name] for name in map(str.casefold, values["method"]) if name in METHODS]
+    if "contrast" in shared and any(row.infonce_only for row in rows):
+        shared["contrast"] = shared["contrast"] or "two-view"  # of all, so that they compare
     found = []
     for combination in itertools.product(*(values[name] for name in listed)):
         one = dict(zip(listed, combination, strict=True))

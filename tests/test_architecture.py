@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "experiments": INNER | {"", "cli", "reports"},
     "tuning": INNER | {"", "cli", "reports"},
     "reports": INNER | {"cli"},
-    "cli": {"experiments", "tuning", "images", "graphs"},
+    "cli": {"experiments", "tuning", "images", "graphs", "methods"},
     "": CORE - {"models", "io", "seeds"} | {"experiments", "training"},
     "__main__": {"", "cli"} | ENTRY_POINTS,
     **{name: {"cli", "experiments", "tuning", "reports"} for name in ENTRY_POINTS},

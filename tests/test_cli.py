@@ -197,6 +197,24 @@ def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
     assert parse_bench(["--config", str(path)]) == by_flags
 
 
+def test_methods_beside_one_that_needs_views_have_views_too() -> None:
+    def contrasts(*arguments: str) -> list[str | None]:
+        return [one.contrast for one in parse_bench(arguments).configs]  # type: ignore[attr-defined]
+
+    assert contrasts("--method=ucl,spacl") == ["two-view"] * 2
+    assert contrasts("--method=ucl,ring") == ["local-global"] * 2
+    assert contrasts("--method=spacl", "--without=none,anchor,filter+anchor") == ["two-view"] * 3
+    with pytest.raises(InputError, match="spacl needs views"):
+        contrasts("--method=spacl", "--contrast=local-global")
+
+
+def test_an_ablation_is_a_list_of_what_is_left_out() -> None:
+    configs = parse_bench(["--method=spacl,ucl", "--without=none,anchor,filter+anchor"]).configs
+    found = [(one.method, one.without) for one in configs]
+    parts = [None, "anchor", "anchor+filter"]
+    assert found == [*(("spacl", part) for part in parts), ("ucl", None)]
+
+
 def test_thresholds_can_be_flags() -> None:
     config = only_config("--method=hscl-tau", "--threshold-start=-0.3", "--threshold-end=0.1")
     assert (config.threshold_start, config.threshold_end) == (-0.3, 0.1)

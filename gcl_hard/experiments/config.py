@@ -92,8 +92,7 @@ class RunConfig(ABC):
     quota: Annotated[float | None, "λ_Q of spacl, 0.95 if not given"] = None
     hard_positives: Annotated[int | None, "λ_P of spacl, the anchor included (2)"] = None
     without: Annotated[
-        tuple[str, ...] | None,
-        "parts left out of spacl: anchor, hard-positives, adversarial, filter",
+        str | None, "what spacl leaves out: none, anchor, hard-positives, adversarial, filter, a+b"
     ] = None
     ring_inner: Annotated[float | None, "share of the nearest that ring leaves out (0.01)"] = None
     ring_outer: Annotated[float | None, "share that ring closes to in the last epoch (0.1)"] = None
@@ -166,7 +165,8 @@ class RunConfig(ABC):
                 f"hard-positives {most}, the anchor included, are chosen from as many views, got "
                 f"views {self.views}: raise it"
             )
-        filled["without"] = tuple(sorted(set(self.without))) if self.without else None
+        parts = sorted({*(self.without or "none").split("+")} - {"none"})
+        filled["without"] = "+".join(parts) or None if hard else None
         filled["views"] = (
             (self.views or max(4, most)) if hard else None if self.views == 2 else self.views
         )
@@ -262,9 +262,10 @@ class RunConfig(ABC):
             beta = Annealed(self.beta, self.beta_changes)
         start, end = self.threshold_start, self.threshold_end
         threshold = None if start is None or end is None else Linear(start, end)
+        without = self.without.split("+") if self.without else ()
         return contrastive_loss(
             self.method, beta=beta, threshold=threshold, class_prior=self.class_prior,
-            positives=positives, without=self.without or (), seed=seed, **options,
+            positives=positives, without=without, seed=seed, **options,
         )  # fmt: skip
 
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:

@@ -111,12 +111,14 @@ LISTED: dict[str, Callable[[Any], Any]] = {
     "lr": _numbers,
     "epochs": _list_of(int, "whole numbers"),
     "hardness_scale": _several(_words),
+    "without": _several(_words),
+    "beta_changes": _list_of(int, "whole numbers"),
+    "views": _several(_list_of(int, "whole numbers")),
 }
 """Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
 READERS: dict[str, Callable[[Any], Any]] = {
     "augmentations": _optional(_words),
     "encodings": _optional(_words),
-    "without": _optional(_words),
     "c_grid": _optional(_numbers),
     "probe_lr": _numbers,
     "seeds": as_seeds,
@@ -142,7 +144,17 @@ METAVARS = {
         "NAMES",
     ),
     **dict.fromkeys(
-        ("beta", "threshold_start", "threshold_end", "lr", "epochs", "c_grid", "probe_lr"),
+        (
+            "beta",
+            "threshold_start",
+            "threshold_end",
+            "lr",
+            "epochs",
+            "c_grid",
+            "probe_lr",
+            "beta_changes",
+            "views",
+        ),
         "NUMBERS",
     ),
 }

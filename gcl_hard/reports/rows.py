@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gcl_hard.evaluation.significance import Interval
-from gcl_hard.experiments.config import SELECTABLE, RunConfig, is_baseline
+from gcl_hard.experiments.config import SELECTABLE, RunConfig, flag, is_baseline
 from gcl_hard.experiments.presets import published_accuracy
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import (
@@ -173,8 +173,8 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         if selection is not None:
             inside = replace(inside, scores=selection.scores, seconds=selection.seconds)
         found.append(inside)
-    if len({config.epochs for config in configs}) > 1:
-        return found  # no maximum over epochs of a test score
+    if len({(config.epochs, config.without) for config in configs}) > 1:
+        return found  # no maximum over epochs of a test score, or over an ablation
     best = replace(empty, kind="best", paper=paper)
     # On the seeds that all candidates have: those of the selection, where there is one.
     seeds = (
@@ -196,7 +196,7 @@ def _filled(
     # β, and whatever else differs between rows of a method.
     names = [
         name
-        for name in (*SELECTABLE, "hardness_scale")
+        for name in (*SELECTABLE, "beta_changes", "hardness_scale", "views", "without")
         if len({getattr(c, name, None) for c in others}) > 1
         or (name == "beta" and config.beta is not None)
     ]
@@ -229,7 +229,9 @@ def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
     """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``."""
     values = ((name, getattr(config, name)) for name in names)
     return " ".join(
-        str(value) if isinstance(value, str) else f"{SYMBOLS[name]}={value:g}"
+        ("without " * (name == "without") + value)
+        if isinstance(value, str)
+        else f"{SYMBOLS.get(name, flag(name))}={value:g}"
         for name, value in values
         if value is not None
     )
