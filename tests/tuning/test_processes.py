@@ -17,6 +17,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
@@ -77,9 +78,14 @@ def trials(place: Path | str, name: str = "MUTAG_hscl_inductive") -> list[Frozen
         if isinstance(place, Path) and place.suffix == ".journal":
             storage = JournalStorage(JournalFileBackend(str(place)))
         else:
-            # The driver alone makes the tables: two at once would be in each other's way.
+            # The driver alone makes the tables, whose version comes last: two at once would be in
+            # each other's way.
+            url = f"sqlite:///{place}" if isinstance(place, Path) else place
+            with create_engine(url, poolclass=NullPool).connect() as opened:
+                if not opened.execute(text("SELECT COUNT(*) FROM alembic_version")).scalar():
+                    return []
             storage = RDBStorage(
-                f"sqlite:///{place}" if isinstance(place, Path) else place,
+                url,
                 engine_kwargs={"poolclass": NullPool},
                 skip_table_creation=True,
                 skip_compatibility_check=True,
