@@ -30,7 +30,13 @@ from gcl_hard.functional.labels import Relation, relation
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.pool import HardPositives
-from gcl_hard.functional.rowwise import MeanThreshold, RankPosterior, RelativeThreshold, Ring
+from gcl_hard.functional.rowwise import (
+    MeanThreshold,
+    RankPosterior,
+    RelativeThreshold,
+    Ring,
+    Transport,
+)
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import Plan, streamed_infonce
 from gcl_hard.gathering import sum_for_mean_gradients, summed, world_size
@@ -204,9 +210,9 @@ class ContrastiveLoss(nn.Module):
         pooling: ``"pair"`` (a term per positive) or ``"logsumexp"`` (positives summed inside the
             logarithm; InfoNCE only).
         weight: M; ``"others"`` is the number of `others` of an anchor (n − 2 for two views, V (B −
-            1) for V views of B items, G − 1 for graphs, plus further candidates), the same for
-            every method; ``"kept"`` the number of candidates that q keeps, so that E_q becomes a
-            sum; or a number. InfoNCE only.
+            1) for V views of B items, B − 1 with hard positives, G − 1 for graphs, plus further
+            candidates and synthetic negatives), the same for every method; ``"kept"`` the number
+            of candidates that q keeps, so that E_q becomes a sum; or a number. InfoNCE only.
         class_prior: τ⁺ in [0, 1) of the debiased loss, None for none; an error with
             ``admit="other_labels"``, where there is nothing to debias.
         detach_weights: whether q is a constant to the gradient. False reproduces the published
@@ -303,6 +309,11 @@ class ContrastiveLoss(nn.Module):
         check_number("temperature", value, above=0)
         if class_prior is not None:
             _check_class_prior(class_prior, sampler)
+        if sampler.hardening.batch_wide and sampler.synthetic is not None:
+            raise InputError(
+                f"{type(sampler.hardening).__name__} shares candidates out among all anchors, and "
+                f"synthetic negatives are of one each: use one of the two"
+            )
         if negatives == "gathered":
             _check_gathered(sampler, hardness_scale)
         if sampler.admit == "rest":
@@ -332,7 +343,7 @@ class ContrastiveLoss(nn.Module):
         if streaming is True and self._unstreamed is not None:
             raise InputError(
                 f"{self._unstreamed} cannot be streamed: pass streaming='auto', which streams "
-                f"InfoNCE with exact expectations and no, an exponential or a threshold hardening"
+                f"InfoNCE with exact expectations and our hardenings but {Transport.__name__}"
             )
         sampler.hardening.check(value, bounded=self._bounded)
 
@@ -413,7 +424,8 @@ class ContrastiveLoss(nn.Module):
             candidate_labels: [K], where labels are used.
 
         Returns:
-            float [], nats; [V B] with ``reduction="none"``, view after view.
+            float [], nats; with ``reduction="none"`` [V B], view after view, or [B] of hard
+            positives.
         """
         return self.with_diagnostics(
             z1, z2, labels, candidates=candidates, candidate_labels=candidate_labels
@@ -437,7 +449,9 @@ class ContrastiveLoss(nn.Module):
         use = self._label_use(class_positives=self.positives == "class")
         with torch.autocast(views.views[0].device.type, enabled=False):
             if isinstance(self.positives, HardPositives):
-                return self._of(pair_pools(views, use, self.positives, gathers=self._gathers))
+                pairing = pair_pools(views, use, self.positives, gathers=self._gathers)
+                self.sampler.check_weights(pairing.n_items, len(pairing.candidates))
+                return self._of(pairing)
             pairing = pair_views(views, use, gathers=self._gathers)
             if pairing.n_anchors and self.positives == "view" and pairing.n_views == 1:
                 raise InputError('one view has no other: give a second, or positives="class"')
@@ -468,6 +482,11 @@ class ContrastiveLoss(nn.Module):
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
         neg.check_local_global(nodes, graphs, batch)
+        if isinstance(self.positives, HardPositives):
+            raise InputError(
+                "hard positives are chosen from views, and the positive of a node is its graph: "
+                "give the loss views (TwoView, contrast two-view)"
+            )
         use = self._label_use(class_positives=False)
         with torch.autocast(nodes.device.type, enabled=False):
             pairing = pair_local_global(
@@ -496,7 +515,9 @@ class ContrastiveLoss(nn.Module):
             return self._streamed(pairing)
         scores = self._scores(pairing)
         if self.sampler.synthetic is not None and len(pairing.anchors):
-            scores = self._with_synthetic(scores, pairing)
+            z, real = self._made(scores, pairing)
+            pairing = pairing._replace(synthetic=(z, real))
+            scores = scores.and_own(self._own_logits(pairing.anchors, z), real)
         return self._mean(*self._sums(scores), pairing)
 
     def _scores(self, pairing: Pairing) -> _Scores:
@@ -520,27 +541,35 @@ class ContrastiveLoss(nn.Module):
             self._logits(anchors, candidates), others, labels, positive, pairing.n_others,
             self._lengths(anchors, candidates), (items, columns), rest,
         )  # fmt: skip
-        if pairing.positives is None:
-            return scores
-        own = self._own_logits(anchors, unit(pairing.positives))
+        if pairing.positives is not None:
+            scores = self._and_positives(scores, anchors, pairing.positives)
+        if pairing.synthetic is not None:
+            z, real = pairing.synthetic
+            scores = scores.and_own(self._own_logits(anchors, z), real)
+        return scores
+
+    def _and_positives(self, scores: _Scores, anchors: Tensor, positives: Tensor) -> _Scores:
+        own = self._own_logits(anchors, unit(positives))
         at = torch.arange(own.shape[1], device=own.device) + scores.t.shape[1]
         return scores.and_own(own)._replace(positive=at.expand(len(own), -1))
 
-    def _with_synthetic(self, scores: _Scores, pairing: Pairing) -> _Scores:
-        """The scores with those of the sampler's synthetic negatives."""
+    def _made(self, scores: _Scores, pairing: Pairing) -> tuple[Tensor, Tensor]:
+        """The sampler's synthetic negatives of a batch."""
         anchors, candidates = unit(pairing.anchors.detach()), unit(pairing.candidates.detach())
-        n, positives = len(candidates), candidates  # each view is a positive of its other ones
+        n = len(candidates)
+        # Each view of the batch is a positive of its other ones.
+        positives = candidates[: pairing.n_views * pairing.n_items]
         if pairing.positives is not None:
             positives = unit(pairing.positives.detach()).flatten(0, 1)
         admitted = scores.others
         if self.sampler.needs_labels and scores.labels is not None:
             admitted = admitted & ~scores.labels.barred
         assert self.sampler.synthetic is not None
-        z, real = self.sampler.synthetic(
+        made: tuple[Tensor, Tensor] = self.sampler.synthetic(
             Scene(anchors, candidates, scores.t.detach()[:, :n], admitted[:, :n],
                   candidates[pairing.label_columns], positives)
         )  # fmt: skip
-        return scores.and_own(self._own_logits(pairing.anchors, z), real)
+        return made
 
     def _fused(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         """Nodes against graphs under JSD, without the intermediate tensors of the general path."""
@@ -884,8 +913,8 @@ def _refuse_with_jsd(
 ) -> None:  # fmt: skip
     if hard_positives or sampler.synthetic is not None:
         raise InputError(
-            "hard positives and synthetic negatives are of InfoNCE, whose embeddings have length "
-            '1: use objective="infonce"'
+            "hard positives and synthetic negatives are of views and InfoNCE, whose embeddings "
+            'have length 1: use TwoView (contrast two-view) and objective="infonce"'
         )
     if temperature is not None:
         raise InputError(
@@ -900,6 +929,11 @@ def _check_gathered(sampler: NegativeSampler, hardness_scale: str | None) -> Non
     if hardness_scale == "batch-max":
         raise InputError(
             'hardness_scale "batch-max" is of one batch: gathered negatives need another'
+        )
+    if sampler.synthetic is not None:
+        raise InputError(
+            "gathered negatives are those of the joined batch, and each process makes its own "
+            "synthetic ones: use local negatives"
         )
     if sampler.hardening.batch_wide:
         raise InputError(

@@ -227,9 +227,16 @@ def contrastive_loss(
     if synthetic == "adversarial" and "adversarial" in left_out:
         synthetic = None
     positives = positives or row.positives
-    if positives == "hard" == row.positives:
+    chosen = {*left_out} & {"anchor", "hard-positives"}
+    if chosen and positives != "hard":
+        raise InputError(
+            f"without {', '.join(sorted(chosen))}: positives {positives!r} are not chosen from a "
+            f"pool of views, leave it out"
+        )
+    if positives == "hard":
+        number = options.get("hard_positives") or row.settings.get("hard_positives") or 2
         positives = HardPositives(
-            own["hard_positives"], dynamic_anchor="anchor" not in left_out,
+            int(number), dynamic_anchor="anchor" not in left_out,
             farthest="hard-positives" not in left_out,
         )  # fmt: skip
     if row.pooled:

@@ -58,6 +58,8 @@ class Pairing(NamedTuple):
         n_views: views of an item.
         positives: float [A, P, d], positives of each anchor that are no candidates of others; None
             where positives are candidates.
+        synthetic: float [A, K, d] and bool [A, K], further negatives of each anchor and which of
+            them are real; None for none.
     """
 
     anchors: Tensor
@@ -72,6 +74,7 @@ class Pairing(NamedTuple):
     me: Tensor | None = None
     n_views: int = 1
     positives: Tensor | None = None
+    synthetic: tuple[Tensor, Tensor] | None = None
 
     @property
     def label_columns(self) -> Tensor:
@@ -89,9 +92,13 @@ class Pairing(NamedTuple):
     def rows(self, at: slice) -> Self:
         """Some of the anchors."""
         me, positives = (None if x is None else x[at] for x in (self.me, self.positives))
+        synthetic = self.synthetic
+        if synthetic is not None:
+            synthetic = synthetic[0][at], synthetic[1][at]
         return self._replace(
-            anchors=self.anchors[at], items=self.items[at], me=me, positives=positives
-        )
+            anchors=self.anchors[at], items=self.items[at], me=me, positives=positives,
+            synthetic=synthetic,
+        )  # fmt: skip
 
     def detached(self, *, anchors: bool = True) -> Self:
         """The same without gradients, or with those of the anchors alone."""

@@ -64,6 +64,12 @@ class Queue(nn.Module):
             labels: int64 [B], where the loss uses labels.
         """
         size, dim = self.embeddings.shape
+        known = None if labels is None else torch.as_tensor(labels)
+        if known is not None and (known.is_floating_point() or known.shape != z.shape[:1]):
+            raise InputError(
+                f"a queue keeps classes, integers [{len(z)}], got {known.dtype} "
+                f"{list(known.shape)}: keep other labels yourself, as candidate_labels"
+            )
         if z.dim() != 2 or z.shape[1] != dim:
             raise InputError(
                 f"a queue of width {dim} takes embeddings [B, {dim}], got {[*z.shape]}"
@@ -74,7 +80,7 @@ class Queue(nn.Module):
             )
         at = (self.pointer + torch.arange(len(z), device=self.pointer.device)) % size
         self.embeddings[at] = z.detach().to(self.embeddings)
-        self.labels[at] = -1 if labels is None else torch.as_tensor(labels).to(self.labels)
+        self.labels[at] = -1 if known is None else known.to(self.labels)
         self.filled |= self.pointer + len(z) >= size
         self.pointer.copy_((self.pointer + len(z)) % size)
 

@@ -67,5 +67,6 @@ class Generators:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state` returned."""
+        self._by_device.clear()
         for key, value in state.items():
             self.on(torch.device(key)).set_state(value.cpu())

@@ -15,7 +15,10 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from gcl_hard.errors import check_at_least, check_number
 from gcl_hard.pairing import unit
-from gcl_hard.seeds import Generators
+from gcl_hard.seeds import Generators, seed_for
+
+MIXING, NOISE, WEIGHTS = range(3)
+"""Streams of random numbers of one seed."""
 
 
 class Scene(NamedTuple):
@@ -26,8 +29,8 @@ class Scene(NamedTuple):
         candidates: float [C, d].
         scores: float [A, C], their cosines over γ.
         admitted: bool [A, C], which are negatives.
-        items: float [A, d], embeddings of the anchors' items: with hard positives the items' first
-            views, else the anchors.
+        items: float [A, d], embeddings of the anchors' items: the anchors themselves, with hard
+            positives the items' first views, and for nodes their graphs.
         positives: float [P, d], positives of any anchor.
     """
 
@@ -37,6 +40,11 @@ class Scene(NamedTuple):
     admitted: Tensor
     items: Tensor
     positives: Tensor
+
+    @property
+    def finite(self) -> bool:
+        """Whether all items and positives are; waits for a device."""
+        return bool(self.items.isfinite().all() & self.positives.isfinite().all())
 
 
 class Synthetic(NamedTuple):
@@ -54,7 +62,8 @@ class Synthetic(NamedTuple):
 class SyntheticNegatives(nn.Module, ABC):
     """Makes negatives for each anchor; an argument of :class:`gcl_hard.NegativeSampler`.
 
-    They are candidates like the others: admitted, hardened, and counted in M.
+    They are candidates like the others: admitted, hardened, and counted in M. Of processes that
+    train together each makes its own.
     """
 
     @abstractmethod
@@ -99,7 +108,7 @@ class HardMixing(SyntheticNegatives):
         check_at_least("mixed", mixed, 0)
         check_at_least("with_anchor", with_anchor, 0)
         self.hardest, self.mixed, self.with_anchor = hardest, mixed, with_anchor
-        self._generators = Generators(seed)
+        self._generators = Generators(seed_for(seed, MIXING))
 
     def forward(self, scene: Scene) -> Synthetic:
         """``mixed`` + ``with_anchor`` negatives of each anchor that has a negative."""
@@ -150,8 +159,10 @@ class AdversarialNegatives(SyntheticNegatives):
     z is the embedding of an anchor's item, ε Gaussian noise, and z⁺ are the batch's positives. Each
     batch in training mode takes one step of D and one of G, by an Adam of their own. All their
     inputs are constants: no gradient reaches the encoder through D or G, or them from the loss. D's
-    layers have spectral norm 1, which bounds its slope. If training G or D comes to a value that is
-    not finite, both are frozen as they were before, a warning says so, and training goes on.
+    layers have spectral norm 1, which bounds its slope. A batch that is not finite is left out. If
+    training G or D comes to a value that is not finite, both are frozen as they were before, a
+    warning says so, and training goes on. Of processes that train together each has its own game,
+    and all go on with that of the first after a restart.
 
     Args:
         number: negatives of each anchor, ≥ 1.
@@ -183,7 +194,8 @@ class AdversarialNegatives(SyntheticNegatives):
         self.number, self.hidden, self.lr = number, hidden, lr
         self.frozen = False
         """Whether G or D diverged, and both stay as they were before."""
-        self._generators = Generators(seed)
+        self.seed = seed
+        self._generators = Generators(seed_for(seed, NOISE))
         # Not a submodule: its parameters are not the encoder's optimiser's.
         self._game: list[_Game] = []
 
@@ -191,7 +203,8 @@ class AdversarialNegatives(SyntheticNegatives):
         """G's embeddings for each anchor, and in training mode a step of D and of G before."""
         game = self._game_of(scene.items)
         generator = self._generators.on(scene.items.device)
-        if self.training and not self.frozen and not game.step(scene, generator):
+        learns = self.training and torch.is_grad_enabled() and not self.frozen
+        if learns and scene.finite and not game.step(scene, generator):
             self.frozen = True
             warnings.warn(
                 "the generator of adversarial negatives diverged: it is frozen with the weights "
@@ -207,12 +220,24 @@ class AdversarialNegatives(SyntheticNegatives):
     def _game_of(self, z: Tensor) -> _Game:
         if not self._game:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self._generators.seed)
-                game = _Game(z.shape[1], self.hidden, self.lr)
-            self._game.append(game.to(z))
-        elif next(self._game[0].parameters()).device != z.device:
-            self._game[0].to(z)
-        return self._game[0]
+                # The CPU's alone: torch.manual_seed would reseed every GPU for good.
+                torch.default_generator.manual_seed(seed_for(self.seed, WEIGHTS))
+                self._game.append(_Game(z.shape[1], self.hidden, self.lr))
+        game = self._game[0]
+        weights = next(game.parameters())
+        if (weights.device, weights.dtype) != (z.device, z.dtype):
+            game.to(z)
+            for one in game.optimisers:
+                one.load_state_dict(one.state_dict())  # moves their moments along
+        return game
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_game": [], "_saved": self.get_extra_state()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state.pop("_saved")
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.set_extra_state(saved)
 
     def get_extra_state(self) -> dict[str, Any]:
         """Weights, optimisers and generators, so that a resumed run goes on the same."""
@@ -227,6 +252,7 @@ class AdversarialNegatives(SyntheticNegatives):
         """Restore what :meth:`get_extra_state` returned."""
         self._generators.restore(state["generators"])
         self.frozen = state["frozen"]
+        self._game.clear()
         if "dim" in state:
             weights = state["weights"]
             like = next(iter(weights.values()))

@@ -53,6 +53,8 @@ def test_what_does_not_fit_is_refused():
         queue.add(torch.randn(5, 3))
     with pytest.raises(InputError, match=r"\[B, 3\], got \[2, 4\]"):
         queue.add(torch.randn(2, 4))
+    with pytest.raises(InputError, match="a queue keeps classes"):
+        queue.add(torch.randn(2, 3), torch.tensor([0.5, 1.5]))
     with pytest.raises(InputError, match="size"):
         Queue(0, 3)
     queue.add(torch.randn(2, 3), torch.tensor([0, 1]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from gcl_hard import (
     InputError,
     NegativeSampler,
     RelativeThreshold,
+    Transport,
     contrastive_loss,
 )
 from gcl_hard.synthetic import Scene, Synthetic, SyntheticNegatives
@@ -30,15 +33,15 @@ def numbers(*shape, seed=0):
 
 
 class Given(SyntheticNegatives):
-    """The same negatives for every batch; the last is not real for the second anchor."""
+    """The same negatives for every batch; the last of the second anchor may not be real."""
 
-    def __init__(self, z):
+    def __init__(self, z, *, all_real=False):
         super().__init__()
-        self.z = z
+        self.z, self.all_real = z, all_real
 
     def forward(self, scene):
         real = torch.ones(self.z.shape[:2], dtype=torch.bool)
-        real[1, -1] = False
+        real[1, -1] = self.all_real
         return Synthetic(self.z, real)
 
 
@@ -145,29 +148,94 @@ def game(seed=0, **settings):
 
 
 def test_no_gradient_passes_between_the_game_and_the_encoder():
+    """The encoder's gradient is that of constant negatives, and the game's is its own."""
     loss, adversary = game(number=2)
     assert list(loss.parameters()) == []
-    z1, z2 = numbers(6, 5).requires_grad_(), numbers(6, 5, seed=1).requires_grad_()
-    loss(z1, z2).backward()
-    adversary.eval()
+    views = [numbers(6, 5, seed=s).requires_grad_() for s in (0, 1)]
     made = []
+    adversary.register_forward_hook(lambda module, given, found: made.append(found.embeddings))
+    loss(*views).backward()
+    assert not made[0].requires_grad
+    again = [z.detach().clone().requires_grad_() for z in views]
+    constant = NegativeSampler(synthetic=Given(made[0], all_real=True))
+    ContrastiveLoss(constant)(*again).backward()
+    for one, other in zip(views, again, strict=True):
+        assert one.grad.abs().sum() > 0
+        torch.testing.assert_close(one.grad, other.grad)
 
-    class Recorded(SyntheticNegatives):
+
+def weights_of(adversary):
+    return [x.detach().clone() for net in adversary._game for x in net.parameters()]
+
+
+def test_the_game_is_played_in_training_with_gradients_alone():
+    loss, adversary = game()
+    views = [numbers(6, 5, seed=s) for s in (0, 1)]
+    loss(*views)
+    before = weights_of(adversary)
+    loss.eval()
+    loss(*views)
+    loss.train()
+    with torch.no_grad():
+        loss(*views)
+    with torch.inference_mode():
+        loss(*views)
+    assert all(map(torch.equal, before, weights_of(adversary)))
+    loss(*views)
+    assert not all(map(torch.equal, before, weights_of(adversary)))
+
+
+def test_a_batch_that_is_not_finite_leaves_the_game_as_it_was():
+    loss, adversary = game()
+    views = [numbers(6, 5, seed=s) for s in (0, 1)]
+    loss(*views)
+    before = weights_of(adversary)
+    loss(views[0].clone().index_fill_(0, torch.tensor([2]), math.nan), views[1])
+    assert not adversary.frozen
+    assert all(map(torch.equal, before, weights_of(adversary)))
+
+
+def test_another_precision_a_copy_and_an_earlier_state_go_on():
+    loss, adversary = game()
+    views = [numbers(6, 5, seed=s) for s in (0, 1)]
+    fresh = copy.deepcopy(loss.state_dict())
+    first = loss(*views)
+    copied = pickle.loads(pickle.dumps(loss))
+    torch.testing.assert_close(copied(*views), loss(*views))
+    assert loss(*(v.float() for v in views)).isfinite()
+    assert adversary._game[0].optimisers[0].state_dict()["state"][0]["exp_avg"].dtype == (
+        torch.float32
+    )
+    loss.load_state_dict(fresh)
+    torch.testing.assert_close(loss(*views), first)
+
+
+def test_positives_of_the_game_are_of_the_batch_and_not_of_the_queue():
+    seen = []
+
+    class Seen(Given):
         def forward(self, scene):
-            made.append(adversary(scene))
-            return made[-1]
+            seen.append(scene)
+            return super().forward(scene)
 
-    plain = [z1.detach().clone().requires_grad_(), z2.detach().clone().requires_grad_()]
-    ContrastiveLoss(NegativeSampler(synthetic=Recorded()))(*plain).backward()
-    assert not made[0].embeddings.requires_grad
-    again = [z.detach().clone().requires_grad_() for z in plain]
-    ContrastiveLoss(NegativeSampler(synthetic=Given(made[0].embeddings)))(*again)
-    for one in plain:
-        assert one.grad.isfinite().all()
-    parameters = [x for net in adversary._game for x in net.parameters()]
-    before = [x.clone() for x in parameters]
-    ContrastiveLoss(NegativeSampler(synthetic=Recorded()))(*plain).backward()
-    assert all(torch.equal(a, b) for a, b in zip(before, parameters, strict=True))
+    sampler = NegativeSampler(
+        synthetic=Seen(torch.nn.functional.normalize(numbers(8, 2, 5), dim=2))
+    )
+    ContrastiveLoss(sampler)(
+        numbers(4, 5), numbers(4, 5, seed=1), candidates=numbers(30, 5, seed=2)
+    )
+    assert seen[0].positives.shape == (8, 5)
+    assert seen[0].candidates.shape == (38, 5)
+
+
+def test_diagnostics_count_synthetic_negatives():
+    own = torch.nn.functional.normalize(numbers(12, 3, 4), dim=2)
+    loss = ContrastiveLoss(NegativeSampler(synthetic=Given(own, all_real=True)))
+    seen = loss.with_diagnostics(numbers(6, 4), numbers(6, 4, seed=1))[1]
+    torch.testing.assert_close(seen.effective_negatives, torch.full((12,), 13.0).double())
+    pools = [numbers(7, 4, seed=s) for s in range(4)]
+    seen = contrastive_loss("spacl", without=["filter"]).with_diagnostics(pools)[1]
+    torch.testing.assert_close(seen.effective_negatives, torch.full((7,), 7.0).double())
 
 
 def test_the_generator_comes_near_the_positives():
@@ -260,14 +328,10 @@ def test_the_loss_of_hard_positives_and_filtered_negatives_is_spacls(quota, numb
     views, own = [numbers(7, 4, seed=s) for s in range(4)], numbers(7, 2, 4, seed=9)
     own = own / own.norm(dim=2, keepdim=True)
 
-    class All(Given):
-        def forward(self, scene):
-            return Synthetic(self.z, torch.ones(self.z.shape[:2], dtype=torch.bool))
-
     for made in (None, own):
         sampler = NegativeSampler(
             "others" if labels is None else "other_labels", RelativeThreshold(quota),
-            synthetic=None if made is None else All(made),
+            synthetic=None if made is None else Given(made, all_real=True),
         )  # fmt: skip
         loss = ContrastiveLoss(
             sampler, positives=HardPositives(number), pooling="logsumexp", weight="kept"
@@ -327,6 +391,19 @@ def test_rest_transport_and_parts_of_other_methods_are_refused():
         ContrastiveLoss(NegativeSampler("rest"), positives="hard")
     with pytest.raises(InputError, match="Transport is of all anchors"):
         contrastive_loss("ot", negatives="gathered")
+    with pytest.raises(InputError, match="synthetic"):
+        contrastive_loss("mochi", negatives="gathered")
+    with pytest.raises(InputError, match="Transport shares candidates"):
+        ContrastiveLoss(NegativeSampler(hardening=Transport(), synthetic=HardMixing()))
+    loss = contrastive_loss("spacl")
+    with pytest.raises(InputError, match="TwoView"):
+        loss.local_global(numbers(5, 3), numbers(2, 3), torch.tensor([0, 0, 1, 1, 1]))
+    with pytest.raises(InputError, match=r"\[7, 7\], got \[9, 9\]"):
+        ContrastiveLoss(NegativeSampler(pair_weights=torch.zeros(9, 9)), positives="hard")(
+            [numbers(7, 4, seed=s) for s in range(3)]
+        )
+    with pytest.raises(InputError, match="positives 'view' are not chosen"):
+        contrastive_loss("spacl", positives="view", without=["anchor"])
     with pytest.raises(InputError, match="ucl has no such part"):
         contrastive_loss("ucl", without=["filter"])
     with pytest.raises(InputError, match="unknown part of SPACL 'filtre'"):

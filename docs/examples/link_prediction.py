@@ -11,6 +11,7 @@ import argparse
 import json
 import random
 import shutil
+import tempfile
 from pathlib import Path
 
 import torch
@@ -54,22 +55,22 @@ def family(children=3, couples=20, seed=0):
     found = torch.tensor(sorted((h, names[r], t) for h, r, t in triples))
     order = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))
     n_test = len(found) // 10
-    return found[order[n_test:]], found[order[:n_test]], born, len(names)
+    return found[order[n_test:]], found[order[:n_test]], found, born, len(names)
 
 
 def read(folder):
-    """Train and test triples of a folder, by PyTorch Geometric's reader."""
-    raw = Path("link_prediction_data") / "raw"
-    raw.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        shutil.copy(Path(folder) / name, raw / name)
-    parts = [FB15k_237(str(raw.parent), split=split)[0] for split in ("train", "test")]
-    train, test = (torch.stack([p.edge_index[0], p.edge_type, p.edge_index[1]], 1) for p in parts)
-    every = torch.cat([train, test])
-    return train, test, int(every[:, ::2].max()) + 1, int(every[:, 1].max()) + 1
-
-
-FILES = ("train.txt", "valid.txt", "test.txt")
+    """Triples of a folder, by PyTorch Geometric's reader: to train on, to test, and known ones."""
+    with tempfile.TemporaryDirectory() as root:
+        raw = Path(root) / "raw"
+        raw.mkdir()
+        for name in ("train.txt", "valid.txt", "test.txt"):
+            shutil.copy(Path(folder) / name, raw / name)
+        parts = [FB15k_237(root, split=split)[0] for split in ("train", "val", "test")]
+    train, valid, test = (
+        torch.stack([p.edge_index[0], p.edge_type, p.edge_index[1]], 1) for p in parts
+    )
+    every = torch.cat([train, valid, test])
+    return train, test, every, int(every[:, ::2].max()) + 1, int(every[:, 1].max()) + 1
 
 
 class Bilinear(nn.Module):
@@ -86,10 +87,10 @@ class Bilinear(nn.Module):
         return self.dropout(self.entities(head) * self.scale(relation) + self.shift(relation))
 
 
-def rank(model, train, test):
+def rank(model, test, every):
     """Filtered ranks of the true tails: other known tails of a query do not count."""
     known = {}
-    for head, relation, tail in torch.cat([train, test]).tolist():
+    for head, relation, tail in every.tolist():
         known.setdefault((head, relation), []).append(tail)
     with torch.no_grad():
         z = nn.functional.normalize(model.entities.weight)
@@ -129,12 +130,12 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", help="folder of train.txt, valid.txt and test.txt")
     given = parser.parse_args()
-    train, test, *sizes = read(given.data) if given.data else family()
+    train, test, every, *sizes = read(given.data) if given.data else family()
     print(f"{sizes[0]} entities, {sizes[1]} relations, {len(train)} + {len(test)} triples")
     found = {}
     for method in given.method.split(","):
         each = [
-            rank(fit(method, train, sizes, given.epochs, seed), train, test)
+            rank(fit(method, train, sizes, given.epochs, seed), test, every)
             for seed in range(given.seeds)
         ]
         found[method] = {k: sum(one[k] for one in each) / len(each) for k in each[0]}

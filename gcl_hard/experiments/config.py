@@ -35,6 +35,7 @@ from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
 from gcl_hard.methods import (
     DEFAULT_CLASS_PRIOR,
     METHODS,
+    PARTS,
     SETTINGS,
     Options,
     contrastive_loss,
@@ -159,14 +160,19 @@ class RunConfig(ABC):
         if (row.debias or row.hardening == "rank-posterior") and self.class_prior is None:
             filled["class_prior"] = DEFAULT_CLASS_PRIOR
         hard = filled.get("positives", row.positives) == "hard"
-        most = filled["hard_positives"] or 2
+        most = self.hard_positives or row.settings.get("hard_positives") or 2
+        filled["hard_positives"] = most if hard else None
         if hard and self.views is not None and self.views < most:
             raise InputError(
                 f"hard-positives {most}, the anchor included, are chosen from as many views, got "
                 f"views {self.views}: raise it"
             )
         parts = sorted({*(self.without or "none").split("+")} - {"none"})
-        filled["without"] = "+".join(parts) or None if hard else None
+        for part in parts:
+            check_option("part of SPACL", part, PARTS)
+        filled["without"] = "+".join(parts) or None if row.positives == "hard" else None
+        if "filter" in parts:
+            filled["quota"] = None
         filled["views"] = (
             (self.views or max(4, most)) if hard else None if self.views == 2 else self.views
         )
@@ -655,7 +661,7 @@ class ImageConfig(RunConfig):
     lr: Annotated[float, "learning rate of Adam"] = 0.001
     weight_decay: Annotated[float, "weight decay of Adam"] = 1e-6
     positives: Annotated[
-        Positives | None, "view or class; the method's own if not given (class: scl, hscl)"
+        Positives | None, "view, class or hard; the method's own if not given (class: scl, hscl)"
     ] = None
     class_pairs: Annotated[bool, "second view from another image of the class"] = False
     balanced: Annotated[bool, "whether batches hold all classes in equal parts"] = False

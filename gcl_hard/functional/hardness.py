@@ -150,7 +150,7 @@ def _deviations(t: Tensor, others: Tensor) -> Hardness:
     mean = among.sum(-1, keepdim=True) / n.clamp(min=1)
     centred = torch.where(others, t - mean, 0.0)
     deviation = (centred.square().sum(-1, keepdim=True) / n.clamp(min=1)).sqrt()
-    known = (n >= FEWEST) & (deviation > _rounding(among))
+    known = (n >= FEWEST) & (deviation > rounding(among))
     rate = torch.where(known, 1 / deviation, 0.0)
     return Hardness((t - mean) * rate, rate)
 
@@ -177,7 +177,7 @@ def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
     """
     t, others = t.detach().contiguous(), others.expand_as(t)
     n = others.sum(-1, keepdim=True).clamp(min=1).to(t.dtype)
-    slack = _rounding(torch.where(others, t, 0.0))
+    slack = rounding(torch.where(others, t, 0.0))
     order = _argsort(t)
     asked = t.gather(-1, order)  # sorted, so that they are found several times faster
     among = others.gather(-1, order)
@@ -211,7 +211,7 @@ def sort(t: Tensor) -> Tensor:
     return t.sort(dim=-1).values
 
 
-def _rounding(among: Tensor) -> Tensor:
+def rounding(among: Tensor) -> Tensor:
     """How far scores of a row may be apart that are equal: those of equal graphs, summed otherwise.
 
     Of the largest 1e-5 in single and 4e-11 in double precision.

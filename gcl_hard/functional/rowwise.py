@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.functional.hardening import Hardening, Rows, now
-from gcl_hard.functional.hardness import mid_ranks, sort
+from gcl_hard.functional.hardness import mid_ranks, rounding, sort
 from gcl_hard.functional.schedules import Schedule, as_schedule
 
 
@@ -115,7 +115,7 @@ class RelativeThreshold(Hardening):
               \ge \lambda_Q \sum_j e^{s_j / \gamma} \Big\}
 
     over the admitted negatives. The quota is of exponentials: a sum of cosines, as in the paper's
-    equation, may be negative. Equal similarities are kept or dropped together.
+    equation, may be negative. Similarities that differ by rounding are kept or dropped together.
 
     Args:
         quota: λ_Q in (0, 1]; 1 keeps all.
@@ -140,18 +140,19 @@ class RelativeThreshold(Hardening):
     def __post_init__(self) -> None:
         check_number("quota", self.quota, above=0, most=1)
 
+    @torch.no_grad()
     def log_eta(self, rows: Rows) -> Tensor:
         """0 for what is kept, −inf elsewhere, float [A, C]."""
         kept = torch.zeros_like(rows.similarity)
         if self.quota == 1 or kept.shape[1] == 0:
             return kept
-        s = torch.where(rows.negatives, rows.similarity.detach(), -math.inf)
+        s = torch.where(rows.negatives, rows.similarity, -math.inf)
         ordered = sort(s)
         least = ordered[:, -1:].masked_fill(ordered[:, -1:] == -math.inf, 0.0)
         below = ((ordered - least) / rows.temperature).exp_().cumsum(1)
         dropped = (below <= (1 - self.quota) * below[:, -1:]).sum(1, keepdim=True)
         cut = ordered.gather(1, dropped.clamp(max=s.shape[1] - 1))
-        return torch.where(s < cut, -math.inf, kept)
+        return torch.where(s < cut - _slack(rows), -math.inf, kept)
 
 
 @dataclass(frozen=True)
@@ -202,12 +203,13 @@ class Ring(Hardening):
         """The ring with its outer share as scheduled for ``epoch``."""
         return replace(self, outer=as_schedule(self.outer).at(epoch, epochs))
 
+    @torch.no_grad()
     def log_eta(self, rows: Rows) -> Tensor:
         """0 in the ring, −inf elsewhere, float [A, C]."""
         kept = torch.zeros_like(rows.similarity)
         if kept.shape[1] == 0:
             return kept
-        s = torch.where(rows.negatives, rows.similarity.detach(), -math.inf)
+        s = torch.where(rows.negatives, rows.similarity, -math.inf)
         ordered, n = sort(s), rows.negatives.sum(1, keepdim=True).double()
         # 0.1 × 30 is above 3 by rounding.
         first = (self.inner * n + 1e-9).floor().long()
@@ -215,7 +217,8 @@ class Ring(Hardening):
         end = s.shape[1] - 1
         upper = ordered.gather(1, (end - first).clamp(0, end))
         lower = ordered.gather(1, (end + 1 - last).clamp(0, end))
-        return torch.where((s > upper) | (s < lower), -math.inf, kept)
+        slack = _slack(rows)
+        return torch.where((s > upper + slack) | (s < lower - slack), -math.inf, kept)
 
 
 @dataclass(frozen=True)
@@ -264,10 +267,11 @@ class Transport(Hardening):
         check_number("tolerance", self.tolerance, above=0)
         check_number("steps", self.steps, least=1)
 
+    @torch.no_grad()
     def log_eta(self, rows: Rows) -> Tensor:
         """Log P, float [A, C]."""
         epsilon = 2 * rows.temperature if self.epsilon is None else self.epsilon
-        log_kernel = rows.similarity.detach() * (2 / epsilon)
+        log_kernel = rows.similarity * (2 / epsilon)
         return self._coupling(log_kernel.masked_fill(~rows.negatives, -math.inf))
 
     def _coupling(self, log_p: Tensor) -> Tensor:
@@ -287,7 +291,7 @@ class Transport(Hardening):
             done += 1
             p, scale = log_p.exp(), of_column.new_ones(len(of_column))
             by_row = of_row.new_ones(len(of_row))
-            for _ in range(min(BETWEEN_LOGS, self.steps - done)):
+            for _ in range(max(1, min(BETWEEN_LOGS, self.steps - done))):
                 before = scale
                 by_row = torch.where(rows, of_row / (p @ scale), 0.0)
                 scale = torch.where(columns, of_column / (by_row @ p), 0.0)
@@ -307,6 +311,11 @@ class Transport(Hardening):
                 stacklevel=2,
             )
         return log_p
+
+
+def _slack(rows: Rows) -> Tensor:
+    """How far similarities of a row may be apart that are equal."""
+    return rounding(torch.where(rows.negatives, rows.similarity, 0.0))
 
 
 BETWEEN_LOGS = 20

@@ -377,15 +377,15 @@ def subject(runs: Sequence[StoredRun]) -> str:
     """
     config = runs[0].config
     if isinstance(config, GraphConfig):
-        contrast = (
-            "two views of a graph" if config.contrast == "two-view" else "nodes against graphs"
-        )
+        contrast = "nodes against graphs"
+        if config.contrast == "two-view":
+            contrast = f"{config.views or 'two'} views of a graph"
         objective = "InfoNCE" if config.objective == "infonce" else "JSD"
         what = f"{contrast}, {objective}, protocol {config.protocol}"
     else:
         subset = getattr(config, "subset", None)
         what = f"a part of {subset:,} images, " if subset else ""
-        what += "two views of an image, InfoNCE"
+        what += f"{getattr(config, 'views', None) or 'two'} views of an image, InfoNCE"
     if not usual_temperature(runs):
         what += f", γ = {values((run.config for run in runs), 'temperature')}"
     seeds = sorted({len(own) for own in by_config(runs).values()})

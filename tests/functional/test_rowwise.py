@@ -8,7 +8,15 @@ import warnings
 import pytest
 import torch
 
-from gcl_hard import InputError, Linear, RelativeThreshold, Ring, Transport
+from gcl_hard import (
+    ContrastiveLoss,
+    InputError,
+    Linear,
+    NegativeSampler,
+    RelativeThreshold,
+    Ring,
+    Transport,
+)
 from gcl_hard.functional.hardening import Rows
 
 
@@ -150,6 +158,25 @@ def test_where_no_coupling_exists_a_warning_says_so_and_the_row_still_has_weight
     with pytest.warns(UserWarning, match="Sinkhorn"):
         log_p = Transport(1.0).log_eta(rows(s, admitted))
     assert (log_p[:3, 1] > -math.inf).all()
+
+
+def test_rounding_parts_no_similarities():
+    s = torch.tensor([[0.9, 0.1, 0.1 * (1 + 2e-7), 0.1 * (1 - 2e-7), -0.8]])
+    assert RelativeThreshold(0.6).log_eta(rows(s)).exp().tolist() == [[1.0, 0, 0, 0, 0]]
+    assert RelativeThreshold(0.7).log_eta(rows(s)).exp().tolist() == [[1.0, 1, 1, 1, 0]]
+    assert Ring(0.2, 0.4).log_eta(rows(s)).exp().tolist() == [[0.0, 1, 1, 1, 0]]
+
+
+def test_a_learned_temperature_has_no_gradient_through_transport():
+    gamma = torch.nn.Parameter(torch.tensor(0.5))
+    z = [numbers(6, 4, seed=v).float() for v in range(2)]
+    slopes = []
+    for epsilon in (None, 1.0):
+        loss = ContrastiveLoss(
+            NegativeSampler(hardening=Transport(epsilon)), temperature=gamma, detach_weights=False
+        )
+        slopes.append(torch.autograd.grad(loss(*z), gamma)[0])
+    torch.testing.assert_close(*slopes)
 
 
 def test_iterations_that_do_not_suffice_warn_once_with_what_is_left():
