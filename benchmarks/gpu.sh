@@ -2,8 +2,9 @@
 # What only a machine with a CUDA device can show, in one go:
 #   benchmarks/gpu.sh DIR [EPOCHS] [OUT]
 # DIR holds CIFAR10.npz or cifar-10-batches-py, and NAME.zip files of the TUDataset collection.
-# Tests marked gpu; the images' step, memory and loss; large batches; ResNet-50 on all of CIFAR10 with ucl, hucl,
-# scl and hscl for the same number of epochs, in bf16. Begun again, it goes on where it stopped.
+# Tests marked gpu; the images' step, memory and loss; large batches; the loss of every method;
+# ResNet-50 on all of CIFAR10 with ucl, hucl, scl and hscl for the same number of epochs, in bf16.
+# Begun again, it goes on where it stopped.
 # Then ensembles: seconds a step and memory by their size; a search, batched and one by one; and
 # Table II from end to end, 5 sets x 8 configurations x 10 seeds under either protocol, into new
 # folders in OUT (DIR if not given): a table that is there already would only be shown, and is not
@@ -20,6 +21,7 @@ python="${PYTHON:-.venv/bin/python}"
   --out benchmarks/results/images-gpu.csv
 "$python" benchmarks/losses.py --device cuda --sizes 2048,8192,65536,262144 --peers-up-to 16384 \
   --out benchmarks/results/losses-gpu.csv
+"$python" benchmarks/methods.py --device cuda --out benchmarks/results/methods-gpu.csv
 "$python" -m gcl_hard.bench --dataset CIFAR10 --data-dir "$data" \
   --method ucl,hucl,scl,hscl,majority,pixels,untrained --beta 1 --epochs "$epochs" --seeds 1 \
   --precision bf16 --device cuda --monitor-every 5 --checkpoint-minutes 2 --resume \
