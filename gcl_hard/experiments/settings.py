@@ -110,10 +110,11 @@ LISTED: dict[str, Callable[[Any], Any]] = {
     "threshold_end": _several(_numbers),
     "lr": _numbers,
     "epochs": _list_of(int, "whole numbers"),
-    "hardness_scale": _several(_words),
-    "without": _several(_words),
     "beta_changes": _list_of(int, "whole numbers"),
+    "hardness_scale": _several(_words),
     "views": _several(_list_of(int, "whole numbers")),
+    "without": _several(_words),
+    "batch_size": _list_of(int, "whole numbers"),
 }
 """Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
 READERS: dict[str, Callable[[Any], Any]] = {
@@ -154,6 +155,7 @@ METAVARS = {
             "probe_lr",
             "beta_changes",
             "views",
+            "batch_size",
         ),
         "NUMBERS",
     ),

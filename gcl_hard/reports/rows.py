@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gcl_hard.evaluation.significance import Interval
-from gcl_hard.experiments.config import SELECTABLE, RunConfig, flag, is_baseline
+from gcl_hard.experiments.config import RunConfig, flag, is_baseline
 from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.settings import LISTED
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import (
     Comparison,
@@ -196,7 +197,7 @@ def _filled(
     # β, and whatever else differs between rows of a method.
     names = [
         name
-        for name in (*SELECTABLE, "beta_changes", "hardness_scale", "views", "without")
+        for name in LISTED
         if len({getattr(c, name, None) for c in others}) > 1
         or (name == "beta" and config.beta is not None)
     ]

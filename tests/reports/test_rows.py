@@ -75,6 +75,9 @@ def test_a_label_names_what_differs_between_rows_of_its_method() -> None:
         "hscl β=1 rank", "hscl β=1 batch-max"
     ]  # fmt: skip
     assert {row.beta for row in found} == {None}
+    configs = [config("ucl", "transductive", batch_size=size) for size in (32, 128)]
+    fixed = [row.label for row in rows(filled(configs)) if row.kind == "fixed"]
+    assert fixed == ["ucl batch-size=32", "ucl batch-size=128"]
 
 
 def test_a_row_has_a_beta_where_its_setting_is_beta_alone() -> None:
