@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.evaluation.optimality import cone_distance, gradient_norm, stationarity_angle
 from gcl_hard.functional.assumptions import diagnose
 from gcl_hard.functional.geometry import (
     alignment,
@@ -37,6 +38,7 @@ from gcl_hard.functional.similarity import (
     local_global_scores,
     overlap,
     two_view_scores,
+    unit,
 )
 from gcl_hard.losses import ContrastiveLoss
 
@@ -262,6 +264,7 @@ def snapshot(sample: Sample | None, current: Hardening, epoch: int, *, last: boo
         settings[OWN]["setting"] = name_of(current)
     cosines = cosine_histograms(sample.z, sample.labels)
     geometry = _geometry(sample) | {"overlap": overlap(cosines.same, cosines.different)}
+    geometry |= _optimality(sample.batches)
     found: Snapshot = {
         "epoch": epoch,
         "anchors": sum(len(table.t) for table in tables),
@@ -294,6 +297,35 @@ def _geometry(sample: Sample) -> dict[str, Tensor | float | None]:
         "least_angle": torch.rad2deg(least_angle(centres.directions)),
         "widest_angle": None if widest is None else math.degrees(widest),
     }
+
+
+ANCHORS = 16
+"""Anchors of a batch whose optimality is measured; the cone is a problem of its own for each."""
+
+
+def _optimality(batches: Sequence[Batch]) -> dict[str, float]:
+    """Means of SPACL's conditions over some anchors of two views and all their others."""
+    found: list[tuple[float, float, float]] = []
+    for batch in batches:
+        table, n = batch.scores, len(batch.anchors)
+        if table.objective != "infonce" or bool((batch.own < 0).any()):
+            continue  # their embeddings have no length of 1
+        anchors, z = (unit(part.double()).cpu() for part in (batch.anchors, batch.candidates))
+        for i in range(0, n, -(-n // ANCHORS)):
+            x, p, others = anchors[i], z[batch.positive[i]], z[table.others[i].cpu()]
+            if len(others) and bool(x.any()) and bool(p.any()):
+                found.append((
+                    min(cone_distance(p, others)),
+                    stationarity_angle(p, others, table.temperature),
+                    gradient_norm(x, p[None], others, table.temperature),
+                ))  # fmt: skip
+    if not found:
+        return {}
+    cone, angle, norm = np.mean(found, 0)
+    return {
+        "cone_distance": float(cone), "stationarity_angle": math.degrees(angle),
+        "gradient_norm": float(norm),
+    }  # fmt: skip
 
 
 def plain(value: Any) -> Any:

@@ -341,6 +341,12 @@ MEASURES = {
     "effective_hscl": "negatives in effect, β = 1",
 }  # fmt: skip
 """Panels of :func:`geometry`: the column of a snapshot, and the title."""
+OPTIMALITY = {
+    "cone_distance": "p from the cone of others",
+    "stationarity_angle": "stationarity at p, degrees",
+    "gradient_norm": "norm of the gradient",
+}
+"""Further panels, of two views."""
 
 
 def geometry_data(frame: pd.DataFrame) -> pd.DataFrame:
@@ -353,9 +359,14 @@ def geometry_data(frame: pd.DataFrame) -> pd.DataFrame:
         The rows; weights are those of β = 1.
     """
     frame = frame[frame["panel"] == "beta=1"]
-    columns = ["dataset", "method", "trained_with", "seed", "epoch", *MEASURES, "others",
+    columns = ["dataset", "method", "trained_with", "seed", "epoch", *_measures(frame), "others",
                "other_labels", "widest_angle"]  # fmt: skip
     return frame[columns].reset_index(drop=True)
+
+
+def _measures(frame: pd.DataFrame) -> dict[str, str]:
+    """Panels of :func:`geometry`; those of two views where they have been measured."""
+    return MEASURES | {k: text for k, text in OPTIMALITY.items() if frame[k].notna().any()}
 
 
 @themed
@@ -372,13 +383,15 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
         InputError: if a run has no snapshots.
 
     Source: Wang & Isola (2020); Papyan, Han, Donoho (2020); Galanti, György, Hutter (2021);
-        Robinson et al. (2021), Theorem 2; Roy & Vetterli (2007).
+        Robinson et al. (2021), Theorem 2; Roy & Vetterli (2007); SPACL, Theorem 2.1, Corollary 2.2
+        and Lemma 2.4.
     """
     frame, runs, methods, facts = diagnostics(runs)
     data, frame, cut = geometry_data(frame), frame[frame["panel"] == "beta=1"], list[str]()
-    figure, panels = _epoch_panels(len(MEASURES), 4, 1.7, "none")
+    measures = _measures(frame)
+    figure, panels = _epoch_panels(len(measures), 4, 1.7, "none")
     styles, rules = theme.line_styles(methods), list[dict[str, Any]]()
-    for panel, (name, title) in zip(panels, MEASURES.items(), strict=True):
+    for panel, (name, title) in zip(panels, measures.items(), strict=True):
         panel.set_title(title)
         drawn = _lines(panel, frame, name, styles)
         if math.isfinite(top := _cut(drawn)):
@@ -389,12 +402,12 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
         rules.append({"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
                       "label": "widest possible"})  # fmt: skip
         for angle in widest:
-            panels[[*MEASURES].index("least_angle")].axhline(angle, **rules[-1])
+            panels[[*measures].index("least_angle")].axhline(angle, **rules[-1])
     negatives = frame.loc[frame["finite"], "other_labels"]
     if len(negatives) and negatives.notna().all():
         rules.append({"color": theme.GREY, "linestyle": (0, (6, 2)), "linewidth": 1,
                       "label": "all negatives"})  # fmt: skip
-        panels[-1].axhline(negatives.mean(), **rules[-1])
+        panels[[*measures].index("effective_hscl")].axhline(negatives.mean(), **rules[-1])
     for panel in panels:
         _plain_ticks(panel)
     theme.legend(figure, [*styles.values(), *rules], "trained with")
@@ -402,6 +415,7 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
     note = caption(
         "geometry", facts=facts, nodes=_nodes(runs), cut=cut, versions=versions(runs),
         scaled={getattr(run.config, "standardise", False) for run in runs},
+        optimality=len(measures) > len(MEASURES),
     )  # fmt: skip
     return Drawn(figure, data, note)
 

@@ -45,7 +45,7 @@ WEIGHTS = (
 )  # fmt: skip
 GEOMETRY = (
     "alignment", "uniformity", "overlap", "effective_rank", "nc1", "cdnv", "packing",
-    "least_angle", "widest_angle",
+    "least_angle", "widest_angle", "cone_distance", "stationarity_angle", "gradient_norm",
 )  # fmt: skip
 
 

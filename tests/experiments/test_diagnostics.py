@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
 from torch import Tensor
 
 from gcl_hard import (
@@ -128,6 +129,31 @@ def test_settings_are_the_papers_over_all_batches(objective: Objective) -> None:
         assert ours == digits(expected)
 
 
+def optimality(sample: Sample) -> dict[str, float]:
+    """Means over all anchors: the gradient by automatic differentiation, the angle in loops."""
+    cones, angles, norms = [], [], []
+    for batch in sample.batches:
+        z = torch.nn.functional.normalize(batch.anchors.double(), dim=1)
+        n = len(z) // 2
+        for i in range(2 * n):
+            x, p = z[i].clone().requires_grad_(), z[(i + n) % (2 * n)]
+            others = z[[j for j in range(2 * n) if j % n != i % n]]
+            logits = torch.cat([p[None], others]) @ x / GAMMA
+            norms.append(torch.autograd.grad(logits.logsumexp(0) - logits[0], x)[0].norm().item())
+            weights = [math.exp(float(other @ p) / GAMMA) for other in others]
+            mean = sum(w * other for w, other in zip(weights, others, strict=True))
+            angles.append(math.degrees(math.acos(abs(float(mean @ p)) / float(mean.norm()))))
+            away = [nnls(others.T.numpy(), sign * p.numpy())[1] for sign in (1, -1)]
+            cones.append(min(away))
+    found = {"cone_distance": cones, "stationarity_angle": angles, "gradient_norm": norms}
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def test_conditions_of_optimality_are_of_two_views_and_infonce() -> None:
+    for sample in (two_views("jsd"), local_global(), local_global("infonce")):
+        assert "gradient_norm" not in snapshot(sample, Uniform(), 1, last=False)["geometry"]
+
+
 def test_geometry_is_of_the_loss_and_of_the_classifier_as_each_has_it() -> None:
     sample = two_views()
     z, y = sample.z.tolist(), sample.labels.tolist()
@@ -148,6 +174,7 @@ def test_geometry_is_of_the_loss_and_of_the_classifier_as_each_has_it() -> None:
         "least_angle": math.degrees(shapes.least_angle(centres)),
         "widest_angle": 120.0,  # three points: a triangle
         "overlap": float(np.minimum(p / p.sum(), q / q.sum()).sum()),
+        **optimality(sample),
     }
     assert snapshot(sample, Uniform(), 1, last=False)["geometry"] == digits(expected)
     found = snapshot(sample, Uniform(), 1, last=True)
