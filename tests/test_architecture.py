@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 OWNERS = {
     "torch_geometric": {"graphs"},
+    "rdkit": {"graphs"},
     "torchvision": {"images"},
     "kornia": {"images"},
     "optuna": {"tuning", "reports"},

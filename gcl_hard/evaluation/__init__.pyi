@@ -1,10 +1,12 @@
 from gcl_hard.evaluation.folds import CrossValidation as CrossValidation
 from gcl_hard.evaluation.folds import Fold as Fold
 from gcl_hard.evaluation.folds import FoldScore as FoldScore
+from gcl_hard.evaluation.folds import ScaffoldSplit as ScaffoldSplit
 from gcl_hard.evaluation.folds import check_labels as check_labels
 from gcl_hard.evaluation.folds import inner_holdout as inner_holdout
 from gcl_hard.evaluation.folds import majority_cross_validation as majority_cross_validation
 from gcl_hard.evaluation.folds import outer_folds as outer_folds
+from gcl_hard.evaluation.folds import scaffold_split as scaffold_split
 from gcl_hard.evaluation.probes import K_GRID as K_GRID
 from gcl_hard.evaluation.probes import ProbeRecipe as ProbeRecipe
 from gcl_hard.evaluation.probes import knn_cross_validation as knn_cross_validation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -423,3 +423,67 @@ def majority_fold(y: Indices, fold: Fold) -> FoldScore:
         n_test=len(fold.test),
         inner_accuracy=float(sizes.max() / len(fold.train)),
     )
+
+
+class ScaffoldSplit(NamedTuple):
+    """Samples to train on, to choose on and to test on, int64 [n] each, ascending."""
+
+    train: Indices
+    valid: Indices
+    test: Indices
+
+
+def scaffold_split(
+    scaffolds: Sequence[str], *, shares: tuple[float, float] = (0.8, 0.1), seed: int | None = None
+) -> ScaffoldSplit:
+    """A split that keeps samples of one scaffold together.
+
+    Scaffolds come by size, and of one size those whose first sample is last in the set come first;
+    with a seed they come in a random order. Each goes to the training part if that then has at
+    most its share, else to the validation part if both then have at most theirs, else to the test
+    part.
+
+    Args:
+        scaffolds: the scaffold of each sample, or any name of a group.
+        shares: of the training and the validation part.
+        seed: of the random order; None for the order by size.
+
+    Returns:
+        The parts.
+
+    Raises:
+        InputError: for shares that leave no test part, or if a part has no samples.
+
+    Source:
+        Ramsundar et al. (2019), DeepChem's ``ScaffoldSplitter``; Wu et al. (2018), *MoleculeNet*.
+
+    Example:
+        >>> scaffold_split(["a", "b", "a", "c", "a"], shares=(0.6, 0.2))
+        ScaffoldSplit(train=array([0, 2, 4]), valid=array([3]), test=array([1]))
+    """
+    check_share("shares[0]", shares[0], usual=0.8)
+    check_share("the sum of shares", sum(shares), usual=0.9)
+    names, group = np.unique(np.asarray(scaffolds), return_inverse=True)
+    members = [np.flatnonzero(group == i) for i in range(len(names))]
+    if seed is None:
+        members.sort(key=lambda one: (len(one), one[0]), reverse=True)
+    else:
+        members.sort(key=lambda one: int(one[0]))
+        members = [members[i] for i in np.random.default_rng(seed).permutation(len(members))]
+    n = len(group)
+    most_train, most_both = shares[0] * n, sum(shares) * n
+    parts: tuple[list[Indices], list[Indices], list[Indices]] = ([], [], [])
+    sizes = [0, 0, 0]
+    for one in members:
+        if sizes[0] + len(one) <= most_train:
+            which = 0
+        else:
+            which = 1 if sizes[0] + sizes[1] + len(one) <= most_both else 2
+        parts[which].append(one)
+        sizes[which] += len(one)
+    if 0 in sizes:
+        raise InputError(
+            f"{len(names)} scaffolds of {n} samples leave {sizes[0]}, {sizes[1]} and {sizes[2]} "
+            f"for training, validation and test: give more samples, or other shares"
+        )
+    return ScaffoldSplit(*(np.sort(np.concatenate(part)) for part in parts))

@@ -1,0 +1,346 @@
+"""Sets of molecules by name (MoleculeNet, MoleculeACE, MOSES), or from a CSV file of your own."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.graphs.molecules import Molecules, Progress, from_smiles
+from gcl_hard.io import cache_root, given_folder
+
+Kind = Literal["classes", "tasks", "values", "unlabelled"]
+"""Targets: one class; yes or no of several tasks, NaN where not known; real numbers; none."""
+SMILES = ("smiles", "SMILES", "mol", "Smiles")
+"""Columns that SMILES are looked for in."""
+OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")
+"""Columns that are no targets."""
+
+
+class Source(NamedTuple):
+    """A set that is known by name.
+
+    Attributes:
+        file: name of its file, also as NAME.gz.
+        kind: what its targets are.
+        target: column of a single target, under any of these names; none for all columns.
+        downloads: name of the file at MoleculeNet's; empty if it is not there.
+    """
+
+    file: str
+    kind: Kind
+    target: tuple[str, ...] = ()
+    downloads: str = ""
+
+
+SOURCES = {
+    "BACE": Source("bace.csv", "classes", ("Class",), "bace.csv"),
+    "BBBP": Source("bbbp.csv", "classes", ("p_np",), "BBBP.csv"),
+    "ClinTox": Source("clintox.csv", "tasks", (), "clintox.csv.gz"),
+    "SIDER": Source("sider.csv", "tasks", (), "sider.csv.gz"),
+    "Tox21": Source("tox21.csv", "tasks", (), "tox21.csv.gz"),
+    "ToxCast": Source("toxcast.csv", "tasks", (), "toxcast_data.csv.gz"),
+    "ESOL": Source("delaney.csv", "values",
+                   ("logp", "measured log solubility in mols per litre"), "delaney-processed.csv"),
+    "FreeSolv": Source("freesolv.csv", "values", ("freesolv", "expt"), "SAMPL.csv"),
+    "Lipo": Source("lipo.csv", "values", ("lipo", "exp"), "Lipophilicity.csv"),
+    "MOSES": Source("train.csv", "unlabelled"),
+    **{
+        f"CHEMBL{number}": Source(f"CHEMBL{number}.csv", "values", ("y",))
+        for number in (
+            "1862_Ki", "1871_Ki", "2047_EC50", "204_Ki", "214_Ki", "218_EC50", "228_Ki", "231_Ki",
+            "234_Ki", "235_EC50", "237_EC50", "237_Ki", "239_EC50", "244_Ki", "264_Ki", "2835_Ki",
+            "2971_Ki", "3979_EC50", "4203_Ki", "4616_EC50",
+        )
+    },
+}  # fmt: skip
+"""Sets by name: nine of MoleculeNet (Wu et al. 2018), MOSES (Polykovskiy et al. 2020), and the
+twenty of MoleculeACE (van Tilborg et al. 2022)."""
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeData:
+    """A set of molecules with what its file says of them.
+
+    Attributes:
+        molecules: the molecules, with their targets.
+        kind: what the targets are.
+        test: bool [G], the test part where the file has a column ``split``, else None.
+        cliffs: bool [G], which have an activity-cliff partner (column ``cliff_mol``), else None.
+    """
+
+    molecules: Molecules
+    kind: Kind
+    test: NDArray[np.bool_] | None = None
+    cliffs: NDArray[np.bool_] | None = None
+
+
+def load_molecules(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    download: bool = True,
+    cache_dir: str | Path | None = None,
+    limit: int | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> MoleculeData:
+    """A set of molecules by name, or of a CSV file of your own.
+
+    It is looked for in the data folder and its folders, then in the cache's ``molecules``, and
+    otherwise downloaded (sets of MoleculeNet). Molecules are parsed once and kept in the cache.
+
+    Args:
+        name: a name of :data:`SOURCES`, in any case, or the path of a file, for which see
+            :func:`read_molecules`.
+        data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
+        download: whether the network may be used.
+        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        limit: only the first so many rows; None for all.
+        jobs: processes that parse.
+        progress: called with the number of SMILES parsed since the last call.
+
+    Returns:
+        The set, on the CPU.
+
+    Raises:
+        InputError: if it cannot be found or read, or holds no molecule.
+        MissingExtraError: without rdkit.
+
+    Example:
+        >>> load_molecules("missing.csv")
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: cannot read missing.csv: No such file or directory
+    """
+    how: dict[str, Any] = {
+        "limit": limit, "jobs": jobs, "progress": progress, "cache_dir": cache_dir
+    }  # fmt: skip
+    if Path(name).suffix in (".csv", ".gz"):
+        return read_molecules(name, **how)
+    name = canonical(name)
+    source = SOURCES[name]
+    path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
+    columns = _header(path)
+    targets = [column for column in columns if column in source.target] or None
+    return read_molecules(path, name=name, targets=targets, kind=source.kind, **how)
+
+
+def canonical(name: str) -> str:
+    """The name of a known set, given in any case.
+
+    Raises:
+        InputError: if there is none; offers the closest.
+
+    Example:
+        >>> canonical("bace")
+        'BACE'
+    """
+    known = {one.casefold(): one for one in SOURCES}
+    if name.casefold() not in known:
+        raise unknown("set of molecules", name, SOURCES)
+    return known[name.casefold()]
+
+
+def locate(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    download: bool = True,
+    cache_dir: str | Path | None = None,
+) -> Path:
+    """Path of the file of a known set, downloaded if necessary; arguments of load_molecules.
+
+    Raises:
+        InputError: if it cannot be found; lists what was tried, and where to put the file.
+    """
+    source, given = SOURCES[name], given_folder(data_dir, files="CSV files")
+    cache = cache_root(cache_dir) / "molecules"
+    names = {one + end for one in (source.file, source.downloads) if one for end in ("", ".gz")}
+    tried = []
+    for what, folder in (("data folder", given), ("cache", cache)):
+        if folder is None:
+            continue
+        for pattern in ("", "*/"):
+            for one in sorted(names):
+                if found := sorted(folder.glob(pattern + one)):
+                    return found[0]
+        tried.append(f"{what} {folder}: no {source.file}, also not in its folders")
+    if source.downloads and download:
+        from torch_geometric.data import download_url
+        from torch_geometric.datasets import MoleculeNet
+
+        url = MoleculeNet.url.format(source.downloads)
+        try:
+            return Path(download_url(url, str(cache), log=False))
+        except OSError as error:
+            tried.append(f"download {url}: {error}")
+    where = (given or cache) / source.file
+    raise InputError(
+        f"set of molecules {name!r} is not available\ntried:\n  " + "\n  ".join(tried)
+        + f"\nto use it offline, put its file at {where} (or into any folder named by --data-dir "
+        f"or GCL_HARD_DATA); a CSV file of your own is named by its path"
+    )  # fmt: skip
+
+
+def read_molecules(
+    path: str | Path,
+    *,
+    name: str | None = None,
+    smiles: str | None = None,
+    targets: Sequence[str] | None = None,
+    kind: Kind | None = None,
+    limit: int | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    cache_dir: str | Path | None = None,
+) -> MoleculeData:
+    """Molecules of a CSV file, which may be gzipped.
+
+    Args:
+        path: the file, with a line of column names.
+        name: name of the set in results; that of the file if None.
+        smiles: column of SMILES; ``smiles`` or ``mol`` in any case if None.
+        targets: columns of targets; None for all others that are numbers.
+        kind: what they are; if None, ``"classes"`` for one column of whole numbers from 0 on,
+            ``"tasks"`` for several of 0, 1 and nothing, ``"values"`` for other numbers.
+        limit: only the first so many rows; None for all.
+        jobs: processes that parse.
+        progress: called with the number of SMILES parsed since the last call.
+        cache_dir: root of the cache.
+
+    Raises:
+        InputError: for a file that cannot be read, without such columns, with targets that are
+            no numbers, or without molecules.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "mine.csv"
+        ...     _ = path.write_text("smiles,active\\nCCO,1\\nCC,0\\n")
+        ...     found = read_molecules(path, cache_dir=folder)
+        >>> found.kind, found.molecules.y.tolist(), found.molecules.tasks
+        ('classes', [1, 0], ('active',))
+    """
+    path = Path(path)
+    columns = _header(path)
+    of_smiles = smiles or next((one for one in SMILES if one in columns), None)
+    if of_smiles not in columns:
+        looked = of_smiles or " or ".join(SMILES[:3])
+        raise InputError(f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}")
+    for one in targets or ():
+        if one not in columns:
+            raise unknown(f"target of {path.name}", one, columns)
+    wanted = [one for one in columns if one not in (of_smiles, *OTHERS)]
+    wanted = [] if kind == "unlabelled" else [*targets] if targets else wanted
+    special = [one for one in ("split", "cliff_mol") if one in columns]
+    rows = _rows(path, columns, [of_smiles, *wanted, *special], limit)
+    y, table = [], {one: list[str]() for one in special}
+
+    def texts() -> Iterator[str]:
+        for row in rows:
+            yield row[0]
+
+    if wanted or special:  # small enough to be held
+        held = [*rows]
+        rows = iter(held)
+        y = [row[1 : 1 + len(wanted)] for row in held]
+        table = {one: [row[i - len(special)] for row in held] for i, one in enumerate(special)}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    molecules = from_smiles(
+        texts(), name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
+        cache_dir=cache_dir, key=f"{digest} {of_smiles} {limit}",
+    )  # fmt: skip
+    at = molecules.rows
+    found = {one: np.array(values)[at] for one, values in table.items()}
+    if wanted:
+        values = _numbers(y, wanted, path, drop=targets is None and kind != "tasks")
+        wanted, numbers = [*values], np.stack([*values.values()], 1)
+        kind = kind or _kind(numbers)
+        classes = kind == "classes"
+        if numbers.shape[1] == 1:
+            numbers = numbers[:, 0]
+        molecules = molecules.with_targets(numbers, classes=classes, tasks=wanted)
+    return MoleculeData(
+        molecules, kind or "unlabelled",
+        test=found["split"] == "test" if "split" in found else None,
+        cliffs=found["cliff_mol"] == "1" if "cliff_mol" in found else None,
+    )  # fmt: skip
+
+
+def _numbers(
+    rows: list[list[str]], names: Sequence[str], path: Path, *, drop: bool
+) -> dict[str, NDArray[np.float64]]:
+    """Columns as numbers, NaN where empty; those that are none are left out, or an error."""
+    found = {}
+    for i, name in enumerate(names):
+        texts = [row[i].strip() for row in rows]
+        try:
+            found[name] = np.array([float(one) if one else np.nan for one in texts])
+        except ValueError as error:
+            if not drop:
+                raise InputError(f"{path}, column {name}: {error}; targets are numbers") from error
+    if not found:
+        raise InputError(f"{path} has no column of numbers: give kind unlabelled, or targets")
+    return found
+
+
+def _kind(y: NDArray[np.float64]) -> Kind:
+    known = y[np.isfinite(y)]
+    if not np.isin(known, (0, 1)).all():
+        whole = y.shape[1] == 1 and len(known) == len(y) and (known % 1 == 0).all()
+        few = whole and known.min() >= 0 and len(np.unique(known)) == known.max() + 1
+        return "classes" if few else "values"
+    return "classes" if y.shape[1] == 1 and len(known) == len(y) else "tasks"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[io.TextIOBase]:
+    try:
+        with path.open("rb") as file:
+            gzipped = file.read(2) == b"\x1f\x8b"
+        opened: Any = gzip.open if gzipped else open
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
+            yield text
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {why}") from error
+
+
+def _header(path: Path) -> list[str]:
+    with _opened(path) as text:
+        found = next(csv.reader(text), [])
+    if not found:
+        raise InputError(f"{path} is empty; expected a line of column names")
+    return found
+
+
+def _rows(
+    path: Path, columns: Sequence[str], wanted: Sequence[str], limit: int | None
+) -> Iterator[list[str]]:
+    at = [columns.index(one) for one in wanted]
+    with _opened(path) as text:
+        lines = csv.reader(text)
+        next(lines)
+        for i, row in enumerate(lines):
+            if i == limit:
+                return
+            if not row:
+                continue
+            if len(row) != len(columns):
+                raise InputError(
+                    f"{path}, line {lines.line_num}: {len(row)} columns, expected {len(columns)}"
+                )
+            yield [row[j] for j in at]

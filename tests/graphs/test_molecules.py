@@ -1,0 +1,442 @@
+"""Molecules: codes against PyTorch Geometric's reader, the cache, files, and the encoder."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, MissingExtraError
+from gcl_hard.graphs import (
+    GIN,
+    MoleculeGIN,
+    Molecules,
+    TwoView,
+    embed,
+    fingerprints,
+    from_smiles,
+    from_tu,
+    load,
+    load_molecules,
+    molecules,
+    read_molecules,
+    scaffolds,
+    tanimoto,
+)
+from gcl_hard.graphs.augment import augment
+from gcl_hard.graphs.moleculenet import SOURCES, locate
+
+pytest.importorskip("rdkit")
+FOLDER = Path(__file__).parents[3] / "shared" / "data" / "molecules"
+ON_DATA = pytest.mark.skipif(not FOLDER.is_dir(), reason="the molecules are not there")
+SOME = [
+    "CCO", "C", "[Na+].[Cl-]", "C[C@H](N)C(=O)O", "F/C=C/F", r"F/C=C\F", "c1ccc2[nH]ccc2c1",
+    "[O-][N+](=O)c1ccccc1", "C#N", "[Fe+2]", "*CC", "O=S(=O)(O)O", "[2H]C",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("GCL_HARD_DATA", raising=False)
+    monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "molecules"
+
+
+def edges(index: Tensor, attributes: Tensor) -> set[tuple[int, ...]]:
+    pairs = [*map(tuple, index.T.tolist())]
+    rows = [*map(tuple, attributes.tolist())]
+    return {(*pair, *row) for pair, row in zip(pairs, rows, strict=True)}
+
+
+def check_against_pyg(smiles: list[str]) -> None:
+    """The fields that PyTorch Geometric's reader has as well, whose codes begin elsewhere.
+
+    Its degrees count hydrogens.
+    """
+    from torch_geometric.utils import from_smiles as theirs
+
+    ours = from_smiles(smiles)
+    assert len(ours) == len(smiles)
+    for text, graph in zip(smiles, ours, strict=True):
+        expected = theirs(text)
+        z, chirality, degree, charge, hydrogens, _, _, aromatic, _ = expected.x.T
+        known = (charge >= 0) & (charge <= 10)
+        columns = [
+            z,
+            degree - hydrogens + 1,
+            torch.where(known, charge + 1, 0),
+            hydrogens + 1,
+            aromatic + 1,
+        ]
+        columns.append(chirality.clamp(max=3) + 1)
+        assert torch.equal(graph.x.long(), torch.stack(columns, 1)), text
+        kind, stereo, conjugated = expected.edge_attr.T
+        kind = torch.tensor([{1: 1, 2: 2, 3: 3, 12: 4}.get(k, 5) for k in kind.tolist()])
+        stereo = torch.tensor([1, 6, 2, 3, 4, 5])[stereo]
+        attributes = torch.stack([kind.long(), conjugated + 1, stereo], 1)
+        here = graph.edge_attr[:, [0, 2, 3]]
+        assert edges(graph.edge_index, here) == edges(expected.edge_index, attributes), text
+
+
+def test_codes_are_those_of_pytorch_geometrics_reader() -> None:
+    check_against_pyg(SOME)
+
+
+@ON_DATA
+@pytest.mark.parametrize("name", ["BACE", "BBBP", "SIDER", "CHEMBL204_Ki"])
+def test_codes_of_real_molecules_are_too(name: str) -> None:
+    data = load_molecules(name, data_dir=FOLDER, limit=300)
+    check_against_pyg([text.decode() for text in data.molecules.smiles[::5]])
+
+
+def test_a_bond_is_in_a_ring_if_it_is_no_bridge() -> None:
+    import networkx as nx
+
+    for graph in from_smiles(["CCc1ccccc1", "C1CC1CC2CC2", "c1ccc2ccccc2c1C=O"]):
+        ends = graph.edge_index.T.tolist()
+        bridges = {frozenset(pair) for pair in nx.bridges(nx.Graph(ends))}
+        ring = {
+            frozenset(pair): int(code)
+            for pair, code in zip(ends, graph.edge_attr[:, 1], strict=True)
+        }
+        assert ring == {pair: 1 if pair in bridges else 2 for pair in ring}
+
+
+def test_what_is_outside_the_vocabulary_is_unknown_and_codes_stay_inside_it() -> None:
+    found = from_smiles([*SOME, "[C+6]", "[U]"])
+    for codes, sizes in ((found.x, molecules.ATOMS), (found.edge_attr, molecules.BONDS)):
+        assert (codes.long() < torch.tensor([*sizes.values()])).all()
+    charge, element = found[len(SOME)].x[0, 2], found[SOME.index("*CC")].x[0, 0]
+    assert charge == element == molecules.UNKNOWN
+
+
+def test_what_is_no_molecule_is_named_and_its_targets_are_left_out() -> None:
+    found = from_smiles(["CC", "no", "O", ""], [[1.0, np.nan], [2, 2], [3, 3], [4, 4]])
+    assert [tuple(one) for one in found.invalid] == [(1, "no"), (3, "")]
+    assert found.rows.tolist() == [0, 2]
+    assert found.y.shape == (2, 2)
+    assert found.y[1].tolist() == [3, 3]
+    assert found.y[0].isnan().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("smiles", [[], ["no", "neither"]])
+def test_a_set_without_molecules_is_refused(smiles: list[str], cache: Path) -> None:
+    for key in (None, "a"):
+        with pytest.raises(InputError, match="none of"):
+            from_smiles(smiles, key=key)
+    assert not cache.exists() or not [*cache.iterdir()]  # nothing half-written
+
+
+def same(a: Molecules, b: Molecules) -> bool:
+    tensors = ("x", "edge_index", "edge_attr", "node_ptr", "edge_ptr", "y")
+    arrays = ("smiles", "rows")
+    return (
+        all(torch.equal(getattr(a, name), getattr(b, name)) for name in tensors)
+        and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays)
+        and (a.invalid, a.name) == (b.invalid, b.name)
+    )
+
+
+def test_the_cache_several_processes_and_chunks_give_the_same_set(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    smiles = [*SOME, "no", *SOME, "CCCC"]
+    whole = from_smiles(smiles)
+    monkeypatch.setattr(molecules, "CHUNK", 4)
+    counted: list[int] = []
+    parts = {
+        "chunks": from_smiles(smiles, progress=counted.append),
+        "processes": from_smiles(smiles, jobs=2),
+        "written": from_smiles(smiles, key="k"),
+        "read": from_smiles(iter(()), key="k"),
+    }
+    assert all(same(whole, part) for part in parts.values())
+    assert sum(counted) == len(smiles)
+    assert len([*cache.iterdir()]) == 1
+    assert isinstance(parts["read"].rows.base, np.memmap) or isinstance(
+        parts["read"].rows, np.memmap
+    )
+
+
+def test_an_interrupted_reading_leaves_nothing_and_is_repeated(cache: Path) -> None:
+    def broken() -> Any:
+        yield from SOME
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        from_smiles(broken(), key="k")
+    assert not [*cache.iterdir()]
+    assert len(from_smiles(SOME, key="k")) == len(SOME)
+
+
+def test_a_part_of_a_set_keeps_what_belongs_to_its_molecules() -> None:
+    found = from_smiles(SOME, range(len(SOME)))
+    part = found[[3, 0]]
+    assert isinstance(part, Molecules)
+    assert part.smiles.tolist() == [SOME[3].encode(), SOME[0].encode()]
+    assert part.y.tolist() == [3, 0]
+    assert same(part, found.take(torch.tensor([3, 0])))
+    assert torch.equal(part[0].x, found[3].x)
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "said"),
+    [
+        ([1.0], {}, "row for each of 2 SMILES"),
+        ([[0.0, 1.0]] * 2, {"tasks": ["a"]}, "names 1 targets"),
+        ([0.5, 1.0], {"classes": True}, "whole numbers from 0"),
+        ([-1, 1], {"classes": True}, "whole numbers from 0"),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused(targets: Any, options: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        from_smiles(["C", "CC"], targets, **options)
+
+
+def test_without_rdkit_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "rdkit.Chem", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gcl-hard\[molecules\]'"):
+        from_smiles(["C"])
+
+
+def test_tanimoto_is_rdkits() -> None:
+    from rdkit import Chem
+    from rdkit.Chem import rdFingerprintGenerator
+    from rdkit.DataStructs import TanimotoSimilarity
+
+    found = from_smiles(SOME)
+    maker = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
+    theirs = [maker.GetFingerprint(Chem.MolFromSmiles(one)) for one in SOME]
+    expected = [[TanimotoSimilarity(a, b) for b in theirs] for a in theirs]
+    bits = fingerprints(found)
+    np.testing.assert_allclose(tanimoto(bits, bits), expected, rtol=1e-12)
+    assert tanimoto([[0, 0]], [[0, 0]]) == 1
+
+
+def test_scaffolds_keep_chirality_and_forget_side_chains() -> None:
+    a, b, c, d = scaffolds(from_smiles(
+        ["CC[C@H]1CCN1", "O[C@H]1CCN1", "CCc1ccccc1C#N", "CCCC"]
+    ))  # fmt: skip
+    assert (a, b, c, d) == ("C1CNC1", "C1CNC1", "c1ccccc1", "")
+    kept = scaffolds(from_smiles(["C1C[C@@H]2CC[C@H]1C2", "C1C[C@H]2CC[C@@H]1C2"]))
+    assert all("@" in one for one in kept)
+
+
+# Files
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(lines) + "\n"
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["smiles,a", "C,1", "CC,0", "no,1"], ("classes", [1, 0], ("a",))),
+        (["smiles,a", "C,2", "CC,0", "O,1"], ("classes", [2, 0, 1], ("a",))),
+        (["a,SMILES,b", "1,C,", "0,CC,1"], ("tasks", [[1, np.nan], [0, 1]], ("a", "b"))),
+        (["mol,a", "C,-1.5", "CC,2"], ("values", [-1.5, 2], ("a",))),
+        (["smiles,who,a", "C,x,7", "CC,y,2"], ("values", [7, 2], ("a",))),
+    ],
+)
+@pytest.mark.parametrize("name", ["mine.csv", "mine.csv.gz"])
+def test_a_file_says_what_its_targets_are(
+    lines: list[str], expected: Any, name: str, tmp_path: Path
+) -> None:
+    kind, y, tasks = expected
+    found = read_molecules(write(tmp_path / name, lines))
+    assert (found.kind, found.molecules.tasks, found.molecules.name) == (kind, tasks, "mine")
+    np.testing.assert_array_equal(found.molecules.y.numpy(), np.asarray(y, np.float32))
+    assert found.molecules.y.is_floating_point() == (kind != "classes")
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        (["a,b", "C,1"], {}, "no column smiles or SMILES or mol"),
+        (["smiles,b", "C,1"], {"smiles": "text"}, "no column text"),
+        (["smiles,b", "C,1"], {"targets": ["c"]}, "unknown target of mine.csv 'c'"),
+        (["smiles,b", "C,x"], {"targets": ["b"]}, "column b: .*targets are numbers"),
+        (["smiles,b", "C,x"], {}, "no column of numbers"),
+        (["smiles,b", "C"], {}, "line 2: 1 columns, expected 2"),
+        (["smiles,b", "no,1"], {}, "none of 1 SMILES is a molecule: the first is 'no'"),
+        ([], {}, "line of column names|cannot read|empty"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(
+    lines: list[str], options: Any, said: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "mine.csv", lines)
+    if not lines:
+        path.write_text("")
+    with pytest.raises(InputError, match=said):
+        read_molecules(path, **options)
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8bbroken", b"smiles,a\n\xff\xfe,1\n"])
+def test_a_damaged_file_is_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"cannot read .*mine\.csv"):
+        read_molecules(path)
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.csv", ["smiles,a", "C,1", "O,0"])
+    assert len(read_molecules(path).molecules) == 2
+    write(path, ["smiles,a", "C,1", "O,0", "CCO,1"])
+    assert len(read_molecules(path).molecules) == 3
+    assert len(read_molecules(path, limit=1, kind="values").molecules) == 1
+
+
+def test_a_known_set_is_found_in_folders_and_said_where_to_put(tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    write(mirror / "any" / "bace.csv", ["mol,Class", "C,1", "CC,0"])
+    assert len(load_molecules("bace", data_dir=mirror).molecules) == 2
+    with pytest.raises(InputError, match=r"not available(.|\n)*put its file at .*bbbp\.csv"):
+        load_molecules("BBBP", data_dir=mirror, download=False)
+    with pytest.raises(InputError, match="did you mean BACE"):
+        load_molecules("BASE")
+
+
+def test_a_set_of_moleculenet_is_downloaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch_geometric.data
+
+    asked: list[str] = []
+
+    def download(url: str, folder: str, **_: Any) -> str:
+        asked.append(url)
+        write(Path(folder) / "SAMPL.csv", ["iupac,smiles,expt,calc", "x,C,1.5,2", "y,CC,2.5,3"])
+        return f"{folder}/SAMPL.csv"
+
+    monkeypatch.setattr(torch_geometric.data, "download_url", download)
+    for _ in range(2):
+        found = load_molecules("FreeSolv")
+        assert found.molecules.y.tolist() == [1.5, 2.5]
+    assert len(asked) == 1
+    assert asked[0].endswith("/SAMPL.csv")
+
+
+@ON_DATA
+def test_the_shared_sets_have_their_sizes() -> None:
+    sizes = {"BACE": 1513, "BBBP": 2039, "ESOL": 1128, "FreeSolv": 642, "CHEMBL4203_Ki": 731}
+    for name, size in sizes.items():
+        data = load_molecules(name, data_dir=FOLDER)
+        assert len(data.molecules) == size
+        assert (data.kind, data.test is not None) == (SOURCES[name].kind, "CHEMBL" in name)
+    cliffs = load_molecules("CHEMBL4203_Ki", data_dir=FOLDER)
+    with locate("CHEMBL4203_Ki", data_dir=FOLDER).open() as file:
+        rows = [*csv.DictReader(file)]
+    assert cliffs.cliffs is not None
+    assert cliffs.test is not None
+    assert cliffs.cliffs.tolist() == [row["cliff_mol"] == "1" for row in rows]
+    assert cliffs.test.tolist() == [row["split"] == "test" for row in rows]
+    np.testing.assert_allclose(cliffs.molecules.y.numpy(), [float(row["y"]) for row in rows], 1e-6)
+
+
+@ON_DATA
+def test_invalid_molecules_of_tox21_are_counted() -> None:
+    data = load_molecules("Tox21", data_dir=FOLDER)
+    assert len(data.molecules) + len(data.molecules.invalid) == 7831
+    assert len(data.molecules.invalid) == 8
+    assert data.molecules.y.shape == (7823, 12)
+
+
+# TU sets and the encoder
+
+
+def test_mutag_is_molecules_of_its_known_formulas() -> None:
+    mutag = load("MUTAG", download=False)
+    found = from_tu(mutag)
+    first = found[0]
+    # A nitroarene, C14 N O2: three fused aromatic rings and a nitro group.
+    numbers, counts = np.unique(first.x[:, 0].numpy(), return_counts=True)
+    assert dict(zip(numbers.tolist(), counts.tolist(), strict=True)) == {6: 14, 7: 1, 8: 2}
+    degrees = torch.bincount(first.edge_index[0], minlength=len(first.x))
+    assert torch.equal(first.x[:, 1].long(), degrees + 1)
+    kinds = first.edge_attr[:, 0]
+    assert torch.equal(
+        torch.unique(first.edge_index[0][kinds == 4]), (first.x[:, 4] == 2).nonzero().flatten()
+    )
+    assert (found.x[:, [2, 3, 5]] == molecules.UNKNOWN).all()
+    assert set(found.x[:, 0].tolist()) == {6, 7, 8, 9, 17, 35, 53}
+    with pytest.raises(InputError, match="no table of elements"):
+        from_tu(from_smiles(["CC"]))
+
+
+def test_the_encoder_sums_embeddings_of_codes() -> None:
+    torch.manual_seed(0)
+    encoder = MoleculeGIN(dim=8, layers=2)
+    batch = from_smiles(SOME).all()
+
+    def summed(codes: Tensor, part: Any, sizes: Any) -> Tensor:
+        starts = [sum(sizes[:i]) for i in range(len(sizes))]
+        rows = [
+            sum(
+                part.table.weight[start + int(code)]
+                for start, code in zip(starts, row, strict=True)
+            )
+            for row in codes
+        ]
+        return torch.stack(rows)
+
+    assert batch.edge_attr is not None
+    x = summed(batch.x, encoder.atoms, [*molecules.ATOMS.values()])
+    bonds = summed(batch.edge_attr, encoder.bonds, [*molecules.BONDS.values()])
+    assert isinstance(encoder.gin, GIN)
+    expected = encoder.gin(x, batch.edge_index, batch.batch, bonds)
+    found = encoder(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_an_encoder_of_molecules_refuses_other_graphs() -> None:
+    mutag = load("MUTAG", download=False)
+    with pytest.raises(InputError, match="atoms must be integer codes"):
+        embed(MoleculeGIN(8, 2), mutag)
+
+
+@pytest.mark.parametrize("by", ["mask-attributes", "drop-nodes", "perturb-edges", "random-walk"])
+def test_augmentations_keep_codes_in_the_vocabulary(by: str) -> None:
+    batch = from_smiles(SOME[2:]).all()
+    view = augment(batch, by, 0.4, generator=torch.Generator().manual_seed(0))
+    assert view.x.dtype == torch.uint8
+    assert view.edge_attr is not None
+    assert view.edge_attr.dtype == torch.uint8
+    if by == "mask-attributes":
+        masked = (view.x == molecules.UNKNOWN).all(1)
+        assert masked.any()
+        assert torch.equal(view.x[~masked], batch.x[~masked])
+
+
+def test_molecules_train_and_embed_like_other_graphs() -> None:
+    from gcl_hard.training.loop import fit
+
+    found = from_smiles([*SOME, *SOME], [0, 1] * len(SOME), classes=True)
+    torch.manual_seed(0)
+    model = TwoView(MoleculeGIN(8, 2), method="hscl")
+    losses = fit(model, found, batch_size=8, epochs=5, lr=0.01)
+    assert losses[-1] < losses[0]
+    alone = np.concatenate([model.embed(found[[i]]) for i in range(3)])
+    np.testing.assert_allclose(model.embed(found)[:3], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_pointers_of_a_set_cover_all_atoms_and_bonds() -> None:
+    found = from_smiles(SOME)
+    for a, b, one in zip(*zip(*pairwise(found.node_ptr.tolist()), strict=True), found, strict=True):
+        assert torch.equal(found.x[a:b], one.x)
