@@ -43,6 +43,7 @@ from gcl_hard.experiments.settings import (
 from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
+    from gcl_hard.experiments.pretraining import PretrainOptions
     from gcl_hard.tuning.options import TuneOptions
 
 STOPPED = 130
@@ -500,6 +501,52 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
             usual.pop(dimension.name, None)
         _print_config(usual | settings | stated)
     return options
+
+
+def pretrain_parser() -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.pretrain``."""
+    from gcl_hard.experiments.pretraining import OTHERS, USUAL, PretrainOptions
+
+    parser = _parser(
+        "pretrain",
+        "Train an encoder of molecules on a large set without targets, and save it. The same "
+        "command goes on where it was stopped.",
+        "python -m gcl_hard.pretrain --dataset MOSES --n 100000 --output encoder.pt",
+    )
+    texts = {
+        "dataset": "a set of molecules: MOSES, one of MoleculeNet's, or a file NAME.csv",
+        "method": all_settings()["method"][2].partition(";")[0],
+        "epochs": "passes over the molecules", "batch_size": "molecules in a batch",
+    }  # fmt: skip
+    names = {*defaults(GraphConfig)} - {*OTHERS}
+    of: dict[str, Any] = {"listed": False, "own": USUAL, "texts": texts, "names": names}
+    add_settings(parser, common=True, **of)
+    add_options(parser, "pre-training", PretrainOptions, options_of(PretrainOptions))
+    add_settings(parser, common=False, **of)
+    return parser
+
+
+def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
+    """Read the command line of ``python -m gcl_hard.pretrain``.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The options, checked.
+
+    Raises:
+        InputError: for anything that cannot be run; names the flag and the nearest ones.
+    """
+    from gcl_hard.experiments.pretraining import OTHERS, USUAL, PretrainOptions
+
+    stated = _stated(pretrain_parser(), arguments)
+    printing = stated.pop("print_config", False)
+    settings = {name: stated.pop(name) for name in defaults(GraphConfig) if name in stated}
+    if printing:
+        values = USUAL | _defaults(PretrainOptions) | settings | stated
+        _print_config({name: value for name, value in values.items() if name not in OTHERS})
+    return PretrainOptions(GraphConfig(**USUAL | settings), **stated)
 
 
 def _explained_tune(error: InputError) -> InputError:

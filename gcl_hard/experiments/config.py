@@ -355,8 +355,8 @@ def flag(name: str) -> str:
 
 OWN = re.compile(r"[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9a-f]+)")
 """Names of parts of the user's own: ``module:Name``, and ``Name@digest`` once they are known."""
-GIN = "gin"
-"""The encoder of graphs that is ours."""
+GIN, MOLECULE_GIN = "gin", "molecule-gin"
+"""The encoders of graphs that are ours; the second is of molecules, whose features are codes."""
 GraphProtocol = Literal["transductive", "inductive"]
 Contrast = Literal["local-global", "two-view"]
 Readout = Literal["sum", "mean", "both"]
@@ -430,7 +430,9 @@ class GraphConfig(RunConfig):
         "of two-view, in order (mask-attributes,perturb-edges), or module:name",
     ] = None
     strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
-    encoder: Annotated[str, "gin, or module:Name of yours, called as Name(n_features)"] = GIN
+    encoder: Annotated[
+        str, "gin, molecule-gin (of molecules), or module:Name of yours, called as Name(n_features)"
+    ] = GIN
     layers: Annotated[int, "layers of the GIN"] = 3
     dim: Annotated[int, "width of a layer; embeddings are layers × dim wide"] = 32
     readout: Annotated[Readout, "sum, mean or both over a graph's nodes"] = "sum"
@@ -492,11 +494,16 @@ class GraphConfig(RunConfig):
         """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
         if self.encoder == GIN:
             return
+        if self.encoder == MOLECULE_GIN:
+            for name in ("edge_labels", "virtual_node"):
+                if getattr(self, name):
+                    raise InputError(f"{flag(name)} is of the encoder gin, not of {MOLECULE_GIN}")
+            return
         if not is_own(self.encoder):
             hint = "; it is of images: give their --dataset" * (self.encoder in get_args(Encoder))
             raise InputError(
-                f"encoder is gin, or module:Name of your own, with the module in the working "
-                f"folder or installed, got {self.encoder!r}{hint}"
+                f"encoder is gin, molecule-gin, or module:Name of your own, with the module in the "
+                f"working folder or installed, got {self.encoder!r}{hint}"
             )
         usual = defaults(type(self))
         if given := [name for name in GIN_SETTINGS if getattr(self, name) != usual[name]]:

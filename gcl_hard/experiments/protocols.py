@@ -24,10 +24,10 @@ from gcl_hard.evaluation import (
 )
 from gcl_hard.evaluation.folds import cross_validate, majority_fold
 from gcl_hard.evaluation.svm import C_GRID
-from gcl_hard.experiments.config import GraphConfig, is_own
+from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig, is_own
 from gcl_hard.experiments.custom import EncoderMaker, Parts, make_encoder
 from gcl_hard.experiments.experiment import seeded_weights
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, MoleculeGIN, Supervised, TwoView
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.refinement import wl_kernel
 
@@ -85,6 +85,8 @@ def new_encoder(
     """A new encoder of a config; arguments as of :func:`build`."""
     if (make := part(config.encoder, parts)) is not None:
         return make_encoder(make, n_features, edge_dim)
+    if config.encoder == MOLECULE_GIN:
+        return MoleculeGIN(config.dim, config.layers, readout=config.readout, jk=config.jk)
     return GIN(
         n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
         edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,

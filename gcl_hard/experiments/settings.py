@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentError, ArgumentParser
@@ -172,6 +173,8 @@ def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, liste
     kind = read or READERS.get(name, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
     metavar = METAVARS.get(name, "N" if number else name.upper().split("_")[-1])
+    if isinstance(default, Path) and default.suffix:
+        metavar = "FILE"
     if name in LISTED and not listed:
         metavar = metavar.removesuffix("S")
     named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
@@ -233,6 +236,7 @@ def add_settings(
     own: Mapping[str, Any],
     texts: Mapping[str, str],
     common: bool | None = None,
+    names: Container[str] | None = None,
 ) -> None:
     """Add a flag for every setting; settings of one domain form a group.
 
@@ -242,6 +246,7 @@ def add_settings(
         own: defaults to show in place of those of the configurations.
         texts: help texts to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
+        names: only these; None for all.
     """
     titles = {
         ("graphs", "images"): "losses and training", ("graphs",): "graphs", ("images",): "images",
@@ -249,7 +254,7 @@ def add_settings(
     groups: dict[str, Any] = {}
     for name, (domains, kind, text, default) in all_settings().items():
         is_common = name in COMMON
-        if common in (None, is_common):
+        if common in (None, is_common) and (names is None or name in names):
             title = "common settings" if is_common else titles[domains]
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)

@@ -97,7 +97,45 @@ def mask_attributes(batch: GraphBatch, p: float, *, generator: torch.Generator) 
     sizes = torch.bincount(batch.batch, minlength=batch.n_graphs)
     masked = share(p, sizes, generator)
     hidden = rank(batch.batch, sizes, generator) < masked[batch.batch]
-    return replace(batch, x=batch.x.masked_fill(hidden.unsqueeze(1), 0.0))
+    return replace(batch, x=batch.x.masked_fill(hidden.unsqueeze(1), 0))
+
+
+def mask_columns(batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
+    """Set a random share p of the feature columns of each graph's nodes, and of its edges, to zero.
+
+    Args:
+        batch: any graphs.
+        p: share in [0, 1), rounded as in :func:`drop_nodes`, of the columns of each graph.
+        generator: random generator, on any device.
+
+    Returns:
+        The batch with new features, otherwise unchanged.
+
+    Raises:
+        InputError: if p is out of range.
+
+    Source:
+        Zhu et al. 2020, "Deep Graph Contrastive Representation Learning" (masking node features).
+
+    Example:
+        >>> from gcl_hard.graphs import from_smiles
+        >>> batch = from_smiles(["CCO"]).all()
+        >>> mask_columns(batch, 0.5, generator=torch.Generator().manual_seed(0)).x.bool().sum(0)
+        tensor([0, 3, 0, 3, 3, 0])
+    """
+    attributes = batch.edge_attr
+    x = batch.x.masked_fill(_columns(batch, batch.x, p, generator)[batch.batch], 0)
+    if attributes is not None:
+        hidden = _columns(batch, attributes, p, generator)
+        attributes = attributes.masked_fill(hidden[batch.batch[batch.edge_index[0]]], 0)
+    return replace(batch, x=x, edge_attr=attributes)
+
+
+def _columns(batch: GraphBatch, rows: Tensor, p: float, generator: torch.Generator) -> Tensor:
+    """Which columns of the rows are hidden in each graph, bool [B, columns]."""
+    shape = batch.n_graphs, rows.shape[1]
+    n = share(p, torch.full(shape[:1], shape[1], device=rows.device), generator)
+    return uniform(shape, generator, rows.device).argsort(1).argsort(1) < n[:, None]
 
 
 def perturb_edges(batch: GraphBatch, p: float, *, generator: torch.Generator) -> GraphBatch:
@@ -201,6 +239,7 @@ AUGMENTATIONS: dict[str, Augmentation] = {
     "drop-nodes": drop_nodes,
     "perturb-edges": perturb_edges,
     "mask-attributes": mask_attributes,
+    "mask-columns": mask_columns,
     "random-walk": random_walk_subgraph,
     "identity": identity,
 }

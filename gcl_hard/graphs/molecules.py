@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -41,6 +41,9 @@ _BOND_TYPES = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4}
 _STEREO = {"NONE": 1, "Z": 2, "E": 3, "CIS": 4, "TRANS": 5, "ANY": 6}
 Progress = Callable[[int], Any]
 """Called with the number of SMILES that have been parsed since it was called before."""
+
+
+T = TypeVar("T")
 
 
 class Invalid(NamedTuple):
@@ -286,7 +289,7 @@ def _write(smiles: Iterable[str], folder: Path, jobs: int, progress: Progress | 
     files = {name: (folder / f"{name}.bin").open("wb") for name in _FILES}
     try:
         with (folder / "smiles.txt").open("wb") as texts:
-            for chunk, parsed in _parsed(smiles, jobs):
+            for chunk, parsed in _mapped(_parse, smiles, jobs):
                 invalid += [Invalid(done + i, s) for i, s in enumerate(chunk) if i in parsed.bad]
                 kept = [s.encode() for i, s in enumerate(chunk) if i not in parsed.bad]
                 width = max([width, *map(len, kept)])
@@ -318,17 +321,20 @@ class _Parsed(NamedTuple):
     bad: set[int]
 
 
-def _parsed(smiles: Iterable[str], jobs: int) -> Iterator[tuple[tuple[str, ...], _Parsed]]:
+def _mapped(
+    work: Callable[[tuple[Any, ...]], T], items: Iterable[Any], jobs: int
+) -> Iterator[tuple[tuple[Any, ...], T]]:
+    """Chunks of items with what a function makes of them, in order."""
     rdkit()  # its absence is said here, by the process that was asked
-    left = iter(smiles)
+    left = iter(items)
     chunks = iter(lambda: tuple(islice(left, CHUNK)), ())
     if jobs == 1:
-        yield from ((chunk, _parse(chunk)) for chunk in chunks)
+        yield from ((chunk, work(chunk)) for chunk in chunks)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         # Not all at once: a million SMILES would be waiting in memory.
         while some := [*islice(chunks, 8 * jobs)]:
-            yield from zip(some, pool.map(_parse, some), strict=True)
+            yield from zip(some, pool.map(work, some), strict=True)
 
 
 def _parse(chunk: Sequence[str]) -> _Parsed:
@@ -367,21 +373,41 @@ def _ends(sizes: Tensor) -> Tensor:
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
-def scaffolds(molecules: Molecules) -> list[str]:
+def scaffolds(
+    smiles: Iterable[str | bytes], *, jobs: int = 1, progress: Progress | None = None
+) -> list[str]:
     """The Murcko scaffold of each molecule, with chirality, as SMILES; empty without rings.
+
+    Args:
+        smiles: of valid molecules, such as :attr:`Molecules.smiles`.
+        jobs: processes.
+        progress: called with the number of molecules done since the last call.
 
     Source:
         Bemis & Murcko (1996), *The Properties of Known Drugs. 1. Molecular Frameworks*.
 
     Example:
-        >>> scaffolds(from_smiles(["Cc1ccccc1", "CCO"]))
+        >>> scaffolds(["Cc1ccccc1", "CCO"])
         ['c1ccccc1', '']
     """
+    found: list[str] = []
+    for chunk, part in _mapped(_scaffolds, smiles, jobs):
+        found += part
+        if progress is not None:
+            progress(len(chunk))
+    return found
+
+
+def _scaffolds(chunk: Sequence[str | bytes]) -> list[str]:
     chem, murcko = rdkit(), rdkit("Chem.Scaffolds.MurckoScaffold")
     return [
-        murcko.MurckoScaffoldSmiles(mol=chem.MolFromSmiles(one.decode()), includeChirality=True)
-        for one in molecules.smiles
+        murcko.MurckoScaffoldSmiles(mol=chem.MolFromSmiles(_text(one)), includeChirality=True)
+        for one in chunk
     ]
+
+
+def _text(smiles: str | bytes) -> str:
+    return smiles if isinstance(smiles, str) else smiles.decode()
 
 
 def fingerprints(molecules: Molecules, *, radius: int = 2, bits: int = 1024) -> NDArray[np.uint8]:
@@ -401,7 +427,7 @@ def fingerprints(molecules: Molecules, *, radius: int = 2, bits: int = 1024) -> 
     """
     chem, maker = rdkit(), rdkit("Chem.rdFingerprintGenerator")
     generator = maker.GetMorganGenerator(radius=radius, fpSize=bits)
-    mols = (chem.MolFromSmiles(one.decode()) for one in molecules.smiles)
+    mols = (chem.MolFromSmiles(_text(one)) for one in molecules.smiles)
     return np.stack([generator.GetFingerprintAsNumPy(mol) for mol in mols])
 
 

@@ -23,6 +23,7 @@ from gcl_hard.graphs.augment import (
     drop_nodes,
     identity,
     mask_attributes,
+    mask_columns,
     perturb_edges,
     random_walk_subgraph,
 )
@@ -217,6 +218,33 @@ def test_masked_rows_are_zero_even_where_features_are_not_finite() -> None:
     assert (view.x == 0).all(dim=1).sum() == 2
     assert view.x.isnan().all(dim=1).sum() == 2
     assert torch.equal(view.edge_index, batch.edge_index)
+
+
+@pytest.mark.parametrize("p", [0.25, 0.6])
+def test_masked_columns_are_those_of_whole_graphs_and_as_many_as_asked(p: float) -> None:
+    batch = batch_of([nx.path_graph(4), nx.cycle_graph(3), nx.path_graph(1)])
+    batch.x = torch.ones(8, 5, dtype=torch.uint8)
+    batch.edge_attr = torch.ones(batch.edge_index.shape[1], 3)
+    generator, rounds = seeded(), 2000
+    counts, of_edges = torch.zeros(3, 5), torch.zeros(2, 3)
+    owner = batch.batch[batch.edge_index[0]]
+    for _ in range(rounds):
+        view = mask_columns(batch, p, generator=generator)
+        assert view.x.dtype == torch.uint8
+        assert view.edge_attr is not None
+        for rows, graph, total in (
+            (view.x, batch.batch, counts),
+            (view.edge_attr, owner, of_edges),
+        ):
+            for g in range(len(total)):
+                mine = rows[graph == g]
+                assert (mine == mine[0]).all()
+                total[g] += mine[0] == 0
+    tolerance = 5 * (p * (1 - p) / rounds) ** 0.5
+    for total in (counts, of_edges):
+        torch.testing.assert_close(
+            total / rounds, torch.full_like(total, p), rtol=0, atol=tolerance
+        )
 
 
 @settings(max_examples=60, deadline=None)

@@ -221,11 +221,9 @@ def test_tanimoto_is_rdkits() -> None:
 
 
 def test_scaffolds_keep_chirality_and_forget_side_chains() -> None:
-    a, b, c, d = scaffolds(from_smiles(
-        ["CC[C@H]1CCN1", "O[C@H]1CCN1", "CCc1ccccc1C#N", "CCCC"]
-    ))  # fmt: skip
+    a, b, c, d = scaffolds(["CC[C@H]1CCN1", "O[C@H]1CCN1", "CCc1ccccc1C#N", "CCCC"])
     assert (a, b, c, d) == ("C1CNC1", "C1CNC1", "c1ccccc1", "")
-    kept = scaffolds(from_smiles(["C1C[C@@H]2CC[C@H]1C2", "C1C[C@H]2CC[C@@H]1C2"]))
+    kept = scaffolds(["C1C[C@@H]2CC[C@H]1C2", b"C1C[C@H]2CC[C@@H]1C2"], jobs=2)
     assert all("@" in one for one in kept)
 
 

@@ -1,0 +1,304 @@
+"""Pre-training: an encoder of molecules on a large set without targets."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
+from gcl_hard.experiments.protocols import build
+from gcl_hard.graphs import MoleculeGIN, Molecules, load_molecules, molecules, scaffolds
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.models import GraphContrast
+from gcl_hard.io import atomic_write
+from gcl_hard.methods import method
+from gcl_hard.seeds import seeded
+from gcl_hard.training.checkpoint import Checkpoint
+from gcl_hard.training.loop import train
+
+SCHEMA_VERSION = 1
+USUAL: dict[str, Any] = {
+    "dataset": "MOSES", "method": "hucl", "contrast": "two-view", "encoder": MOLECULE_GIN,
+    "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
+    "epochs": 1, "batch_size": 256, "lr": 0.001,
+}  # fmt: skip
+"""Settings of pre-training that differ from those of ``GraphConfig``."""
+OTHERS = (
+    "protocol", "features", "standardise", "folds", "edge_labels", "virtual_node", "encodings",
+    "probe", "kernel", "c_grid", "train_share", "encoder",
+)  # fmt: skip
+"""Settings of ``GraphConfig`` that pre-training does not read."""
+PseudoLabels = Literal["scaffold"]
+SEATS = 4
+"""Molecules of a scaffold that come together in a batch."""
+
+
+@dataclass(frozen=True)
+class PretrainOptions:
+    """The options of ``python -m gcl_hard.pretrain``.
+
+    Attributes:
+        config: data, method, encoder and training.
+        output: file of the encoder, NAME.pt; its checkpoint is next to it.
+    """
+
+    config: GraphConfig
+    output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt"] = Path(
+        "encoder.pt"
+    )
+    n: Annotated[int | None, "molecules, a random draw; all if not given"] = None
+    pseudo_labels: Annotated[
+        PseudoLabels | None, "labels of label-aware methods: scaffold (their default)"
+    ] = None
+    seed: Annotated[int, "seed of weights and views"] = 0
+    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)"] = None
+    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
+    jobs: Annotated[int, "processes that parse SMILES, the first time"] = 1
+    threads: Annotated[int | None, "CPU threads"] = None
+    checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
+    force: Annotated[bool, "start over"] = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("n", self.n), ("threads", self.threads), ("jobs", self.jobs)):
+            if value is not None:
+                check_at_least(name, value, 2 if name == "n" else 1)
+        check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
+        check_at_least("seed", self.seed, 0)
+        if self.output.suffix != ".pt":
+            raise InputError(f"output is the file of the encoder, NAME.pt, got {self.output}")
+        if self.config.is_baseline:
+            raise InputError(f"{self.config.method} trains no encoder by contrast: choose a method")
+        if self.pseudo_labels is not None:
+            check_option("pseudo-labels", self.pseudo_labels, get_args(PseudoLabels))
+
+    @property
+    def labels(self) -> PseudoLabels | None:
+        """Pseudo-labels; scaffolds where the method needs labels and none are named."""
+        if self.pseudo_labels is None and method(self.config.method).label_aware:
+            return "scaffold"
+        return self.pseudo_labels
+
+
+class Pretrained(NamedTuple):
+    """A pre-trained encoder.
+
+    Attributes:
+        encoder: on the CPU, in evaluation mode; ``gcl_hard.graphs.embed(encoder, molecules)``.
+        vocabulary: number of codes of each field of ``atoms`` and of ``bonds``.
+        about: settings, data and losses of its training.
+    """
+
+    encoder: MoleculeGIN
+    vocabulary: dict[str, dict[str, int]]
+    about: dict[str, Any]
+
+
+def pretrain(options: PretrainOptions) -> Pretrained:
+    """Train an encoder, or go on from its checkpoint, and save it.
+
+    Progress is shown as molecules a second and the time that is left.
+
+    Args:
+        options: what to train, and where to save it.
+
+    Returns:
+        The encoder, as :func:`load_pretrained` reads it.
+
+    Raises:
+        InputError: for data that are not available, or a file of other settings.
+        DivergenceError: if a loss is not finite.
+    """
+    device = hardware.choose_device(options.device)
+    torch.set_num_threads(options.threads or 1)
+    with _bar("parsing", " SMILES") as bar:
+        data = load_molecules(
+            options.config.dataset, data_dir=options.data_dir, jobs=options.jobs,
+            progress=bar.update,
+        )  # fmt: skip
+    whole = data.molecules
+    chosen = _drawn(len(whole), options.n, options.config.data_seed)
+    run = _run(options, whole, chosen)
+    if options.output.exists() and not options.force:
+        found = load_pretrained(options.output)
+        if found.about["run"] != run:
+            raise InputError(
+                f"{options.output} is of another run: name another file, or give --force"
+            )
+        print(f"{options.output} was finished before")
+        return found
+    config, graphs, groups = options.config, whole, None
+    if options.labels is not None:
+        groups = _groups(whole, chosen, options.jobs)
+        graphs = replace(whole, y=groups, n_classes=int(groups.max()) + 1)
+    model = build(config, whole.n_features, options.seed).to(device)
+    assert isinstance(model, GraphContrast)
+    checkpoint = Checkpoint(
+        options.output.with_suffix(".ckpt"), run, resume=not options.force,
+        every=60 * options.checkpoint_minutes,
+    )  # fmt: skip
+    total = config.epochs * len(chosen)
+    with _bar("training", " molecules", total) as bar:
+
+        def batches(epoch: int) -> Iterator[GraphBatch]:
+            bar.update((epoch - 1) * len(chosen) - bar.n)
+            for ids in order(chosen, groups, config.batch_size, config.data_seed, epoch):
+                bar.update(len(ids))
+                yield graphs.batch(ids).to(device)
+
+        losses = train(
+            model, batches, config.optimisation(), device=device, checkpoint=checkpoint,
+            setting=f"{config}, seed {options.seed}",
+            on_epoch=lambda epoch, loss: bar.set_postfix(loss=f"{loss:.3f}"),
+        )  # fmt: skip
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "encoder": {name: x.cpu() for name, x in model.encoder.state_dict().items()},
+        "vocabulary": vocabulary(),
+        "about": {
+            "run": run, "losses": losses, "n": len(chosen), "device": hardware.device_name(device),
+            "versions": hardware.versions(),
+        },
+    }  # fmt: skip
+    with atomic_write(options.output) as file:
+        torch.save(content, file)
+    checkpoint.remove()
+    print(
+        f"{options.output}: {len(chosen)} molecules, {config.epochs} epochs, loss {losses[-1]:.3f}"
+    )
+    return load_pretrained(options.output)
+
+
+def load_pretrained(path: str | Path) -> Pretrained:
+    """An encoder that :func:`pretrain` saved.
+
+    Args:
+        path: file NAME.pt; nothing in it is executed (``weights_only``).
+
+    Returns:
+        The encoder with its vocabulary.
+
+    Raises:
+        InputError: for a file that is none, or an encoder of another vocabulary.
+
+    Example:
+        >>> load_pretrained("missing.pt")
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
+    """
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        of, config = saved["vocabulary"], saved["about"]["run"]["config"]
+        state: dict[str, Tensor] = saved["encoder"]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except (RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        raise InputError(f"{path} is damaged, or no pre-trained encoder: {error}") from error
+    if of != vocabulary():
+        raise InputError(
+            f"{path} has the vocabulary {of}, and this version of gcl_hard {vocabulary()}: train "
+            f"it again"
+        )
+    encoder = MoleculeGIN(
+        config["dim"], config["layers"], readout=config["readout"], jk=config["jk"]
+    )
+    try:
+        encoder.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"the encoder of {path} is another one: {error}") from error
+    return Pretrained(encoder.eval(), of, saved["about"])
+
+
+def vocabulary() -> dict[str, dict[str, int]]:
+    """Number of codes of each field of atoms and bonds."""
+    return {"atoms": dict(molecules.ATOMS), "bonds": dict(molecules.BONDS)}
+
+
+def order(
+    chosen: Tensor, groups: Tensor | None, batch_size: int, seed: int, epoch: int
+) -> list[Tensor]:
+    """The batches of an epoch: a permutation of the molecules, cut.
+
+    With groups, up to :data:`SEATS` of a group follow each other: groups are shuffled, cut into
+    so many, and the pieces shuffled.
+
+    Args:
+        chosen: int64 [n], ids of the molecules.
+        groups: int64, the group of every id, or None.
+        batch_size: molecules in a batch; one molecule that would be left alone joins the last.
+        seed: seed of the order.
+        epoch: each has its own.
+
+    Returns:
+        Ids, int64.
+
+    Example:
+        >>> ids = order(torch.arange(6), torch.tensor([0, 1, 0, 1, 0, 1]), 3, seed=0, epoch=1)
+        >>> [len({int(i) % 2 for i in one}) for one in ids]
+        [1, 1]
+    """
+    generator = seeded(seed, epoch)
+    ids = chosen[torch.randperm(len(chosen), generator=generator)]
+    if groups is not None:
+        of = groups[ids]
+        by_group = torch.argsort(of, stable=True)
+        ids, of = ids[by_group], of[by_group]
+        starts = torch.searchsorted(of, of)
+        piece = (torch.arange(len(ids)) - starts) // SEATS
+        key = torch.unique(torch.stack([of, piece]), dim=1, return_inverse=True)[1]
+        shuffled = torch.randperm(int(key.max()) + 1, generator=generator)
+        ids = ids[torch.argsort(shuffled[key], stable=True)]
+    found = [*torch.split(ids, batch_size)]
+    if len(found) > 1 and len(found[-1]) == 1:
+        found[-2:] = [torch.cat(found[-2:])]
+    return found
+
+
+def _drawn(total: int, n: int | None, seed: int) -> Tensor:
+    """Ids of a random draw; a larger draw holds a smaller one."""
+    if n is not None and n > total:
+        raise InputError(f"n is {n}, and the set has {total} molecules")
+    return torch.randperm(total, generator=seeded(seed))[: n or total].sort().values
+
+
+def _run(options: PretrainOptions, whole: Molecules, chosen: Tensor) -> dict[str, Any]:
+    """What is trained, as the checkpoint and the file name it."""
+    digest = hashlib.sha256()
+    for part in np.array_split(chosen.numpy(), max(1, math.ceil(len(chosen) / 100_000))):
+        digest.update(whole.smiles[part].tobytes())
+    read = {k: v for k, v in asdict(options.config).items() if k not in OTHERS}
+    return {
+        "config": read, "seed": options.seed, "labels": options.labels, "n": len(chosen),
+        "data": digest.hexdigest()[:16],
+    }  # fmt: skip
+
+
+def _groups(whole: Molecules, chosen: Tensor, jobs: int) -> Tensor:
+    """Scaffolds as whole numbers, −1 for what is not chosen; a molecule without one is alone."""
+    with _bar("scaffolds", " molecules", len(chosen)) as bar:
+        found = scaffolds(whole.smiles[chosen.numpy()], jobs=jobs, progress=bar.update)
+    names = [name or f"acyclic {i}" for i, name in enumerate(found)]
+    groups = torch.full((len(whole),), -1)
+    groups[chosen] = torch.from_numpy(np.unique(names, return_inverse=True)[1])
+    return groups
+
+
+def _bar(what: str, unit: str, total: int | None = None) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total, desc=what, unit=unit, unit_scale=True, file=sys.stderr, mininterval=1.0,
+        leave=total is not None, delay=1.0,
+    )  # fmt: skip

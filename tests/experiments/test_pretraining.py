@@ -1,0 +1,234 @@
+"""Pre-training: what is drawn, in which order, resumed, saved, and read again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcl_hard.cli import parse_pretrain
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import pretraining
+from gcl_hard.experiments.pretraining import SEATS, PretrainOptions, load_pretrained, order
+from gcl_hard.graphs import embed, from_smiles
+from gcl_hard.pretrain import main
+from gcl_hard.training import checkpoint
+
+pytest.importorskip("rdkit")
+CHAINS = ["C" * n + end for n in range(1, 13) for end in ("O", "N", "c1ccccc1", "C1CC1", "F")]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "chains.csv"
+    path.write_text("smiles\n" + "\n".join(CHAINS) + "\n")
+    return path
+
+
+def flags(csv: Path, output: Path, *more: str) -> list[str]:
+    small = ["--layers=2", "--dim=8", "--batch-size=16", "--epochs=2"]
+    return ["--dataset", str(csv), "--output", str(output), *small, *more]
+
+
+def state(path: Path) -> dict[str, torch.Tensor]:
+    return dict(load_pretrained(path).encoder.state_dict())
+
+
+def equal(a: Path, b: Path) -> bool:
+    first, second = state(a), state(b)
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+def test_the_command_trains_saves_and_does_not_repeat(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "encoder.pt"
+    assert main(flags(csv, path)) == 0
+    found = load_pretrained(path)
+    assert found.vocabulary == pretraining.vocabulary()
+    assert len(found.about["losses"]) == 2
+    assert found.about["n"] == len(CHAINS)
+    assert not found.encoder.training
+    assert not path.with_suffix(".ckpt").exists()
+    assert embed(found.encoder, from_smiles(["CCO", "CCN"])).shape == (2, 16)
+    written = path.stat().st_mtime_ns
+    assert main(flags(csv, path)) == 0
+    assert path.stat().st_mtime_ns == written
+    assert main(flags(csv, path, "--lr=0.1")) == 2
+    assert "of another run" in capsys.readouterr().err
+    assert main(flags(csv, path, "--lr=0.1", "--force")) == 0
+    assert path.stat().st_mtime_ns != written
+
+
+@pytest.mark.parametrize("more", [["--method=hucl"], ["--method=hscl"], ["--method=spacl"]])
+def test_a_run_stopped_within_an_epoch_ends_as_an_undisturbed_one(
+    more: list[str], csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, resumed = tmp_path / "whole.pt", tmp_path / "resumed.pt"
+    assert main(flags(csv, whole, *more)) == 0
+    save, saved = checkpoint.Checkpoint.save, []
+
+    def stops(self: checkpoint.Checkpoint, content: Any) -> None:
+        save(self, content)
+        saved.append((content["epoch"], content["step"]))
+        if len(saved) == 6:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint.Checkpoint, "save", stops)
+        assert main(flags(csv, resumed, *more, "--checkpoint-minutes=0")) == 130
+    assert saved[-1][0] == 2
+    assert saved[-1][1] > 0
+    assert not resumed.exists()
+    assert main(flags(csv, resumed, *more)) == 0
+    assert equal(whole, resumed)
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_resumed(csv: Path, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole.pt", tmp_path / "killed.pt"
+    more = ["--epochs=40", "--checkpoint-minutes=0"]
+    command = [sys.executable, "-m", "gcl_hard.pretrain", *flags(csv, killed, *more)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not killed.with_suffix(".ckpt").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert killed.with_suffix(".ckpt").exists()
+    assert main(flags(csv, killed, *more)) == 0
+    assert main(flags(csv, whole, *more)) == 0
+    assert equal(whole, killed)
+
+
+def test_a_larger_draw_holds_a_smaller_one_and_seeds_differ(csv: Path, tmp_path: Path) -> None:
+    draws = [set(pretraining._drawn(60, n, 3).tolist()) for n in (5, 20, None)]
+    assert [len(one) for one in draws] == [5, 20, 60]
+    assert draws[0] < draws[1] < draws[2]
+    with pytest.raises(InputError, match="the set has 60 molecules"):
+        pretraining._drawn(60, 61, 0)
+    paths = [tmp_path / f"{seed}.pt" for seed in (0, 1)]
+    for seed, path in enumerate(paths):
+        assert main(flags(csv, path, "--n=20", f"--seed={seed}")) == 0
+    assert not equal(*paths)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    groups=st.lists(st.integers(0, 6), min_size=2, max_size=60), size=st.integers(2, 20),
+    seed=st.integers(0, 5), grouped=st.booleans(),
+)  # fmt: skip
+def test_an_epoch_has_every_molecule_once_and_groups_sit_together(
+    groups: list[int], size: int, seed: int, grouped: bool
+) -> None:
+    of = torch.tensor(groups)
+    chosen = torch.arange(len(of))
+    batches = order(chosen, of if grouped else None, size, seed, 1)
+    ids = torch.cat(batches)
+    assert sorted(ids.tolist()) == chosen.tolist()
+    assert all(len(one) in (size, size + 1) for one in batches[:-1])
+    assert len(batches) == 1 or len(batches[-1]) > 1
+    if grouped:
+        changes = int((of[ids].diff() != 0).sum())
+        pieces = sum(-(-count // SEATS) for count in np.bincount(of))
+        assert changes < pieces
+
+
+def test_orders_of_epochs_differ() -> None:
+    ids = torch.arange(40)
+    first, second, again = (torch.cat(order(ids, None, 8, 0, epoch)) for epoch in (1, 2, 1))
+    assert not torch.equal(first, second)
+    assert torch.equal(first, again)
+
+
+def test_label_aware_methods_are_given_scaffolds(
+    csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[torch.Tensor] = []
+    build = pretraining.build
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        model = build(*args, **kwargs)
+        model.register_forward_pre_hook(lambda _, given: seen.append(given[0].y))
+        return model
+
+    monkeypatch.setattr(pretraining, "build", watched)
+    assert main(flags(csv, tmp_path / "a.pt", "--method=scl")) == 0
+    labels = torch.cat(seen[: len(seen) // 2])
+    counts = sorted(torch.bincount(labels).tolist())
+    # Benzenes and cyclopropanes share a scaffold; an acyclic molecule has one of its own.
+    assert counts == [1] * 36 + [12, 12]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--output=a.txt"], "NAME.pt"),
+        (["--method=untrained"], "trains no encoder by contrast"),
+        (["--n=1"], "n must be at least 2"),
+        (["--n=1000"], "the set has 60 molecules"),
+        (["--epochs=0"], "epochs must be at least 1"),
+        (["--pseudo-labels=colour"], "pseudo-labels"),
+        (["--dataset=BASE"], "did you mean BACE"),
+        (["--folds=3"], "folds"),
+        (["--dim=0"], "dim"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_message(
+    more: list[str], said: str, csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "none.pt"
+    assert main([*flags(csv, output), *more]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("error:") == 1
+    assert not output.exists()
+
+
+def test_files_that_are_no_encoder_are_named(csv: Path, tmp_path: Path) -> None:
+    path = tmp_path / "encoder.pt"
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="damaged, or no pre-trained encoder"):
+        load_pretrained(path)
+    torch.save({"encoder": {}}, path)
+    with pytest.raises(InputError, match="damaged, or no pre-trained encoder"):
+        load_pretrained(path)
+    good = tmp_path / "good.pt"
+    assert main(flags(csv, good)) == 0
+    saved = torch.load(good, weights_only=True)
+    saved["vocabulary"]["atoms"]["element"] = 5
+    torch.save(saved, path)
+    with pytest.raises(InputError, match="has the vocabulary"):
+        load_pretrained(path)
+    saved = torch.load(good, weights_only=True)
+    saved["about"]["run"]["config"]["dim"] = 9
+    torch.save(saved, path)
+    with pytest.raises(InputError, match="is another one"):
+        load_pretrained(path)
+
+
+def test_settings_are_printed_and_read_back(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--print-config", "--method=hscl", "--n=50"])
+    path = tmp_path / "config.yaml"
+    path.write_text(capsys.readouterr().out)
+    options = parse_pretrain(["--config", str(path)])
+    assert options == parse_pretrain(["--method=hscl", "--n=50"])
+    assert isinstance(options, PretrainOptions)
+    assert json.dumps(options.labels) == '"scaffold"'
