@@ -44,6 +44,7 @@ from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.pretraining import PretrainOptions
+    from gcl_hard.experiments.transfer import TransferOptions
     from gcl_hard.tuning.options import TuneOptions
 
 STOPPED = 130
@@ -547,6 +548,43 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
         values = USUAL | _defaults(PretrainOptions) | settings | stated
         _print_config({name: value for name, value in values.items() if name not in OTHERS})
     return PretrainOptions(GraphConfig(**USUAL | settings), **stated)
+
+
+def transfer_parser() -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.transfer``."""
+    from gcl_hard.experiments.transfer import SETTINGS, Finetuning, TransferOptions
+
+    parser = _parser(
+        "transfer",
+        "Score encoders of molecules on labelled sets, frozen or fine-tuned inside the training "
+        "part, beside fingerprints. Finished runs are not repeated.",
+        "python -m gcl_hard.transfer --dataset BACE,ESOL --embeddings untrained,encoder.pt,ecfp",
+    )
+    add_options(parser, "runs", TransferOptions, options_of(TransferOptions))
+    add_options(parser, "fine-tuning", Finetuning, SETTINGS)
+    return parser
+
+
+def parse_transfer(arguments: Sequence[str]) -> TransferOptions:
+    """Read the command line of ``python -m gcl_hard.transfer``.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The options.
+
+    Raises:
+        InputError: for anything that cannot be read; names the flag and the nearest ones.
+    """
+    from gcl_hard.experiments.transfer import SETTINGS, TransferOptions
+
+    stated = _stated(transfer_parser(), arguments)
+    printing = stated.pop("print_config", False)
+    settings = {name: stated.pop(name) for name in SETTINGS if name in stated}
+    if printing:
+        _print_config(_defaults(TransferOptions) | stated | settings)
+    return TransferOptions(**stated, finetuning=settings)
 
 
 def _explained_tune(error: InputError) -> InputError:

@@ -18,7 +18,7 @@ CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
     "models", "io", "seeds",
 }  # fmt: skip
-ENTRY_POINTS = {"bench", "tune", "figures", "pretrain"}
+ENTRY_POINTS = {"bench", "tune", "figures", "pretrain", "transfer"}
 INNER = CORE | {
     "graphs", "images", "training", "evaluation", "experiments", "tuning", "reports",
 }  # fmt: skip

@@ -119,16 +119,19 @@ LISTED: dict[str, Callable[[Any], Any]] = {
 }
 """Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
 READERS: dict[str, Callable[[Any], Any]] = {
-    "augmentations": _optional(_words),
-    "encodings": _optional(_words),
-    "c_grid": _optional(_numbers),
-    "probe_lr": _numbers,
     "seeds": as_seeds,
     "protocol": str,  # an alias is none of its values
     "ensemble_size": _auto,
     "batch": _auto,
 }
 """Flags whose values the parser cannot read by their types."""
+BY_TYPE: dict[Any, Callable[[Any], Any]] = {
+    tuple[str, ...]: _words,
+    tuple[float, ...]: _numbers,
+    tuple[str, ...] | None: _optional(_words),
+    tuple[float, ...] | None: _optional(_numbers),
+}
+"""Readers of lists."""
 METAVARS = {
     "seeds": "N",
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
@@ -138,6 +141,9 @@ METAVARS = {
             "dataset",
             "method",
             "protocol",
+            "embeddings",
+            "finetune",
+            "split",
             "augmentations",
             "encodings",
             "hardness_scale",
@@ -157,6 +163,7 @@ METAVARS = {
             "beta_changes",
             "views",
             "batch_size",
+            "label_gap",
         ),
         "NUMBERS",
     ),
@@ -170,12 +177,13 @@ def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, liste
         return
     read = LISTED.get(name) if listed else None
     number = kind in (int, int | None) and not name.endswith("seed")
-    kind = read or READERS.get(name, kind)
+    several = kind in BY_TYPE
+    kind = read or READERS.get(name) or BY_TYPE.get(kind, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
     metavar = METAVARS.get(name, "N" if number else name.upper().split("_")[-1])
     if isinstance(default, Path) and default.suffix:
         metavar = "FILE"
-    if name in LISTED and not listed:
+    if name in LISTED and not (listed or several):
         metavar = metavar.removesuffix("S")
     named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
     group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)

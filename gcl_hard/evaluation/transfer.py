@@ -1,0 +1,277 @@
+"""Probes and scores of molecules on one split: ROC-AUC over tasks, RMSE, and paired bootstraps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.evaluation.checks import Floats, Indices
+from gcl_hard.evaluation.folds import ScaffoldSplit
+
+C_GRID = (0.1, 1.0, 10.0, 100.0)
+"""Penalties of a kernel machine."""
+GAMMAS = (0.25, 1.0, 4.0)
+"""Widths of an RBF kernel, times one over the number of dimensions."""
+FEW = 10
+"""Members of the rarer class of a task, below which its AUC says little."""
+LARGE = 40_000
+"""Training molecules times tasks from which a probe is linear."""
+
+
+class TaskScores(NamedTuple):
+    """ROC-AUC over tasks.
+
+    Attributes:
+        mean: mean over the tasks that have both classes; NaN if none has.
+        of_task: ROC-AUC of each task, NaN for those that have one class alone.
+        one_class: tasks with one class alone, which are left out of the mean.
+        few: tasks whose rarer class has fewer than ten members, which are in the mean.
+    """
+
+    mean: float
+    of_task: Floats
+    one_class: tuple[int, ...]
+    few: tuple[int, ...]
+
+
+def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
+    """Area under the ROC curve of each task over the molecules whose label is known, and its mean.
+
+    Args:
+        y: 0, 1 or NaN where not known, [n] or [n, T].
+        scores: higher for 1, finite, of the same shape.
+
+    Raises:
+        InputError: for shapes that differ, or labels that are none of these.
+
+    Example:
+        >>> roc_auc([[0, 1], [1, 1], [1, np.nan]], [[0.1, 0], [0.9, 0], [0.0, 0]])
+        TaskScores(mean=0.5, of_task=array([0.5, nan]), one_class=(1,), few=(0,))
+    """
+    from sklearn.metrics import roc_auc_score
+
+    y, scores = (_columns(one) for one in (y, scores))
+    if y.shape != scores.shape:
+        raise InputError(f"y is {[*y.shape]} and scores are {[*scores.shape]}; expected the same")
+    known = np.isfinite(y)
+    if not np.isin(y[known], (0, 1)).all():
+        raise InputError("y of ROC-AUC must be 0, 1, or NaN where not known")
+    found = np.full(y.shape[1], np.nan)
+    one_class, few = [], []
+    for task in range(y.shape[1]):
+        mine = y[known[:, task], task]
+        rarer = int(min((mine == 0).sum(), (mine == 1).sum()))
+        if rarer == 0:
+            one_class.append(task)
+            continue
+        if rarer < FEW:
+            few.append(task)
+        found[task] = roc_auc_score(mine, scores[known[:, task], task])
+    mean = float(np.nanmean(found)) if len(one_class) < len(found) else float("nan")
+    return TaskScores(mean, found, tuple(one_class), tuple(few))
+
+
+def rmse(y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None = None) -> float:
+    r"""Root of the mean squared error, :math:`\sqrt{\frac{1}{n} \sum_i (y_i - \hat y_i)^2}`.
+
+    Args:
+        y: [n].
+        predicted: [n].
+        which: bool [n], molecules that count, such as those with an activity cliff; None for all.
+
+    Returns:
+        The error; NaN over no molecules.
+
+    Example:
+        >>> rmse([0, 0, 5], [3, 4, 5], which=[True, True, False])
+        3.5355339059327378
+    """
+    difference = np.asarray(y, np.float64) - np.asarray(predicted, np.float64)
+    if which is not None:
+        difference = difference[np.asarray(which, bool)]
+    return float(np.sqrt(np.mean(difference**2))) if len(difference) else float("nan")
+
+
+def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) -> list[Floats]:
+    r"""RBF kernels of embeddings, standardised over the training part, one for each width.
+
+    .. math:: k_{ij} = \exp\Big(-\frac{\gamma}{d} \lVert \tilde x_i - \tilde x_j \rVert^2\Big)
+
+    Args:
+        x: [n, d].
+        train: ids of the training part.
+        gammas: γ.
+
+    Returns:
+        float64 [n, n] each.
+    """
+    z = np.asarray(x, np.float64)
+    deviation = z[train].std(0)
+    z = (z - z[train].mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    square = (z**2).sum(1)
+    distance = np.maximum(square[:, None] + square[None] - 2 * z @ z.T, 0) / z.shape[1]
+    return [np.exp(-gamma * distance) for gamma in gammas]
+
+
+def kernel_predictions(
+    kernels: Sequence[Floats], y: ArrayLike, split: ScaffoldSplit, *, classes: bool
+) -> Floats:
+    """Scores of the test part by a kernel machine that is fitted to the training part.
+
+    An SVM for classes, and support vector regression, of standardised values, for numbers. The
+    kernel and C are those with the best AUC or RMSE on the validation part, each task by itself.
+
+    Args:
+        kernels: candidates, [n, n] over all molecules.
+        y: [n] or [n, T], NaN where not known.
+        split: the parts.
+        classes: whether y is 0 and 1.
+
+    Returns:
+        Decision values, or predicted numbers, [n_test] or [n_test, T].
+
+    Raises:
+        InputError: without kernels.
+    """
+    if not kernels:
+        raise InputError("a kernel probe needs at least one kernel")
+    from sklearn.svm import SVC, SVR
+
+    def make(choice: tuple[Floats, float], train: Indices, target: Floats) -> Any:
+        kernel, penalty = choice
+        machine = SVC(C=penalty, kernel="precomputed") if classes else SVR(
+            C=penalty, kernel="precomputed"
+        )  # fmt: skip
+        machine.fit(kernel[np.ix_(train, train)], target)
+        predict = machine.decision_function if classes else machine.predict
+        return lambda rows: predict(kernel[np.ix_(rows, train)])
+
+    choices = [(kernel, penalty) for kernel in kernels for penalty in C_GRID]
+    return _probe(choices, make, y, split, classes=classes)
+
+
+def linear_predictions(
+    x: ArrayLike, y: ArrayLike, split: ScaffoldSplit, *, classes: bool
+) -> Floats:
+    """As :func:`kernel_predictions`, by logistic or ridge regression on embeddings.
+
+    Embeddings [n, d] are standardised. For many tasks or molecules, where kernels take too long.
+    """
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    z = np.asarray(x, np.float64)
+    deviation = z[split.train].std(0)
+    z = (z - z[split.train].mean(0)) / np.where(deviation > 0, deviation, 1.0)
+
+    def make(penalty: float, train: Indices, target: Floats) -> Any:
+        if classes:
+            of_classes = LogisticRegression(C=penalty, max_iter=500).fit(z[train], target)
+            return lambda rows: of_classes.decision_function(z[rows])
+        of_numbers = Ridge(alpha=1 / penalty).fit(z[train], target)
+        return lambda rows: of_numbers.predict(z[rows])
+
+    return _probe((1e-4, 1e-3, 1e-2, 1e-1, 1.0), make, y, split, classes=classes)
+
+
+def _probe(
+    choices: Sequence[Any],
+    make: Callable[[Any, Indices, Floats], Callable[[Indices], Floats]],
+    y: ArrayLike,
+    split: ScaffoldSplit,
+    *,
+    classes: bool,
+) -> Floats:
+    """Fit every choice task by task, keep the one that is best on validation, and predict."""
+    targets = _columns(y)
+    found = np.zeros((len(split.test), targets.shape[1]))
+    for task in range(targets.shape[1]):
+        column = targets[:, task]
+        train, valid = (part[np.isfinite(column[part])] for part in (split.train, split.valid))
+        known = column[train]
+        if len(known) == 0 or (classes and known.min() == known.max()):
+            continue  # nothing to learn: all scores are alike
+        mean, deviation = (0.0, 1.0) if classes else (known.mean(), known.std() or 1.0)
+        best = np.inf
+        for choice in choices:
+            predict = make(choice, train, (known - mean) / deviation)
+            error = _error(column[valid], predict(valid) * deviation + mean, classes=classes)
+            if error < best:
+                best = error
+                found[:, task] = predict(split.test) * deviation + mean
+    return found[:, 0] if np.ndim(y) == 1 else found
+
+
+def _error(y: Floats, scores: Floats, *, classes: bool) -> float:
+    """What a choice is made by; where validation cannot tell, all are alike."""
+    if len(y) == 0:
+        return 0.0
+    if not classes:
+        return rmse(y, scores)
+    auc = roc_auc(y, scores).mean
+    return 0.0 if np.isnan(auc) else -auc
+
+
+class Bootstrap(NamedTuple):
+    """A difference of two scores with its interval over test molecules.
+
+    Attributes:
+        difference: the second score less the first.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    difference: float
+    low: float
+    high: float
+
+
+def paired_bootstrap(
+    score: Callable[[Indices, int], float],
+    n: int,
+    *,
+    level: float = 0.95,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Bootstrap:
+    """An interval of the difference of two scores on the same test molecules.
+
+    Molecules are drawn with replacement, the same for both, and the middle share ``level`` of the
+    differences is the interval; draws that one score is not defined on are left out.
+
+    Args:
+        score: the score on some molecules, int64 ids of the test part, of the first (0) or the
+            second (1).
+        n: number of test molecules.
+        level: share of the interval.
+        draws: number of draws.
+        seed: of the draws.
+
+    Source:
+        Efron & Tibshirani (1993), *An Introduction to the Bootstrap*, section 13.3.
+
+    Example:
+        >>> a, b = np.zeros(50), np.ones(50)
+        >>> paired_bootstrap(lambda ids, which: float((b if which else a)[ids].mean()), 50)
+        Bootstrap(difference=1.0, low=1.0, high=1.0)
+    """
+    check_at_least("n", n, 1)
+    check_at_least("draws", draws, 1)
+    generator, every = np.random.default_rng(seed), np.arange(n)
+    found = []
+    for _ in range(draws):
+        ids = generator.integers(n, size=n)
+        found.append(score(ids, 1) - score(ids, 0))
+    defined = np.array(found)[np.isfinite(found)]
+    if not len(defined):
+        return Bootstrap(float("nan"), float("nan"), float("nan"))
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return Bootstrap(score(every, 1) - score(every, 0), float(low), float(high))
+
+
+def _columns(values: ArrayLike) -> Floats:
+    found = np.asarray(values, np.float64)
+    return found[:, None] if found.ndim == 1 else found

@@ -1,0 +1,522 @@
+"""Transfer: encoders of molecules scored on labelled sets, against fingerprints."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property, partial
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.evaluation.folds import ScaffoldSplit, scaffold_split
+from gcl_hard.evaluation.transfer import (
+    LARGE,
+    kernel_predictions,
+    linear_predictions,
+    rbf_kernels,
+    rmse,
+    roc_auc,
+)
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.experiment import seeded_weights
+from gcl_hard.experiments.pretraining import load_pretrained
+from gcl_hard.experiments.store import write_json
+from gcl_hard.functional.labels import LabelGap, check_gap
+from gcl_hard.graphs import (
+    MoleculeData,
+    MoleculeGIN,
+    TwoView,
+    embed,
+    fingerprints,
+    load_molecules,
+    scaffolds,
+    tanimoto,
+)
+from gcl_hard.graphs.augment import check_views
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.moleculenet import SOURCES
+from gcl_hard.graphs.order import epoch_batches
+from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.methods import METHODS, contrastive_loss
+from gcl_hard.training.loop import Optimisation, train
+
+NINE = ("BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo")
+CLIFFS = tuple(name for name in SOURCES if name.startswith("CHEMBL"))
+SPLITS = ("given", "scaffold", "random-0", "random-1", "random-2")
+FIXED = ("ecfp", "wl")
+"""Representations without an encoder."""
+NONE, SUPERVISED = "none", "supervised"
+DRAWN = 0.1
+"""Share of a given training part that is drawn for validation."""
+CALIBRATION = 10
+"""Batches by which an untrained encoder's BatchNorm is calibrated."""
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """How an encoder is trained on labelled molecules.
+
+    Attributes:
+        method: a method that reads labels, or ``supervised``, a linear head trained with it.
+    """
+
+    method: str
+    beta: Annotated[float, "β of hscl"] = 1.0
+    epochs: Annotated[int, "passes over the training part"] = 30
+    lr: Annotated[float, "learning rate of Adam"] = 0.0003
+    batch_size: Annotated[int, "molecules in a batch"] = 128
+    temperature: Annotated[float, "γ of InfoNCE"] = 0.5
+    augmentations: Annotated[tuple[str, ...], "views, in order"] = ("mask-columns",)
+    strength: Annotated[float, "share that each augmentation changes"] = 0.2
+    label_gap: Annotated[
+        tuple[float, ...] | None,
+        "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
+        "(0.3,1); of several tasks by their disagreement (0.2,0.5)",
+    ] = None
+    similarity: Annotated[
+        float, "κ: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder"
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        check_option("finetune", self.method, (*METHODS, SUPERVISED))
+        for name in ("epochs", "batch_size"):
+            check_at_least(name.replace("_", "-"), getattr(self, name), 1 + (name != "epochs"))
+        check_number("lr", self.lr, above=0)
+        check_number("similarity", self.similarity, least=0)
+        check_views(self.augmentations, self.strength)
+        if self.label_gap is not None:
+            if len(self.label_gap) != 2:
+                raise InputError(f"label-gap is two numbers, got {len(self.label_gap)}")
+            check_gap(self.gap("values"))
+        if self.method != SUPERVISED:
+            contrastive_loss(self.method, beta=self.beta, temperature=self.temperature)
+
+    def gap(self, kind: str) -> LabelGap:
+        """δ₊ and δ₋ for a kind of targets."""
+        low, high = self.label_gap or ((0.3, 1.0) if kind == "values" else (0.2, 0.5))
+        return low, high
+
+
+@dataclass(frozen=True)
+class TransferRun:
+    """One representation on one split of a set.
+
+    Attributes:
+        dataset: name of the set.
+        embedding: ``untrained``, a file of :func:`gcl_hard.experiments.pretraining.pretrain`,
+            ``ecfp`` or ``wl``; joined with a plus, their kernels are added.
+        finetuning: how the encoder is trained on the training part, None for not at all.
+        split: one of :data:`SPLITS`.
+        seed: of weights, views and draws.
+    """
+
+    dataset: str
+    embedding: str
+    finetuning: Finetuning | None
+    split: str
+    seed: int
+
+    @property
+    def parts(self) -> list[str]:
+        """The representations that are joined."""
+        return self.embedding.split("+")
+
+    @property
+    def encoder(self) -> str | None:
+        """``untrained`` or a file; None without an encoder."""
+        found = [part for part in self.parts if part not in FIXED]
+        return found[0] if found else None
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What decides the numbers; of a file its content, not its path."""
+        found = asdict(self)
+        if self.encoder not in (None, "untrained"):
+            digest = hashlib.sha256(Path(str(self.encoder)).read_bytes()).hexdigest()[:16]
+            names = [digest if part == self.encoder else part for part in self.parts]
+            found["embedding"] = "+".join(names)
+        return found
+
+    @property
+    def key(self) -> str:
+        """Name of its file, without suffix."""
+        text = json.dumps(self.identity, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+        name = "+".join(Path(part).stem for part in self.parts)
+        tuned = self.finetuning.method if self.finetuning else NONE
+        return f"{self.dataset}_{name}_{tuned}_{self.split}_{digest}_seed{self.seed}"
+
+
+def runs_of(
+    datasets: Sequence[str],
+    embeddings: Sequence[str],
+    finetunings: Sequence[Finetuning | None],
+    splits: Sequence[str] | None,
+    seeds: Sequence[int],
+) -> list[TransferRun]:
+    """All combinations that mean something.
+
+    What has no encoder has one seed and no fine-tuning, and a head is its own probe, joined with
+    nothing. ``{seed}`` in a file's name stands for the seed. Without splits it is the given one
+    where the set has one, and else scaffold.
+
+    Raises:
+        InputError: for an unknown set, representation or split, or a file that is not there.
+    """
+    found = []
+    for dataset, embedding, tuned, seed in product(datasets, embeddings, finetunings, seeds):
+        given = dataset in CLIFFS
+        for split in splits or (("given",) if given else ("scaffold",)):
+            check_option("split", split, SPLITS)
+            if split == "given" and not given and dataset in SOURCES:
+                raise InputError(f"{dataset} has no given split: {', '.join(SPLITS[1:])}")
+            run = TransferRun(dataset, embedding.replace("{seed}", str(seed)), tuned, split, seed)
+            encoders = [part for part in run.parts if part not in FIXED]
+            if len(encoders) > 1:
+                raise InputError(f"{embedding} joins two encoders: join one with ecfp or wl")
+            if not encoders:
+                run = replace(run, finetuning=None, seed=0)
+            elif encoders[0] != "untrained" and not Path(encoders[0]).is_file():
+                raise InputError(
+                    f"{encoders[0]} is not there: an embedding is untrained, ecfp, wl, or a file "
+                    f"of python -m gcl_hard.pretrain"
+                )
+            if tuned is not None and tuned.method == SUPERVISED and len(run.parts) > 1:
+                continue
+            found.append(run)
+    return list(dict.fromkeys(found))
+
+
+class Labelled:
+    """A labelled set with what several runs share: scaffolds, fingerprints, kernels."""
+
+    def __init__(self, data: MoleculeData) -> None:
+        self.data, self.molecules = data, data.molecules
+        self.y = data.molecules.y.numpy().astype(np.float64)
+
+    @property
+    def classes(self) -> bool:
+        """Whether targets are 0 and 1."""
+        return self.data.kind != "values"
+
+    @cached_property
+    def fingerprints(self) -> Any:
+        """ECFP, uint8 [n, bits]."""
+        return fingerprints(self.molecules)
+
+    @cached_property
+    def tanimoto(self) -> Any:
+        """Their similarities, [n, n]."""
+        return tanimoto(self.fingerprints, self.fingerprints)
+
+    @cached_property
+    def wl(self) -> Any:
+        """The Weisfeiler-Lehman kernel, [n, n]."""
+        graphs = replace(self.molecules, x=self.molecules.x.float())
+        return wl_kernel(graphs, optimal_assignment=False)
+
+    @cached_property
+    def scaffolds(self) -> list[str]:
+        """Of every molecule."""
+        return scaffolds(self.molecules.smiles)
+
+    def split(self, name: str) -> ScaffoldSplit:
+        """The parts of a split by its name."""
+        if name != "given":
+            seed = None if name == "scaffold" else int(name.removeprefix("random-"))
+            return scaffold_split(self.scaffolds, seed=seed)
+        test = self.data.test
+        if test is None or not test.any() or test.all():
+            raise InputError(f"{self.molecules.name} has no column split with train and test")
+        train = np.random.default_rng(0).permutation(np.flatnonzero(~test))
+        n = max(1, round(DRAWN * len(train)))
+        return ScaffoldSplit(np.sort(train[n:]), np.sort(train[:n]), np.flatnonzero(test))
+
+
+def new_encoder(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
+    """The encoder that a run begins with; BatchNorm of an untrained one is calibrated."""
+    if run.encoder != "untrained":
+        return load_pretrained(str(run.encoder)).encoder
+    with seeded_weights(run.seed, 0):
+        encoder = MoleculeGIN()
+    norms = [part for part in encoder.modules() if isinstance(part, nn.BatchNorm1d)]
+    usual = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = None  # a plain mean
+    train_ids = labelled.split(run.split).train
+    with torch.no_grad():
+        for ids in torch.split(torch.from_numpy(train_ids), 256)[:CALIBRATION]:
+            batch = labelled.molecules.batch(ids)
+            encoder(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
+    for norm, momentum in zip(norms, usual, strict=True):
+        norm.momentum = momentum
+    return encoder.eval()
+
+
+class TargetModel(GraphModel):
+    r"""The supervised baseline: an encoder and a linear head.
+
+    .. math:: \ell = \text{mean over known targets of } \operatorname{BCE}(\hat y, y)
+              \text{ or } (\hat y - y)^2
+
+    Args:
+        encoder: trained with the head.
+        n_targets: T.
+        classes: whether targets are 0 and 1.
+        scale: mean and standard deviation of the training targets, for numbers.
+    """
+
+    def __init__(
+        self, encoder: MoleculeGIN, n_targets: int, *, classes: bool, scale: tuple[float, float]
+    ) -> None:
+        super().__init__(encoder)
+        self.head = nn.Linear(self.out_dim, n_targets)
+        self.classes, self.scale = classes, scale
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Loss of a batch, float []."""
+        y, found = graphs.y.float().view(graphs.n_graphs, -1), self._targets(graphs)
+        known = y.isfinite()
+        if self.classes:
+            return nn.functional.binary_cross_entropy_with_logits(found[known], y[known])
+        return nn.functional.mse_loss(found[known], (y[known] - self.scale[0]) / self.scale[1])
+
+    def _targets(self, graphs: GraphBatch) -> Tensor:
+        z = self.encoder(graphs.x, graphs.edge_index, graphs.batch, graphs.edge_attr)[1]
+        found: Tensor = self.head(z)
+        return found
+
+    @torch.no_grad()
+    def predict(self, graphs: GraphBatch) -> np.ndarray[Any, Any]:
+        """Logits or numbers, [G, T], in evaluation mode."""
+        self.eval()
+        found = self._targets(graphs).double().numpy()
+        self.train()
+        return found if self.classes else found * self.scale[1] + self.scale[0]
+
+
+def finetune(run: TransferRun, labelled: Labelled, split: ScaffoldSplit) -> Any:
+    """Train a run's encoder on its training part.
+
+    Returns:
+        The encoder; of the supervised baseline its predictions of the test part, after the epoch
+        that is best on the validation part.
+    """
+    how = run.finetuning
+    assert how is not None
+    part = labelled.molecules.take(torch.from_numpy(split.train))
+    current: list[Tensor] = [torch.empty(0, dtype=torch.int64)]
+
+    def batches(epoch: int) -> Iterator[GraphBatch]:
+        for ids in epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch):
+            current[0] = ids
+            yield part.batch(ids)
+
+    optimisation = Optimisation(epochs=how.epochs, lr=how.lr)
+    encoder = new_encoder(run, labelled)
+    fit = partial(train, batches=batches, optimisation=optimisation, setting=run.key)
+    with seeded_weights(run.seed, 1) as views:
+        if how.method == SUPERVISED:
+            return _supervised(encoder, fit, labelled, split)
+        loss = contrastive_loss(how.method, beta=how.beta, temperature=how.temperature, seed=views)
+    if part.n_classes == 0:
+        loss.sampler.label_gap = check_gap(how.gap(labelled.data.kind))
+    if how.similarity:
+        bits = torch.from_numpy(labelled.fingerprints[split.train]).float()
+        total = bits.sum(1)
+
+        def weights(rows: Tensor, columns: Tensor) -> Tensor:
+            a, b = current[0][rows], current[0][columns]
+            shared = bits[a] @ bits[b].T
+            return how.similarity * shared / (total[a, None] + total[b] - shared).clamp(min=1)
+
+        loss.sampler.pair_weights = weights
+    with seeded_weights(run.seed, 2) as views:
+        model = TwoView(
+            encoder, loss=loss, augmentations=how.augmentations, strength=how.strength, seed=views
+        )
+    fit(model)
+    return encoder
+
+
+def _supervised(
+    encoder: MoleculeGIN, fit: Any, labelled: Labelled, split: ScaffoldSplit
+) -> np.ndarray[Any, Any]:
+    y, classes = labelled.y, labelled.classes
+    known = y[split.train][np.isfinite(y[split.train])]
+    scale = (0.0, 1.0) if classes else (float(known.mean()), float(known.std()) or 1.0)
+    model = TargetModel(encoder, 1 if y.ndim == 1 else y.shape[1], classes=classes, scale=scale)
+    valid, test = (
+        labelled.molecules.batch(torch.from_numpy(part)) for part in (split.valid, split.test)
+    )
+    best: dict[str, Any] = {"error": np.inf}
+
+    def on_epoch(epoch: int, loss: float) -> None:
+        found = model.predict(valid)
+        if classes:
+            error = -roc_auc(y[split.valid], found.reshape(y[split.valid].shape)).mean
+        else:
+            error = rmse(y[split.valid], found[:, 0])
+        if error < best["error"] or "test" not in best:
+            best["error"], best["test"] = error, model.predict(test)
+
+    fit(model, on_epoch=on_epoch)
+    found: np.ndarray[Any, Any] = best["test"]
+    return found[:, 0] if y.ndim == 1 else found
+
+
+def predict(run: TransferRun, labelled: Labelled) -> np.ndarray[Any, Any]:
+    """Scores of a run's test part."""
+    split, z = labelled.split(run.split), None
+    if run.finetuning is not None:
+        found = finetune(run, labelled, split)
+        if run.finetuning.method == SUPERVISED:
+            assert isinstance(found, np.ndarray)
+            return found
+        z = embed(found, labelled.molecules)
+    elif run.encoder is not None:
+        z = embed(new_encoder(run, labelled), labelled.molecules)
+    tasks = 1 if labelled.y.ndim == 1 else labelled.y.shape[1]
+    if len(split.train) * tasks > LARGE:
+        if "wl" in run.parts:
+            raise InputError(f"wl is a kernel, and {run.dataset} is too large for kernel machines")
+        blocks = [z] if z is not None else []
+        blocks += [labelled.fingerprints] * ("ecfp" in run.parts)
+        x = np.concatenate([np.asarray(block, np.float64) for block in blocks], 1)
+        return linear_predictions(x, labelled.y, split, classes=labelled.classes)
+    fixed: Any = sum(labelled.tanimoto if part == "ecfp" else labelled.wl
+                     for part in run.parts if part in FIXED)  # fmt: skip
+    kernels = [fixed] if z is None else [k + fixed for k in rbf_kernels(z, split.train)]
+    return kernel_predictions(kernels, labelled.y, split, classes=labelled.classes)
+
+
+def scored(labelled: Labelled, split: ScaffoldSplit, found: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """The scores of predictions of the test part, with what was left out."""
+    y = labelled.y[split.test]
+    if labelled.classes:
+        auc, names = roc_auc(y, found), labelled.molecules.tasks
+        return {
+            "auc": 100 * auc.mean,
+            "one_class": [names[task] for task in auc.one_class],
+            "few": [names[task] for task in auc.few],
+        }
+    score = {"rmse": rmse(y, found)}
+    if labelled.data.cliffs is not None:
+        score["cliff_rmse"] = rmse(y, found, labelled.data.cliffs[split.test])
+    return score
+
+
+@dataclass(frozen=True)
+class TransferOptions:
+    """The options of ``python -m gcl_hard.transfer``."""
+
+    dataset: Annotated[tuple[str, ...], "sets of molecules, or files NAME.csv"] = ("BACE",)
+    embeddings: Annotated[
+        tuple[str, ...],
+        "untrained, ecfp, wl, or a file of gcl_hard.pretrain; a+b joins kernels; {seed} in a "
+        "file's name is the seed",
+    ] = ("untrained", "ecfp")
+    finetune: Annotated[
+        tuple[str, ...], "none, a method that reads labels, or supervised, of encoders"
+    ] = (NONE,)
+    split: Annotated[
+        tuple[str, ...] | None,
+        "given, scaffold, random-0 to random-2, random orders of scaffolds (given where there is "
+        "one, else scaffold)",
+    ] = None
+    seeds: Annotated[tuple[int, ...], "a count (3 is 0…2) or a list (0,1,2)"] = (0, 1, 2)
+    table: Annotated[
+        str | None, "transfer: the nine sets of MoleculeNet; cliffs: the twenty of MoleculeACE"
+    ] = None
+    output: Annotated[Path, "folder of the results, which are saved as runs finish"] = Path(
+        "results"
+    )
+    report: Annotated[Path | None, "page.md to write"] = None
+    report_only: Annotated[bool, "run nothing: show what is finished"] = False
+    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)"] = None
+    threads: Annotated[int | None, "CPU threads"] = None
+    finetuning: Mapping[str, Any] | None = None
+
+    def runs(self) -> list[TransferRun]:
+        """All runs."""
+        datasets = self.dataset
+        if self.table is not None:
+            check_option("table", self.table, ("transfer", "cliffs"))
+            datasets = NINE if self.table == "transfer" else CLIFFS
+        how = [
+            None if name == NONE else Finetuning(name, **(self.finetuning or {}))
+            for name in self.finetune
+        ]
+        return runs_of(datasets, self.embeddings, how, self.split, self.seeds)
+
+
+def transfer(options: TransferOptions) -> list[dict[str, Any]]:
+    """Run what is not finished, and return all results.
+
+    Raises:
+        InputError: for anything that cannot be run.
+    """
+    runs = options.runs()
+    hardware.use_threads(options.threads or 1, 0, 0)
+    found: list[dict[str, Any]] = []
+    sets: dict[str, Labelled] = {}
+    for number, run in enumerate(runs, 1):
+        path = options.output / f"{run.key}.json"
+        if path.exists():
+            found.append(json.loads(path.read_text(encoding="utf-8")))
+            continue
+        if options.report_only:
+            continue
+        if run.dataset not in sets:
+            sets.clear()
+            sets[run.dataset] = Labelled(load_molecules(run.dataset, data_dir=options.data_dir))
+        result = _result(run, sets[run.dataset])
+        write_json(result, path)
+        found.append(result)
+        said = ", ".join(f"{k} {v:.3f}" for k, v in result["score"].items() if isinstance(v, float))
+        print(
+            f"{number}/{len(runs)} {run.key}: {said} ({result['seconds']:.0f} s)", file=sys.stderr
+        )
+    return found
+
+
+def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
+    start = time.perf_counter()
+    if labelled.data.kind == "unlabelled":
+        raise InputError(f"{run.dataset} has no targets to be scored by")
+    split = labelled.split(run.split)
+    predictions = predict(run, labelled)
+    return {
+        "schema_version": 1,
+        **asdict(run),
+        "identity": run.identity,
+        "kind": labelled.data.kind,
+        "score": scored(labelled, split, predictions),
+        "sizes": [len(part) for part in split],
+        "test": labelled.molecules.rows[split.test].tolist(),
+        "y": [None if math.isnan(y) else y for y in np.ravel(labelled.y[split.test])],
+        "cliffs": None if labelled.data.cliffs is None
+        else labelled.data.cliffs[split.test].tolist(),
+        "predictions": [float(f"{x:.6g}") for x in np.ravel(predictions)],
+        "invalid": len(labelled.molecules.invalid),
+        "seconds": time.perf_counter() - start,
+        "device": hardware.device_name(torch.device("cpu")),
+        "versions": hardware.versions(),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }  # fmt: skip
+
+
+SETTINGS = tuple(one.name for one in fields(Finetuning) if one.name != "method")
+"""Settings of fine-tuning."""
