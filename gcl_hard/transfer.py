@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gcl_hard.cli import parse_transfer, run_command
+from gcl_hard.cli import parse_transfer, public_command, run_command
 
 STOPPED = "stopped; what is finished is saved, the same command goes on"
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse_transfer(given)
         from gcl_hard.experiments.transfer import transfer
 
-        transfer(options)
+        transfer(options, public_command(given, "transfer"))
         return 0
 
     return run_command(command, stopped=lambda: STOPPED)

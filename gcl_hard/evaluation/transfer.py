@@ -229,47 +229,53 @@ class Bootstrap(NamedTuple):
     high: float
 
 
-def paired_bootstrap(
-    score: Callable[[Indices, int], float],
-    n: int,
-    *,
-    level: float = 0.95,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Bootstrap:
-    """An interval of the difference of two scores on the same test molecules.
+Score = Callable[[Indices, int], float]
+"""The score on some test molecules, int64 ids, of the first (0) or the second (1)."""
 
-    Molecules are drawn with replacement, the same for both, and the middle share ``level`` of the
-    differences is the interval; draws that one score is not defined on are left out.
+
+def paired_bootstrap(
+    sets: Sequence[tuple[Score, int]], *, level: float = 0.95, draws: int = 500, seed: int = 0
+) -> Bootstrap:
+    """An interval of the difference of two scores on the same test molecules, mean over sets.
+
+    Of each set molecules are drawn with replacement, the same for both, and the middle share
+    ``level`` of the mean differences is the interval; draws on which a score is not defined are
+    left out.
 
     Args:
-        score: the score on some molecules, int64 ids of the test part, of the first (0) or the
-            second (1).
-        n: number of test molecules.
+        sets: the score of each set, and its number of test molecules.
         level: share of the interval.
         draws: number of draws.
         seed: of the draws.
+
+    Raises:
+        InputError: without sets, or for fewer than one draw.
 
     Source:
         Efron & Tibshirani (1993), *An Introduction to the Bootstrap*, section 13.3.
 
     Example:
         >>> a, b = np.zeros(50), np.ones(50)
-        >>> paired_bootstrap(lambda ids, which: float((b if which else a)[ids].mean()), 50)
+        >>> paired_bootstrap([(lambda ids, which: float((b if which else a)[ids].mean()), 50)])
         Bootstrap(difference=1.0, low=1.0, high=1.0)
     """
-    check_at_least("n", n, 1)
+    check_at_least("the number of sets", len(sets), 1)
     check_at_least("draws", draws, 1)
-    generator, every = np.random.default_rng(seed), np.arange(n)
-    found = []
-    for _ in range(draws):
-        ids = generator.integers(n, size=n)
-        found.append(score(ids, 1) - score(ids, 0))
-    defined = np.array(found)[np.isfinite(found)]
-    if not len(defined):
+    generator = np.random.default_rng(seed)
+
+    def difference(ids_of: Callable[[int], Indices]) -> float:
+        found = []
+        for score, n in sets:
+            ids = ids_of(n)
+            found.append(score(ids, 1) - score(ids, 0))
+        return float(np.mean(found))
+
+    found = np.array([difference(lambda n: generator.integers(n, size=n)) for _ in range(draws)])
+    found = found[np.isfinite(found)]
+    if not len(found):
         return Bootstrap(float("nan"), float("nan"), float("nan"))
-    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
-    return Bootstrap(score(every, 1) - score(every, 0), float(low), float(high))
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    return Bootstrap(difference(np.arange), float(low), float(high))
 
 
 def _columns(values: ArrayLike) -> Floats:

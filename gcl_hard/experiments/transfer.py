@@ -462,13 +462,19 @@ class TransferOptions:
         return runs_of(datasets, self.embeddings, how, self.split, self.seeds)
 
 
-def transfer(options: TransferOptions) -> list[dict[str, Any]]:
-    """Run what is not finished, and return all results.
+def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]]:
+    """Run what is not finished, write the page, and return all results.
+
+    Args:
+        options: what to run.
+        command: the command line, for the page.
 
     Raises:
         InputError: for anything that cannot be run.
     """
     runs = options.runs()
+    if options.report is not None and options.report.suffix != ".md":
+        raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
     hardware.use_threads(options.threads or 1, 0, 0)
     found: list[dict[str, Any]] = []
     sets: dict[str, Labelled] = {}
@@ -489,6 +495,15 @@ def transfer(options: TransferOptions) -> list[dict[str, Any]]:
         print(
             f"{number}/{len(runs)} {run.key}: {said} ({result['seconds']:.0f} s)", file=sys.stderr
         )
+    if not found:
+        raise InputError(f"none of {len(runs)} runs is finished in {options.output}")
+    from gcl_hard.reports import transfer as page
+
+    data = page.frame(found)
+    for metric in data["metric"].drop_duplicates():
+        print(f"\n{page.METRICS[metric]}\n{page.table(data, metric).to_string()}")
+    if options.report is not None:
+        page.write_page(options.report, found, command, len(runs) - len(found))
     return found
 
 
