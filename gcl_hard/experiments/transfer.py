@@ -46,7 +46,7 @@ from gcl_hard.graphs import (
 from gcl_hard.graphs.augment import check_views
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel
-from gcl_hard.graphs.moleculenet import SOURCES
+from gcl_hard.graphs.moleculenet import SOURCES, canonical, is_file
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.methods import METHODS, contrastive_loss
@@ -129,6 +129,11 @@ class TransferRun:
     seed: int
 
     @property
+    def set_name(self) -> str:
+        """Name of the set; of a file without folder and suffix."""
+        return Path(self.dataset).name.partition(".")[0]
+
+    @property
     def parts(self) -> list[str]:
         """The representations that are joined."""
         return self.embedding.split("+")
@@ -143,8 +148,10 @@ class TransferRun:
     def identity(self) -> dict[str, Any]:
         """What decides the numbers; of a file its content, not its path."""
         found = asdict(self)
+        if is_file(self.dataset):
+            found["dataset"] = f"{self.set_name} {_digest(self.dataset)}"
         if self.encoder not in (None, "untrained"):
-            digest = hashlib.sha256(Path(str(self.encoder)).read_bytes()).hexdigest()[:16]
+            digest = _digest(str(self.encoder))
             names = [digest if part == self.encoder else part for part in self.parts]
             found["embedding"] = "+".join(names)
         return found
@@ -156,7 +163,14 @@ class TransferRun:
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         name = "+".join(Path(part).stem for part in self.parts)
         tuned = self.finetuning.method if self.finetuning else NONE
-        return f"{self.dataset}_{name}_{tuned}_{self.split}_{digest}_seed{self.seed}"
+        return f"{self.set_name}_{name}_{tuned}_{self.split}_{digest}_seed{self.seed}"
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
 def runs_of(
@@ -176,7 +190,8 @@ def runs_of(
         InputError: for an unknown set, representation or split, or a file that is not there.
     """
     found = []
-    for dataset, embedding, tuned, seed in product(datasets, embeddings, finetunings, seeds):
+    names = [one if is_file(one) else canonical(one) for one in datasets]
+    for dataset, embedding, tuned, seed in product(names, embeddings, finetunings, seeds):
         given = dataset in CLIFFS
         for split in splits or (("given",) if given else ("scaffold",)):
             check_option("split", split, SPLITS)
@@ -403,19 +418,23 @@ def predict(run: TransferRun, labelled: Labelled) -> np.ndarray[Any, Any]:
 
 
 def scored(labelled: Labelled, split: ScaffoldSplit, found: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """The scores of predictions of the test part, with what was left out."""
+    """The scores of predictions of the test part, None where undefined, and what was left out."""
     y = labelled.y[split.test]
     if labelled.classes:
         auc, names = roc_auc(y, found), labelled.molecules.tasks
         return {
-            "auc": 100 * auc.mean,
+            "auc": _known(100 * auc.mean),
             "one_class": [names[task] for task in auc.one_class],
             "few": [names[task] for task in auc.few],
         }
-    score = {"rmse": rmse(y, found)}
+    score = {"rmse": _known(rmse(y, found))}
     if labelled.data.cliffs is not None:
-        score["cliff_rmse"] = rmse(y, found, labelled.data.cliffs[split.test])
+        score["cliff_rmse"] = _known(rmse(y, found, labelled.data.cliffs[split.test]))
     return score
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 @dataclass(frozen=True)
@@ -516,6 +535,7 @@ def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
     return {
         "schema_version": 1,
         **asdict(run),
+        "dataset": run.set_name,
         "identity": run.identity,
         "kind": labelled.data.kind,
         "score": scored(labelled, split, predictions),

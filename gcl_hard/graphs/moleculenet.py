@@ -127,7 +127,7 @@ def load_molecules(
     how: dict[str, Any] = {
         "limit": limit, "jobs": jobs, "progress": progress, "cache_dir": cache_dir
     }  # fmt: skip
-    if Path(name).suffix in (".csv", ".gz"):
+    if is_file(name):
         return read_molecules(name, **how)
     name = canonical(name)
     source = SOURCES[name]
@@ -135,6 +135,16 @@ def load_molecules(
     columns = _header(path)
     targets = [column for column in columns if column in source.target] or None
     return read_molecules(path, name=name, targets=targets, kind=source.kind, **how)
+
+
+def is_file(name: str) -> bool:
+    """Whether a name is the path of a file, and not that of a known set.
+
+    Example:
+        >>> is_file("mine.csv"), is_file("BACE")
+        (True, False)
+    """
+    return Path(name).suffix in (".csv", ".gz")
 
 
 def canonical(name: str) -> str:

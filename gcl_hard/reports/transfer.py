@@ -31,7 +31,8 @@ def frame(results: Sequence[Result]) -> pd.DataFrame:
     found = [
         {
             "row": row_of(one), "dataset": one["dataset"], "split": one["split"],
-            "seed": one["seed"], "metric": metric, "score": one["score"][metric],
+            "seed": one["seed"], "metric": metric,
+            "score": np.nan if one["score"][metric] is None else one["score"][metric],
         }
         for one in results
         for metric in METRICS
@@ -53,10 +54,9 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
     mine = data[data["metric"] == metric]
     grouped = mine.groupby(["row", "dataset"], sort=False)["score"]
     digits = 1 if metric == "auc" else 3
-    mean, deviation, count = grouped.mean(), grouped.std(ddof=1), grouped.count()
-    cells = mean.map(f"{{:.{digits}f}}".format)
-    several = count > 1
-    cells[several] += " ± " + deviation[several].map(f"{{:.{digits}f}}".format)
+    mean, deviation = grouped.mean(), grouped.std(ddof=1)
+    spread = deviation.map(lambda one: "" if np.isnan(one) else f" ± {one:.{digits}f}")
+    cells = mean.map(f"{{:.{digits}f}}".format) + spread
     found = cells.unstack("dataset").reindex(
         index=mine["row"].drop_duplicates(), columns=mine["dataset"].drop_duplicates()
     )  # fmt: skip

@@ -1,0 +1,241 @@
+"""Scaffold splits, scores and probes of molecules against scikit-learn, loops and properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+from sklearn.metrics import root_mean_squared_error
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import ScaffoldSplit, scaffold_split
+from gcl_hard.evaluation.transfer import (
+    C_GRID,
+    GAMMAS,
+    kernel_predictions,
+    linear_predictions,
+    paired_bootstrap,
+    rbf_kernels,
+    rmse,
+    roc_auc,
+)
+
+NAMES = st.lists(st.sampled_from("abcdefghijkl"), min_size=12, max_size=80)
+
+
+@settings(max_examples=100, deadline=None)
+@given(names=NAMES, seed=st.none() | st.integers(0, 3))
+def test_a_scaffold_is_in_one_part_and_parts_keep_their_shares(
+    names: list[str], seed: int | None
+) -> None:
+    try:
+        split = scaffold_split(names, seed=seed)
+    except InputError:  # too few groups: as the slow splitter finds below
+        return
+    assert sorted(np.concatenate(split).tolist()) == [*range(len(names))]
+    of = [{names[i] for i in part} for part in split]
+    assert sum(map(len, of)) == len(set(names))
+    assert len(split.train) <= 0.8 * len(names)
+
+
+def deepchem(names: list[str]) -> tuple[list[int], list[int], list[int]]:
+    """The splitter of DeepChem and chemprop, in its own loops."""
+    found: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        found.setdefault(name, []).append(i)
+    ordered = sorted(found.values(), key=lambda one: (len(one), one[0]), reverse=True)
+    train: list[int] = []
+    valid: list[int] = []
+    test: list[int] = []
+    for one in ordered:
+        if len(train) + len(one) > 0.8 * len(names):
+            if len(train) + len(valid) + len(one) > 0.9 * len(names):
+                test += one
+            else:
+                valid += one
+        else:
+            train += one
+    return sorted(train), sorted(valid), sorted(test)
+
+
+@settings(max_examples=100, deadline=None)
+@given(names=NAMES)
+def test_the_split_by_size_is_deepchems(names: list[str]) -> None:
+    expected = deepchem(names)
+    if not all(expected):
+        with pytest.raises(InputError):
+            scaffold_split(names)
+        return
+    assert tuple(part.tolist() for part in scaffold_split(names)) == expected
+
+
+def test_random_orders_differ_by_seed_and_are_repeated() -> None:
+    names = [str(i // 2) for i in range(60)]
+    first, again, other = (scaffold_split(names, seed=seed) for seed in (0, 0, 1))
+    assert np.array_equal(first.train, again.train)
+    assert not np.array_equal(first.train, other.train)
+
+
+@pytest.mark.parametrize("shares", [(0.8, 0.2), (0.0, 0.5), (0.9, 0.2)])
+def test_shares_that_leave_no_test_part_are_refused(shares: tuple[float, float]) -> None:
+    with pytest.raises(InputError, match="shares"):
+        scaffold_split(["a", "b", "c"] * 10, shares=shares)
+
+
+def test_auc_counts_pairs_of_known_labels() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (60, 4)).astype(float)
+    y[rng.random(y.shape) < 0.3] = np.nan
+    y[:, 2] = np.where(np.isnan(y[:, 2]), np.nan, 1.0)
+    y[:5, 3], y[5:, 3] = 1.0, 0.0
+    scores = rng.normal(size=y.shape).round(1)  # with ties
+    found = roc_auc(y, scores)
+    expected = []
+    for task in (0, 1, 3):
+        positive, negative = (scores[y[:, task] == label, task] for label in (1, 0))
+        wins = [float(a > b) + 0.5 * float(a == b) for a in positive for b in negative]
+        expected.append(sum(wins) / len(wins))
+    np.testing.assert_allclose(found.of_task[[0, 1, 3]], expected, rtol=1e-12)
+    assert found.mean == pytest.approx(np.mean(expected), rel=1e-12)
+    assert (found.one_class, found.few) == ((2,), (3,))
+    assert np.isnan(roc_auc([1, 1], [0.1, 0.2]).mean)
+    for y_bad, s in (([0, 2], [0, 1]), ([0, 1], [[0], [1], [2]])):
+        with pytest.raises(InputError):
+            roc_auc(y_bad, s)
+
+
+def test_rmse_is_scikit_learns_over_what_counts() -> None:
+    rng = np.random.default_rng(0)
+    y, predicted, which = rng.normal(size=30), rng.normal(size=30), rng.random(30) < 0.5
+    assert rmse(y, predicted) == pytest.approx(root_mean_squared_error(y, predicted), rel=1e-12)
+    expected = root_mean_squared_error(y[which], predicted[which])
+    assert rmse(y, predicted, which) == pytest.approx(expected, rel=1e-12)
+    assert np.isnan(rmse(y, predicted, np.zeros(30, bool)))
+
+
+def problem(*, classes: bool, n: int = 90) -> tuple[Any, Any, ScaffoldSplit]:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n, 5)) * [1, 10, 0.1, 1, 1]
+    x[:, 4] = 3.0  # a constant column
+    y = x[:, 0] ** 2 + x[:, 1] / 10 + 0.1 * rng.normal(size=n)
+    order = rng.permutation(n)
+    split = ScaffoldSplit(order[:50], order[50:70], order[70:])
+    return x, (y > 0.8).astype(float) if classes else 5 + 3 * y, split
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_kernel_probe_is_the_best_machine_on_validation(classes: bool) -> None:
+    x, y, split = problem(classes=classes)
+    found = kernel_predictions(rbf_kernels(x, split.train), y, split, classes=classes)
+    scaler = StandardScaler().fit(x[split.train])
+    z = scaler.transform(x)
+    target = StandardScaler().fit(y[split.train, None])
+    best, expected = np.inf, None
+    for gamma in GAMMAS:
+        for penalty in C_GRID:
+            kernel = rbf_kernel(z, gamma=gamma / 5)
+            gram = kernel[np.ix_(split.train, split.train)]
+            if classes:
+                machine = SVC(C=penalty, kernel="precomputed").fit(gram, y[split.train])
+                scores = [machine.decision_function(kernel[np.ix_(part, split.train)])
+                          for part in (split.valid, split.test)]  # fmt: skip
+                error = -roc_auc(y[split.valid], scores[0]).mean
+            else:
+                known = target.transform(y[split.train, None])[:, 0]
+                regressor = SVR(C=penalty, kernel="precomputed").fit(gram, known)
+                scores = [
+                    target.inverse_transform(
+                        regressor.predict(kernel[np.ix_(part, split.train)])[:, None]
+                    )[:, 0]
+                    for part in (split.valid, split.test)
+                ]
+                error = rmse(y[split.valid], scores[0])
+            if error < best:
+                best, expected = error, scores[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_linear_probe_is_ridge_on_standardised_embeddings() -> None:
+    x, y, split = problem(classes=False)
+    found = linear_predictions(x, y, split, classes=False)
+    z = StandardScaler().fit(x[split.train]).transform(x)
+    scaled = (y - y[split.train].mean()) / y[split.train].std()
+    candidates = [
+        Ridge(alpha=1 / c).fit(z[split.train], scaled[split.train]).predict(z[split.test])
+        for c in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    ]  # fmt: skip
+    candidates = [one * y[split.train].std() + y[split.train].mean() for one in candidates]
+    assert any(np.allclose(found, one) for one in candidates)
+    labels = (y > np.median(y)).astype(float)
+    assert (
+        roc_auc(labels[split.test], linear_predictions(x, labels, split, classes=True)).mean > 0.6
+    )
+
+
+def test_the_test_part_never_decides() -> None:
+    """Other targets of test molecules change no prediction, nor do unknown ones of others."""
+    x, y, split = problem(classes=True)
+    kernels = rbf_kernels(x, split.train)
+    first = kernel_predictions(kernels, y, split, classes=True)
+    other = y.copy()
+    other[split.test] = 1 - other[split.test]
+    np.testing.assert_array_equal(first, kernel_predictions(kernels, other, split, classes=True))
+    x2 = x.copy()
+    x2[split.test] += 100.0
+    again = rbf_kernels(x2, split.train)
+    train = np.ix_(split.train, split.train)
+    np.testing.assert_array_equal(kernels[0][train], again[0][train])
+    two = np.stack([y, y], 1)
+    two[split.train[:10], 1] = np.nan
+    found = kernel_predictions(kernels, two, split, classes=True)
+    assert found.shape == (20, 2)
+    np.testing.assert_array_equal(found[:, 0], first)
+    fewer = split._replace(train=split.train[10:])
+    np.testing.assert_array_equal(found[:, 1], kernel_predictions(kernels, y, fewer, classes=True))
+
+
+def test_a_task_of_one_class_in_training_has_no_scores() -> None:
+    x, y, split = problem(classes=True)
+    y[split.train] = 0
+    found = kernel_predictions(rbf_kernels(x, split.train), y, split, classes=True)
+    assert (found == 0).all()
+    with pytest.raises(InputError, match="at least one kernel"):
+        kernel_predictions([], y, split, classes=True)
+
+
+def test_the_bootstrap_covers_a_known_difference() -> None:
+    """Of means of normal differences; an interval is 2 × 1.645 σ / √n wide."""
+    rng = np.random.default_rng(0)
+    covered, widths = 0, []
+    for seed in range(100):
+        a = rng.normal(size=80)
+        b = a + 0.3 + rng.normal(size=80)
+        values = np.stack([a, b])
+        found = paired_bootstrap(
+            [(lambda ids, which, v=values: float(v[which, ids].mean()), 80)],
+            level=0.9, draws=200, seed=seed,
+        )  # fmt: skip
+        covered += found.low <= 0.3 <= found.high
+        widths.append(found.high - found.low)
+        assert found.difference == pytest.approx((b - a).mean())
+    assert 80 <= covered <= 98
+    assert np.mean(widths) == pytest.approx(2 * 1.645 / np.sqrt(80), rel=0.1)
+
+
+def test_several_sets_count_alike_and_undefined_draws_are_left_out() -> None:
+    ones, zeros = np.ones(10), np.zeros(1000)
+    sets = [
+        (lambda ids, which, v=v: float(which * v[ids].mean()), len(v)) for v in (ones, zeros)
+    ]  # fmt: skip
+    assert paired_bootstrap(sets, draws=5) == (0.5, 0.5, 0.5)
+    found = paired_bootstrap([(lambda ids, which: float("nan"), 5)], draws=5)
+    assert np.isnan(found).all()
+    with pytest.raises(InputError):
+        paired_bootstrap([])

@@ -1,0 +1,219 @@
+"""Transfer: which runs there are, what they may know, and that finished ones are not repeated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gcl_hard import pretrain
+from gcl_hard.experiments import transfer
+from gcl_hard.experiments.transfer import Finetuning, Labelled, TransferRun, runs_of
+from gcl_hard.graphs import from_smiles, read_molecules
+from gcl_hard.transfer import main
+
+pytest.importorskip("rdkit")
+RINGS = ["c1ccccc1", "C1CC1", "c1ccncc1", "C1CCCCC1", "c1ccoc1", "c1ccsc1", "C1CCNCC1", "C1CCOC1"]
+SMILES = [f"{'C' * n}{end}{ring}" for n in range(1, 6) for end in ("", "O") for ring in RINGS]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
+
+
+def write(folder: Path, kind: str) -> Path:
+    """Targets that depend on the molecule: oxygen, and the length of the chain."""
+    lengths = np.array([one.count("C") for one in SMILES])
+    oxygen = np.array(["O" in one for one in SMILES], int)
+    columns = {
+        "classes": [f"{o}" for o in oxygen],
+        "tasks": [
+            f"{o},{int(n > 3) if n % 2 else ''}" for o, n in zip(oxygen, lengths, strict=True)
+        ],
+        "values": [f"{n + 0.5 * o}" for o, n in zip(oxygen, lengths, strict=True)],
+        "cliffs": [
+            f"{n + 0.5 * o},{o},{'test' if i % 5 == 0 else 'train'}"
+            for i, (o, n) in enumerate(zip(oxygen, lengths, strict=True))
+        ],
+    }[kind]
+    head = {"tasks": "a,b", "cliffs": "y,cliff_mol,split"}.get(kind, "y")
+    path = folder / f"{kind}.csv"
+    rows = [f"{s},{c}" for s, c in zip(SMILES, columns, strict=True)]
+    path.write_text(f"smiles,{head}\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "split", "metric"),
+    [("classes", "scaffold", "auc"), ("tasks", "random-2", "auc"), ("values", "scaffold", "rmse"),
+     ("cliffs", "given", "cliff_rmse")],
+)  # fmt: skip
+def test_representations_and_finetuning_are_scored(
+    kind: str, split: str, metric: str, tmp_path: Path
+) -> None:
+    path, output = write(tmp_path, kind), tmp_path / "results"
+    page = tmp_path / "page.md"
+    common = ["--dataset", str(path), "--split", split, "--seeds=1", "--output", str(output)]
+    small = ["--epochs=2", "--batch-size=16", "--report", str(page)]
+    assert main([*common, "--embeddings=untrained,ecfp,wl,untrained+ecfp", *small]) == 0
+    tuned = ["--embeddings=untrained", "--finetune=scl,hscl,supervised", "--similarity=2"]
+    assert main([*common, *tuned, *small]) == 0
+    found = results(output)
+    assert len(found) == 7
+    for one in found:
+        assert np.isfinite(one["score"][metric])
+        assert len(one["test"]) * (2 if kind == "tasks" else 1) == len(one["predictions"])
+    text = page.read_text()
+    assert "untrained, hscl" in text
+    assert "bootstrap" in text or "untrained, scl" in text
+
+
+def test_finished_runs_are_not_repeated_and_a_part_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, output = write(tmp_path, "classes"), tmp_path / "results"
+    command = ["--dataset", str(path), "--embeddings=ecfp,untrained", "--output", str(output)]
+    assert main([*command, "--report-only"]) == 2
+    assert "none of 4 runs is finished" in capsys.readouterr().err
+    assert main([*command, "--seeds=1"]) == 0
+    times = {p.name: p.stat().st_mtime_ns for p in output.iterdir()}
+    assert len(times) == 2
+    page = tmp_path / "page.md"
+    assert main([*command, "--report-only", "--report", str(page)]) == 0
+    assert "2 of 4 runs are open" in page.read_text()
+    assert main(command) == 0
+    now = {p.name: p.stat().st_mtime_ns for p in output.iterdir()}
+    assert len(now) == 4
+    assert all(now[name] == when for name, when in times.items())
+
+
+def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
+    path, output = write(tmp_path, "classes"), tmp_path / "results"
+    small = ["--layers=2", "--dim=8", "--batch-size=16"]
+    for seed in (0, 1):
+        file = tmp_path / f"own-{seed}.pt"
+        made = ["--dataset", str(path), "--output", str(file), f"--seed={seed}", *small]
+        assert pretrain.main(made) == 0
+    command = ["--dataset", str(path), "--seeds=2", "--output", str(output)]
+    assert main([*command, f"--embeddings={tmp_path}/own-{{seed}}.pt"]) == 0
+    assert len(results(output)) == 2
+    copy = tmp_path / "elsewhere" / "own-0.pt"
+    copy.parent.mkdir()
+    copy.write_bytes((tmp_path / "own-0.pt").read_bytes())
+    runs = [
+        TransferRun(str(path), str(p), None, "scaffold", 0) for p in (copy, tmp_path / "own-0.pt")
+    ]
+    assert runs[0].key == runs[1].key
+    other = TransferRun(str(path), str(tmp_path / "own-1.pt"), None, "scaffold", 0)
+    assert other.key != runs[0].key
+
+
+def test_training_sees_no_test_molecule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Labelled(read_molecules(write(tmp_path, "values")))
+    split = data.split("scaffold")
+    seen: list[torch.Tensor] = []
+    forward = transfer.TwoView.forward
+
+    def watched(self: Any, graphs: Any) -> Any:
+        seen.append(graphs.y)
+        return forward(self, graphs)
+
+    monkeypatch.setattr(transfer.TwoView, "forward", watched)
+    data.y = data.y.copy()
+    run = TransferRun("values", "untrained", Finetuning("scl", epochs=1), "scaffold", 0)
+    marked = data.molecules.y.clone()
+    marked[split.test] = marked[split.valid] = 1000.0
+    object.__setattr__(data.molecules, "y", marked)
+    transfer.finetune(run, data, split)
+    assert torch.cat(seen).max() < 1000
+    assert len(torch.cat(seen)) == len(split.train)
+
+
+def test_batchnorm_of_an_untrained_encoder_is_that_of_the_training_part(tmp_path: Path) -> None:
+    data = Labelled(read_molecules(write(tmp_path, "classes")))
+    run = TransferRun("classes", "untrained", None, "scaffold", 0)
+    encoder = transfer.new_encoder(run, data)
+    train = torch.from_numpy(data.split("scaffold").train)
+    batch = data.molecules.batch(train)
+    first: list[torch.Tensor] = []
+    conv = encoder.gin.convs[0]
+    handle = conv.register_forward_hook(lambda _, __, out: first.append(out.relu()))
+    with torch.no_grad():
+        encoder(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
+    handle.remove()
+    torch.testing.assert_close(encoder.gin.norms[0].running_mean, first[0].mean(0))
+    torch.testing.assert_close(encoder.gin.norms[0].running_var, first[0].var(0))
+    assert not encoder.training
+
+
+def test_the_similarity_weighs_negatives_by_tanimoto(tmp_path: Path) -> None:
+    """κ = 0 and no weights are the same run; another κ is another encoder."""
+    data = Labelled(read_molecules(write(tmp_path, "values")))
+    split, states = data.split("scaffold"), []
+    for kappa in (0.0, 4.0):
+        how = Finetuning("hscl", epochs=1, similarity=kappa)
+        run = TransferRun("values", "untrained", how, "scaffold", 0)
+        states.append(transfer.finetune(run, data, split).state_dict())
+    assert not all(torch.equal(states[0][k], states[1][k]) for k in states[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset=BASE"], "did you mean BACE"),
+        (["--embeddings=missing.pt"], "missing.pt is not there"),
+        (["--embeddings=untrained+own.pt"], "joins two encoders"),
+        (["--finetune=nothing"], "finetune"),
+        (["--finetune=ucl,scl", "--label-gap=1"], "label-gap is two numbers"),
+        (["--dataset=BACE", "--split=given"], "BACE has no given split"),
+        (["--split=sideways"], "split"),
+        (["--table=3"], "table"),
+        (["--report=page.txt"], "NAME.md"),
+    ],
+)
+def test_what_cannot_be_run_is_one_message(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("GCL_HARD_DATA", raising=False)
+    assert main([*arguments, "--output", str(tmp_path / "results")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("error:") == 1
+
+
+def test_what_has_no_encoder_runs_once() -> None:
+    tuned = [None, Finetuning("scl"), Finetuning("supervised")]
+    found = runs_of(["BACE"], ["ecfp", "untrained", "untrained+ecfp"], tuned, None, (0, 1))
+    names = [(run.embedding, run.finetuning.method if run.finetuning else None) for run in found]
+    assert names.count(("ecfp", None)) == 1
+    assert names.count(("untrained", "supervised")) == 2
+    assert ("untrained+ecfp", "supervised") not in names
+    assert len(found) == 1 + 2 * 3 + 2 * 2
+
+
+def test_molecules_of_one_class_in_the_test_part_are_named() -> None:
+    data = Labelled(read_data(["C", "CC", "CO", "CN"], [[0, 1], [1, 1], [0, 1], [1, 1]]))
+    from gcl_hard.evaluation import ScaffoldSplit
+
+    ids = np.arange(4)
+    split = ScaffoldSplit(ids[:1], ids[1:2], ids)
+    score = transfer.scored(data, split, np.zeros((4, 2)))
+    assert score["one_class"] == ["b"]
+    assert score["few"] == ["a"]
+    assert score["auc"] == 50
+
+
+def read_data(smiles: list[str], y: Any) -> Any:
+    from gcl_hard.graphs import MoleculeData
+
+    return MoleculeData(from_smiles(smiles, y, tasks=["a", "b"]), "tasks")
