@@ -4,7 +4,8 @@ A negative distribution is an admission rule times a hardening function; a loss 
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
 Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``
-and ``gcl_hard.images``. ``evaluate``, ``fit`` and ``load_encoder`` are imported when they are used.
+and ``gcl_hard.images``. ``evaluate``, ``fit``, ``load_encoder`` and
+``load_pretrained`` are imported when they are used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ from gcl_hard.synthetic import AdversarialNegatives, HardMixing
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.api import evaluate, load_encoder
+    from gcl_hard.experiments.pretraining import load_pretrained
     from gcl_hard.training.loop import fit
 
 __version__ = "0.1.0"
@@ -73,6 +75,7 @@ __all__ = [
     "fit",
     "gather",
     "load_encoder",
+    "load_pretrained",
     "method",
 ]
 
@@ -82,6 +85,10 @@ def __getattr__(name: str) -> Any:
         from gcl_hard.training.loop import fit
 
         return fit
+    if name == "load_pretrained":
+        from gcl_hard.experiments.pretraining import load_pretrained
+
+        return load_pretrained
     if name not in ("evaluate", "load_encoder"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from gcl_hard.experiments import api

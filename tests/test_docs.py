@@ -16,7 +16,16 @@ from typing import NamedTuple
 
 import pytest
 
-from gcl_hard.cli import bench_parser, parse_bench, parse_tune, tune_parser
+from gcl_hard.cli import (
+    bench_parser,
+    parse_bench,
+    parse_pretrain,
+    parse_transfer,
+    parse_tune,
+    pretrain_parser,
+    transfer_parser,
+    tune_parser,
+)
 from gcl_hard.errors import InputError
 from gcl_hard.figures import figures_parser, parse_figures
 
@@ -28,6 +37,8 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     "bench": (parse_bench, bench_parser),
     "tune": (parse_tune, tune_parser),
     "figures": (parse_figures, figures_parser),
+    "pretrain": (parse_pretrain, pretrain_parser),
+    "transfer": (parse_transfer, transfer_parser),
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"python -m gcl_hard\.(\w+)(.*)")
