@@ -182,8 +182,8 @@ def runs_of(
 ) -> list[TransferRun]:
     """All combinations that mean something.
 
-    What has no encoder has one seed and no fine-tuning, and a head is its own probe, joined with
-    nothing. ``{seed}`` in a file's name stands for the seed. Without splits it is the given one
+    What has no encoder has no fine-tuning, and a head is its own probe, joined with nothing. What
+    no seed changes has one: fingerprints, and one file of an encoder that is not fine-tuned. ``{seed}`` in a file's name stands for the seed. Without splits it is the given one
     where the set has one, and else scaffold.
 
     Raises:
@@ -202,8 +202,11 @@ def runs_of(
             if len(encoders) > 1:
                 raise InputError(f"{embedding} joins two encoders: join one with ecfp or wl")
             if not encoders:
-                run = replace(run, finetuning=None, seed=0)
-            elif encoders[0] != "untrained" and not Path(encoders[0]).is_file():
+                run = replace(run, finetuning=None)
+            drawn = "untrained" in encoders or "{seed}" in embedding or run.finetuning is not None
+            if not drawn:
+                run = replace(run, seed=0)
+            if encoders and encoders[0] != "untrained" and not Path(encoders[0]).is_file():
                 raise InputError(
                     f"{encoders[0]} is not there: an embedding is untrained, ecfp, wl, or a file "
                     f"of python -m gcl_hard.pretrain"

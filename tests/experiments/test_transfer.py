@@ -201,6 +201,16 @@ def test_what_has_no_encoder_runs_once() -> None:
     assert len(found) == 1 + 2 * 3 + 2 * 2
 
 
+def test_a_frozen_encoder_of_one_file_runs_once(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        (tmp_path / f"own-{seed}.pt").write_bytes(b"")
+    one, each = f"{tmp_path}/own-0.pt", f"{tmp_path}/own-{{seed}}.pt"
+    assert [run.seed for run in runs_of(["BACE"], [one], [None], None, (0, 1))] == [0]
+    assert [run.seed for run in runs_of(["BACE"], [each], [None], None, (0, 1))] == [0, 1]
+    tuned = runs_of(["BACE"], [one], [Finetuning("scl")], None, (0, 1))
+    assert [run.seed for run in tuned] == [0, 1]
+
+
 def test_molecules_of_one_class_in_the_test_part_are_named() -> None:
     data = Labelled(read_data(["C", "CC", "CO", "CN"], [[0, 1], [1, 1], [0, 1], [1, 1]]))
     from gcl_hard.evaluation import ScaffoldSplit
