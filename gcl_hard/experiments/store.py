@@ -6,11 +6,11 @@ import contextlib
 import errno
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -227,7 +227,8 @@ class Store:
                 if known is None or found.finished >= known.finished:
                     results[found.run.key] = found
             with atomic_write(self.folder / COMPACT) as file:
-                file.writelines(f"{line}\n".encode() for line in _lines(results))
+                rows = {key: asdict(result) for key, result in results.items()}
+                file.writelines(f"{line}\n".encode() for line in compact_lines(rows, SHARED))
             for path in singles:
                 path.unlink()
             self.__dict__.pop("_compact", None)
@@ -235,7 +236,7 @@ class Store:
 
     @cached_property
     def _compact(self) -> Mapping[str, RunResult]:
-        return dict(_read_compact(self.folder / COMPACT))
+        return dict(compact_rows(self.folder / COMPACT, SHARED, _result_of))
 
 
 @contextlib.contextmanager
@@ -283,7 +284,12 @@ def read_compact(path: Path) -> list[RunResult]:
     Raises:
         InputError: if it cannot be used; names the line.
     """
-    return [result for _, result in _read_compact(path)]
+    return [result for _, result in compact_rows(path, SHARED, _result_of)]
+
+
+def _result_of(row: dict[str, Any]) -> RunResult:
+    missing: dict[str, Any] = {"fold_accuracies": [], "fold_c": [], "final_losses": []}
+    return RunResult(**missing | row)
 
 
 def _is_whole(result: RunResult, run: Run) -> bool:
@@ -316,33 +322,54 @@ def _read(path: Path) -> RunResult | str:
     return f"is of the older schema {version}"
 
 
-def _lines(results: Mapping[str, RunResult]) -> Iterator[str]:
-    """Lines of the compact form: shared values first, then the runs in order of their names."""
+def compact_lines(
+    rows: Mapping[str, Mapping[str, Any]], shared_fields: Sequence[str]
+) -> Iterator[str]:
+    """Lines of the compact form: shared values first, then the runs in order of their names.
+
+    Args:
+        rows: JSON-like results by name.
+        shared_fields: fields that many have in common; each of their values is stated once.
+    """
     yield _json({"schema_version": SCHEMA_VERSION})
     numbers: dict[tuple[str, str], int] = {}
-    counts = dict.fromkeys(SHARED, 0)
-    plain = {key: asdict(results[key]) for key in sorted(results)}
-    for row in plain.values():
-        for name in SHARED:
-            value = _json(row[name])
+    counts = dict.fromkeys(shared_fields, 0)
+    for key in sorted(rows):
+        for name in shared_fields:
+            value = _json(rows[key][name])
             if (name, value) not in numbers:
                 numbers[name, value] = counts[name]
                 counts[name] += 1
                 yield f'{{"{name}": {value}}}'
-    for key, row in plain.items():
-        row |= {name: numbers[name, _json(row[name])] for name in SHARED}
+    for key in sorted(rows):
+        row = dict(rows[key])
+        row |= {name: numbers[name, _json(row[name])] for name in shared_fields}
         yield _json({"run": key, **{k: v for k, v in row.items() if v != [] and v is not False}})
 
 
-def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
+R = TypeVar("R")
+
+
+def compact_rows(
+    path: Path, shared_fields: Sequence[str], make: Callable[[dict[str, Any]], R]
+) -> Iterable[tuple[str, R]]:
+    """Names and results in a file of the compact form; none if there is no file.
+
+    Args:
+        path: the file.
+        shared_fields: as it was written with.
+        make: makes a result of its fields.
+
+    Raises:
+        InputError: if it cannot be used; names the line.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    shared: dict[str, list[Any]] = {name: [] for name in SHARED}
-    missing: dict[str, Any] = {"fold_accuracies": [], "fold_c": [], "final_losses": []}
+    shared: dict[str, list[Any]] = {name: [] for name in shared_fields}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             stored = json.loads(line)
@@ -353,8 +380,8 @@ def _read_compact(path: Path) -> Iterable[tuple[str, RunResult]]:
                 ((name, value),) = stored.items()
                 shared[name].append(value)
             else:
-                of_all = {name: shared[name][stored[name]] for name in SHARED}
-                yield key, RunResult(**missing | stored | of_all)
+                of_all = {name: shared[name][stored[name]] for name in shared_fields}
+                yield key, make(stored | of_all)
         except InputError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

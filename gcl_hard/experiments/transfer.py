@@ -31,7 +31,7 @@ from gcl_hard.evaluation.transfer import (
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.experiments.pretraining import load_pretrained
-from gcl_hard.experiments.store import write_json
+from gcl_hard.experiments.store import compact_lines, compact_rows, write_json
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.graphs import (
     MoleculeData,
@@ -49,6 +49,7 @@ from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, is_file
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.io import atomic_write
 from gcl_hard.methods import METHODS, contrastive_loss
 from gcl_hard.training.loop import Optimisation, train
 
@@ -183,7 +184,8 @@ def runs_of(
     """All combinations that mean something.
 
     What has no encoder has no fine-tuning, and a head is its own probe, joined with nothing. What
-    no seed changes has one: fingerprints, and one file of an encoder that is not fine-tuned. ``{seed}`` in a file's name stands for the seed. Without splits it is the given one
+    no seed changes has one: fingerprints, and one file of an encoder that is not fine-tuned.
+    ``{seed}`` in a file's name stands for the seed. Without splits it is the given one
     where the set has one, and else scaffold.
 
     Raises:
@@ -467,6 +469,7 @@ class TransferOptions:
     )
     report: Annotated[Path | None, "page.md to write"] = None
     report_only: Annotated[bool, "run nothing: show what is finished"] = False
+    compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
     data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)"] = None
     threads: Annotated[int | None, "CPU threads"] = None
     finetuning: Mapping[str, Any] | None = None
@@ -494,7 +497,11 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     Raises:
         InputError: for anything that cannot be run.
     """
+    if options.compact is not None:
+        print(f"{compact(options.compact)} results in {options.compact / COMPACT}")
+        return []
     runs = options.runs()
+    known = _known_results(options.output)
     if options.report is not None and options.report.suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
     hardware.use_threads(options.threads or 1, 0, 0)
@@ -503,7 +510,10 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     for number, run in enumerate(runs, 1):
         path = options.output / f"{run.key}.json"
         if path.exists():
-            found.append(json.loads(path.read_text(encoding="utf-8")))
+            found.append(_result_in(path))
+            continue
+        if run.key in known:
+            found.append(known[run.key])
             continue
         if options.report_only:
             continue
@@ -511,7 +521,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
             sets.clear()
             sets[run.dataset] = Labelled(load_molecules(run.dataset, data_dir=options.data_dir))
         result = _result(run, sets[run.dataset])
-        write_json(result, path)
+        write_json({"schema_version": SCHEMA_VERSION, **result}, path)
         found.append(result)
         said = ", ".join(f"{k} {v:.3f}" for k, v in result["score"].items() if isinstance(v, float))
         print(
@@ -529,6 +539,52 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     return found
 
 
+SCHEMA_VERSION = 1
+COMPACT = "transfer.jsonl"
+"""File name of the compact form."""
+SHARED = ("test", "y", "cliffs", "sizes", "versions", "device", "finetuning")
+"""Fields that many results have in common."""
+
+
+def compact(folder: Path) -> int:
+    """Move the single files of a folder into the compact form; of two results the single one stays.
+
+    Returns:
+        Results in the compact form.
+
+    Raises:
+        InputError: if a file is damaged, or the folder cannot be written to.
+    """
+    singles = sorted(folder.glob("[!.]*_seed*.json"))
+    results = _known_results(folder) | {path.stem: _result_in(path) for path in singles}
+    with atomic_write(folder / COMPACT) as file:
+        file.writelines(f"{line}\n".encode() for line in compact_lines(results, SHARED))
+    for path in singles:
+        path.unlink()
+    return len(results)
+
+
+def _known_results(folder: Path) -> dict[str, dict[str, Any]]:
+    empty: dict[str, list[str]] = {"one_class": [], "few": []}
+
+    def whole(row: dict[str, Any]) -> dict[str, Any]:
+        row["score"] = {**(empty if "auc" in row["score"] else {}), **row["score"]}
+        return row
+
+    return dict(compact_rows(folder / COMPACT, SHARED, whole))
+
+
+def _result_in(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version = found.pop("schema_version")
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} is damaged: remove it, and run its command again") from error
+    if version != SCHEMA_VERSION:
+        raise InputError(f"{path} is of schema {version}, and this version writes {SCHEMA_VERSION}")
+    return found
+
+
 def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
     start = time.perf_counter()
     if labelled.data.kind == "unlabelled":
@@ -536,7 +592,6 @@ def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
     split = labelled.split(run.split)
     predictions = predict(run, labelled)
     return {
-        "schema_version": 1,
         **asdict(run),
         "dataset": run.set_name,
         "identity": run.identity,

@@ -227,3 +227,31 @@ def read_data(smiles: list[str], y: Any) -> Any:
     from gcl_hard.graphs import MoleculeData
 
     return MoleculeData(from_smiles(smiles, y, tasks=["a", "b"]), "tasks")
+
+
+def test_the_compact_form_is_read_like_single_files(tmp_path: Path) -> None:
+    path, output = write(tmp_path, "tasks"), tmp_path / "results"
+    page = tmp_path / "page.md"
+    command = ["--dataset", str(path), "--seeds=2", "--output", str(output), "--report", str(page)]
+    assert main(command) == 0
+    before, pages = results(output), page.read_text()
+    assert main(["--compact", str(output)]) == 0
+    assert [p.name for p in output.iterdir()] == [transfer.COMPACT]
+    assert main([*command, "--report-only"]) == 0
+    assert page.read_text().replace(" --report-only", "") == pages
+    known = transfer._known_results(output)
+    assert sorted(known) == sorted(f"{one}" for one in known)
+    assert len(known) == len(before) == 3
+    assert main([*command, "--embeddings=wl"]) == 0
+    assert main(["--compact", str(output)]) == 0
+    assert len(transfer._known_results(output)) == 4
+
+
+def test_a_damaged_result_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output = write(tmp_path, "classes"), tmp_path / "results"
+    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(output)]
+    assert main(command) == 0
+    (single,) = output.glob("*.json")
+    single.write_text(single.read_text()[:100])
+    assert main(command) == 2
+    assert f"{single} is damaged" in capsys.readouterr().err
