@@ -439,7 +439,8 @@ def scaffold_split(
     """A split that keeps samples of one scaffold together.
 
     Scaffolds come by size, and of one size those whose first sample is last in the set come first;
-    with a seed they come in a random order. Each goes to the training part if that then has at
+    with a seed they come in a random order, those first that would fill more than half of the
+    smaller of the other parts. Each goes to the training part if that then has at
     most its share, else to the validation part if both then have at most theirs, else to the test
     part.
 
@@ -456,6 +457,7 @@ def scaffold_split(
 
     Source:
         Ramsundar et al. (2019), DeepChem's ``ScaffoldSplitter``; Wu et al. (2018), *MoleculeNet*.
+        Random orders as chemprop balances them.
 
     Example:
         >>> scaffold_split(["a", "b", "a", "c", "a"], shares=(0.6, 0.2))
@@ -464,13 +466,15 @@ def scaffold_split(
     check_share("shares[0]", shares[0], usual=0.8)
     check_share("the sum of shares", sum(shares), usual=0.9)
     names, group = np.unique(np.asarray(scaffolds), return_inverse=True)
+    n = len(group)
     members = [np.flatnonzero(group == i) for i in range(len(names))]
     if seed is None:
         members.sort(key=lambda one: (len(one), one[0]), reverse=True)
     else:
         members.sort(key=lambda one: int(one[0]))
-        members = [members[i] for i in np.random.default_rng(seed).permutation(len(members))]
-    n = len(group)
+        order = np.random.default_rng(seed).permutation(len(members))
+        half = min(shares[1], 1 - sum(shares)) * n / 2
+        members = sorted((members[i] for i in order), key=lambda one: len(one) <= half)
     most_train, most_both = shares[0] * n, sum(shares) * n
     parts: tuple[list[Indices], list[Indices], list[Indices]] = ([], [], [])
     sizes = [0, 0, 0]

@@ -26,9 +26,9 @@ class TaskScores(NamedTuple):
     """ROC-AUC over tasks.
 
     Attributes:
-        mean: mean over the tasks that have both classes; NaN if none has.
-        of_task: ROC-AUC of each task, NaN for those that have one class alone.
-        one_class: tasks with one class alone, which are left out of the mean.
+        mean: mean over the tasks that have both classes and scores; NaN if none has.
+        of_task: ROC-AUC of each task, NaN for the others.
+        one_class: tasks with one class alone, or without scores, which are left out of the mean.
         few: tasks whose rarer class has fewer than ten members, which are in the mean.
     """
 
@@ -43,7 +43,7 @@ def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
 
     Args:
         y: 0, 1 or NaN where not known, [n] or [n, T].
-        scores: higher for 1, finite, of the same shape.
+        scores: higher for 1, of the same shape; NaN in tasks without scores.
 
     Raises:
         InputError: for shapes that differ, or labels that are none of these.
@@ -52,7 +52,7 @@ def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
         >>> roc_auc([[0, 1], [1, 1], [1, np.nan]], [[0.1, 0], [0.9, 0], [0.0, 0]])
         TaskScores(mean=0.5, of_task=array([0.5, nan]), one_class=(1,), few=(0,))
     """
-    from sklearn.metrics import roc_auc_score
+    from scipy.stats import rankdata
 
     y, scores = (_columns(one) for one in (y, scores))
     if y.shape != scores.shape:
@@ -63,14 +63,16 @@ def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
     found = np.full(y.shape[1], np.nan)
     one_class, few = [], []
     for task in range(y.shape[1]):
-        mine = y[known[:, task], task]
-        rarer = int(min((mine == 0).sum(), (mine == 1).sum()))
-        if rarer == 0:
+        mine, of = y[known[:, task], task] == 1, scores[known[:, task], task]
+        ones, zeros = int(mine.sum()), int((~mine).sum())
+        rarer = min(ones, zeros)
+        if rarer == 0 or np.isnan(of).any():
             one_class.append(task)
             continue
         if rarer < FEW:
             few.append(task)
-        found[task] = roc_auc_score(mine, scores[known[:, task], task])
+        above = rankdata(of)[mine].sum() - ones * (ones + 1) / 2  # pairs in the right order
+        found[task] = above / (ones * zeros)
     mean = float(np.nanmean(found)) if len(one_class) < len(found) else float("nan")
     return TaskScores(mean, found, tuple(one_class), tuple(few))
 
@@ -79,7 +81,7 @@ def rmse(y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None = None) -> 
     r"""Root of the mean squared error, :math:`\sqrt{\frac{1}{n} \sum_i (y_i - \hat y_i)^2}`.
 
     Args:
-        y: [n].
+        y: [n], NaN where not known.
         predicted: [n].
         which: bool [n], molecules that count, such as those with an activity cliff; None for all.
 
@@ -90,9 +92,9 @@ def rmse(y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None = None) -> 
         >>> rmse([0, 0, 5], [3, 4, 5], which=[True, True, False])
         3.5355339059327378
     """
-    difference = np.asarray(y, np.float64) - np.asarray(predicted, np.float64)
-    if which is not None:
-        difference = difference[np.asarray(which, bool)]
+    y = np.asarray(y, np.float64)
+    counts = np.isfinite(y) if which is None else np.isfinite(y) & np.asarray(which, bool)
+    difference = (y - np.asarray(predicted, np.float64))[counts]
     return float(np.sqrt(np.mean(difference**2))) if len(difference) else float("nan")
 
 
@@ -132,7 +134,8 @@ def kernel_predictions(
         classes: whether y is 0 and 1.
 
     Returns:
-        Decision values, or predicted numbers, [n_test] or [n_test, T].
+        Decision values, or predicted numbers, [n_test] or [n_test, T]; NaN for tasks of which the
+        training part knows nothing, or one class alone.
 
     Raises:
         InputError: without kernels.
@@ -187,13 +190,13 @@ def _probe(
 ) -> Floats:
     """Fit every choice task by task, keep the one that is best on validation, and predict."""
     targets = _columns(y)
-    found = np.zeros((len(split.test), targets.shape[1]))
+    found = np.full((len(split.test), targets.shape[1]), np.nan)
     for task in range(targets.shape[1]):
         column = targets[:, task]
         train, valid = (part[np.isfinite(column[part])] for part in (split.train, split.valid))
         known = column[train]
         if len(known) == 0 or (classes and known.min() == known.max()):
-            continue  # nothing to learn: all scores are alike
+            continue  # nothing to learn, and so no scores
         mean, deviation = (0.0, 1.0) if classes else (known.mean(), known.std() or 1.0)
         best = np.inf
         for choice in choices:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
@@ -46,7 +47,7 @@ from gcl_hard.graphs import (
 from gcl_hard.graphs.augment import check_views
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel
-from gcl_hard.graphs.moleculenet import SOURCES, canonical, is_file
+from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.io import atomic_write
@@ -75,8 +76,8 @@ class Finetuning:
 
     method: str
     beta: Annotated[float, "β of hscl"] = 1.0
-    epochs: Annotated[int, "passes over the training part"] = 30
-    lr: Annotated[float, "learning rate of Adam"] = 0.0003
+    epochs: Annotated[int | None, "passes over the training part (30, supervised 100)"] = None
+    lr: Annotated[float | None, "learning rate of Adam (0.0003, supervised 0.001)"] = None
     batch_size: Annotated[int, "molecules in a batch"] = 128
     temperature: Annotated[float, "γ of InfoNCE"] = 0.5
     augmentations: Annotated[tuple[str, ...], "views, in order"] = ("mask-columns",)
@@ -92,8 +93,16 @@ class Finetuning:
 
     def __post_init__(self) -> None:
         check_option("finetune", self.method, (*METHODS, SUPERVISED))
-        for name in ("epochs", "batch_size"):
-            check_at_least(name.replace("_", "-"), getattr(self, name), 1 + (name != "epochs"))
+        supervised = self.method == SUPERVISED
+        if not supervised and not METHODS[self.method].label_aware:
+            aware = ", ".join(name for name, row in METHODS.items() if row.label_aware)
+            raise InputError(f"{self.method} reads no labels: finetune is {aware} or {SUPERVISED}")
+        for name, usual in (("epochs", 100 if supervised else 30),
+                            ("lr", 1e-3 if supervised else 3e-4)):  # fmt: skip
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, usual)
+        check_at_least("epochs", self.epochs, 1)
+        check_at_least("batch-size", self.batch_size, 2)
         check_number("lr", self.lr, above=0)
         check_number("similarity", self.similarity, least=0)
         check_views(self.augmentations, self.strength)
@@ -101,7 +110,7 @@ class Finetuning:
             if len(self.label_gap) != 2:
                 raise InputError(f"label-gap is two numbers, got {len(self.label_gap)}")
             check_gap(self.gap("values"))
-        if self.method != SUPERVISED:
+        if not supervised:
             contrastive_loss(self.method, beta=self.beta, temperature=self.temperature)
 
     def gap(self, kind: str) -> LabelGap:
@@ -121,6 +130,7 @@ class TransferRun:
         finetuning: how the encoder is trained on the training part, None for not at all.
         split: one of :data:`SPLITS`.
         seed: of weights, views and draws.
+        row: label of its row in tables.
     """
 
     dataset: str
@@ -128,6 +138,7 @@ class TransferRun:
     finetuning: Finetuning | None
     split: str
     seed: int
+    row: str = field(default="", compare=False)
 
     @property
     def set_name(self) -> str:
@@ -149,6 +160,7 @@ class TransferRun:
     def identity(self) -> dict[str, Any]:
         """What decides the numbers; of a file its content, not its path."""
         found = asdict(self)
+        del found["row"]
         if is_file(self.dataset):
             found["dataset"] = f"{self.set_name} {_digest(self.dataset)}"
         if self.encoder not in (None, "untrained"):
@@ -192,19 +204,23 @@ def runs_of(
         InputError: for an unknown set, representation or split, or a file that is not there.
     """
     found = []
+    labels = {one: _label(one) for one in embeddings}
+    if len({*labels.values()}) < len(labels):
+        labels = {one: one for one in embeddings}
     names = [one if is_file(one) else canonical(one) for one in datasets]
     for dataset, embedding, tuned, seed in product(names, embeddings, finetunings, seeds):
-        given = dataset in CLIFFS
+        given = has_split(dataset)
         for split in splits or (("given",) if given else ("scaffold",)):
             check_option("split", split, SPLITS)
-            if split == "given" and not given and dataset in SOURCES:
+            if split == "given" and not given:
                 raise InputError(f"{dataset} has no given split: {', '.join(SPLITS[1:])}")
             run = TransferRun(dataset, embedding.replace("{seed}", str(seed)), tuned, split, seed)
+            run = replace(run, row=labels[embedding] + (f", {tuned.method}" if tuned else ""))
             encoders = [part for part in run.parts if part not in FIXED]
             if len(encoders) > 1:
                 raise InputError(f"{embedding} joins two encoders: join one with ecfp or wl")
             if not encoders:
-                run = replace(run, finetuning=None)
+                run = replace(run, finetuning=None, row=labels[embedding])
             drawn = "untrained" in encoders or "{seed}" in embedding or run.finetuning is not None
             if not drawn:
                 run = replace(run, seed=0)
@@ -219,12 +235,36 @@ def runs_of(
     return list(dict.fromkeys(found))
 
 
+def _label(embedding: str) -> str:
+    """Names of the parts: of a file its stem, without the place of the seed."""
+    names = [
+        part if part in FIXED else re.sub(r"[-_.]?\{seed\}", "", Path(part).stem)
+        for part in embedding.split("+")
+    ]  # fmt: skip
+    return "+".join(names)
+
+
 class Labelled:
     """A labelled set with what several runs share: scaffolds, fingerprints, kernels."""
 
     def __init__(self, data: MoleculeData) -> None:
         self.data, self.molecules = data, data.molecules
         self.y = data.molecules.y.numpy().astype(np.float64)
+        if data.kind == "unlabelled":
+            raise InputError(f"{data.molecules.name} has no targets to be scored by")
+        if data.kind == "values" and self.y.ndim > 1:
+            tasks = ", ".join(data.molecules.tasks)
+            raise InputError(
+                f"{data.molecules.name} has several columns of numbers: one of {tasks}"
+            )
+        if data.kind == "classes" and data.molecules.n_classes != 2:
+            raise InputError(
+                f"{data.molecules.name} has {data.molecules.n_classes} classes: transfer scores two"
+            )
+
+    def large(self, split: ScaffoldSplit) -> bool:
+        """Whether there are too many molecules and tasks for kernel machines."""
+        return len(split.train) * (self.y[:1].size) > LARGE
 
     @property
     def classes(self) -> bool:
@@ -259,7 +299,14 @@ class Labelled:
             return scaffold_split(self.scaffolds, seed=seed)
         test = self.data.test
         if test is None or not test.any() or test.all():
-            raise InputError(f"{self.molecules.name} has no column split with train and test")
+            raise InputError(
+                f"{self.molecules.name}: its column split names no test, or nothing else"
+            )
+        if (valid := self.data.valid) is not None:
+            rest = np.flatnonzero(~(test | valid))
+            if not len(rest):
+                raise InputError(f"{self.molecules.name}: its column split leaves none to train on")
+            return ScaffoldSplit(rest, np.flatnonzero(valid), np.flatnonzero(test))
         train = np.random.default_rng(0).permutation(np.flatnonzero(~test))
         n = max(1, round(DRAWN * len(train)))
         return ScaffoldSplit(np.sort(train[n:]), np.sort(train[:n]), np.flatnonzero(test))
@@ -302,20 +349,26 @@ class TargetModel(GraphModel):
         self, encoder: MoleculeGIN, n_targets: int, *, classes: bool, scale: tuple[float, float]
     ) -> None:
         super().__init__(encoder)
+        # Sums over atoms are large, and a head that begins at 0 predicts the mean.
+        self.norm = nn.LayerNorm(self.out_dim)
         self.head = nn.Linear(self.out_dim, n_targets)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
         self.classes, self.scale = classes, scale
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """Loss of a batch, float []."""
         y, found = graphs.y.float().view(graphs.n_graphs, -1), self._targets(graphs)
         known = y.isfinite()
+        if not known.any():
+            return found.sum() * 0
         if self.classes:
             return nn.functional.binary_cross_entropy_with_logits(found[known], y[known])
         return nn.functional.mse_loss(found[known], (y[known] - self.scale[0]) / self.scale[1])
 
     def _targets(self, graphs: GraphBatch) -> Tensor:
         z = self.encoder(graphs.x, graphs.edge_index, graphs.batch, graphs.edge_attr)[1]
-        found: Tensor = self.head(z)
+        found: Tensor = self.head(self.norm(z))
         return found
 
     @torch.no_grad()
@@ -344,6 +397,8 @@ def finetune(run: TransferRun, labelled: Labelled, split: ScaffoldSplit) -> Any:
             current[0] = ids
             yield part.batch(ids)
 
+    assert how.epochs is not None
+    assert how.lr is not None
     optimisation = Optimisation(epochs=how.epochs, lr=how.lr)
     encoder = new_encoder(run, labelled)
     fit = partial(train, batches=batches, optimisation=optimisation, setting=run.key)
@@ -389,11 +444,15 @@ def _supervised(
             error = -roc_auc(y[split.valid], found.reshape(y[split.valid].shape)).mean
         else:
             error = rmse(y[split.valid], found[:, 0])
-        if error < best["error"] or "test" not in best:
+        error = math.inf if math.isnan(error) else error
+        if error <= best["error"]:  # the last, where validation cannot tell
             best["error"], best["test"] = error, model.predict(test)
 
     fit(model, on_epoch=on_epoch)
     found: np.ndarray[Any, Any] = best["test"]
+    if classes:
+        columns = y[split.train].reshape(len(split.train), -1)
+        found[:, [len(set(one[np.isfinite(one)])) < 2 for one in columns.T]] = np.nan
     return found[:, 0] if y.ndim == 1 else found
 
 
@@ -408,10 +467,7 @@ def predict(run: TransferRun, labelled: Labelled) -> np.ndarray[Any, Any]:
         z = embed(found, labelled.molecules)
     elif run.encoder is not None:
         z = embed(new_encoder(run, labelled), labelled.molecules)
-    tasks = 1 if labelled.y.ndim == 1 else labelled.y.shape[1]
-    if len(split.train) * tasks > LARGE:
-        if "wl" in run.parts:
-            raise InputError(f"wl is a kernel, and {run.dataset} is too large for kernel machines")
+    if labelled.large(split):
         blocks = [z] if z is not None else []
         blocks += [labelled.fingerprints] * ("ecfp" in run.parts)
         x = np.concatenate([np.asarray(block, np.float64) for block in blocks], 1)
@@ -465,7 +521,7 @@ class TransferOptions:
         str | None, "transfer: the nine sets of MoleculeNet; cliffs: the twenty of MoleculeACE"
     ] = None
     output: Annotated[Path, "folder of the results, which are saved as runs finish"] = Path(
-        "results"
+        "transfer"
     )
     report: Annotated[Path | None, "page.md to write"] = None
     report_only: Annotated[bool, "run nothing: show what is finished"] = False
@@ -506,6 +562,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
     hardware.use_threads(options.threads or 1, 0, 0)
     found: list[dict[str, Any]] = []
+    too_large: list[str] = []
     sets: dict[str, Labelled] = {}
     for number, run in enumerate(runs, 1):
         path = options.output / f"{run.key}.json"
@@ -520,7 +577,12 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         if run.dataset not in sets:
             sets.clear()
             sets[run.dataset] = Labelled(load_molecules(run.dataset, data_dir=options.data_dir))
-        result = _result(run, sets[run.dataset])
+        labelled = sets[run.dataset]
+        if "wl" in run.parts and labelled.large(labelled.split(run.split)):
+            too_large.append(f"{run.dataset} ({run.split}), {run.row}")
+            print(f"{run.dataset} is too large for the kernel of wl: left out", file=sys.stderr)
+            continue
+        result = _result(run, labelled)
         write_json({"schema_version": SCHEMA_VERSION, **result}, path)
         found.append(result)
         said = ", ".join(f"{k} {v:.3f}" for k, v in result["score"].items() if isinstance(v, float))
@@ -535,7 +597,8 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     for metric in data["metric"].drop_duplicates():
         print(f"\n{page.METRICS[metric]}\n{page.table(data, metric).to_string()}")
     if options.report is not None:
-        page.write_page(options.report, found, command, len(runs) - len(found))
+        n_open = len(runs) - len(found) - len(too_large)
+        page.write_page(options.report, found, command, n_open, too_large=too_large)
     return found
 
 
@@ -587,8 +650,6 @@ def _result_in(path: Path) -> dict[str, Any]:
 
 def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
     start = time.perf_counter()
-    if labelled.data.kind == "unlabelled":
-        raise InputError(f"{run.dataset} has no targets to be scored by")
     split = labelled.split(run.split)
     predictions = predict(run, labelled)
     return {
@@ -602,7 +663,7 @@ def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
         "y": [None if math.isnan(y) else y for y in np.ravel(labelled.y[split.test])],
         "cliffs": None if labelled.data.cliffs is None
         else labelled.data.cliffs[split.test].tolist(),
-        "predictions": [float(f"{x:.6g}") for x in np.ravel(predictions)],
+        "predictions": [_known(float(f"{x:.6g}")) for x in np.ravel(predictions)],
         "invalid": len(labelled.molecules.invalid),
         "seconds": time.perf_counter() - start,
         "device": hardware.device_name(torch.device("cpu")),

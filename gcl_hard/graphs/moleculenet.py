@@ -55,7 +55,7 @@ SOURCES = {
                    ("logp", "measured log solubility in mols per litre"), "delaney-processed.csv"),
     "FreeSolv": Source("freesolv.csv", "values", ("freesolv", "expt"), "SAMPL.csv"),
     "Lipo": Source("lipo.csv", "values", ("lipo", "exp"), "Lipophilicity.csv"),
-    "MOSES": Source("train.csv", "unlabelled"),
+    "MOSES": Source("moses/train.csv", "unlabelled"),
     **{
         f"CHEMBL{number}": Source(f"CHEMBL{number}.csv", "values", ("y",))
         for number in (
@@ -77,12 +77,14 @@ class MoleculeData:
         molecules: the molecules, with their targets.
         kind: what the targets are.
         test: bool [G], the test part where the file has a column ``split``, else None.
+        valid: bool [G], the validation part where that column names one, else None.
         cliffs: bool [G], which have an activity-cliff partner (column ``cliff_mol``), else None.
     """
 
     molecules: Molecules
     kind: Kind
     test: NDArray[np.bool_] | None = None
+    valid: NDArray[np.bool_] | None = None
     cliffs: NDArray[np.bool_] | None = None
 
 
@@ -147,6 +149,16 @@ def is_file(name: str) -> bool:
     return Path(name).suffix in (".csv", ".gz")
 
 
+def has_split(name: str) -> bool:
+    """Whether a set or a file says which molecules are for tests.
+
+    Example:
+        >>> has_split("CHEMBL204_Ki"), has_split("BACE")
+        (True, False)
+    """
+    return "split" in _header(Path(name)) if is_file(name) else name.startswith("CHEMBL")
+
+
 def canonical(name: str) -> str:
     """The name of a known set, given in any case.
 
@@ -182,7 +194,7 @@ def locate(
     for what, folder in (("data folder", given), ("cache", cache)):
         if folder is None:
             continue
-        for pattern in ("", "*/"):
+        for pattern in ("", "*/", "*/*/"):
             for one in sorted(names):
                 if found := sorted(folder.glob(pattern + one)):
                     return found[0]
@@ -283,9 +295,12 @@ def read_molecules(
         if numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         molecules = molecules.with_targets(numbers, classes=classes, tasks=wanted)
+    part = np.char.lower(found["split"]) if "split" in found else None
+    valid = None if part is None else np.isin(part, ("valid", "validation", "val"))
     return MoleculeData(
         molecules, kind or "unlabelled",
-        test=found["split"] == "test" if "split" in found else None,
+        test=None if part is None else part == "test",
+        valid=valid if valid is not None and valid.any() else None,
         cliffs=found["cliff_mol"] == "1" if "cliff_mol" in found else None,
     )  # fmt: skip
 

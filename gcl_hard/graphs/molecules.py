@@ -63,7 +63,7 @@ class Molecules(GraphSet):
 
     Attributes:
         smiles: bytes [G], as given.
-        rows: int64 [G], row of each molecule among what was given.
+        rows: int64 [G], row of each molecule among what was given; of a part of a set its own.
         tasks: names of the targets, one for each column of ``y``.
         invalid: what could not be read.
 
@@ -87,7 +87,7 @@ labels)
         found = super().take(ids)
         assert isinstance(found, Molecules)
         at = ids.numpy()
-        return replace(found, smiles=self.smiles[at], rows=self.rows[at], invalid=())
+        return replace(found, smiles=self.smiles[at], rows=np.arange(len(at)), invalid=())
 
     def with_targets(
         self, targets: Any, *, classes: bool = False, tasks: Sequence[str] = ()
@@ -152,7 +152,7 @@ class Arrays(NamedTuple):
 
 
 def codes(smiles: str) -> Arrays | None:
-    """A molecule as codes; None for what is no molecule, or has no atoms.
+    """A molecule as codes; None for what is no molecule, has no atoms, or is of several lines.
 
     Args:
         smiles: the SMILES.
@@ -169,7 +169,7 @@ def codes(smiles: str) -> Arrays | None:
         >>> found.atoms.tolist(), found.bonds[0].tolist()
         ([[6, 2, 6, 3, 1, 1], [8, 2, 6, 1, 1, 1]], [2, 1, 1, 1])
     """
-    mol = rdkit().MolFromSmiles(smiles)
+    mol = rdkit().MolFromSmiles(smiles) if len(smiles.splitlines()) == 1 else None
     if mol is None or not mol.GetNumAtoms():
         return None
     atoms = np.array([

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from gcl_hard.evaluation.checks import Indices
+from gcl_hard.evaluation.checks import Floats, Indices
 from gcl_hard.evaluation.transfer import paired_bootstrap, rmse, roc_auc
 from gcl_hard.io import atomic_write
 from gcl_hard.reports.page import rendered
@@ -30,7 +30,7 @@ def frame(results: Sequence[Result]) -> pd.DataFrame:
     """
     found = [
         {
-            "row": row_of(one), "dataset": one["dataset"], "split": one["split"],
+            "row": one["row"], "dataset": one["dataset"], "split": one["split"],
             "seed": one["seed"], "metric": metric,
             "score": np.nan if one["score"][metric] is None else one["score"][metric],
         }
@@ -39,14 +39,6 @@ def frame(results: Sequence[Result]) -> pd.DataFrame:
         if metric in one["score"]
     ]  # fmt: skip
     return pd.DataFrame(found, columns=["row", "dataset", "split", "seed", "metric", "score"])
-
-
-def row_of(one: Result) -> str:
-    """The label of a run's row: its representation, and how it was fine-tuned."""
-    name = "+".join(Path(part).stem for part in one["embedding"].split("+"))
-    seed = str(one["seed"])
-    name = name.removesuffix(f"-{seed}").removesuffix(f"_{seed}")
-    return name if one["finetuning"] is None else f"{name}, {one['finetuning']['method']}"
 
 
 def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -70,10 +62,10 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
     """Each row less each control on the sets, splits and seeds that both have, with intervals."""
-    by_row: dict[str, dict[tuple[str, str], list[Result]]] = defaultdict(lambda: defaultdict(list))
+    by_row: dict[str, dict[tuple[str, str], list[Arrays]]] = defaultdict(lambda: defaultdict(list))
     for one in results:
-        if metric in one["score"]:
-            by_row[row_of(one)][one["dataset"], one["split"]].append(one)
+        if one["score"].get(metric) is not None:
+            by_row[one["row"]][one["dataset"], one["split"]].append(Arrays.of(one))
     found: dict[str, dict[str, str]] = {}
     digits = 1 if metric == "auc" else 3
     for row, cases in by_row.items():
@@ -83,7 +75,7 @@ def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
                 continue
             sets = [
                 (partial(_score, by_row[control][case], cases[case], metric),
-                 len(cases[case][0]["test"]))
+                 len(cases[case][0].y))
                 for case in shared
             ]  # fmt: skip
             got = paired_bootstrap(sets)
@@ -92,24 +84,44 @@ def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(found, orient="index").fillna("–")
 
 
+class Arrays(NamedTuple):
+    """Targets and predictions of a test part, [n, T], and which molecules have a cliff."""
+
+    y: Floats
+    predictions: Floats
+    cliffs: Any
+
+    @classmethod
+    def of(cls, one: Result) -> Arrays:
+        """Those of a result."""
+        n = len(one["test"])
+        y, predictions = (np.array(one[k], float).reshape(n, -1) for k in ("y", "predictions"))
+        return cls(y, predictions, None if one["cliffs"] is None else np.array(one["cliffs"]))
+
+
 def _score(
-    first: list[Result], second: list[Result], metric: str, ids: Indices, which: int
+    first: list[Arrays], second: list[Arrays], metric: str, ids: Indices, which: int
 ) -> float:
     """The mean score over the seeds of one of two rows, on some test molecules."""
     return float(np.mean([_of(one, metric, ids) for one in (second if which else first)]))
 
 
-def _of(one: Result, metric: str, ids: Indices) -> float:
-    n = len(one["test"])
-    y = np.array([np.nan if v is None else v for v in one["y"]]).reshape(n, -1)[ids]
-    predicted = np.array(one["predictions"]).reshape(n, -1)[ids]
+def _of(one: Arrays, metric: str, ids: Indices) -> float:
+    y, predictions = one.y[ids], one.predictions[ids]
     if metric == "auc":
-        return 100 * roc_auc(y, predicted).mean
-    which = np.array(one["cliffs"])[ids] if metric == "cliff_rmse" else None
-    return rmse(y[:, 0], predicted[:, 0], which)
+        return 100 * roc_auc(y, predictions).mean
+    which = one.cliffs[ids] if metric == "cliff_rmse" else None
+    return rmse(y[:, 0], predictions[:, 0], which)
 
 
-def write_page(path: Path, results: Sequence[Result], command: str, n_open: int) -> None:
+def write_page(
+    path: Path,
+    results: Sequence[Result],
+    command: str,
+    n_open: int,
+    *,
+    too_large: Sequence[str] = (),
+) -> None:
     """Write the page.
 
     Args:
@@ -117,6 +129,7 @@ def write_page(path: Path, results: Sequence[Result], command: str, n_open: int)
         results: finished runs.
         command: that makes it.
         n_open: number of runs that are not finished.
+        too_large: runs that were left out because their sets are too large.
     """
     data = frame(results)
     metrics = [metric for metric in METRICS if (data["metric"] == metric).any()]
@@ -144,7 +157,7 @@ def write_page(path: Path, results: Sequence[Result], command: str, n_open: int)
     text = rendered(
         "transfer.md.j2", parts=parts, command=command, n_open=n_open, n=len(results),
         seeds=sorted(set(data["seed"])), splits=list(dict.fromkeys(data["split"])),
-        left_out=left_out, few=few, invalid=invalid,
+        left_out=left_out, too_large=too_large, few=few, invalid=invalid,
         devices=sorted({one["device"] for one in results}),
         days=sorted({one["finished"][:10] for one in results}),
         sources=sorted({one["versions"]["source"] for one in results}),

@@ -118,8 +118,10 @@ def test_what_is_outside_the_vocabulary_is_unknown_and_codes_stay_inside_it() ->
 
 
 def test_what_is_no_molecule_is_named_and_its_targets_are_left_out() -> None:
-    found = from_smiles(["CC", "no", "O", ""], [[1.0, np.nan], [2, 2], [3, 3], [4, 4]])
-    assert [tuple(one) for one in found.invalid] == [(1, "no"), (3, "")]
+    targets = [[1.0, np.nan], [2, 2], [3, 3], [4, 4], [5, 5]]
+    found = from_smiles(["CC", "no", "O", "", "CCO\nCC"], targets)
+    assert [tuple(one) for one in found.invalid] == [(1, "no"), (3, ""), (4, "CCO\nCC")]
+    assert found.smiles.tolist() == [b"CC", b"O"]
     assert found.rows.tolist() == [0, 2]
     assert found.y.shape == (2, 2)
     assert found.y[1].tolist() == [3, 3]
@@ -183,6 +185,7 @@ def test_a_part_of_a_set_keeps_what_belongs_to_its_molecules() -> None:
     assert part.smiles.tolist() == [SOME[3].encode(), SOME[0].encode()]
     assert part.y.tolist() == [3, 0]
     assert same(part, found.take(torch.tensor([3, 0])))
+    assert part.with_targets([7, 8]).y.tolist() == [7, 8]
     assert torch.equal(part[0].x, found[3].x)
 
 
