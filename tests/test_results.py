@@ -11,6 +11,7 @@ import pytest
 
 from gcl_hard.bench import main
 from gcl_hard.methods import METHODS
+from gcl_hard.transfer import main as transfer
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = "benchmarks/results/tables"
@@ -55,6 +56,32 @@ def test_the_records_give_the_numbers_of_the_page(
         for folder in (tmp_path, ROOT)
     )
     assert made_csv == committed_csv
+
+
+MOSES = "benchmarks/results/encoders/moses100k-{seed}.pt"
+FEW = f"untrained,{MOSES},ecfp,untrained+ecfp,{MOSES}+ecfp"
+OF_MOLECULES = {
+    "results-moleculenet": (
+        "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
+        f"--embeddings {FEW.replace(',untrained+', ',wl,untrained+')}"
+    ),
+    "results-cliffs": f"--table cliffs --embeddings {FEW}",
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["results-moleculenet", pytest.param("results-cliffs", marks=pytest.mark.slow)]
+)
+def test_the_records_give_the_pages_of_molecules(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = tmp_path / f"{name}.md"
+    target = ["--output", "benchmarks/results/transfer", "--report", str(page), "--report-only"]
+    assert transfer([*OF_MOLECULES[name].split(), *target]) == 0
+    committed = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    assert numbers(page.read_text(encoding="utf-8")) == numbers(committed)
+    assert " are open" not in committed
 
 
 def test_no_run_of_the_recipe_table_is_open() -> None:

@@ -19,6 +19,8 @@ from gcl_hard.reports.page import rendered
 Result = dict[str, Any]
 CONTROLS = ("untrained", "ecfp")
 """Rows that the others are compared with."""
+WIDEST = 8
+"""Most columns of a table."""
 METRICS = {
     "auc": "ROC-AUC, %", "rmse": "RMSE", "cliff_rmse": "RMSE of molecules with an activity cliff",
 }  # fmt: skip
@@ -42,7 +44,10 @@ def frame(results: Sequence[Result]) -> pd.DataFrame:
 
 
 def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Mean ± standard deviation over seeds and splits, a row for each representation."""
+    """Mean ± standard deviation over seeds and splits, by representation and set.
+
+    Many sets are rows, few are columns.
+    """
     mine = data[data["metric"] == metric]
     grouped = mine.groupby(["row", "dataset"], sort=False)["score"]
     digits = 1 if metric == "auc" else 3
@@ -57,7 +62,8 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
         found.insert(0, "mean", means.mean(axis=1, skipna=False).map(f"{{:.{digits}f}}".format))
     found.index.name = None
     found.columns.name = None
-    return found.replace("nan", "–").fillna("–")
+    found = found.replace("nan", "–").fillna("–")
+    return found if found.shape[1] <= WIDEST else found.T
 
 
 def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
@@ -155,7 +161,8 @@ def write_page(
     })  # fmt: skip
     invalid = sorted({f"{one['dataset']}: {one['invalid']}" for one in results if one["invalid"]})
     text = rendered(
-        "transfer.md.j2", parts=parts, command=command, n_open=n_open, n=len(results),
+        "transfer.md.j2", parts=parts, cliffs="cliff_rmse" in metrics, command=command,
+        n_open=n_open, n=len(results),
         seeds=sorted(set(data["seed"])), splits=list(dict.fromkeys(data["split"])),
         left_out=left_out, too_large=too_large, few=few, invalid=invalid,
         devices=sorted({one["device"] for one in results}),
