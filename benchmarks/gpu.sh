@@ -8,7 +8,8 @@
 # Then ensembles: seconds a step and memory by their size; a search, batched and one by one; and
 # Table II from end to end, 5 sets x 8 configurations x 10 seeds under either protocol, into new
 # folders in OUT (DIR if not given): a table that is there already would only be shown, and is not
-# timed again. Last the table of recipes, into a folder of its own there.
+# timed again. Then an encoder of molecules, pre-trained on all of MOSES if it is in DIR, and last the
+# table of recipes, into a folder of its own there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 data="${1:?the folder with the data}"
@@ -42,6 +43,12 @@ for protocol in transductive inductive; do
   time "$python" -m gcl_hard.bench --table 2 --protocol "$protocol" --seeds 10 --device cuda \
     --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$folder"
 done
+
+if compgen -G "$data/moses/train.csv*" >/dev/null || compgen -G "$data/*/moses/train.csv*" >/dev/null; then
+  echo "All of MOSES, 5 layers of 300, 10 epochs:"
+  time "$python" -m gcl_hard.pretrain --dataset MOSES --data-dir "$data" --device cuda --layers 5 \
+    --dim 300 --epochs 10 --batch-size 1024 --jobs 8 --checkpoint-minutes 2 --output "$out/moses.pt"
+fi
 
 echo "The recipe table, end to end:"
 time "$python" -m gcl_hard.bench --table recipe --device cuda --data-dir "$data" \
