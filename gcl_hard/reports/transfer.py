@@ -68,10 +68,12 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
     """Each row less each control on the sets, splits and seeds that both have, with intervals."""
-    by_row: dict[str, dict[tuple[str, str], list[Arrays]]] = defaultdict(lambda: defaultdict(list))
+    by_row: dict[str, dict[tuple[str, str], list[Predictions]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for one in results:
         if one["score"].get(metric) is not None:
-            by_row[one["row"]][one["dataset"], one["split"]].append(Arrays.of(one))
+            by_row[one["row"]][one["dataset"], one["split"]].append(Predictions.of(one))
     found: dict[str, dict[str, str]] = {}
     digits = 1 if metric == "auc" else 3
     for row, cases in by_row.items():
@@ -90,7 +92,7 @@ def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(found, orient="index").fillna("–")
 
 
-class Arrays(NamedTuple):
+class Predictions(NamedTuple):
     """Targets and predictions of a test part, [n, T], and which molecules have a cliff."""
 
     y: Floats
@@ -98,7 +100,7 @@ class Arrays(NamedTuple):
     cliffs: Any
 
     @classmethod
-    def of(cls, one: Result) -> Arrays:
+    def of(cls, one: Result) -> Predictions:
         """Those of a result."""
         n = len(one["test"])
         y, predictions = (np.array(one[k], float).reshape(n, -1) for k in ("y", "predictions"))
@@ -106,13 +108,13 @@ class Arrays(NamedTuple):
 
 
 def _score(
-    first: list[Arrays], second: list[Arrays], metric: str, ids: Indices, which: int
+    first: list[Predictions], second: list[Predictions], metric: str, ids: Indices, which: int
 ) -> float:
     """The mean score over the seeds of one of two rows, on some test molecules."""
     return float(np.mean([_of(one, metric, ids) for one in (second if which else first)]))
 
 
-def _of(one: Arrays, metric: str, ids: Indices) -> float:
+def _of(one: Predictions, metric: str, ids: Indices) -> float:
     y, predictions = one.y[ids], one.predictions[ids]
     if metric == "auc":
         return 100 * roc_auc(y, predictions).mean

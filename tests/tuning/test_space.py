@@ -694,6 +694,10 @@ def extra(name: str, method: str) -> set[str]:
         found |= THRESHOLD
     if method in ("dcl", "hcl") and name in ("full", "images"):
         found |= {"class_prior"}
+    if method == "bcl" and name == "full":
+        found |= {"class_prior"}
+    if name == "full":  # numbers of views and of positives decide each other
+        found |= set(METHODS[method].settings) - {"hard_positives"}
     return found
 
 
