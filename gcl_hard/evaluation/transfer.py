@@ -111,9 +111,7 @@ def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) 
     Returns:
         float64 [n, n] each.
     """
-    z = np.asarray(x, np.float64)
-    deviation = z[train].std(0)
-    z = (z - z[train].mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    z = _standardised(x, train)
     square = (z**2).sum(1)
     distance = np.maximum(square[:, None] + square[None] - 2 * z @ z.T, 0) / z.shape[1]
     return [np.exp(-gamma * distance) for gamma in gammas]
@@ -166,9 +164,7 @@ def linear_predictions(
     """
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    z = np.asarray(x, np.float64)
-    deviation = z[split.train].std(0)
-    z = (z - z[split.train].mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    z = _standardised(x, split.train)
 
     def make(penalty: float, train: Indices, target: Floats) -> Any:
         if classes:
@@ -279,6 +275,14 @@ def paired_bootstrap(
         return Bootstrap(float("nan"), float("nan"), float("nan"))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
     return Bootstrap(difference(np.arange), float(low), float(high))
+
+
+def _standardised(x: ArrayLike, train: Indices) -> Floats:
+    """Embeddings by mean and deviation of the training part; constant columns are centred."""
+    z = np.asarray(x, np.float64)
+    deviation = z[train].std(0)
+    found: Floats = (z - z[train].mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    return found
 
 
 def _columns(values: ArrayLike) -> Floats:

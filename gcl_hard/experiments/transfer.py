@@ -46,12 +46,13 @@ from gcl_hard.graphs import (
 )
 from gcl_hard.graphs.augment import check_views
 from gcl_hard.graphs.data import GraphBatch
-from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.models import GraphModel, encode
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.io import atomic_write
 from gcl_hard.methods import METHODS, contrastive_loss
+from gcl_hard.models import evaluating
 from gcl_hard.training.loop import Optimisation, train
 
 NINE = ("BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo")
@@ -151,10 +152,14 @@ class TransferRun:
         return self.embedding.split("+")
 
     @property
+    def encoders(self) -> list[str]:
+        """The parts that are ``untrained`` or a file; one at most may be joined."""
+        return [part for part in self.parts if part not in FIXED]
+
+    @property
     def encoder(self) -> str | None:
         """``untrained`` or a file; None without an encoder."""
-        found = [part for part in self.parts if part not in FIXED]
-        return found[0] if found else None
+        return next(iter(self.encoders), None)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -216,7 +221,7 @@ def runs_of(
                 raise InputError(f"{dataset} has no given split: {', '.join(SPLITS[1:])}")
             run = TransferRun(dataset, embedding.replace("{seed}", str(seed)), tuned, split, seed)
             run = replace(run, row=labels[embedding] + (f", {tuned.method}" if tuned else ""))
-            encoders = [part for part in run.parts if part not in FIXED]
+            encoders = run.encoders
             if len(encoders) > 1:
                 raise InputError(f"{embedding} joins two encoders: join one with ecfp or wl")
             if not encoders:
@@ -249,6 +254,7 @@ class Labelled:
 
     def __init__(self, data: MoleculeData) -> None:
         self.data, self.molecules = data, data.molecules
+        self._splits: dict[str, ScaffoldSplit] = {}
         self.y = data.molecules.y.numpy().astype(np.float64)
         if data.kind == "unlabelled":
             raise InputError(f"{data.molecules.name} has no targets to be scored by")
@@ -294,6 +300,11 @@ class Labelled:
 
     def split(self, name: str) -> ScaffoldSplit:
         """The parts of a split by its name."""
+        if name not in self._splits:
+            self._splits[name] = self._split(name)
+        return self._splits[name]
+
+    def _split(self, name: str) -> ScaffoldSplit:
         if name != "given":
             seed = None if name == "scaffold" else int(name.removeprefix("random-"))
             return scaffold_split(self.scaffolds, seed=seed)
@@ -325,8 +336,7 @@ def new_encoder(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
     train_ids = labelled.split(run.split).train
     with torch.no_grad():
         for ids in torch.split(torch.from_numpy(train_ids), 256)[:CALIBRATION]:
-            batch = labelled.molecules.batch(ids)
-            encoder(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
+            encode(encoder, labelled.molecules.batch(ids), encoder.out_dim)
     for norm, momentum in zip(norms, usual, strict=True):
         norm.momentum = momentum
     return encoder.eval()
@@ -367,16 +377,14 @@ class TargetModel(GraphModel):
         return nn.functional.mse_loss(found[known], (y[known] - self.scale[0]) / self.scale[1])
 
     def _targets(self, graphs: GraphBatch) -> Tensor:
-        z = self.encoder(graphs.x, graphs.edge_index, graphs.batch, graphs.edge_attr)[1]
+        _, z = encode(self.encoder, graphs, self.out_dim)
         found: Tensor = self.head(self.norm(z))
         return found
 
-    @torch.no_grad()
     def predict(self, graphs: GraphBatch) -> np.ndarray[Any, Any]:
         """Logits or numbers, [G, T], in evaluation mode."""
-        self.eval()
-        found = self._targets(graphs).double().numpy()
-        self.train()
+        with evaluating(self):
+            found = self._targets(graphs).double().numpy()
         return found if self.classes else found * self.scale[1] + self.scale[0]
 
 
@@ -409,13 +417,11 @@ def finetune(run: TransferRun, labelled: Labelled, split: ScaffoldSplit) -> Any:
     if part.n_classes == 0:
         loss.sampler.label_gap = check_gap(how.gap(labelled.data.kind))
     if how.similarity:
-        bits = torch.from_numpy(labelled.fingerprints[split.train]).float()
-        total = bits.sum(1)
+        bits = labelled.fingerprints[split.train]
 
         def weights(rows: Tensor, columns: Tensor) -> Tensor:
-            a, b = current[0][rows], current[0][columns]
-            shared = bits[a] @ bits[b].T
-            return how.similarity * shared / (total[a, None] + total[b] - shared).clamp(min=1)
+            a, b = (bits[current[0][of].numpy()] for of in (rows, columns))
+            return torch.from_numpy(how.similarity * tanimoto(a, b)).float()
 
         loss.sampler.pair_weights = weights
     with seeded_weights(run.seed, 2) as views:
@@ -564,6 +570,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     found: list[dict[str, Any]] = []
     too_large: list[str] = []
     sets: dict[str, Labelled] = {}
+    versions = hardware.versions()
     for number, run in enumerate(runs, 1):
         path = options.output / f"{run.key}.json"
         if path.exists():
@@ -582,7 +589,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
             too_large.append(f"{run.dataset} ({run.split}), {run.row}")
             print(f"{run.dataset} is too large for the kernel of wl: left out", file=sys.stderr)
             continue
-        result = _result(run, labelled)
+        result = _result(run, labelled, versions)
         write_json({"schema_version": SCHEMA_VERSION, **result}, path)
         found.append(result)
         said = ", ".join(f"{k} {v:.3f}" for k, v in result["score"].items() if isinstance(v, float))
@@ -648,7 +655,7 @@ def _result_in(path: Path) -> dict[str, Any]:
     return found
 
 
-def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
+def _result(run: TransferRun, labelled: Labelled, versions: dict[str, str]) -> dict[str, Any]:
     start = time.perf_counter()
     split = labelled.split(run.split)
     predictions = predict(run, labelled)
@@ -667,7 +674,7 @@ def _result(run: TransferRun, labelled: Labelled) -> dict[str, Any]:
         "invalid": len(labelled.molecules.invalid),
         "seconds": time.perf_counter() - start,
         "device": hardware.device_name(torch.device("cpu")),
-        "versions": hardware.versions(),
+        "versions": versions,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
 

@@ -151,10 +151,9 @@ def write_page(
         for metric in metrics
     ]
     left_out = sorted({
-        f"{one['dataset']} ({one['split']}): {', '.join(one['score'][name])}"
+        f"{one['dataset']} ({one['split']}): {', '.join(one['score']['one_class'])}"
         for one in results
-        for name in ("one_class",)
-        if one["score"].get(name)
+        if one["score"].get("one_class")
     })  # fmt: skip
     few = sorted({
         f"{one['dataset']} ({one['split']}): {len(one['score']['few'])}"
