@@ -117,9 +117,23 @@ def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) 
     return [np.exp(-gamma * distance) for gamma in gammas]
 
 
+class Probed(NamedTuple):
+    """What a probe predicts.
+
+    Attributes:
+        test: decision values, or predicted numbers, of the test part, [n_test] or [n_test, T];
+            NaN for tasks of which the training part knows nothing, or one class alone.
+        validation: ROC-AUC or RMSE of the validation part by the chosen settings, mean over the
+            tasks in which it is defined; NaN if there is none.
+    """
+
+    test: Floats
+    validation: float
+
+
 def kernel_predictions(
     kernels: Sequence[Floats], y: ArrayLike, split: ScaffoldSplit, *, classes: bool
-) -> Floats:
+) -> Probed:
     """Scores of the test part by a kernel machine that is fitted to the training part.
 
     An SVM for classes, and support vector regression, of standardised values, for numbers. The
@@ -130,10 +144,6 @@ def kernel_predictions(
         y: [n] or [n, T], NaN where not known.
         split: the parts.
         classes: whether y is 0 and 1.
-
-    Returns:
-        Decision values, or predicted numbers, [n_test] or [n_test, T]; NaN for tasks of which the
-        training part knows nothing, or one class alone.
 
     Raises:
         InputError: without kernels.
@@ -157,7 +167,7 @@ def kernel_predictions(
 
 def linear_predictions(
     x: ArrayLike, y: ArrayLike, split: ScaffoldSplit, *, classes: bool
-) -> Floats:
+) -> Probed:
     """As :func:`kernel_predictions`, by logistic or ridge regression on embeddings.
 
     Embeddings [n, d] are standardised. For many tasks or molecules, where kernels take too long.
@@ -183,10 +193,11 @@ def _probe(
     split: ScaffoldSplit,
     *,
     classes: bool,
-) -> Floats:
+) -> Probed:
     """Fit every choice task by task, keep the one that is best on validation, and predict."""
     targets = _columns(y)
     found = np.full((len(split.test), targets.shape[1]), np.nan)
+    scores = []
     for task in range(targets.shape[1]):
         column = targets[:, task]
         train, valid = (part[np.isfinite(column[part])] for part in (split.train, split.valid))
@@ -194,24 +205,22 @@ def _probe(
         if len(known) == 0 or (classes and known.min() == known.max()):
             continue  # nothing to learn, and so no scores
         mean, deviation = (0.0, 1.0) if classes else (known.mean(), known.std() or 1.0)
-        best = np.inf
+        best, score_of_best = -np.inf, float("nan")
         for choice in choices:
             predict = make(choice, train, (known - mean) / deviation)
-            error = _error(column[valid], predict(valid) * deviation + mean, classes=classes)
-            if error < best:
-                best = error
+            predicted = predict(valid) * deviation + mean
+            score = roc_auc(column[valid], predicted).mean if classes else rmse(
+                column[valid], predicted
+            )  # fmt: skip
+            # Where validation cannot tell, all choices are alike.
+            gain = 0.0 if np.isnan(score) else score if classes else -score
+            if gain > best:
+                best, score_of_best = gain, score
                 found[:, task] = predict(split.test) * deviation + mean
-    return found[:, 0] if np.ndim(y) == 1 else found
-
-
-def _error(y: Floats, scores: Floats, *, classes: bool) -> float:
-    """What a choice is made by; where validation cannot tell, all are alike."""
-    if len(y) == 0:
-        return 0.0
-    if not classes:
-        return rmse(y, scores)
-    auc = roc_auc(y, scores).mean
-    return 0.0 if np.isnan(auc) else -auc
+        scores.append(score_of_best)
+    defined = [one for one in scores if not np.isnan(one)]
+    validation = float(np.mean(defined)) if defined else float("nan")
+    return Probed(found[:, 0] if np.ndim(y) == 1 else found, validation)
 
 
 class Bootstrap(NamedTuple):

@@ -140,7 +140,7 @@ def pretrain(options: PretrainOptions) -> Pretrained:
         return found
     config, graphs, groups = options.config, whole, None
     if options.labels is not None:
-        groups = _groups(whole, chosen, options.jobs)
+        groups = _groups(whole, chosen, options.jobs, key=run["data"])
         graphs = replace(whole, y=groups, n_classes=int(groups.max()) + 1)
     model = build(config, whole.n_features, options.seed).to(device)
     assert isinstance(model, GraphContrast)
@@ -285,10 +285,10 @@ def _run(options: PretrainOptions, whole: Molecules, chosen: Tensor) -> dict[str
     }  # fmt: skip
 
 
-def _groups(whole: Molecules, chosen: Tensor, jobs: int) -> Tensor:
+def _groups(whole: Molecules, chosen: Tensor, jobs: int, key: str) -> Tensor:
     """Scaffolds as whole numbers, −1 for what is not chosen; a molecule without one is alone."""
     with _bar("scaffolds", " molecules", len(chosen)) as bar:
-        found = scaffolds(whole.smiles[chosen.numpy()], jobs=jobs, progress=bar.update)
+        found = scaffolds(whole.smiles[chosen.numpy()], jobs=jobs, progress=bar.update, key=key)
     names = [name or f"acyclic {i}" for i, name in enumerate(found)]
     groups = torch.full((len(whole),), -1)
     groups[chosen] = torch.from_numpy(np.unique(names, return_inverse=True)[1])

@@ -23,6 +23,7 @@ from gcl_hard.errors import InputError, check_at_least, check_number, check_opti
 from gcl_hard.evaluation.folds import ScaffoldSplit, scaffold_split
 from gcl_hard.evaluation.transfer import (
     LARGE,
+    Probed,
     kernel_predictions,
     linear_predictions,
     rbf_kernels,
@@ -73,10 +74,13 @@ class Finetuning:
 
     Attributes:
         method: a method that reads labels, or ``supervised``, a linear head trained with it.
+        beta: β of its hardening.
+        similarity: κ of the pair weights.
     """
 
     method: str
-    beta: Annotated[float, "β of hscl"] = 1.0
+    beta: float = 1.0
+    similarity: float = 0.0
     epochs: Annotated[int | None, "passes over the training part (30, supervised 100)"] = None
     lr: Annotated[float | None, "learning rate of Adam (0.0003, supervised 0.001)"] = None
     batch_size: Annotated[int, "molecules in a batch"] = 128
@@ -88,9 +92,6 @@ class Finetuning:
         "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
         "(0.3,1); of several tasks by their disagreement (0.2,0.5)",
     ] = None
-    similarity: Annotated[
-        float, "κ: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder"
-    ] = 0.0
 
     def __post_init__(self) -> None:
         check_option("finetune", self.method, (*METHODS, SUPERVISED))
@@ -132,6 +133,7 @@ class TransferRun:
         split: one of :data:`SPLITS`.
         seed: of weights, views and draws.
         row: label of its row in tables.
+        choice: label of the row of the best of several settings; empty if there is one.
     """
 
     dataset: str
@@ -140,6 +142,7 @@ class TransferRun:
     split: str
     seed: int
     row: str = field(default="", compare=False)
+    choice: str = field(default="", compare=False)
 
     @property
     def set_name(self) -> str:
@@ -165,7 +168,7 @@ class TransferRun:
     def identity(self) -> dict[str, Any]:
         """What decides the numbers; of a file its content, not its path."""
         found = asdict(self)
-        del found["row"]
+        del found["row"], found["choice"]
         if is_file(self.dataset):
             found["dataset"] = f"{self.set_name} {_digest(self.dataset)}"
         if self.encoder not in (None, "untrained"):
@@ -220,12 +223,13 @@ def runs_of(
             if split == "given" and not given:
                 raise InputError(f"{dataset} has no given split: {', '.join(SPLITS[1:])}")
             run = TransferRun(dataset, embedding.replace("{seed}", str(seed)), tuned, split, seed)
-            run = replace(run, row=labels[embedding] + (f", {tuned.method}" if tuned else ""))
+            row, choice = _names(labels[embedding], tuned, finetunings)
+            run = replace(run, row=row, choice=choice)
             encoders = run.encoders
             if len(encoders) > 1:
                 raise InputError(f"{embedding} joins two encoders: join one with ecfp or wl")
             if not encoders:
-                run = replace(run, finetuning=None, row=labels[embedding])
+                run = replace(run, finetuning=None, row=labels[embedding], choice="")
             drawn = "untrained" in encoders or "{seed}" in embedding or run.finetuning is not None
             if not drawn:
                 run = replace(run, seed=0)
@@ -238,6 +242,22 @@ def runs_of(
                 continue
             found.append(run)
     return list(dict.fromkeys(found))
+
+
+def _names(
+    label: str, tuned: Finetuning | None, all_of: Sequence[Finetuning | None]
+) -> tuple[str, str]:
+    """The row of a run and of its choice: what differs among a method's settings is named."""
+    if tuned is None:
+        return label, ""
+    mine = [one for one in all_of if one is not None and one.method == tuned.method]
+    said = [
+        f"{name} {getattr(tuned, name):g}"
+        for name in LISTS
+        if len({getattr(one, name) for one in mine}) > 1
+    ]
+    row = f"{label}, {tuned.method}"
+    return ", ".join([row, *said]), f"{row}, chosen" if said else ""
 
 
 def _label(embedding: str) -> str:
@@ -388,12 +408,12 @@ class TargetModel(GraphModel):
         return found if self.classes else found * self.scale[1] + self.scale[0]
 
 
-def finetune(run: TransferRun, labelled: Labelled, split: ScaffoldSplit) -> Any:
+def finetune(run: TransferRun, labelled: Labelled, split: ScaffoldSplit) -> MoleculeGIN | Probed:
     """Train a run's encoder on its training part.
 
     Returns:
-        The encoder; of the supervised baseline its predictions of the test part, after the epoch
-        that is best on the validation part.
+        The encoder; of the supervised baseline its predictions, after the epoch that is best on
+        the validation part.
     """
     how = run.finetuning
     assert how is not None
@@ -432,9 +452,7 @@ def finetune(run: TransferRun, labelled: Labelled, split: ScaffoldSplit) -> Any:
     return encoder
 
 
-def _supervised(
-    encoder: MoleculeGIN, fit: Any, labelled: Labelled, split: ScaffoldSplit
-) -> np.ndarray[Any, Any]:
+def _supervised(encoder: MoleculeGIN, fit: Any, labelled: Labelled, split: ScaffoldSplit) -> Probed:
     y, classes = labelled.y, labelled.classes
     known = y[split.train][np.isfinite(y[split.train])]
     scale = (0.0, 1.0) if classes else (float(known.mean()), float(known.std()) or 1.0)
@@ -447,28 +465,27 @@ def _supervised(
     def on_epoch(epoch: int, loss: float) -> None:
         found = model.predict(valid)
         if classes:
-            error = -roc_auc(y[split.valid], found.reshape(y[split.valid].shape)).mean
+            score = roc_auc(y[split.valid], found.reshape(y[split.valid].shape)).mean
         else:
-            error = rmse(y[split.valid], found[:, 0])
-        error = math.inf if math.isnan(error) else error
+            score = rmse(y[split.valid], found[:, 0])
+        error = math.inf if math.isnan(score) else -score if classes else score
         if error <= best["error"]:  # the last, where validation cannot tell
-            best["error"], best["test"] = error, model.predict(test)
+            best.update(error=error, validation=score, test=model.predict(test))
 
     fit(model, on_epoch=on_epoch)
     found: np.ndarray[Any, Any] = best["test"]
     if classes:
         columns = y[split.train].reshape(len(split.train), -1)
         found[:, [len(set(one[np.isfinite(one)])) < 2 for one in columns.T]] = np.nan
-    return found[:, 0] if y.ndim == 1 else found
+    return Probed(found[:, 0] if y.ndim == 1 else found, best["validation"])
 
 
-def predict(run: TransferRun, labelled: Labelled) -> np.ndarray[Any, Any]:
-    """Scores of a run's test part."""
+def predict(run: TransferRun, labelled: Labelled) -> Probed:
+    """What a run predicts of the test part, with its score on the validation part."""
     split, z = labelled.split(run.split), None
     if run.finetuning is not None:
         found = finetune(run, labelled, split)
-        if run.finetuning.method == SUPERVISED:
-            assert isinstance(found, np.ndarray)
+        if isinstance(found, Probed):
             return found
         z = embed(found, labelled.molecules)
     elif run.encoder is not None:
@@ -523,6 +540,14 @@ class TransferOptions:
         "one, else scaffold)",
     ] = None
     seeds: Annotated[tuple[int, ...], "a count (3 is 0…2) or a list (0,1,2)"] = (0, 1, 2)
+    beta: Annotated[
+        tuple[float, ...], "β of fine-tuning by hscl; of several, validation chooses"
+    ] = (1.0,)
+    similarity: Annotated[
+        tuple[float, ...],
+        "κ of fine-tuning: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder; of "
+        "several, validation chooses",
+    ] = (0.0,)
     table: Annotated[
         str | None, "transfer: the nine sets of MoleculeNet; cliffs: the twenty of MoleculeACE"
     ] = None
@@ -542,11 +567,20 @@ class TransferOptions:
         if self.table is not None:
             check_option("table", self.table, ("transfer", "cliffs"))
             datasets = NINE if self.table == "transfer" else CLIFFS
-        how = [
-            None if name == NONE else Finetuning(name, **(self.finetuning or {}))
-            for name in self.finetune
-        ]
+        how = [one for name in self.finetune for one in self._settings_of(name)]
         return runs_of(datasets, self.embeddings, how, self.split, self.seeds)
+
+    def _settings_of(self, name: str) -> list[Finetuning | None]:
+        """Fine-tuning by a name, once for each combination of what it reads."""
+        if name == NONE:
+            return [None]
+        hardened = name in METHODS and METHODS[name].hardening == "exponential"
+        betas = self.beta if hardened else (Finetuning.beta,)
+        kappas = (Finetuning.similarity,) if name == SUPERVISED else self.similarity
+        return [
+            Finetuning(name, beta=beta, similarity=kappa, **(self.finetuning or {}))
+            for beta, kappa in product(betas, kappas)
+        ]
 
 
 def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]]:
@@ -573,11 +607,9 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     versions = hardware.versions()
     for number, run in enumerate(runs, 1):
         path = options.output / f"{run.key}.json"
-        if path.exists():
-            found.append(_result_in(path))
-            continue
-        if run.key in known:
-            found.append(known[run.key])
+        if path.exists() or run.key in known:
+            finished = _result_in(path) if path.exists() else known[run.key]
+            found.append(finished | {"row": run.row, "choice": run.choice})
             continue
         if options.report_only:
             continue
@@ -596,16 +628,35 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         print(
             f"{number}/{len(runs)} {run.key}: {said} ({result['seconds']:.0f} s)", file=sys.stderr
         )
+    n_open = len(runs) - len(found) - len(too_large)
     if not found:
         raise InputError(f"none of {len(runs)} runs is finished in {options.output}")
     from gcl_hard.reports import transfer as page
 
+    found += chosen(found)
     data = page.frame(found)
     for metric in data["metric"].drop_duplicates():
         print(f"\n{page.METRICS[metric]}\n{page.table(data, metric).to_string()}")
     if options.report is not None:
-        n_open = len(runs) - len(found) - len(too_large)
         page.write_page(options.report, found, command, n_open, too_large=too_large)
+    return found
+
+
+def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of every choice the result that is best on the validation part, by set, split and seed.
+
+    A choice without the validation score of one of its results is not made.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for one in results:
+        if one["choice"]:
+            key = one["choice"], one["dataset"], one["split"], one["seed"]
+            groups.setdefault(key, []).append(one)
+    found = []
+    for (row, *_), mine in groups.items():
+        if all(one.get("validation") is not None for one in mine):
+            best = max if "auc" in mine[0]["score"] else min
+            found.append(best(mine, key=lambda one: one["validation"]) | {"row": row})
     return found
 
 
@@ -658,13 +709,14 @@ def _result_in(path: Path) -> dict[str, Any]:
 def _result(run: TransferRun, labelled: Labelled, versions: dict[str, str]) -> dict[str, Any]:
     start = time.perf_counter()
     split = labelled.split(run.split)
-    predictions = predict(run, labelled)
+    predictions, validation = predict(run, labelled)
     return {
         **asdict(run),
         "dataset": run.set_name,
         "identity": run.identity,
         "kind": labelled.data.kind,
         "score": scored(labelled, split, predictions),
+        "validation": _known(validation),
         "sizes": [len(part) for part in split],
         "test": labelled.molecules.rows[split.test].tolist(),
         "y": [None if math.isnan(y) else y for y in np.ravel(labelled.y[split.test])],
@@ -679,5 +731,7 @@ def _result(run: TransferRun, labelled: Labelled, versions: dict[str, str]) -> d
     }  # fmt: skip
 
 
-SETTINGS = tuple(one.name for one in fields(Finetuning) if one.name != "method")
-"""Settings of fine-tuning."""
+LISTS = ("beta", "similarity")
+"""Settings of fine-tuning of which a command takes several."""
+SETTINGS = tuple(one.name for one in fields(Finetuning) if one.name not in ("method", *LISTS))
+"""The others."""

@@ -23,7 +23,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError, MissingExtraError, check_at_least
 from gcl_hard.graphs.data import NO_LABEL, GraphSet
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.io import cache_root
+from gcl_hard.io import atomic_write, cache_root
 
 UNKNOWN = 0
 """Code of what is not known, or outside the vocabulary, in every field; masking sets it."""
@@ -247,9 +247,7 @@ def from_smiles(
             _write(smiles, Path(folder), jobs, progress)
             found = _read(Path(folder), name, mapped=False)
     else:
-        version = f"{FORMAT} {rdkit('rdBase').rdkitVersion} {key}"
-        digest = hashlib.sha256(version.encode()).hexdigest()[:16]
-        target = cache_root(cache_dir) / "molecules" / f"{name}-{digest}"
+        target = _kept(name, key, cache_dir)
         if not target.is_dir():
             _fill(target, smiles, jobs, progress)
         found = _read(target, name, mapped=True)
@@ -374,7 +372,12 @@ def _ends(sizes: Tensor) -> Tensor:
 
 
 def scaffolds(
-    smiles: Iterable[str | bytes], *, jobs: int = 1, progress: Progress | None = None
+    smiles: Iterable[str | bytes],
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    cache_dir: str | Path | None = None,
+    key: str | None = None,
 ) -> list[str]:
     """The Murcko scaffold of each molecule, with chirality, as SMILES; empty without rings.
 
@@ -382,6 +385,11 @@ def scaffolds(
         smiles: of valid molecules, such as :attr:`Molecules.smiles`.
         jobs: processes.
         progress: called with the number of molecules done since the last call.
+        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        key: what identifies the SMILES: with it the scaffolds are kept in the cache.
+
+    Raises:
+        MissingExtraError: without rdkit.
 
     Source:
         Bemis & Murcko (1996), *The Properties of Known Drugs. 1. Molecular Frameworks*.
@@ -390,12 +398,26 @@ def scaffolds(
         >>> scaffolds(["Cc1ccccc1", "CCO"])
         ['c1ccccc1', '']
     """
+    kept = None if key is None else _kept("scaffolds", key, cache_dir).with_suffix(".txt")
+    if kept is not None and kept.exists():
+        return kept.read_text(encoding="utf-8").splitlines()
     found: list[str] = []
     for chunk, part in _mapped(_scaffolds, smiles, jobs):
         found += part
         if progress is not None:
             progress(len(chunk))
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(kept) as file:
+            file.writelines(f"{one}\n".encode() for one in found)
     return found
+
+
+def _kept(name: str, key: str, cache_dir: str | Path | None) -> Path:
+    """Where the cache keeps what is made from SMILES that have a key."""
+    version = f"{FORMAT} {rdkit('rdBase').rdkitVersion} {key}"
+    digest = hashlib.sha256(version.encode()).hexdigest()[:16]
+    return cache_root(cache_dir) / "molecules" / f"{name}-{digest}"
 
 
 def _scaffolds(chunk: Sequence[str | bytes]) -> list[str]:

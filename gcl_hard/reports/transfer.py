@@ -163,7 +163,7 @@ def write_page(
     invalid = sorted({f"{one['dataset']}: {one['invalid']}" for one in results if one["invalid"]})
     text = rendered(
         "transfer.md.j2", parts=parts, cliffs="cliff_rmse" in metrics, command=command,
-        n_open=n_open, n=len(results),
+        n_open=n_open, n=sum(one["row"] != one["choice"] for one in results),
         seeds=sorted(set(data["seed"])), splits=list(dict.fromkeys(data["split"])),
         left_out=left_out, too_large=too_large, few=few, invalid=invalid,
         devices=sorted({one["device"] for one in results}),

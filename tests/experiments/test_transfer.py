@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from gcl_hard import pretrain
+from gcl_hard.cli import parse_transfer
+from gcl_hard.evaluation.transfer import Probed
 from gcl_hard.experiments import transfer
 from gcl_hard.experiments.transfer import Finetuning, Labelled, TransferRun, runs_of
 from gcl_hard.graphs import from_smiles, read_molecules
@@ -94,6 +96,36 @@ def test_finished_runs_are_not_repeated_and_a_part_is_shown(
     now = {p.name: p.stat().st_mtime_ns for p in output.iterdir()}
     assert len(now) == 4
     assert all(now[name] == when for name, when in times.items())
+
+
+@pytest.mark.parametrize(("kind", "metric"), [("values", "rmse"), ("classes", "auc")])
+def test_of_several_settings_the_validation_part_chooses(
+    kind: str, metric: str, tmp_path: Path
+) -> None:
+    path, output = write(tmp_path, kind), tmp_path / "results"
+    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=none,scl,hscl"]
+    small = ["--seeds=2", "--epochs=1", "--batch-size=16", "--output", str(output)]
+    shown = transfer.transfer(
+        parse_transfer([*command, *small, "--beta=0.5,4", "--similarity=0,2"])
+    )
+    done = results(output)
+    assert len(done) == 2 * (1 + 2 + 4)
+    chosen = {(one["row"], one["seed"]): one for one in shown if one["row"].endswith("chosen")}
+    assert {row for row, _ in chosen} == {"untrained, scl, chosen", "untrained, hscl, chosen"}
+    for (row, seed), one in chosen.items():
+        mine = [
+            other for other in done
+            if other["seed"] == seed and other["row"].startswith(row.removesuffix("chosen"))
+        ]  # fmt: skip
+        assert len(mine) == (4 if "hscl" in row else 2)
+        scores = [other["validation"] for other in mine]
+        assert one["validation"] == (max(scores) if metric == "auc" else min(scores))
+        assert one["score"] == next(
+            other["score"] for other in mine if other["validation"] == one["validation"]
+        )
+    alone = ["--report-only", "--seeds=2", "--epochs=1", "--batch-size=16", "--beta=4"]
+    rows = transfer.transfer(parse_transfer([*command, *alone, "--output", str(output)]))
+    assert {one["row"] for one in rows} == {"untrained", "untrained, scl", "untrained, hscl"}
 
 
 def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
@@ -189,7 +221,9 @@ def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
     split = data.split("given")
     how = Finetuning("supervised", batch_size=16)
     found = transfer.finetune(TransferRun("cliffs", "untrained", how, "given", 0), data, split)
-    assert transfer.rmse(data.y[split.test], found) < 0.7 * data.y[split.test].std()
+    assert isinstance(found, Probed)
+    assert transfer.rmse(data.y[split.test], found.test) < 0.7 * data.y[split.test].std()
+    assert 0 < found.validation < data.y[split.valid].std()
 
 
 def test_a_batch_of_unknown_targets_does_not_end_training() -> None:

@@ -230,6 +230,15 @@ def test_scaffolds_keep_chirality_and_forget_side_chains() -> None:
     assert all("@" in one for one in kept)
 
 
+def test_scaffolds_with_a_key_are_made_once() -> None:
+    made: list[int] = []
+    smiles = ["CCc1ccccc1", "CCCC", "OC1CC1"]
+    first = scaffolds(smiles, key="these", progress=made.append)
+    assert scaffolds(smiles, key="these", progress=made.append) == first == scaffolds(smiles)
+    assert sum(made) == 3
+    assert scaffolds(["C1CC1"], key="others") == ["C1CC1"]
+
+
 # Files
 
 
