@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -10,15 +11,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from gcl_hard.evaluation.checks import Floats, Indices
-from gcl_hard.evaluation.transfer import paired_bootstrap, rmse, roc_auc
-from gcl_hard.io import atomic_write
-from gcl_hard.reports.page import rendered
+from gcl_hard.evaluation.transfer import Bootstrap, Score, paired_bootstrap, rmse, roc_auc
+from gcl_hard.reports import theme
+from gcl_hard.reports.page import rendered, write_files
 
 Result = dict[str, Any]
-CONTROLS = ("untrained", "ecfp")
-"""Rows that the others are compared with."""
+PUBLISHED = pd.DataFrame(
+    {
+        "RMSE": [0.669, 0.738, 0.909, 0.942, 1.118],
+        "RMSE of molecules with an activity cliff": [0.758, 0.882, 0.983, 1.011, 1.145],
+    },
+    index=["SVM, ECFP", "LSTM, SMILES", "GCN", "GAT", "MPNN"],
+)
+"""Means over the twenty sets with activity cliffs of van Tilborg, Alenicheva & Grisoni (2022),
+*Exposing the Limitations of Molecular Machine Learning with Activity Cliffs*."""
+TWENTY = 20
+"""Sets that the published means are over."""
 WIDEST = 8
 """Most columns of a table."""
 METRICS = {
@@ -68,28 +79,70 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
     """Each row less each control on the sets, splits and seeds that both have, with intervals."""
-    by_row: dict[str, dict[tuple[str, str], list[Predictions]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for one in results:
-        if one["score"].get(metric) is not None:
-            by_row[one["row"]][one["dataset"], one["split"]].append(Predictions.of(one))
+    by_row = _by_row(results, metric)
     found: dict[str, dict[str, str]] = {}
     digits = 1 if metric == "auc" else 3
     for row, cases in by_row.items():
-        for control in CONTROLS:
+        for name, control in _controls(row).items():
             shared = [case for case in cases if case in by_row.get(control, {})]
             if row == control or not shared:
                 continue
-            sets = [
-                (partial(_score, by_row[control][case], cases[case], metric),
-                 len(cases[case][0].y))
-                for case in shared
-            ]  # fmt: skip
+            sets = [_paired(by_row[control][case], cases[case], metric) for case in shared]
             got = paired_bootstrap(sets)
             text = f"{got.difference:+.{digits}f} [{got.low:+.{digits}f}, {got.high:+.{digits}f}]"
-            found.setdefault(row, {})[f"− {control}"] = f"{text} ({len(shared)})"
+            found.setdefault(row, {})[f"− {name}"] = f"{text} ({len(shared)})"
     return pd.DataFrame.from_dict(found, orient="index").fillna("–")
+
+
+def _controls(row: str) -> dict[str, str]:
+    """The rows that a row is compared with: of a fine-tuned encoder the frozen one, too, and of
+    hscl, scl.
+    """
+    found = {"untrained": "untrained", "ecfp": "ecfp", "frozen": row.partition(", ")[0]}
+    if ", hscl" in row:
+        found["scl"] = re.sub(", beta [^,]+", "", row.replace(", hscl", ", scl"))
+    return found
+
+
+def cliff_figure(results: Sequence[Result]) -> Figure | None:
+    """hscl less scl on molecules with an activity cliff, by their share of the test part; a point
+    for each set.
+
+    Returns:
+        The figure; None without sets that both have been scored on.
+    """
+    metric, by_row = "cliff_rmse", _by_row(results, "cliff_rmse")
+    rows = [row for row in by_row if ", hscl" in row and _controls(row)["scl"] in by_row]
+    best = [row for row in rows if row.endswith(", chosen")] or rows
+    found = []
+    for row in best:
+        cases, scl = by_row[row], by_row[_controls(row)["scl"]]
+        for case in [case for case in cases if case in scl]:
+            got = paired_bootstrap([_paired(scl[case], cases[case], metric)])
+            found.append((float(np.mean(cases[case][0].cliffs)), got, row, case[0]))
+    return _cliff_panel(found) if found else None
+
+
+@theme.themed
+def _cliff_panel(found: Sequence[tuple[float, Bootstrap, str, str]]) -> Figure:
+    figure, (panel,) = theme.panels(1, height=3.2)
+    names = list(dict.fromkeys(row for _, _, row, _ in found))
+    styles = theme.line_styles(dict.fromkeys(names, "hscl"))
+    for share, got, row, dataset in found:
+        style = {**styles[row], "linestyle": "none", "label": None}
+        ends = [[got.difference - got.low], [got.high - got.difference]]
+        panel.errorbar([100 * share], [got.difference], ends, capsize=2, elinewidth=0.8, **style)
+        panel.annotate(dataset, (100 * share, got.high), xytext=(0, 3), ha="center",
+                       textcoords="offset points", fontsize=theme.SMALL - 1)  # fmt: skip
+    panel.axhline(0, color=theme.INK, linewidth=0.8)
+    panel.margins(x=0.12, y=0.15)
+    panel.set_xlabel("molecules with an activity cliff, % of the test part")
+    panel.set_ylabel("RMSE on them, hscl less scl")
+    theme.heading(figure, "Hard negatives on molecules with an activity cliff (below 0: hscl is "
+                  "better)")  # fmt: skip
+    if len(names) > 1:
+        theme.legend(figure, [styles[name] | {"linestyle": "none"} for name in names])
+    return figure
 
 
 class Predictions(NamedTuple):
@@ -105,6 +158,24 @@ class Predictions(NamedTuple):
         n = len(one["test"])
         y, predictions = (np.array(one[k], float).reshape(n, -1) for k in ("y", "predictions"))
         return cls(y, predictions, None if one["cliffs"] is None else np.array(one["cliffs"]))
+
+
+def _by_row(
+    results: Sequence[Result], metric: str
+) -> dict[str, dict[tuple[str, str], list[Predictions]]]:
+    """Predictions of each row on each set and split, one for each seed."""
+    found: dict[str, dict[tuple[str, str], list[Predictions]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for one in results:
+        if one["score"].get(metric) is not None:
+            found[one["row"]][one["dataset"], one["split"]].append(Predictions.of(one))
+    return found
+
+
+def _paired(first: list[Predictions], second: list[Predictions], metric: str) -> tuple[Score, int]:
+    """Two rows on one set, as :func:`paired_bootstrap` takes them."""
+    return partial(_score, first, second, metric), len(second[0].y)
 
 
 def _score(
@@ -130,10 +201,10 @@ def write_page(
     *,
     too_large: Sequence[str] = (),
 ) -> None:
-    """Write the page.
+    """Write the page, with its figure next to it.
 
     Args:
-        path: page.md.
+        path: page.md; the figure is page-cliffs.png.
         results: finished runs.
         command: that makes it.
         n_open: number of runs that are not finished.
@@ -161,8 +232,13 @@ def write_page(
         if one["score"].get("few")
     })  # fmt: skip
     invalid = sorted({f"{one['dataset']}: {one['invalid']}" for one in results if one["invalid"]})
+    drawn = cliff_figure(results)
+    figures = {} if drawn is None else {path.with_name(f"{path.stem}-cliffs.png"): drawn}
+    all_cliffs = len({one["dataset"] for one in results if one["cliffs"] is not None}) == TWENTY
     text = rendered(
         "transfer.md.j2", parts=parts, cliffs="cliff_rmse" in metrics, command=command,
+        figures=[one.name for one in figures],
+        published=PUBLISHED.T.to_markdown() if all_cliffs else "",
         n_open=n_open, n=sum(one["row"] != one["choice"] for one in results),
         seeds=sorted(set(data["seed"])), splits=list(dict.fromkeys(data["split"])),
         left_out=left_out, too_large=too_large, few=few, invalid=invalid,
@@ -170,5 +246,4 @@ def write_page(
         days=sorted({one["finished"][:10] for one in results}),
         sources=sorted({one["versions"]["source"] for one in results}),
     )  # fmt: skip
-    with atomic_write(path) as file:
-        file.write(text.encode())
+    write_files({path: text}, figures)

@@ -16,6 +16,7 @@ from gcl_hard.evaluation.transfer import Probed
 from gcl_hard.experiments import transfer
 from gcl_hard.experiments.transfer import Finetuning, Labelled, TransferRun, runs_of
 from gcl_hard.graphs import from_smiles, read_molecules
+from gcl_hard.reports.transfer import differences
 from gcl_hard.transfer import main
 
 pytest.importorskip("rdkit")
@@ -77,6 +78,34 @@ def test_representations_and_finetuning_are_scored(
     text = page.read_text()
     assert "untrained, hscl" in text
     assert "bootstrap" in text or "untrained, scl" in text
+
+
+def test_hscl_is_compared_with_scl_and_the_frozen_encoder_of_the_same_settings(
+    tmp_path: Path,
+) -> None:
+    path, page = write(tmp_path, "cliffs"), tmp_path / "page.md"
+    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=none,scl,hscl"]
+    more = ["--beta=0.5,4", "--similarity=0,2", "--seeds=2", "--epochs=1", "--batch-size=16"]
+    target = ["--output", str(tmp_path / "results"), "--report", str(page)]
+    assert main([*command, *more, *target]) == 0
+    found = transfer.transfer(parse_transfer([*command, *more, *target]))
+    of: dict[str, list[float]] = {}
+    for one in found:
+        of.setdefault(one["row"], []).append(one["score"]["cliff_rmse"])
+    mean = {row: float(np.mean(scores)) for row, scores in of.items()}
+    table = differences(found, "cliff_rmse")
+    for kappa in ("0", "2"):
+        for beta in ("0.5", "4"):
+            row = f"untrained, hscl, beta {beta}, similarity {kappa}"
+            for column, control in (
+                ("− scl", f"untrained, scl, similarity {kappa}"), ("− frozen", "untrained")
+            ):  # fmt: skip
+                said = float(table.loc[row, column].split(" ")[0])
+                assert said == pytest.approx(mean[row] - mean[control], abs=6e-4)
+    assert "[" in table.loc["untrained, hscl, chosen", "− scl"]
+    assert page.with_name("page-cliffs.png").stat().st_size > 1000
+    assert "(page-cliffs.png)" in page.read_text()
+    assert "GCN" not in page.read_text()  # published means are over twenty sets
 
 
 def test_finished_runs_are_not_repeated_and_a_part_is_shown(
