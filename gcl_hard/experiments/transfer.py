@@ -132,6 +132,7 @@ class TransferRun:
         finetuning: how the encoder is trained on the training part, None for not at all.
         split: one of :data:`SPLITS`.
         seed: of weights, views and draws.
+        train_share: share of the training part that is used.
         row: label of its row in tables.
         choice: label of the row of the best of several settings; empty if there is one.
     """
@@ -141,6 +142,7 @@ class TransferRun:
     finetuning: Finetuning | None
     split: str
     seed: int
+    train_share: float = 1.0
     row: str = field(default="", compare=False)
     choice: str = field(default="", compare=False)
 
@@ -169,6 +171,8 @@ class TransferRun:
         """What decides the numbers; of a file its content, not its path."""
         found = asdict(self)
         del found["row"], found["choice"]
+        if self.train_share == 1:
+            del found["train_share"]  # as before there was one
         if is_file(self.dataset):
             found["dataset"] = f"{self.set_name} {_digest(self.dataset)}"
         if self.encoder not in (None, "untrained"):
@@ -200,6 +204,8 @@ def runs_of(
     finetunings: Sequence[Finetuning | None],
     splits: Sequence[str] | None,
     seeds: Sequence[int],
+    *,
+    train_shares: Sequence[float] = (1.0,),
 ) -> list[TransferRun]:
     """All combinations that mean something.
 
@@ -216,22 +222,27 @@ def runs_of(
     if len({*labels.values()}) < len(labels):
         labels = {one: one for one in embeddings}
     names = [one if is_file(one) else canonical(one) for one in datasets]
-    for dataset, embedding, tuned, seed in product(names, embeddings, finetunings, seeds):
+    for dataset, embedding, tuned, share, seed in product(
+        names, embeddings, finetunings, train_shares, seeds
+    ):
         given = has_split(dataset)
         for split in splits or (("given",) if given else ("scaffold",)):
             check_option("split", split, SPLITS)
             if split == "given" and not given:
                 raise InputError(f"{dataset} has no given split: {', '.join(SPLITS[1:])}")
-            run = TransferRun(dataset, embedding.replace("{seed}", str(seed)), tuned, split, seed)
+            run = TransferRun(
+                dataset, embedding.replace("{seed}", str(seed)), tuned, split, seed, share
+            )
             row, choice = _names(labels[embedding], tuned, finetunings)
-            run = replace(run, row=row, choice=choice)
+            if not run.encoders:
+                run, row, choice = replace(run, finetuning=None), labels[embedding], ""
+            of = share_label(share) if len({*train_shares}) > 1 else ""
+            run = replace(run, row=row + of, choice=choice and choice + of)
             encoders = run.encoders
             if len(encoders) > 1:
                 raise InputError(f"{embedding} joins two encoders: join one with ecfp or wl")
-            if not encoders:
-                run = replace(run, finetuning=None, row=labels[embedding], choice="")
             drawn = "untrained" in encoders or "{seed}" in embedding or run.finetuning is not None
-            if not drawn:
+            if not drawn and share == 1:
                 run = replace(run, seed=0)
             if encoders and encoders[0] != "untrained" and not Path(encoders[0]).is_file():
                 raise InputError(
@@ -242,6 +253,11 @@ def runs_of(
                 continue
             found.append(run)
     return list(dict.fromkeys(found))
+
+
+def share_label(share: float) -> str:
+    """What a row's label ends with, if a command has several shares."""
+    return f", {100 * share:g} % of the training part"
 
 
 def _names(
@@ -318,6 +334,15 @@ class Labelled:
         """Of every molecule."""
         return scaffolds(self.molecules.smiles)
 
+    def split_of(self, run: TransferRun) -> ScaffoldSplit:
+        """The parts of a run: of its training part the share that it uses, drawn by its seed; a
+        larger share holds a smaller one.
+        """
+        split = self.split(run.split)
+        drawn = np.random.default_rng(run.seed).permutation(split.train)
+        n = max(1, round(run.train_share * len(drawn)))
+        return split if n == len(drawn) else split._replace(train=np.sort(drawn[:n]))
+
     def split(self, name: str) -> ScaffoldSplit:
         """The parts of a split by its name."""
         if name not in self._splits:
@@ -353,7 +378,7 @@ def new_encoder(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
     usual = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = None  # a plain mean
-    train_ids = labelled.split(run.split).train
+    train_ids = labelled.split_of(run).train
     with torch.no_grad():
         for ids in torch.split(torch.from_numpy(train_ids), 256)[:CALIBRATION]:
             encode(encoder, labelled.molecules.batch(ids), encoder.out_dim)
@@ -482,7 +507,7 @@ def _supervised(encoder: MoleculeGIN, fit: Any, labelled: Labelled, split: Scaff
 
 def predict(run: TransferRun, labelled: Labelled) -> Probed:
     """What a run predicts of the test part, with its score on the validation part."""
-    split, z = labelled.split(run.split), None
+    split, z = labelled.split_of(run), None
     if run.finetuning is not None:
         found = finetune(run, labelled, split)
         if isinstance(found, Probed):
@@ -490,7 +515,7 @@ def predict(run: TransferRun, labelled: Labelled) -> Probed:
         z = embed(found, labelled.molecules)
     elif run.encoder is not None:
         z = embed(new_encoder(run, labelled), labelled.molecules)
-    if labelled.large(split):
+    if labelled.large(labelled.split(run.split)):
         blocks = [z] if z is not None else []
         blocks += [labelled.fingerprints] * ("ecfp" in run.parts)
         x = np.concatenate([np.asarray(block, np.float64) for block in blocks], 1)
@@ -540,6 +565,9 @@ class TransferOptions:
         "one, else scaffold)",
     ] = None
     seeds: Annotated[tuple[int, ...], "a count (3 is 0…2) or a list (0,1,2)"] = (0, 1, 2)
+    train_share: Annotated[
+        tuple[float, ...], "shares of the training part that are used, a learning curve if several"
+    ] = (1.0,)
     beta: Annotated[
         tuple[float, ...], "β of fine-tuning by hscl; of several, validation chooses"
     ] = (1.0,)
@@ -568,7 +596,11 @@ class TransferOptions:
             check_option("table", self.table, ("transfer", "cliffs"))
             datasets = NINE if self.table == "transfer" else CLIFFS
         how = [one for name in self.finetune for one in self._settings_of(name)]
-        return runs_of(datasets, self.embeddings, how, self.split, self.seeds)
+        for share in self.train_share:
+            check_number("train-share", share, above=0, most=1)
+        return runs_of(
+            datasets, self.embeddings, how, self.split, self.seeds, train_shares=self.train_share
+        )
 
     def _settings_of(self, name: str) -> list[Finetuning | None]:
         """Fine-tuning by a name, once for each combination of what it reads."""
@@ -708,7 +740,7 @@ def _result_in(path: Path) -> dict[str, Any]:
 
 def _result(run: TransferRun, labelled: Labelled, versions: dict[str, str]) -> dict[str, Any]:
     start = time.perf_counter()
-    split = labelled.split(run.split)
+    split = labelled.split_of(run)
     predictions, validation = predict(run, labelled)
     return {
         **asdict(run),

@@ -376,11 +376,20 @@ def forest(chosen: Chosen) -> Figure | None:
 
 
 @theme.themed
-def learning_curves(data: pd.DataFrame) -> Figure | None:
-    """Accuracy against the number of training graphs: one panel per data set, one curve per method.
+def learning_curves(
+    data: pd.DataFrame,
+    *,
+    value: str = "accuracy, %",
+    training: str = "training graphs of a fold",
+    styles: dict[str, dict[str, Any]] | None = None,
+) -> Figure | None:
+    """Scores against the number of training graphs: one panel per data set, one curve per method.
 
     Args:
         data: ``dataset``, ``method``, ``graphs``, ``mean`` and ``half``, that of the interval.
+        value: what is scored.
+        training: what is counted.
+        styles: of each curve; by method if None.
 
     Returns:
         The figure; None without a curve of two points.
@@ -397,6 +406,7 @@ def learning_curves(data: pd.DataFrame) -> Figure | None:
             style: dict[str, Any] = {
                 "color": theme.colour(str(name)), "linestyle": line, "marker": marker
             }  # fmt: skip
+            style = {**(styles[str(name)] if styles else style), "label": None}
             keys.setdefault(str(name), {**style, "label": name})
             panel.errorbar(points["graphs"] * 1.03 ** (index - 2), points["mean"], points["half"],
                            elinewidth=0.7, markersize=3, linewidth=1.3, **style)  # fmt: skip
@@ -405,7 +415,7 @@ def learning_curves(data: pd.DataFrame) -> Figure | None:
         panel.set_xscale("log")
         panel.set_xticks(sizes, [f"{n:.0f}" for n in sizes])
         panel.minorticks_off()
-    figure.supxlabel("training graphs of a fold", fontsize=theme.TEXT)
-    figure.supylabel("accuracy, %", fontsize=theme.TEXT)
+    figure.supxlabel(training, fontsize=theme.TEXT)
+    figure.supylabel(value, fontsize=theme.TEXT)
     theme.legend(figure, list(keys.values()))
     return figure

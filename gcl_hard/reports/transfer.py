@@ -17,6 +17,7 @@ from gcl_hard.evaluation.checks import Floats, Indices
 from gcl_hard.evaluation.transfer import Bootstrap, Score, paired_bootstrap, rmse, roc_auc
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
+from gcl_hard.reports.result_figures import learning_curves
 
 Result = dict[str, Any]
 PUBLISHED = pd.DataFrame(
@@ -28,6 +29,8 @@ PUBLISHED = pd.DataFrame(
 )
 """Means over the twenty sets with activity cliffs of van Tilborg, Alenicheva & Grisoni (2022),
 *Exposing the Limitations of Molecular Machine Learning with Activity Cliffs*."""
+COLUMNS = ("row", "dataset", "split", "seed", "metric", "score", "train")
+"""Of each run and metric; the last is the number of molecules that it is trained on."""
 TWENTY = 20
 """Sets that the published means are over."""
 WIDEST = 8
@@ -37,21 +40,23 @@ METRICS = {
 }  # fmt: skip
 
 
+CLIFF_ALT = "Hard negatives on molecules with an activity cliff: RMSE of hscl less that of scl"
+
+
 def frame(results: Sequence[Result]) -> pd.DataFrame:
-    """One row for each run and metric: ``row``, ``dataset``, ``split``, ``seed``, ``metric``,
-    ``score``.
-    """
+    """One row for each run and metric; its columns are :data:`COLUMNS`."""
     found = [
         {
             "row": one["row"], "dataset": one["dataset"], "split": one["split"],
             "seed": one["seed"], "metric": metric,
             "score": np.nan if one["score"][metric] is None else one["score"][metric],
+            "train": one["sizes"][0],
         }
         for one in results
         for metric in METRICS
         if metric in one["score"]
     ]  # fmt: skip
-    return pd.DataFrame(found, columns=["row", "dataset", "split", "seed", "metric", "score"])
+    return pd.DataFrame(found, columns=[*COLUMNS])
 
 
 def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -98,10 +103,42 @@ def _controls(row: str) -> dict[str, str]:
     """The rows that a row is compared with: of a fine-tuned encoder the frozen one, too, and of
     hscl, scl.
     """
-    found = {"untrained": "untrained", "ecfp": "ecfp", "frozen": row.partition(", ")[0]}
-    if ", hscl" in row:
-        found["scl"] = re.sub(", beta [^,]+", "", row.replace(", hscl", ", scl"))
-    return found
+    curve = _without_share(row)
+    share = row.removeprefix(curve)
+    found = {"untrained": "untrained", "ecfp": "ecfp", "frozen": curve.partition(", ")[0]}
+    if ", hscl" in curve:
+        found["scl"] = re.sub(", beta [^,]+", "", curve.replace(", hscl", ", scl"))
+    return {name: control + share for name, control in found.items()}
+
+
+def _without_share(row: str) -> str:
+    """A row's label without the share of the training part, where it names one."""
+    return re.sub(r", [\d.e-]+ % of the training part$", "", row)
+
+
+def learning_figure(data: pd.DataFrame, metric: str) -> Figure | None:
+    """Scores against the number of training molecules, mean and standard deviation over seeds.
+
+    Args:
+        data: as of :func:`frame`.
+        metric: one of :data:`METRICS`.
+
+    Returns:
+        The figure; None for one share of the training parts.
+    """
+    mine = data[data["metric"] == metric].assign(method=lambda one: one["row"].map(_without_share))
+    keys = ["dataset", "split", "method"]
+    if mine.empty or mine.groupby(keys)["row"].nunique().max() < 2:
+        return None
+    points = mine.groupby([*keys, "row"], sort=False).agg(
+        graphs=("train", "mean"), mean=("score", "mean"), half=("score", "std")
+    )  # fmt: skip
+    names = mine["method"].drop_duplicates()
+    of = {name: next((part for part in name.split(", ")[1:]), name) for name in names}
+    return learning_curves(
+        points.reset_index().sort_values("graphs"), value=METRICS[metric],
+        training="training molecules", styles=theme.line_styles(of),
+    )  # fmt: skip
 
 
 def cliff_figure(results: Sequence[Result]) -> Figure | None:
@@ -201,10 +238,10 @@ def write_page(
     *,
     too_large: Sequence[str] = (),
 ) -> None:
-    """Write the page, with its figure next to it.
+    """Write the page, with its figures next to it.
 
     Args:
-        path: page.md; the figure is page-cliffs.png.
+        path: page.md; its figures are page-cliffs.png and page-curve-METRIC.png.
         results: finished runs.
         command: that makes it.
         n_open: number of runs that are not finished.
@@ -232,12 +269,19 @@ def write_page(
         if one["score"].get("few")
     })  # fmt: skip
     invalid = sorted({f"{one['dataset']}: {one['invalid']}" for one in results if one["invalid"]})
-    drawn = cliff_figure(results)
-    figures = {} if drawn is None else {path.with_name(f"{path.stem}-cliffs.png"): drawn}
+    drawn = {"cliffs": (cliff_figure(results), CLIFF_ALT)} | {
+        f"curve-{metric}": (learning_figure(data, metric), f"{METRICS[metric]}, learning curve")
+        for metric in metrics
+    }
+    figures = {
+        path.with_name(f"{path.stem}-{name}.png"): (figure, alt)
+        for name, (figure, alt) in drawn.items()
+        if figure is not None
+    }
     all_cliffs = len({one["dataset"] for one in results if one["cliffs"] is not None}) == TWENTY
     text = rendered(
         "transfer.md.j2", parts=parts, cliffs="cliff_rmse" in metrics, command=command,
-        figures=[one.name for one in figures],
+        figures={one.name: alt for one, (_, alt) in figures.items()},
         published=PUBLISHED.T.to_markdown() if all_cliffs else "",
         n_open=n_open, n=sum(one["row"] != one["choice"] for one in results),
         seeds=sorted(set(data["seed"])), splits=list(dict.fromkeys(data["split"])),
@@ -246,4 +290,4 @@ def write_page(
         days=sorted({one["finished"][:10] for one in results}),
         sources=sorted({one["versions"]["source"] for one in results}),
     )  # fmt: skip
-    write_files({path: text}, figures)
+    write_files({path: text}, {file: figure for file, (figure, _) in figures.items()})

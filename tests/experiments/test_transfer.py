@@ -108,6 +108,37 @@ def test_hscl_is_compared_with_scl_and_the_frozen_encoder_of_the_same_settings(
     assert "GCN" not in page.read_text()  # published means are over twenty sets
 
 
+def test_a_share_of_the_training_part_is_drawn_inside_it_and_gives_a_curve(tmp_path: Path) -> None:
+    data = Labelled(read_molecules(write(tmp_path, "values")))
+    whole = data.split("scaffold")
+    parts = {
+        (share, seed): data.split_of(
+            TransferRun("values", "ecfp", None, "scaffold", seed, train_share=share)
+        )
+        for share in (0.25, 0.5, 1.0)
+        for seed in (0, 1)
+    }
+    for (share, seed), part in parts.items():
+        assert len(part.train) == round(share * len(whole.train))
+        assert {*part.train} <= {*parts[1.0, seed].train} == {*whole.train}
+        np.testing.assert_array_equal(part.test, whole.test)
+        np.testing.assert_array_equal(part.valid, whole.valid)
+    assert {*parts[0.25, 0].train} <= {*parts[0.5, 0].train}
+    assert {*parts[0.25, 0].train} != {*parts[0.25, 1].train}
+
+    page, output = tmp_path / "page.md", tmp_path / "results"
+    command = ["--dataset", str(tmp_path / "values.csv"), "--embeddings=ecfp", "--seeds=2"]
+    target = ["--output", str(output), "--report", str(page)]
+    assert main([*command, "--train-share=0.25,0.5,1", *target]) == 0
+    sizes = sorted(one["sizes"][0] for one in results(output))
+    assert sizes == sorted([*(len(p.train) for k, p in parts.items() if k != (1.0, 1))])
+    assert "ecfp, 25 % of the training part" in page.read_text()
+    assert page.with_name("page-curve-rmse.png").stat().st_size > 1000
+    assert main([*command, *target]) == 0
+    assert len(results(output)) == 5  # the whole part has been run
+    assert main([*command, "--train-share=0", *target]) == 2
+
+
 def test_finished_runs_are_not_repeated_and_a_part_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
