@@ -364,9 +364,9 @@ def _new(
     path: Path, config: Any, saved: dict[str, Any], own: Parts | EncoderMaker | None
 ) -> nn.Module:
     if isinstance(config, ImageConfig):
-        from gcl_hard.images import resnet
+        from gcl_hard.images import image_encoder
 
-        return resnet(config.encoder, stem=saved["stem"])
+        return image_encoder(config.encoder, stem=saved["stem"], width=config.width)
     from gcl_hard.experiments.protocols import new_encoder
 
     if own is None and is_own(config.encoder):

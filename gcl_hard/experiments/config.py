@@ -607,7 +607,7 @@ class GraphConfig(RunConfig):
 
 
 ImageProtocol = Literal["split"]
-Encoder = Literal["resnet50", "resnet18"]
+Encoder = Literal["resnet50", "resnet18", "fast"]
 Stem = Literal["auto", "cifar", "imagenet"]
 Forward = Literal["fused", "split"]
 Precisions = Literal["fp32", "bf16", "fp16"]
@@ -622,7 +622,8 @@ IMAGE_BASELINES: dict[str, tuple[str, ...]] = {
     "majority": ("probe_split", "subset"),
     "pixels": (*_IMAGE_PROBE, "size"),
     "untrained": (
-        *_IMAGE_PROBE, "size", "encoder", "stem", "precision", "channels_last", "pretrain_split",
+        *_IMAGE_PROBE, "size", "encoder", "width", "stem", "precision", "channels_last",
+        "pretrain_split",
     ),
 }  # fmt: skip
 """Baselines on images, with the settings that each reads in addition to the data set."""
@@ -645,7 +646,7 @@ class ImageConfig(RunConfig):
     baseline_protocol: ClassVar[str] = "split"
     minimum: ClassVar[dict[str, int]] = {
         "batch_size": 2, "size": 4, "subset": 4, "accumulate": 1, "probe_epochs": 1,
-        "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0,
+        "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0, "width": 1,
         "views": 2, "hard_positives": 2, "hardest": 1, "mixed": 0, "mixed_with_anchor": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "images"
@@ -672,7 +673,12 @@ class ImageConfig(RunConfig):
     ] = None
     class_pairs: Annotated[bool, "second view from another image of the class"] = False
     balanced: Annotated[bool, "whether batches hold all classes in equal parts"] = False
-    encoder: Annotated[Encoder, "resnet50 or resnet18"] = "resnet50"
+    encoder: Annotated[Encoder, "resnet50, resnet18, or fast, a small net for 32 pixels"] = (
+        "resnet50"
+    )
+    width: Annotated[
+        int | None, "channels of the encoder's first layer (64 of a ResNet, 32 of fast)"
+    ] = None
     stem: Annotated[Stem, "auto (cifar up to 64 pixels), cifar or imagenet"] = "auto"
     size: Annotated[int | None, "side of a view in pixels; the data set's if not given"] = None
     pretrain_split: Annotated[str, "split that the encoder is trained on"] = "train"
@@ -702,6 +708,8 @@ class ImageConfig(RunConfig):
 
     def _check(self) -> None:
         self.view_recipe()
+        if self.encoder == "fast" and self.stem != "auto":
+            raise InputError("stem is of ResNets: the encoder fast has one of its own")
         for name in ("pretrain_split", "probe_split"):
             if getattr(self, name) == "test":
                 raise InputError(
@@ -710,11 +718,14 @@ class ImageConfig(RunConfig):
 
     def _filled(self) -> dict[str, Any]:
         # Mirrored digits are not digits.
+        from gcl_hard.images.models import WIDTH
+
         usual_flip = 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
         return {
             "temperature": 0.5 if self.temperature is None else self.temperature,
             "positives": self.positives or method(self.method).positives,
             "flip": usual_flip if self.flip is None else self.flip,
+            "width": None if self.width == WIDTH[self.encoder] else self.width,
             **self._probe(),
         }
 
@@ -750,7 +761,7 @@ class ImageConfig(RunConfig):
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
         """The size of views and the stem that goes with it."""
         size = self.size or int(facts["side"])
-        if self.is_baseline and self.method != "untrained":
+        if self.encoder == "fast" or (self.is_baseline and self.method != "untrained"):
             return {"size": size}
         return {"size": size, "stem": self.stem_at(size)}
 

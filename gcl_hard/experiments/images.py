@@ -48,7 +48,7 @@ from gcl_hard.images import (
     ViewPairs,
     Views,
     channel_statistics,
-    resnet,
+    image_encoder,
 )
 from gcl_hard.methods import method
 from gcl_hard.models import evaluating
@@ -241,7 +241,8 @@ def build(config: ImageConfig, data: ImageData, seed: int) -> Encoding:
     with seeded_weights(seed, 0) as view_seed:
         of = ImageConfig(method="ucl") if config.is_baseline else config
         model = ImageContrast(
-            resnet(config.encoder, stem=config.stem_at(size)), loss=of.loss(view_seed),
+            image_encoder(config.encoder, stem=config.stem_at(size), width=config.width),
+            loss=of.loss(view_seed),
             one_forward=config.forward == "fused", channels_last=config.channels_last,
         )  # fmt: skip
     device = data.test.images.device

@@ -9,6 +9,8 @@ from gcl_hard.images.datasets import ImageSet as ImageSet
 from gcl_hard.images.datasets import Split as Split
 from gcl_hard.images.datasets import load as load
 from gcl_hard.images.models import ImageContrast as ImageContrast
+from gcl_hard.images.models import fast_net as fast_net
+from gcl_hard.images.models import image_encoder as image_encoder
 from gcl_hard.images.models import projection_head as projection_head
 from gcl_hard.images.models import resnet as resnet
 from gcl_hard.images.models import stem_for as stem_for

@@ -1,4 +1,4 @@
-"""ResNets with a stem for small images, SimCLR's projection head, and both under a loss."""
+"""Encoders of images, SimCLR's projection head, and both under a loss."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
 
 ResNet = Literal["resnet18", "resnet50"]
+ImageEncoder = Literal["resnet50", "resnet18", "fast"]
 Stem = Literal["cifar", "imagenet"]
 
 SMALL = 64  # pixels: at or below, the ImageNet stem would discard most of an image
 HIDDEN, PROJECTED = 512, 128
+WIDTH: dict[ImageEncoder, int] = {"resnet50": 64, "resnet18": 64, "fast": 32}
+"""Channels of the first layer, where nothing else is asked for."""
 
 
 def stem_for(size: int) -> Stem:
@@ -31,19 +34,87 @@ def stem_for(size: int) -> Stem:
     return "cifar" if size <= SMALL else "imagenet"
 
 
-def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar") -> nn.Module:
+def image_encoder(
+    name: ImageEncoder, *, stem: Stem = "cifar", width: int | None = None
+) -> nn.Module:
+    """An untrained encoder by its name: :func:`resnet`, or :func:`fast_net`, which has one stem.
+
+    Args:
+        name: ``"resnet50"``, ``"resnet18"`` or ``"fast"``.
+        stem: of a ResNet.
+        width: channels of the first layer; the usual if None, 64 of a ResNet, 32 of the fast net.
+
+    Returns:
+        A module from float [B, 3, S, S] to float [B, d]; ``out_dim`` is d.
+
+    Raises:
+        InputError: for another name or stem, or a width below 1.
+
+    Example:
+        >>> image_encoder("resnet18", width=16).out_dim, image_encoder("fast").out_dim
+        (128, 128)
+    """
+    check_option("encoder", name, get_args(ImageEncoder))
+    channels = WIDTH[name] if width is None else width
+    return fast_net(channels) if name == "fast" else resnet(name, stem=stem, width=channels)
+
+
+def fast_net(width: int = 32) -> nn.Module:
+    """A small convolutional net for images of some 32 pixels, untrained.
+
+    2×2 patches, then three blocks of a 3×3 convolution, max-pooling (not in the first) and a 3×3
+    convolution, each convolution followed by BatchNorm and ReLU; the mean over positions.
+
+    Args:
+        width: channels w of the first block; the others have 2w and 4w, as embeddings have.
+
+    Returns:
+        A module from float [B, 3, S, S], S ≥ 8, to float [B, 4w]; ``out_dim`` is 4w.
+
+    Raises:
+        InputError: for a width below 1.
+
+    Source:
+        In the manner of Jordan (2024), *94% on CIFAR-10 in 3.29 Seconds on a Single GPU*.
+
+    Example:
+        >>> fast_net(8)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 32])
+    """
+    check_at_least("width", width, 1)
+
+    def convolution(inputs: int, outputs: int, *, pooled: bool = False) -> list[nn.Module]:
+        layer = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+        pool = [nn.MaxPool2d(2)] if pooled else []
+        return [layer, *pool, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+
+    layers: list[nn.Module] = [nn.Conv2d(3, width, 2, stride=2), nn.BatchNorm2d(width), nn.ReLU()]
+    channels = width
+    for block in range(3):
+        outputs = width * 2**block
+        layers += convolution(channels, outputs, pooled=block > 0)
+        layers += convolution(outputs, outputs)
+        channels = outputs
+    network: nn.Module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    network.out_dim = channels  # type: ignore[assignment]
+    return network
+
+
+def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar", width: int = 64) -> nn.Module:
     """A torchvision ResNet without its classifier, untrained.
 
     Args:
         name: ``"resnet50"`` (embeddings 2048 wide) or ``"resnet18"`` (512).
         stem: ``"cifar"``, a 3×3 convolution of stride 1 and no max-pooling, for images up to 64
             pixels; ``"imagenet"``, torchvision's own 7×7 of stride 2 with max-pooling.
+        width: channels of the first stage, and 8 (ResNet-50: 32) times so many of embeddings.
 
     Returns:
         A module from float [B, 3, S, S] to float [B, d]; ``out_dim`` is d.
 
     Raises:
-        InputError: for another name or stem.
+        InputError: for another name or stem, or a width below 1.
 
     Source:
         He et al. (2016); Chen et al. (2020), *SimCLR*, appendix B.9, for the stem. The H-SCL paper
@@ -57,6 +128,7 @@ def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar") -> nn.Module:
     """
     check_option("encoder", name, get_args(ResNet))
     check_option("stem", stem, get_args(Stem))
+    check_at_least("width", width, 1)
     from torchvision import models  # takes a second
 
     network: nn.Module = models.get_model(name, weights=None)
@@ -66,9 +138,32 @@ def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar") -> nn.Module:
         network.maxpool = nn.Identity()
     classifier = network.fc
     assert isinstance(classifier, nn.Linear)
-    network.out_dim = classifier.in_features  # type: ignore[assignment]
+    out_dim = classifier.in_features
     network.fc = nn.Identity()
+    if width != WIDTH[name]:
+        _set_width(network, width)
+        out_dim = out_dim * width // WIDTH[name]
+    network.out_dim = out_dim  # type: ignore[assignment]
     return network
+
+
+def _set_width(network: nn.Module, width: int) -> None:
+    """Give the layers of a ResNet other numbers of channels; torchvision has no argument for it."""
+
+    def scaled(channels: int) -> int:
+        return channels if channels == 3 else channels * width // 64  # 3 are the colours
+
+    for module in list(network.modules()):
+        for name, old in list(module.named_children()):
+            if isinstance(old, nn.Conv2d):
+                new = nn.Conv2d(
+                    scaled(old.in_channels), scaled(old.out_channels), old.kernel_size,  # type: ignore[arg-type]
+                    old.stride, old.padding, bias=False,  # type: ignore[arg-type]
+                )  # fmt: skip
+                nn.init.kaiming_normal_(new.weight, mode="fan_out", nonlinearity="relu")
+                setattr(module, name, new)
+            elif isinstance(old, nn.BatchNorm2d):
+                setattr(module, name, nn.BatchNorm2d(scaled(old.num_features)))
 
 
 def projection_head(in_dim: int, hidden: int = HIDDEN, out_dim: int = PROJECTED) -> nn.Sequential:

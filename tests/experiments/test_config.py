@@ -120,6 +120,7 @@ CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     "pretrain_split": ({}, "train+unlabeled"),
     "probe_split": ({}, "extra"),
     "subset": ({}, 200),
+    "width": ({}, 16),
     "crop": ({}, 0.2),
     "flip": ({}, 0.5),
     "jitter": ({}, 0.5),
@@ -459,6 +460,7 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     ],
     "probe-split": [{"probe_split": "test"}, {"method": "pixels", "probe_split": "test"}],
     "subset": [{"subset": 3}],
+    "width": [{"width": 0}],
     "crop": [{"crop": 0.0}, {"crop": 1.1}],
     "flip": [{"flip": -0.1}, {"flip": 1.1}],
     "jitter": [{"jitter": -0.1}, {"jitter": 2.1}],
@@ -581,7 +583,7 @@ def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
     config = ImageConfig(method=method)
     of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
     found = {k for k, v in asdict(config).items() if v is None}
-    assert found == {*empty, *of_others, "size", "subset"}
+    assert found == {*empty, *of_others, "size", "subset", "width"}
 
 
 def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
@@ -664,7 +666,7 @@ IMAGES_READ = {
     "pixels": {"dataset", "probe_split", "subset", "size", *PROBE},
 }
 IMAGES_READ["untrained"] = IMAGES_READ["pixels"] | {
-    "encoder", "stem", "precision", "channels_last", "pretrain_split",
+    "encoder", "width", "stem", "precision", "channels_last", "pretrain_split",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.images.models import projection_head, resnet, stem_for
+from gcl_hard.images.models import image_encoder, projection_head, resnet, stem_for
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,34 @@ def test_a_resnet_with_the_cifar_stem(name: str, d: int, n_parameters: int) -> N
     assert seen[0][-2:] == (32, 32)  # nothing was thrown away before the first block
 
 
+@pytest.mark.parametrize(("name", "times"), [("resnet18", 8), ("resnet50", 32)])
+@pytest.mark.parametrize("stem", ["cifar", "imagenet"])
+def test_a_slim_resnet_has_the_layers_of_the_usual_one(name: str, times: int, stem: str) -> None:
+    usual, slim = resnet(name, stem=stem), resnet(name, stem=stem, width=16)  # type: ignore[arg-type]
+    assert slim.out_dim == 16 * times
+    assert slim(torch.rand(2, 3, 32, 32)).shape == (2, 16 * times)
+    of = dict(usual.named_parameters())
+    for key, value in slim.named_parameters():
+        scaled = [n if n == 3 or i > 1 else n // 4 for i, n in enumerate(of.pop(key).shape)]
+        assert list(value.shape) == scaled
+        assert value.ndim < 4 or value.detach().std() == pytest.approx(
+            (2 / (value.shape[0] * value.shape[2:].numel())) ** 0.5, rel=0.2
+        )
+    assert not of
+
+
+@pytest.mark.parametrize("width", [4, 32])
+def test_the_fast_net_reads_small_images(width: int) -> None:
+    net = image_encoder("fast", width=width)
+    assert net.out_dim == 4 * width
+    for side in (8, 32, 33):
+        assert net(torch.rand(3, 3, side, side)).shape == (3, 4 * width)
+    w = width
+    convolutions = 12 * w + w + 9 * (w * w * (1 + 1 + 2 + 4 + 8 + 16))
+    norms = 2 * w * (1 + 2 * (1 + 2 + 4))
+    assert sum(p.numel() for p in net.parameters()) == convolutions + norms
+
+
 def test_the_imagenet_stem_is_torchvisions() -> None:
     encoder = resnet("resnet18", stem="imagenet")
     seen: list[torch.Size] = []
@@ -39,6 +67,9 @@ def test_the_imagenet_stem_is_torchvisions() -> None:
     [
         (lambda: resnet("resnet51"), "unknown encoder 'resnet51'; did you mean resnet50"),
         (lambda: resnet("resnet18", stem="cifr"), "unknown stem 'cifr'; did you mean cifar"),
+        (lambda: image_encoder("fats"), "unknown encoder 'fats'; did you mean fast"),
+        (lambda: image_encoder("fast", width=0), "width must be at least 1"),
+        (lambda: resnet("resnet18", width=0), "width must be at least 1"),
     ],
 )
 def test_an_unknown_encoder_or_stem_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
