@@ -66,11 +66,27 @@ OF_MOLECULES = {
         f"--embeddings {FEW.replace(',untrained+', ',wl,untrained+')}"
     ),
     "results-cliffs": f"--table cliffs --embeddings {FEW}",
+    "results-finetuning": (
+        "--dataset CHEMBL1862_Ki,CHEMBL1871_Ki,CHEMBL2047_EC50,CHEMBL2835_Ki "
+        f"--embeddings {MOSES},ecfp --finetune none,scl,hscl --beta 0.5,2 --similarity 0,4"
+    ),
+    "results-fewer-molecules": (
+        "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
+        f"--embeddings untrained,{MOSES},ecfp --train-share 0.05,0.2,1"
+    ),
 }
 
 
 @pytest.mark.parametrize(
-    "name", ["results-moleculenet", pytest.param("results-cliffs", marks=pytest.mark.slow)]
+    "name",
+    [
+        "results-moleculenet",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in OF_MOLECULES
+            if one != "results-moleculenet"
+        ),
+    ],
 )
 def test_the_records_give_the_pages_of_molecules(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -264,7 +264,7 @@ def test_every_sampler_works_without_a_grid(command: Command, sampler: str) -> N
 
 
 def test_digits_are_searched_too(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "resnet", lambda name, stem: Tiny())
+    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: Tiny())
     assert command("--trials=2", tiny=DIGITS) == 0
     result = command.result
     assert numbers(command.out)[1] == round(result["outer"], 1)

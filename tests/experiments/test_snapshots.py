@@ -558,14 +558,14 @@ def test_half_precision_is_used_to_encode_and_not_to_measure() -> None:
 
 @pytest.fixture
 def encoding(monkeypatch: pytest.MonkeyPatch) -> Encoding:
-    monkeypatch.setattr(of_images, "resnet", lambda name, stem: Tiny())
+    monkeypatch.setattr(of_images, "image_encoder", lambda name, stem, width: Tiny())
     return build_images(small_images(), few_digits(), 3)
 
 
 def test_images_and_views_are_the_same_for_all_methods_and_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(of_images, "resnet", lambda name, stem: Tiny())
+    monkeypatch.setattr(of_images, "image_encoder", lambda name, stem, width: Tiny())
     seen: list[list[Tensor]] = []
     real = ImageContrast.project
 

@@ -59,7 +59,7 @@ def small(method: str = "hscl", **settings: Any) -> ImageConfig:
 @pytest.fixture
 def tiny_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trains :class:`Tiny` in the place of a ResNet."""
-    monkeypatch.setattr(images, "resnet", lambda name, stem: Tiny())
+    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: Tiny())
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Command:
         monkeypatch.setenv("GCL_HARD_CACHE", str(folder / "cache"))
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
-        monkeypatch.setattr(images, "resnet", lambda name, stem: self._encoder())
+        monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: self._encoder())
         self.folder, self.output = folder, folder / "results"
         self.steps, self.stop_at = 0, -1
         self._capsys = capsys

@@ -284,9 +284,9 @@ class Named:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: set[str] = set()
-        monkeypatch.setattr(images, "resnet", self._resnet)
+        monkeypatch.setattr(images, "image_encoder", self._resnet)
 
-    def _resnet(self, name: str, stem: str) -> nn.Module:
+    def _resnet(self, name: str, stem: str, width: int | None) -> nn.Module:
         self.names.add(name)
         return Tiny()
 

@@ -33,7 +33,7 @@ class Batches:
     def __init__(self) -> None:
         self.count = 0
 
-    def encoder(self, name: str, stem: str) -> nn.Module:
+    def encoder(self, name: str, stem: str, width: int | None) -> nn.Module:
         found = Tiny()
         found.register_forward_pre_hook(self._step)
         return found
@@ -45,7 +45,7 @@ class Batches:
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> Batches:
     found = Batches()
-    monkeypatch.setattr(images, "resnet", found.encoder)
+    monkeypatch.setattr(images, "image_encoder", found.encoder)
     return found
 
 
@@ -166,7 +166,7 @@ def test_a_trial_out_of_memory_fails_alone(monkeypatch: pytest.MonkeyPatch) -> N
             raise torch.OutOfMemoryError("out of memory")
 
     kinds = iter([Tiny, Greedy, Tiny])
-    monkeypatch.setattr(images, "resnet", lambda name, stem: next(kinds)())
+    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: next(kinds)())
     found = scores([small(**FEW)] * 3, Inner())
     assert isinstance(found[1].error, OutOfMemory)
     assert [score.error for score in (found[0], found[2])] == [None, None]

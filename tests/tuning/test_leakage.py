@@ -215,7 +215,7 @@ def test_degrees_outside_change_no_bit_of_what_is_scored(
 
 @pytest.fixture
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "resnet", lambda name, stem: tiny_images.Tiny())
+    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: tiny_images.Tiny())
 
 
 @pytest.mark.usefixtures("_tiny")

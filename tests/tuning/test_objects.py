@@ -217,7 +217,7 @@ def test_an_own_encoder_is_retrained_with_its_searched_settings(
 
 
 def test_images_are_retrained_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "resnet", lambda name, stem: Tiny())
+    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: Tiny())
     found = study("digits", "ucl", output=tmp_path, **DIGITS)
     models = [found.retrain_best(seed) for seed in (0, 0)]
     states = [model.state_dict() for model in models]
