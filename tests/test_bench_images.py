@@ -14,7 +14,7 @@ import torch
 from gcl_hard.experiments import images
 from gcl_hard.experiments.config import IMAGE_BASELINES, ImageConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.images import resnet
+from gcl_hard.images import image_encoder
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.frame import Results, published
 from gcl_hard.reports.rows import rows
@@ -58,10 +58,11 @@ OWN = ("--dataset=shades", "--subset=null", "--batch-size=20")
 def test_digits_with_a_resnet_from_a_command_to_a_page(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "resnet", resnet)
+    monkeypatch.setattr(images, "image_encoder", image_encoder)
     page = command.folder / "page.md"
     asked = (
         "--encoder=resnet18",
+        "--width=16",
         "--method=hscl,pixels,majority",
         f"--report={page}",
     )

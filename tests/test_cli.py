@@ -158,7 +158,7 @@ IMAGE_SETTINGS: dict[str, Any] = {
     "dataset": "CIFAR10", "method": "hcl", "protocol": "split", "beta": 3.0, "beta_changes": 2,
     "temperature": 0.2, "class_prior": 0.05, "detach_weights": True, "epochs": 9,
     "batch_size": 16, "lr": 0.5, "lr_schedule": "cosine", "weight_decay": 0.25, "data_seed": 3,
-    "positives": "class", "class_pairs": True, "balanced": True, "encoder": "resnet18",
+    "positives": "class", "class_pairs": True, "balanced": True, "encoder": "resnet18", "width": 24,
     "stem": "imagenet", "size": 16, "pretrain_split": "train+unlabeled", "probe_split": "extra",
     "subset": 200, "crop": 0.2, "flip": 0.25, "jitter": 0.5, "grayscale": 0.1, "blur": 0.0,
     "noise": 0.1, "forward": "split", "precision": "bf16", "channels_last": False,
