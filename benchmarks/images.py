@@ -1,6 +1,6 @@
 """Training steps on images against their network alone, and H-SCL against its published loop.
 
-Run: python benchmarks/images.py [--device auto] [--encoder resnet18] [--size 32]
+Run: python benchmarks/images.py [--device auto] [--encoder resnet18] [--width N] [--size 32]
      [--batch-size 256] [--precision fp32] [--pairs 7] [--threads N] [--out results.csv] [--quick]
 
 The whole step makes two views of each image from bytes on the device, encodes and projects them,
@@ -36,10 +36,10 @@ from gcl_hard.images import (
     ViewPairs,
     ViewRecipe,
     Views,
-    resnet,
+    image_encoder,
     stem_for,
 )
-from gcl_hard.images.models import ResNet
+from gcl_hard.images.models import ImageEncoder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 CALLS = {"cpu": 1, "cuda": 10}  # per reading of the clock, so that a GPU is seldom waited for
@@ -59,7 +59,8 @@ class Setting:
     """What is trained, and where."""
 
     device: torch.device
-    encoder: ResNet
+    encoder: ImageEncoder
+    width: int | None
     size: int
     batch_size: int
     precision: str
@@ -67,7 +68,8 @@ class Setting:
 
     def __str__(self) -> str:
         where = f"cpu x{self.threads}" if self.device.type == "cpu" else self.device.type
-        return f"{self.encoder} {self.size}px B={self.batch_size} {self.precision} {where}"
+        width = f"-{self.width}" if self.width else ""
+        return f"{self.encoder}{width} {self.size}px B={self.batch_size} {self.precision} {where}"
 
 
 def hscl() -> ContrastiveLoss:
@@ -77,7 +79,7 @@ def hscl() -> ContrastiveLoss:
 def new_model(setting: Setting) -> ImageContrast:
     """The same weights at every call."""
     torch.manual_seed(0)
-    encoder = resnet(setting.encoder, stem=stem_for(setting.size))
+    encoder = image_encoder(setting.encoder, stem=stem_for(setting.size), width=setting.width)
     return ImageContrast(encoder, loss=hscl(), channels_last=True).to(setting.device)
 
 
@@ -235,7 +237,8 @@ def time_losses(device: torch.device, pairs: int, table: Table) -> None:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
-    parser.add_argument("--encoder", choices=get_args(ResNet), default="resnet18")
+    parser.add_argument("--encoder", choices=get_args(ImageEncoder), default="resnet18")
+    parser.add_argument("--width", type=int, help="channels of its first layer (the usual)")
     parser.add_argument("--size", type=int, default=32, help="pixels of a view's side (32)")
     parser.add_argument("--batch-size", type=int, default=256, help="images of a batch (256)")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
@@ -257,8 +260,8 @@ def main() -> None:
     torch.set_num_threads(arguments.threads or torch.get_num_threads())
     device = arguments.device
     setting = Setting(
-        device, arguments.encoder, arguments.size, arguments.batch_size, arguments.precision,
-        torch.get_num_threads(),
+        device, arguments.encoder, arguments.width, arguments.size, arguments.batch_size,
+        arguments.precision, torch.get_num_threads(),
     )  # fmt: skip
     print(hardware.device_name(device))
     table = Table("images")

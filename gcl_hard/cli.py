@@ -320,6 +320,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         values |= preset.values
     quick = QUICK[domain] if stated.get("quick") else {}
     values |= quick | stated
+    values |= {name: (None,) for name in LISTED if name in values and values[name] is None}
     _check_bench(values, stated, config)
     given = {name: stated[name] for name in options_of(RunOptions) if name in stated}
     configs: list[RunConfig] = []

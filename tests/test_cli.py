@@ -163,8 +163,8 @@ IMAGE_SETTINGS: dict[str, Any] = {
     "subset": 200, "crop": 0.2, "flip": 0.25, "jitter": 0.5, "grayscale": 0.1, "blur": 0.0,
     "noise": 0.1, "forward": "split", "precision": "bf16", "channels_last": False,
     "compile": True, "accumulate": 2, "negatives": "gathered", "probe": "adam",
-    "probe_lr": [0.1, 0.5], "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
-    "views": 3,
+    "classes": 5, "label_noise": 0.4, "views": 3, "probe_lr": [0.1, 0.5],
+    "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
 }  # fmt: skip
 BOTH = pytest.mark.parametrize(
     ("kind", "settings"), [(GraphConfig, GRAPH_SETTINGS), (ImageConfig, IMAGE_SETTINGS)]

@@ -55,7 +55,7 @@ EARLIER: dict[str, Any] = {
     "contrast": "local-global",
 }  # fmt: skip
 """What runs had before their default changed, or before it was a setting."""
-SELECTABLE = ("beta", "threshold_start", "threshold_end", "lr", "epochs")
+SELECTABLE = ("beta", "threshold_start", "threshold_end", "temperature", "lr", "epochs")
 """Settings that can be chosen inside training data."""
 
 
@@ -617,13 +617,19 @@ FABRIC: dict[str, Precision] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16":
 DEFAULT_FLIP = 0.5
 
 _ADAM = ("probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size")
-_IMAGE_PROBE = ("probe", *_ADAM, "probe_split", "subset")
+_IMAGES_USED = ("probe_split", "subset", "classes")
+_IMAGE_PROBE = ("probe", *_ADAM, *_IMAGES_USED)
+_IMAGE_ENCODER = (
+    *_IMAGE_PROBE, "size", "encoder", "width", "stem", "precision", "channels_last",
+    "pretrain_split",
+)  # fmt: skip
 IMAGE_BASELINES: dict[str, tuple[str, ...]] = {
-    "majority": ("probe_split", "subset"),
+    "majority": _IMAGES_USED,
     "pixels": (*_IMAGE_PROBE, "size"),
-    "untrained": (
-        *_IMAGE_PROBE, "size", "encoder", "width", "stem", "precision", "channels_last",
-        "pretrain_split",
+    "untrained": _IMAGE_ENCODER,
+    "supervised": (
+        *_IMAGE_ENCODER, *_TRAINING, "label_noise", "crop", "flip", "jitter", "grayscale", "blur",
+        "noise", "forward", "compile", "accumulate", "balanced",
     ),
 }  # fmt: skip
 """Baselines on images, with the settings that each reads in addition to the data set."""
@@ -646,12 +652,12 @@ class ImageConfig(RunConfig):
     baseline_protocol: ClassVar[str] = "split"
     minimum: ClassVar[dict[str, int]] = {
         "batch_size": 2, "size": 4, "subset": 4, "accumulate": 1, "probe_epochs": 1,
-        "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0, "width": 1,
+        "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0, "width": 1, "classes": 2,
         "views": 2, "hard_positives": 2, "hardest": 1, "mixed": 0, "mixed_with_anchor": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "images"
     data_settings: ClassVar[tuple[str, ...]] = (
-        "dataset", "pretrain_split", "probe_split", "subset",
+        "dataset", "pretrain_split", "probe_split", "subset", "classes", "label_noise",
     )  # fmt: skip
 
     dataset: Annotated[
@@ -684,6 +690,10 @@ class ImageConfig(RunConfig):
     pretrain_split: Annotated[str, "split that the encoder is trained on"] = "train"
     probe_split: Annotated[str, "split that the probe is trained on"] = "train"
     subset: Annotated[int | None, "training images, a stratified draw; all if not given"] = None
+    classes: Annotated[int | None, "the first so many classes alone; all if not given"] = None
+    label_noise: Annotated[
+        float, "share of the labels read in training that are wrong ones; the probe's are right"
+    ] = 0.0
     crop: Annotated[float, "smallest share of the area that a random crop keeps"] = 0.08
     flip: Annotated[float | None, "probability of a horizontal flip (0.5; digits: 0)"] = None
     jitter: Annotated[float, "strength of the colour jitter"] = 0.4
@@ -708,6 +718,7 @@ class ImageConfig(RunConfig):
 
     def _check(self) -> None:
         self.view_recipe()
+        check_number("label-noise", self.label_noise, least=0, below=1)
         if self.encoder == "fast" and self.stem != "auto":
             raise InputError("stem is of ResNets: the encoder fast has one of its own")
         for name in ("pretrain_split", "probe_split"):
@@ -717,24 +728,33 @@ class ImageConfig(RunConfig):
                 )
 
     def _filled(self) -> dict[str, Any]:
+        positives = self.positives or method(self.method).positives
+        of_class = method(self.method).label_aware or positives == "class"
+        reads_labels = of_class or self.class_pairs or self.balanced
+        return {
+            "temperature": 0.5 if self.temperature is None else self.temperature,
+            "positives": positives,
+            **self._shared(),
+            "label_noise": self.label_noise if reads_labels else 0.0,
+        }
+
+    def _as_baseline(self) -> dict[str, Any]:
+        read = self.baselines[self.method.casefold()]
+        return super()._as_baseline() | {k: v for k, v in self._shared().items() if k in read}
+
+    def _shared(self) -> dict[str, Any]:
+        """Canonical settings of views, encoder and probe."""
         # Mirrored digits are not digits.
         from gcl_hard.images.models import WIDTH
 
         usual_flip = 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
         return {
-            "temperature": 0.5 if self.temperature is None else self.temperature,
-            "positives": self.positives or method(self.method).positives,
             "flip": usual_flip if self.flip is None else self.flip,
             "width": None if self.width == WIDTH[self.encoder] else self.width,
             **self._probe(),
         }
 
-    def _as_baseline(self) -> dict[str, Any]:
-        read = self.baselines[self.method.casefold()]
-        return super()._as_baseline() | {k: v for k, v in self._probe().items() if k in read}
-
     def _probe(self) -> dict[str, Any]:
-        """Canonical settings of the probe."""
         rates = tuple(sorted({float(rate) for rate in self.probe_lr}))
         if not rates or not all(0 < rate < math.inf for rate in rates):
             raise InputError(f"probe-lr must be finite numbers above 0, got {self.probe_lr}")
@@ -761,18 +781,20 @@ class ImageConfig(RunConfig):
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
         """The size of views and the stem that goes with it."""
         size = self.size or int(facts["side"])
-        if self.encoder == "fast" or (self.is_baseline and self.method != "untrained"):
+        if self.encoder == "fast" or self.method in ("majority", "pixels"):
             return {"size": size}
         return {"size": size, "stem": self.stem_at(size)}
 
     @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
-        return 0 if self.is_baseline else 1
+        return 1 if self.method == "supervised" or not self.is_baseline else 0
 
     @property
     def label_reader(self) -> str:
         """Name of the setting that makes training read labels, for messages."""
+        if self.is_baseline:
+            return self.method
         if self.positives == "class" and method(self.method).positives == "view":
             return f"{self.method} with positives class"
         if not method(self.method).label_aware:
@@ -783,7 +805,7 @@ class ImageConfig(RunConfig):
     def reads_labels(self) -> bool:
         """Whether the encoder is trained with labels."""
         by_setting = self.positives == "class" or self.class_pairs or self.balanced
-        return super().reads_labels or by_setting
+        return super().reads_labels or by_setting or self.method == "supervised"
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
         """Work in image-epochs; embedding an image costs a sixth of training on it.

@@ -17,8 +17,10 @@ from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.images import ImageSet, Split
 from gcl_hard.images.datasets import load
 from gcl_hard.images.files import KNOWN
+from gcl_hard.seeds import seeded
 
 SUBSET_SEED = 0
+NOISE_SALT = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,8 @@ def image_data(
     """The images of a configuration.
 
     Args:
-        config: names the set, its splits and how many training images to keep.
+        config: names the set, its splits and classes, how many training images to keep, and the
+            share of wrong labels among those that training reads.
         data_dir: an offline mirror, or None.
         device: for the images.
         on_cpu: whether all but the test images stay on the CPU, for lack of memory on the device.
@@ -89,6 +92,8 @@ def image_data(
     """
     names = dict.fromkeys((config.pretrain_split, config.probe_split, "test"))
     found = load(config.dataset, data_dir=data_dir, splits=tuple(names))
+    if config.classes is not None:
+        found = _of_classes(found, config.classes)
     kept = {
         name: _subset(found, name, config.subset)
         for name in (config.pretrain_split, config.probe_split)
@@ -100,10 +105,54 @@ def image_data(
     if not on_cpu:
         parts = {name: part.to(device) for name, part in parts.items()}
     pretrain, probe = parts[config.pretrain_split], parts[config.probe_split]
+    if config.label_noise:
+        pretrain = replace(
+            pretrain,
+            labels=mislabelled(
+                pretrain.labels, config.label_noise, found.n_classes, seed=config.data_seed
+            ),
+        )
     return ImageData(
         name=found.name, pretrain=pretrain, probe=probe, test=found.split("test").to(device),
         shared=_shared(config, found, kept), n_classes=found.n_classes,
     )  # fmt: skip
+
+
+def _of_classes(found: ImageSet, n: int) -> ImageSet:
+    """The images of the first n classes, and those without a label."""
+    if n > found.n_classes:
+        raise InputError(f"classes {n} is more than the {found.n_classes} of {found.name}")
+    splits = {
+        name: part.take(torch.where(part.labels < n)[0]) for name, part in found.splits.items()
+    }
+    return replace(found, splits=splits, class_names=found.class_names[:n])
+
+
+def mislabelled(labels: Tensor, share: float, n_classes: int, *, seed: int) -> Tensor:
+    """Labels of which a share is wrong, each another class, all equally likely.
+
+    Args:
+        labels: int64 [n]; −1, no label, stays.
+        share: of the labelled images, in [0, 1); rounded to whole images.
+        n_classes: C ≥ 2.
+        seed: ≥ 0, of the images and their classes.
+
+    Returns:
+        int64 [n], on the same device.
+
+    Example:
+        >>> labels = torch.arange(10) % 2
+        >>> int((mislabelled(labels, 0.4, 2, seed=0) != labels).sum())
+        4
+    """
+    generator = seeded(seed, NOISE_SALT)
+    labelled = (labels >= 0).nonzero().flatten().cpu()
+    order = labelled[torch.randperm(len(labelled), generator=generator)]
+    chosen = order[: round(share * len(labelled))].to(labels.device)
+    shift = torch.randint(1, n_classes, (len(chosen),), generator=generator).to(labels.device)
+    found = labels.clone()
+    found[chosen] = (labels[chosen] + shift) % n_classes
+    return found
 
 
 def _subset(found: ImageSet, name: str, n: int | None) -> Tensor | None:

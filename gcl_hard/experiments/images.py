@@ -42,6 +42,7 @@ from gcl_hard.experiments.runs import Run
 from gcl_hard.gathering import rank, world_size
 from gcl_hard.images import (
     ClassPairs,
+    ImageClassifier,
     ImageContrast,
     Split,
     ViewPair,
@@ -106,7 +107,7 @@ class ImageExperiment:
                     f"reads labels; {remedy}"
                 )
         _check_classes(config, data)
-        if config.is_baseline:
+        if not config.encoders:
             return
         if config.reads_labels and bool((data.pretrain.labels < 0).any()):
             raise InputError(
@@ -115,7 +116,8 @@ class ImageExperiment:
                 f"or train without labels (ucl, dcl, hucl or hcl, positives view, no class pairs, "
                 f"no balanced batches)"
             )
-        if method(config.method).admit == "other_labels" and not _several(data.pretrain.labels):
+        of_others = not config.is_baseline and method(config.method).admit == "other_labels"
+        if of_others and not _several(data.pretrain.labels):
             raise InputError(
                 f"{config.dataset}: split {config.pretrain_split} is of one class only, and "
                 f"{config.method} takes its negatives from other classes"
@@ -239,15 +241,19 @@ def build(config: ImageConfig, data: ImageData, seed: int) -> Encoding:
     """
     size = config.size or data.side
     with seeded_weights(seed, 0) as view_seed:
-        of = ImageConfig(method="ucl") if config.is_baseline else config
-        model = ImageContrast(
-            image_encoder(config.encoder, stem=config.stem_at(size), width=config.width),
-            loss=of.loss(view_seed),
-            one_forward=config.forward == "fused", channels_last=config.channels_last,
-        )  # fmt: skip
+        encoder = image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
+        memory: dict[str, Any] = {
+            "one_forward": config.forward == "fused",
+            "channels_last": config.channels_last,
+        }
+        if config.method == "supervised":
+            model: ImageContrast = ImageClassifier(encoder, data.n_classes, **memory)
+        else:
+            of = ImageConfig(method="ucl") if config.is_baseline else config
+            model = ImageContrast(encoder, loss=of.loss(view_seed), **memory)
     device = data.test.images.device
     encoding = Encoding(model.to(device), views_of(config, data).to(device), view_seed)
-    if config.compile and not config.is_baseline:
+    if config.compile and config.encoders:
         encoding.model.encoder.compile()
     return encoding
 
@@ -288,7 +294,7 @@ def train_run(
         clock.evaluate()
         return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
     encoding, found, clock = build(config, data, run.seed), TrainedRun(run), Clock()
-    if not config.is_baseline:
+    if config.encoders:
         clock = _fit(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
     if rank() == 0:
         found.embeddings = _embed(run, data, encoding)
@@ -338,7 +344,7 @@ def _fit(
     """
     run, config = found.run, cast("ImageConfig", found.run.config)
     options, device = context.options, data.test.images.device
-    every = 0 if run.inner else options.diagnostics
+    every = 0 if run.inner or config.is_baseline else options.diagnostics
     identity = {**asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest}
     if world_size() > 1:
         identity["processes"] = world_size()

@@ -67,7 +67,8 @@ def published_accuracy(config: RunConfig) -> float | None:
     else:
         assert isinstance(config, ImageConfig)
         splits = config.pretrain_split, config.probe_split
-        comparable = config.subset is None and splits == ("train", "train")
+        whole = config.subset is None and config.classes is None and not config.label_noise
+        comparable = whole and splits == ("train", "train")
         table = TABLE_I
     return table.get(config.dataset, {}).get(config.method) if comparable else None
 

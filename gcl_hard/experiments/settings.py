@@ -115,7 +115,10 @@ LISTED: dict[str, Callable[[Any], Any]] = {
     "hardness_scale": _several(_words),
     "views": _several(_list_of(int, "whole numbers")),
     "without": _several(_words),
+    "temperature": _several(_numbers),
     "batch_size": _list_of(int, "whole numbers"),
+    "classes": _several(_list_of(int, "whole numbers")),
+    "label_noise": _numbers,
 }
 """Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
 READERS: dict[str, Callable[[Any], Any]] = {
@@ -164,6 +167,9 @@ METAVARS = {
             "views",
             "batch_size",
             "label_gap",
+            "temperature",
+            "classes",
+            "label_noise",
         ),
         "NUMBERS",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -248,13 +248,15 @@ class ImageContrast(nn.Module):
         """Loss of a batch of two images or more, float [], nats."""
         if len(pair) < 2:
             raise InputError(f"a batch must have at least 2 images, got {len(pair)}")
-        views = pair.views
-        if self.one_forward:
-            z = self.project(torch.cat(views)).chunk(len(views))
-        else:
-            z = tuple(self.project(view) for view in views)
-        loss: Tensor = self.loss(z, labels=pair.labels)
+        z = self.of_views(pair.views, self.project)
+        loss: Tensor = self.loss(tuple(z), labels=pair.labels)
         return loss
+
+    def of_views(self, views: Sequence[Tensor], encode: Callable[[Tensor], Tensor]) -> list[Tensor]:
+        """What ``encode`` makes of each view, in one forward pass or one for each."""
+        if not self.one_forward:
+            return [encode(view) for view in views]
+        return list(encode(torch.cat([*views])).chunk(len(views)))
 
     def project(self, images: Tensor) -> Tensor:
         """Unit projections of normalised images, the loss's inputs, float [B, 128]."""
@@ -303,3 +305,32 @@ class ImageContrast(nn.Module):
                 found.append(self.encode(views.plain(chunk.to(device))).float())
                 on_batch(sum(map(len, found)))
         return torch.cat(found)
+
+
+class ImageClassifier(ImageContrast):
+    """The supervised baseline: an image encoder and a linear classifier, trained by cross-entropy.
+
+    Args:
+        encoder: any module from float [B, 3, S, S] to embeddings [B, d].
+        n_classes: C ≥ 2.
+        **options: options of :class:`ImageContrast`, but for its loss and head.
+
+    Raises:
+        InputError: if the encoder's width is unknown, or its output is not of that width.
+
+    Example:
+        >>> model = ImageClassifier(fast_net(4), n_classes=2)
+        >>> x = torch.rand(4, 3, 8, 8)
+        >>> model(ViewPair(x, x.flip(3), torch.tensor([0, 0, 1, 1]))).isfinite()
+        tensor(True)
+    """
+
+    def __init__(self, encoder: nn.Module, n_classes: int, **options: Any) -> None:
+        head = nn.Linear(width(encoder, options.get("out_dim")), n_classes)
+        super().__init__(encoder, method="ucl", head=head, **options)
+
+    def forward(self, pair: ViewPair) -> Tensor:
+        """Cross-entropy of a batch, mean over images and views, float [], nats."""
+        logits = torch.cat(self.of_views(pair.views, lambda x: self.head(self.encode(x))))
+        labels = pair.labels.repeat(len(pair.views))
+        return nn.functional.cross_entropy(logits.float(), labels)

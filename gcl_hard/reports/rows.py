@@ -31,6 +31,7 @@ CONTROLS = ("ucl", "scl")
 
 SYMBOLS = {
     "beta": "β", "threshold_start": "start", "threshold_end": "end", "lr": "lr", "epochs": "epochs",
+    "temperature": "γ",
 }  # fmt: skip
 
 Kind = Literal["fixed", "inside", "best", "baseline"]

@@ -121,6 +121,8 @@ CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     "probe_split": ({}, "extra"),
     "subset": ({}, 200),
     "width": ({}, 16),
+    "classes": ({}, 5),
+    "label_noise": ({}, 0.4),
     "crop": ({}, 0.2),
     "flip": ({}, 0.5),
     "jitter": ({}, 0.5),
@@ -461,6 +463,8 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "probe-split": [{"probe_split": "test"}, {"method": "pixels", "probe_split": "test"}],
     "subset": [{"subset": 3}],
     "width": [{"width": 0}],
+    "classes": [{"classes": 1}],
+    "label-noise": [{"label_noise": -0.1}, {"label_noise": 1.0}],
     "crop": [{"crop": 0.0}, {"crop": 1.1}],
     "flip": [{"flip": -0.1}, {"flip": 1.1}],
     "jitter": [{"jitter": -0.1}, {"jitter": 2.1}],
@@ -583,7 +587,7 @@ def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
     config = ImageConfig(method=method)
     of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
     found = {k for k, v in asdict(config).items() if v is None}
-    assert found == {*empty, *of_others, "size", "subset", "width"}
+    assert found == {*empty, *of_others, "size", "subset", "width", "classes"}
 
 
 def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
@@ -662,11 +666,16 @@ OTHER: Settings = {
 """All settings, but those that others exclude."""
 PROBE = {"probe", "probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size"}
 IMAGES_READ = {
-    "majority": {"dataset", "probe_split", "subset"},
-    "pixels": {"dataset", "probe_split", "subset", "size", *PROBE},
+    "majority": {"dataset", "probe_split", "subset", "classes"},
+    "pixels": {"dataset", "probe_split", "subset", "classes", "size", *PROBE},
 }
 IMAGES_READ["untrained"] = IMAGES_READ["pixels"] | {
     "encoder", "width", "stem", "precision", "channels_last", "pretrain_split",
+}  # fmt: skip
+IMAGES_READ["supervised"] = IMAGES_READ["untrained"] | {
+    "epochs", "batch_size", "lr", "lr_schedule", "weight_decay", "data_seed", "label_noise",
+    "balanced", "crop", "flip", "jitter", "grayscale", "blur", "noise", "forward", "compile",
+    "accumulate",
 }  # fmt: skip
 
 
@@ -742,7 +751,8 @@ def test_exactly_what_a_baseline_reads_makes_another_config_of_it(name: str) -> 
 @pytest.mark.parametrize("name", IMAGES_READ)
 def test_exactly_what_a_baseline_on_images_reads_makes_another_config_of_it(name: str) -> None:
     plain = ImageConfig(method=name)
-    assert (plain.encoders, plain.n_scores, plain.can_select) == (0, 1, False)
+    trained = name == "supervised"
+    assert (plain.encoders, plain.n_scores, plain.can_select) == (trained, 1, trained)
     told = {
         setting
         for setting, (_, value) in CHANGED_IMAGES.items()

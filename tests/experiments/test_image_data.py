@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import ImageConfig
-from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
+from gcl_hard.experiments.image_data import ImageData, image_data, image_facts, mislabelled
 from gcl_hard.images import Split, load
 
 CPU = torch.device("cpu")
@@ -67,6 +67,46 @@ def test_splits_are_those_named(folder: Path) -> None:
 def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:
     with pytest.raises(InputError, match=r"'extar'; did you mean extra"):
         data(folder, probe_split="extar")
+
+
+def test_the_first_classes_alone_come_with_what_has_no_label(folder: Path) -> None:
+    found = data(folder, classes=2, pretrain_split="train+unlabeled")
+    assert numbers(found.probe) == [n for n in range(60) if n % 3 < 2]
+    assert numbers(found.test) == [n for n in range(3_000, 3_024) if n % 3 < 2]
+    assert numbers(found.pretrain) == [*numbers(found.probe), *range(2_000, 2_030)]
+    assert found.shared.tolist() == [*range(40)]
+    assert found.n_classes == 2
+    with pytest.raises(InputError, match="classes 4 is more than the 3 of numbered"):
+        data(folder, classes=4)
+
+
+def test_wrong_labels_are_of_training_alone(folder: Path) -> None:
+    clean, noisy = data(folder), data(folder, label_noise=0.4)
+    assert numbers(noisy.pretrain) == numbers(clean.pretrain)
+    wrong = noisy.pretrain.labels != clean.pretrain.labels
+    assert int(wrong.sum()) == 24
+    assert set(noisy.pretrain.labels.tolist()) == {0, 1, 2}
+    assert (noisy.probe.labels == clean.probe.labels).all()
+    assert (noisy.test.labels == clean.test.labels).all()
+    assert (data(folder, label_noise=0.4).pretrain.labels == noisy.pretrain.labels).all()
+    held = noisy.held_out(0)
+    hidden = set(numbers(held.test))
+    assert hidden
+    assert hidden.isdisjoint(numbers(held.pretrain))
+    assert hidden.isdisjoint(numbers(held.probe))
+    right = dict(zip(numbers(clean.pretrain), clean.pretrain.labels.tolist(), strict=True))
+    assert held.test.labels.tolist() == [right[n] for n in numbers(held.test)]
+
+
+def test_wrong_classes_are_drawn_alike() -> None:
+    labels = torch.zeros(9_000, dtype=torch.int64)
+    labels[:1_000] = -1
+    found = mislabelled(labels, 0.75, 4, seed=1)
+    assert (found[:1_000] == -1).all()
+    counts = found[1_000:].bincount()
+    assert int(counts[0]) == 2_000
+    # 2,000 of each are expected, with a standard deviation of 37.
+    assert (counts[1:] - 2_000).abs().max() < 185
 
 
 @pytest.mark.parametrize("n", [100, 200, 1_400])

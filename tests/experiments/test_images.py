@@ -57,7 +57,7 @@ def run(tmp_path: Path) -> Execute:
 # Leakage
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "supervised"])
 def test_garbage_in_test_images_changes_their_accuracy_alone(
     method: str, run: Execute, digits: ImageData
 ) -> None:
@@ -74,7 +74,7 @@ def test_garbage_in_test_images_changes_their_accuracy_alone(
     assert one.accuracy != other.accuracy
 
 
-@pytest.mark.parametrize("method", ["ucl", "hscl"])
+@pytest.mark.parametrize("method", ["ucl", "hscl", "supervised"])
 def test_garbage_in_the_held_out_fifth_leaves_the_encoder_bit_identical(
     method: str, run: Execute, digits: ImageData
 ) -> None:

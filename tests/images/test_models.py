@@ -13,7 +13,7 @@ from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardening import Rows
 from gcl_hard.images.batching import ViewPair
-from gcl_hard.images.models import ImageContrast, resnet
+from gcl_hard.images.models import ImageClassifier, ImageContrast, resnet
 from gcl_hard.methods import METHODS
 from tests.images.sets import images, views
 from tests.reference import loops
@@ -137,3 +137,15 @@ def test_channels_last_gives_the_same_embeddings() -> None:
     torch.testing.assert_close(
         plain.embed(x, views()), last.embed(x, views()), rtol=1e-3, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("one_forward", [True, False])
+def test_the_supervised_baseline_has_the_cross_entropy_of_its_classifier(one_forward: bool) -> None:
+    model = ImageClassifier(Flat(), 3, out_dim=6, one_forward=one_forward).eval()
+    batch = pair()
+    losses = []
+    for view in batch.views:
+        logits = (model.encoder(view) @ model.head.weight.T + model.head.bias).tolist()
+        for row, label in zip(logits, batch.labels.tolist(), strict=True):
+            losses.append(math.log(sum(map(math.exp, row))) - row[label])
+    assert float(model(batch).detach()) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
