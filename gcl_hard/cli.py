@@ -31,7 +31,7 @@ from gcl_hard.experiments.config import (
     flag,
 )
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.presets import PRESETS, QUICK, Preset, best_recipe
+from gcl_hard.experiments.presets import PRESETS, QUICK, SMALL, Preset, best_recipe
 from gcl_hard.experiments.settings import (
     LISTED,
     add_options,
@@ -130,8 +130,13 @@ class BenchOptions:
     select: Annotated[
         bool, "choose β, thresholds, lr, epochs inside training data, if several are given"
     ] = False
+    select_epochs: Annotated[
+        int | None, "choose by one run of so many epochs of each candidate; run what is chosen"
+    ] = None
+    select_subset: Annotated[int | None, "images: the same, on so many training images"] = None
     seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)"] = (0, 1, 2, 3, 4)
     quick: Annotated[bool, "smoke run: few seeds and epochs, not reportable"] = False
+    small: Annotated[bool, "--table 1 on 20,000 images by a fast net: hours on CPUs"] = False
     search: Annotated[Path | None, "YAML of a search for a recipe: configs/search/recipe.yaml"] = (
         None
     )
@@ -318,11 +323,15 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     preset = PRESETS.get(stated.get("table", ""))
     if preset is not None:
         values |= preset.values
-    quick = QUICK[domain] if stated.get("quick") else {}
+    quick = SMALL if stated.get("small") else {}
+    quick |= QUICK[domain] if stated.get("quick") else {}
     values |= quick | stated
     values |= {name: (None,) for name in LISTED if name in values and values[name] is None}
     _check_bench(values, stated, config)
-    given = {name: stated[name] for name in options_of(RunOptions) if name in stated}
+    stated_or_small = quick | stated
+    given = {
+        name: stated_or_small[name] for name in options_of(RunOptions) if name in stated_or_small
+    }
     configs: list[RunConfig] = []
     if values["search"] is None and values["compact"] is None:
         configs = bench_configs(config, values, preset, {*stated, *quick}, stated)
@@ -373,6 +382,7 @@ def _check_bench(
             check_at_least(name, values[name], 1)
     if values["report"] is not None and values["report"].suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
+    _check_selection(values, config)
     if stated.get("resume") and values["force"]:
         raise InputError("resume continues from checkpoints, force starts over: give one of them")
     if values["search"] is None:
@@ -384,6 +394,23 @@ def _check_bench(
         )
     if own := sorted(_refused(values) & {*stated}):
         raise InputError(f"{path} states what is searched: leave out {', '.join(map(flag, own))}")
+
+
+def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None:
+    if values["small"] and values["table"] != "1":
+        raise InputError("small is of table 1: give --table 1 too")
+    for name in ("select_epochs", "select_subset"):
+        if values[name] is None:
+            continue
+        check_at_least(flag(name), values[name], 1)
+        if not values["select"]:
+            raise InputError(f"{flag(name)} is how settings are chosen: give --select true too")
+    if values["select_subset"] is not None and config is GraphConfig:
+        raise InputError("select-subset is of images; graphs are few: leave it out")
+    if values["select_epochs"] is not None and len(values["epochs"]) > 1:
+        raise InputError(
+            "select-epochs compares settings after equally many epochs: give one epochs"
+        )
 
 
 def _run_options(given: Mapping[str, Any]) -> RunOptions:

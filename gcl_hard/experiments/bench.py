@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,7 @@ def execute(options: BenchOptions, own: Own, console: Console) -> tuple[Results,
     Raises:
         InputError: for anything wrong with data, device or folders, before training starts.
     """
-    from gcl_hard.reports.frame import Results
+    from gcl_hard.reports.frame import Results, Trials
 
     _check_targets(options)
     resolved = map(own.resolved, options.configs)
@@ -101,9 +102,27 @@ def execute(options: BenchOptions, own: Own, console: Console) -> tuple[Results,
     if options.select and options.table is None:  # a part of a table may have no choice
         _check_selection(configs)
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
-    runs = plan(configs, options.seeds, select=options.select)
-    found, failures = _runner(options, own, console).run(runs)
-    return Results(configs, tuple(options.seeds), found, select=options.select), failures
+    runner, trials, first_failures = _runner(options, own, console), Trials(), list[str]()
+    if options.select_epochs or options.select_subset:
+        shorter = _shorter_runs(options, configs)
+        tried, first_failures = runner.run([*shorter.values()])
+        trials = Trials(shorter, tried)
+        configs = [c for c in configs if c not in shorter or c in trials.chosen]
+    select = options.select and not trials.runs
+    found, failures = runner.run(plan(configs, options.seeds, select=select))
+    results = Results(configs, tuple(options.seeds), found, select=select, trials=trials)
+    return results, first_failures + failures
+
+
+def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[RunConfig, Run]:
+    """The run by which each candidate is compared, on the first seed."""
+    asked = {"epochs": options.select_epochs, "subset": options.select_subset}
+    changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    return {
+        config: Run(replace(config, **changed), options.seeds[0], inner=True)
+        for group in candidate_groups(configs)
+        for config in group
+    }
 
 
 def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:

@@ -344,7 +344,7 @@ def _fit(
     """
     run, config = found.run, cast("ImageConfig", found.run.config)
     options, device = context.options, data.test.images.device
-    every = 0 if run.inner or config.is_baseline else options.diagnostics
+    every = 0 if config.is_baseline else options.diagnostics
     identity = {**asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest}
     if world_size() > 1:
         identity["processes"] = world_size()

@@ -144,6 +144,25 @@ QUICK: dict[Domain, dict[str, Any]] = {
 }
 """Values of a smoke run (``--quick``), by domain."""
 
+SMALL: dict[str, Any] = {
+    "dataset": ("CIFAR10", "CIFAR100"),
+    "method": ("ucl", "hucl", "hcl", "bcl", "scl", "hscl", "hscl-tau", *IMAGE_BASELINES),
+    "beta": (0.25, 1.0, 3.0),
+    "temperature": (0.1, 0.2, 0.35, 0.5, 1.0),
+    "threshold_start": (-0.5, -0.1),
+    "threshold_end": (0.0,),
+    "select_epochs": 10,
+    "select_subset": 10_000,
+    "encoder": "fast",
+    "precision": "bf16",
+    "subset": 20_000,
+    "epochs": (15,),
+    "seeds": (0, 1, 2),
+    "monitor_every": 3,
+    "diagnostics": 5,
+}
+"""Values of ``--table 1 --small``: Table I at a size that CPUs train in hours."""
+
 RECIPE_FOLDERS = (
     Path(__file__).parents[1] / "data" / "recipes",
     Path(__file__).parents[2] / "configs" / "graphs" / "best",

@@ -195,7 +195,7 @@ def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, liste
     group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)
 
 
-_SWITCHES = ("quick", "force", "report_only", "resume", "save_encoder", "save_embeddings")
+_SWITCHES = ("quick", "small", "force", "report_only", "resume", "save_encoder", "save_embeddings")
 
 
 def _written(default: Any) -> str:

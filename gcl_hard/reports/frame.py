@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -249,6 +249,40 @@ def best_on_test(scores: Sequence[Scores]) -> int:
 
 
 @dataclass(frozen=True)
+class Trials:
+    """Settings compared by shorter runs, scored on a fifth of the training data held out of them.
+
+    Attributes:
+        runs: the shorter run of each candidate.
+        records: results of finished runs.
+    """
+
+    runs: Mapping[RunConfig, Run] = field(default_factory=dict)
+    records: Mapping[Run, RunResult] = field(default_factory=dict)
+
+    def record(self, config: RunConfig) -> RunResult | None:
+        """The finished run of a candidate."""
+        run = self.runs.get(config)
+        return None if run is None else self.records.get(run)
+
+    def accuracy(self, config: RunConfig) -> float | None:
+        """Mean accuracy of a candidate on what was held out, percent; None while it is open."""
+        record = self.record(config)
+        return None if record is None else statistics.fmean(record.fold_accuracies)
+
+    def rivals(self, config: RunConfig) -> tuple[RunConfig, ...]:
+        """The candidates that one was chosen from."""
+        return next((g for g in candidate_groups(self.runs) if config in g), ())
+
+    @property
+    def chosen(self) -> list[RunConfig]:
+        """The best of every group that is finished, on a tie the first."""
+        scored = {config: self.accuracy(config) for config in self.runs}
+        whole = [g for g in candidate_groups(self.runs) if all(scored[c] is not None for c in g)]
+        return [max(group, key=lambda config: scored[config] or 0.0) for group in whole]
+
+
+@dataclass(frozen=True)
 class Results:
     """Everything that a command asked for, finished or open.
 
@@ -257,22 +291,26 @@ class Results:
         seeds: seeds asked for.
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
+        trials: shorter runs by which some of the configurations were chosen.
     """
 
     configs: Sequence[RunConfig]
     seeds: tuple[int, ...]
     records: Mapping[Run, RunResult]
     select: bool = False
+    trials: Trials = Trials()
 
     @property
     def planned(self) -> list[Run]:
-        """All runs that were asked for."""
-        return plan(self.configs, self.seeds, select=self.select)
+        """All runs that were asked for; of what is not yet chosen, the shorter ones."""
+        runs = plan(self.configs, self.seeds, select=self.select)
+        return [*self.trials.runs.values(), *runs]
 
     @property
     def open(self) -> list[Run]:
         """Runs that are not finished."""
-        return [run for run in self.planned if run not in self.records]
+        done = {*self.records, *self.trials.records}
+        return [run for run in self.planned if run not in done]
 
     def of(
         self, config: RunConfig, *, inner: bool = False, seeds: Sequence[int] | None = None

@@ -24,6 +24,7 @@ ALT = {
     "ranks": "Average ranks over data sets with the critical difference",
     "beta": "Accuracy against β",
     "curve": "Monitoring accuracy against epoch",
+    "grid": "Accuracy and effective negatives over temperature and β",
 }
 """What figures of results show."""
 QUICK = "**A smoke run:"
@@ -129,6 +130,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     Raises:
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
+    from gcl_hard.reports.grid import grid, grid_figure
     from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
@@ -139,6 +141,9 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         for name, draw in FIGURES.items()
         if (figure := draw(shown, protocol)) is not None
     }
+    (protocol, *others) = dict.fromkeys(config.protocol for config in results.configs) or [""]
+    if not others and (figure := grid_figure(grid(results))) is not None:
+        drawn[path.with_name(f"{path.stem}-{protocol}-grid.png")] = figure
     captions = {
         p: line("caption.tex.j2", **protocol_context(results, shown, p))
         for p in tables.names(shown, "protocol")
@@ -164,6 +169,8 @@ def page(
         quick: whether they are of a smoke run, which the page then says first.
         figures: file names, ``NAME-<protocol>-<figure>.png``.
     """
+    from gcl_hard.reports.grid import choice_lines
+
     gaps = sorted((row.gap, f"{row.dataset} {row.method}") for row in shown if row.gap is not None)
     return rendered(
         "results.md.j2",
@@ -190,6 +197,11 @@ def page(
             for protocol in tables.names(shown, "protocol")
         ],
         origin=origin(results),
+        tried=choice_lines(results) if results.trials.runs else None,
+        shorter={
+            name: tables.values((run.config for run in results.trials.runs.values()), name)
+            for name in ("epochs", "subset")
+        },
     )
 
 

@@ -165,6 +165,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         expected=len(results.seeds),
         reads_labels=first.reads_labels,
     )
+    if tried := results.trials.rivals(first):
+        chosen = replace(empty, kind="inside")
+        return [replace(_filled(chosen, first, tried, results.of(first)), paper=paper)]
     found = [_filled(empty, c, configs, results.of(c)) for c in configs]
     if len(configs) == 1:
         return [replace(found[0], paper=paper)]

@@ -1,0 +1,156 @@
+"""Accuracy over temperature and hardness: where hardness helps once the temperature is tuned."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from gcl_hard.experiments.config import RunConfig
+from gcl_hard.experiments.diagnostics import OWN
+from gcl_hard.experiments.store import RunResult
+from gcl_hard.reports import theme
+from gcl_hard.reports.frame import Results
+from gcl_hard.reports.rows import SYMBOLS, in_symbols
+from gcl_hard.reports.tables import text_frame
+
+PAIRS = {"ucl": "hucl", "scl": "hscl"}
+"""Methods and what hardens them; the first is the second at β = 0."""
+MEASURES = {"accuracy": "accuracy, %", "effective": "effective negatives, %"}
+"""Columns that :func:`grid_figure` draws, and what they are called."""
+
+
+def grid(results: Results) -> pd.DataFrame:
+    """Scores of ucl, hucl, scl and hscl by temperature γ and β, which is 0 of ucl and scl.
+
+    Those of the shorter runs, on training images held out of them, where settings were chosen by
+    such runs; else those on the test data.
+
+    Args:
+        results: results of a command.
+
+    Returns:
+        ``dataset``, ``pair`` (``ucl, hucl`` or ``scl, hscl``), ``gamma``, ``beta``, ``accuracy``
+        in percent, mean over seeds, and ``effective``: the effective number of negatives after the
+        last epoch in percent of their number, NaN without ``--diagnostics``. A cell that only
+        differs in other settings is left out with all its like.
+    """
+    trials = results.trials
+    found = []
+    for config in trials.runs or results.configs:
+        pair = next((p for p in PAIRS.items() if config.method in p), None)
+        record = trials.record(config)
+        records = results.of(config) if not trials.runs else [record] if record else []
+        if pair is None or not records or config.temperature is None:
+            continue
+        accuracies = [sum(r.fold_accuracies) / len(r.fold_accuracies) for r in records]
+        found.append({
+            "dataset": config.dataset, "pair": ", ".join(pair), "gamma": config.temperature,
+            "beta": config.beta or 0.0, "accuracy": sum(accuracies) / len(accuracies),
+            "effective": effective(records[0], config), "others": _others(config),
+        })  # fmt: skip
+    columns = ["dataset", "pair", "gamma", "beta", *MEASURES, "others"]
+    data = pd.DataFrame(found, columns=columns)
+    several = data.groupby("dataset")["others"].transform("nunique") > 1
+    return data[~several].drop(columns="others")
+
+
+def _others(config: RunConfig) -> str:
+    """The other settings, as text."""
+    of_grid = ("method", "beta", "temperature", "positives")
+    return str({k: v for k, v in asdict(config).items() if k not in of_grid})
+
+
+def effective(record: RunResult, config: RunConfig) -> float | None:
+    """Effective negatives of a run's last snapshot, in percent of all; None without one."""
+    if not record.diagnostics:
+        return None
+    if not config.beta:
+        return 100.0
+    kind, total = ("hscl", "other_labels") if config.reads_labels else ("hucl", "others")
+    settings: dict[str, dict[str, Any]] = record.diagnostics[-1]["settings"]
+    values = settings.get(f"beta={config.beta:g}") or settings.get(OWN, {})
+    of, among = values.get(f"effective_{kind}"), values.get(total)
+    return 100 * of / among if of and among else None
+
+
+@theme.themed
+def grid_figure(data: pd.DataFrame) -> Figure | None:
+    """Heat maps of :func:`grid`, and the accuracy against γ / (1 + β), one below the other.
+
+    With q ∝ e^(β t), t = s / γ, the gradient of InfoNCE weighs negatives by e^((1 + β) s / γ), as
+    ucl and scl do at the temperature γ / (1 + β): where the lines of all β lie upon one another,
+    hardness is no more than a temperature.
+
+    Args:
+        data: of :func:`grid`.
+
+    Returns:
+        The figure; None with fewer than two temperatures or two β.
+    """
+    if data["gamma"].nunique() < 2 or data["beta"].nunique() < 2:
+        return None
+    measures = [name for name in MEASURES if data[name].notna().any()]
+    maps = [(d, p) for (d, p), _ in data.groupby(["dataset", "pair"], sort=False)]
+    across = len(maps)
+    figure, panels = theme.panels(
+        across * (len(measures) + 1), across=across, height=0.9 + 0.24 * data["gamma"].nunique()
+    )
+    betas = sorted(data["beta"].unique())
+    styles = [
+        {"color": colour, "marker": marker, "label": f"β = {beta:g}"}
+        for beta, colour, marker in zip(
+            betas, sns.color_palette("viridis", len(betas)), itertools.cycle(theme.MARKERS),
+            strict=False,
+        )
+    ]  # fmt: skip
+    for index, panel in enumerate(panels):
+        dataset, pair = maps[index % across]
+        own = data[(data["dataset"] == dataset) & (data["pair"] == pair)]
+        if index // across == len(measures):
+            for beta, style in zip(betas, styles, strict=True):
+                line = own[own["beta"] == beta].sort_values("gamma")
+                panel.plot(line["gamma"] / (1 + beta), line["accuracy"], **style)
+            panel.set(xscale="log", xlabel="γ / (1 + β)",
+                      ylabel="accuracy, %" if index % across == 0 else "")  # fmt: skip
+            panel.set_xticks(ticks := (0.03, 0.1, 0.3, 1.0), [f"{x:g}" for x in ticks])
+            panel.minorticks_off()
+            continue
+        measure = measures[index // across]
+        shown = own.pivot(index="gamma", columns="beta", values=measure)
+        sns.heatmap(
+            shown, ax=panel, annot=True, fmt=".1f", cmap="viridis", cbar=False,
+            annot_kws={"size": theme.SMALL}, linewidths=0.5,
+            xticklabels=[f"{b:g}" for b in shown.columns],
+            yticklabels=[f"{g:g}" for g in shown.index],
+        )  # fmt: skip
+        panel.set_title(f"{dataset}: {pair}\n{MEASURES[measure]}")
+        panel.set(xlabel="β", ylabel="temperature γ" if index % across == 0 else "")
+        panel.tick_params(length=0, rotation=0)
+    theme.legend(figure, styles)
+    return figure
+
+
+def choice_lines(results: Results) -> pd.DataFrame:
+    """What was chosen by shorter runs.
+
+    Args:
+        results: results of a command.
+
+    Returns:
+        Texts: ``data set``, ``method``, ``chosen``, ``held-out accuracy, %`` and ``settings``, the
+        number of those tried.
+    """
+    lines = []
+    for config in results.trials.chosen:
+        rivals = results.trials.rivals(config)
+        varied = [n for n in SYMBOLS if len({getattr(c, n) for c in rivals}) > 1]
+        accuracy = f"{results.trials.accuracy(config):.1f}"
+        chosen = in_symbols(config, varied)
+        lines.append((config.dataset, config.method, chosen, accuracy, str(len(rivals))))
+    heads = ["data set", "method", "chosen", "held-out accuracy, %", "settings"]
+    return text_frame(heads, lines)
