@@ -234,6 +234,26 @@ def _stated(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Data sets given as paths, ``--dataset some/folder/NAME``: their names and their folder."""
+    given = stated.get("dataset", ())
+    names = [given] if isinstance(given, str) else list(given)
+    paths = [Path(name).expanduser() for name in names if "/" in name]
+    if not paths:
+        return {}
+    folders = {path.parent for path in paths}
+    if len(paths) < len(names) or len(folders) > 1 or stated.get("data_dir") is not None:
+        raise InputError(
+            f"{paths[0]} is a path: other data sets of the command must be in the same folder, and "
+            f"--data-dir left out"
+        )
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"there is no {path}")
+    stems = tuple(path.stem if path.suffix == ".npz" else path.name for path in paths)
+    return {"dataset": stems[0] if isinstance(given, str) else stems, "data_dir": folders.pop()}
+
+
 def domain_of(stated: Mapping[str, Any]) -> Domain:
     """The domain of a command, graphs or images, by its data sets, else by its table.
 
@@ -312,6 +332,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
     stated = _stated(bench_parser(), arguments)
+    stated |= _of_path(stated)
     printing = stated.pop("print_config", False)
     domain = domain_of(stated)
     config = CONFIGS[domain]
@@ -519,6 +540,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
         stated = _stated(parser, arguments)
     except InputError as error:
         raise _explained_tune(error) from error
+    stated |= _of_path(stated)
     printing = stated.pop("print_config", False)
     domain = domain_of(stated)
     _check_domain(stated, domain)

@@ -106,6 +106,56 @@ def test_settings_are_chosen_on_training_images(command: Command) -> None:
     assert rows == [["hscl", "β=0.1"], ["hscl", "β=5"], ["hscl", "inside"], ["hscl", "best"]]
 
 
+def test_a_set_is_named_by_its_path_too(command: Command) -> None:
+    where = mirror(command.folder / "mine").partition("=")[2]
+    train = ("--method=pixels", "--subset=null", "--batch-size=20")
+    assert command(*train, f"--dataset={where}/shades.npz") == 0
+    assert command(*train, "--dataset=shades", f"--data-dir={where}", "--report-only") == 0
+    assert " shades   pixels" in command.out
+    for wrong in (
+        [f"--dataset={where}/nothing"],
+        [f"--dataset={where}/shades.npz,digits"],
+        [f"--dataset={where}/shades.npz", f"--data-dir={where}"],
+    ):
+        assert command(*train, *wrong) == 2
+
+
+def test_what_shorter_runs_choose_is_run_in_full(command: Command) -> None:
+    page = command.folder / "page.md"
+    asked = (
+        "--method=ucl,hucl,majority", "--beta=0.5,5", "--temperature=0.1,1", "--select=true",
+        "--select-epochs=1", "--select-subset=80", "--seeds=2", "--diagnostics=1",
+        f"--report={page}",
+    )  # fmt: skip
+    assert command(*asked) == 0
+    tried = [json.loads(p.read_text("utf-8")) for p in command.files("*_inner_seed*.json")]
+    assert len(tried) == 6
+    assert {(r["config"]["epochs"], r["config"]["subset"], r["seed"]) for r in tried} == {
+        (1, 80, 0)
+    }
+    for method in ("ucl", "hucl"):
+        own = [r for r in tried if r["config"]["method"] == method]
+        best = max(r["fold_accuracies"][0] for r in own)
+        settings = {
+            (r["config"]["beta"], r["config"]["temperature"])
+            for r in own
+            if r["fold_accuracies"][0] == best
+        }
+        full = [
+            json.loads(p.read_text("utf-8"))
+            for p in command.files(f"digits_{method}_*_seed?.json")
+            if "inner" not in p.name
+        ]
+        assert [(r["seed"], r["config"]["epochs"]) for r in full] == [(0, 2), (1, 2)]
+        assert {(r["config"]["beta"], r["config"]["temperature"]) for r in full} <= settings
+    assert list(page.parent.glob("page*-grid.png"))
+    assert command(*asked) == 0  # nothing is run
+    assert command.steps == 0
+    for wrong in (["--select=false"], ["--select-epochs=0"], ["--epochs=1,2"], ["--small"]):
+        assert command(*asked, *wrong) == 2
+        assert command.steps == 0
+
+
 def test_a_set_of_ones_own_is_found_as_images(command: Command) -> None:
     where = mirror(command.folder / "mine")
     assert command(*OWN, where, "--method=scl", "--probe-epochs=60", "--probe-lr=0.1") == 0

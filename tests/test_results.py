@@ -23,6 +23,14 @@ PAGES = {
     "results-methods": (
         f"--dataset MUTAG,PTC,ENZYMES --contrast two-view --method {_METHODS} --seeds 3"
     ),
+    "results-methods-inductive": (
+        f"--dataset MUTAG,PTC --contrast two-view --method {_METHODS} --protocol inductive "
+        "--seeds 3"
+    ),
+    "results-cifar10-methods": (
+        "--dataset CIFAR10 --encoder fast --subset 5000 --batch-size 128 --epochs 10 "
+        f"--precision bf16 --method {','.join(METHODS)},untrained,pixels,majority --seeds 3"
+    ),
     "results-digits": "--config configs/images/digits.yaml",
 }
 """Pages, and the options of the command that makes each."""

@@ -122,7 +122,8 @@ def canonical_name(name: str) -> str:
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name is that of an image set.
 
-    A known one, or a NAME.npz or a folder NAME/train/CLASS/ of images in the folder or cache.
+    A known one, or a NAME.npz or a folder NAME/train/CLASS/ or NAME/CLASS/ of images in the folder
+    or cache.
 
     Args:
         name: name of a data set.
@@ -179,7 +180,7 @@ def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     if path is None or not path.is_dir():
         return [] if path is None else [path]
     if files.class_folder(name, data_dir) == path:
-        return sorted(file for file in path.glob("*/*/*") if file.is_file())
+        return sorted(f for depth in ("*/*", "*/*/*") for f in path.glob(depth) if f.is_file())
     parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
     return sorted([*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)])
 
@@ -201,8 +202,9 @@ def load(
         name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none; or NAME of a folder
-            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``), which are
-            scaled to squares of one size.
+            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``), or as
+            ``NAME/CLASS/*``, of which a stratified fifth is the test images; they are scaled to
+            squares of one size.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
         download: whether it may be downloaded.

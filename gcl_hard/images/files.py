@@ -105,7 +105,7 @@ def npz_of(name: str, data_dir: str | Path | None = None) -> Path | None:
 
 
 def class_folder(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The folder NAME with images as ``train/CLASS/*``, where it is given or cached; else None."""
+    """The folder NAME with images as ``train/CLASS/*`` or ``CLASS/*``, given or cached; or None."""
     given = data_dir or os.environ.get("GCL_HARD_DATA")
     folders = [Path(given).expanduser()] if given else []
     found = (folder / name for folder in (*folders, cache_folder()))
@@ -113,7 +113,8 @@ def class_folder(name: str, data_dir: str | Path | None = None) -> Path | None:
 
 
 def _has_classes(path: Path) -> bool:
-    return any(any(map(_is_image, folder.iterdir())) for folder in _class_folders(path / "train"))
+    folders = (*_class_folders(path / "train"), *_class_folders(path))
+    return any(any(map(_is_image, folder.iterdir())) for folder in folders)
 
 
 def _class_folders(path: Path) -> list[Path]:
@@ -230,18 +231,30 @@ def _check_splits(name: str, asked: Iterable[str], there: Sequence[str]) -> None
 def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:
     """The 1,797 digits of scikit-learn, 8×8 pixels, grey as RGB, in one fixed stratified split."""
     from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
 
     _check_splits("digits", splits, PLAIN)
     bunch = load_digits()
     grey = np.rint(bunch.images * (255 / DIGIT_LEVELS)).astype(np.uint8)
     images, labels = np.repeat(grey[..., None], 3, axis=-1), bunch.target.astype(np.int64)
-    train, test = train_test_split(
-        np.arange(len(labels)), test_size=TEST_SHARE, stratify=labels, random_state=SPLIT_SEED
-    )
-    ids = {"train": np.sort(train), "test": np.sort(test)}
+    ids = _fixed_split(labels, "digits")
     arrays = {split: (images[ids[split]], labels[ids[split]]) for split in splits}
     return arrays, tuple(map(str, range(10)))
+
+
+def _fixed_split(labels: Labels, where: str) -> dict[str, Labels]:
+    """Ids of a stratified fifth for testing and of the others, ascending."""
+    from sklearn.model_selection import train_test_split
+
+    try:
+        train, test = train_test_split(
+            np.arange(len(labels)), test_size=TEST_SHARE, stratify=labels, random_state=SPLIT_SEED
+        )
+    except ValueError as error:
+        raise InputError(
+            f"{where}: a fifth of its {len(labels)} images cannot be split off for testing "
+            f"({error}); give more of them, or folders train/ and test/"
+        ) from error
+    return {"train": np.sort(train), "test": np.sort(test)}
 
 
 def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tuple[str, ...]]:
@@ -390,16 +403,21 @@ def from_class_folders(
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Images as ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), scaled to squares of one size.
 
-    The shorter side of every image is scaled to the shortest of all, at most :data:`LARGEST`
-    pixels, and the middle is kept. The result is cached, as for :func:`from_folders`.
+    Of a folder with ``CLASS/*`` alone a fixed stratified fifth is the test images. The shorter side
+    of every image is scaled to the shortest of all, at most :data:`LARGEST` pixels, and the middle
+    is kept. The result is cached, as for :func:`from_folders`.
     """
     name = path.name
     _check_splits(name, splits, PLAIN)
-    names = tuple(folder.name for folder in _class_folders(path / "train"))
-    folders = {"train": path / "train", "test": path / "test"}
-    if not folders["test"].is_dir() and (path / "val").is_dir():
-        folders["test"] = path / "val"
-    listed = {split: _in_classes(folder, names) for split, folder in folders.items()}
+    split_already = bool(_class_folders(path / "train"))
+    names = tuple(f.name for f in _class_folders(path / "train" if split_already else path))
+    if split_already:
+        test = path / next((one for one in ("test", "val") if (path / one).is_dir()), "test")
+        listed = {"train": _in_classes(path / "train", names), "test": _in_classes(test, names)}
+    else:
+        whole = _in_classes(path, names)
+        ids = _fixed_split(np.array([label for _, label in whole]), str(path))
+        listed = {split: [whole[i] for i in ids[split]] for split in PLAIN}
     every = [file for part in listed.values() for file, _ in part]
     kept = cache / f"{name}-{_mark(path, every)}.npz"
     if kept.is_file():

@@ -558,8 +558,8 @@ def notes(rows: Sequence[Row]) -> list[str]:
         "of a grid.": compared and split,
         f"best: the setting with the best mean on the {test_part(rows[0].protocol)}"
         ", which is the paper's way and no estimate for new data.": "best" in kinds,
-        "inside: every training fold (of images every seed) chose its own setting on a fifth of "
-        "the training data that the encoder had not seen.": "inside" in kinds,
+        "inside: the setting was chosen on a fifth of the training data that the encoder had not "
+        "seen, once or by every training fold (of images every seed).": "inside" in kinds,
         f"Optimism, best less inside, in points: {', '.join(optimism)}.": bool(optimism),
         "Baselines use training folds alone, so they are shown under both protocols.": (
             len(trained) < len(rows) and not split

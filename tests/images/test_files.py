@@ -379,3 +379,22 @@ def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: 
     shutil.rmtree(photos / "pets" / "val")
     with pytest.raises(InputError, match=r"no images in .*test"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
+
+
+def test_classes_without_a_split_are_split(photos: Path, tmp_path: Path) -> None:
+    flat = photos / "flat"
+    for name in ("cat", "dog"):
+        shutil.copytree(photos / "pets" / "train" / name, flat / name)
+    assert is_image_set("flat", photos)
+    found = load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
+    train, test = found.split("train"), found.split("test")
+    assert (len(train), len(test)) == (9, 3)
+    assert {*test.labels.tolist()} == {*train.labels.tolist()} == {0, 1}
+    seen = [tuple(image[:2, 0, 0].tolist()) for image in (*train.images, *test.images)]
+    assert sorted(seen) == [(100 * label, 10 * k) for label in (0, 1) for k in range(6)]
+    again = load("flat", data_dir=photos, cache_dir=tmp_path / "other")
+    assert torch.equal(again.split("test").images, test.images)
+    for path in sorted((flat / "dog").iterdir())[1:]:
+        path.unlink()
+    with pytest.raises(InputError, match="cannot be split off for testing"):
+        load("flat", data_dir=photos, cache_dir=tmp_path / "cache")

@@ -1,0 +1,106 @@
+"""The grid of temperature and β shows the scores of its runs, each in its cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from gcl_hard.experiments.config import ImageConfig, RunConfig
+from gcl_hard.experiments.diagnostics import OWN
+from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.store import RunResult
+from gcl_hard.reports.frame import Results, Trials
+from gcl_hard.reports.grid import choice_lines, grid, grid_figure
+from tests.experiments import record
+
+GAMMAS, BETAS = (0.1, 0.5), (0.25, 1.0)
+
+
+def configs() -> list[RunConfig]:
+    plain = [ImageConfig(method="scl", temperature=g) for g in GAMMAS]
+    return [*plain, *(ImageConfig(temperature=g, beta=b) for b in BETAS for g in GAMMAS)]
+
+
+def accuracy(config: RunConfig) -> float:
+    """Distinct for every cell; the highest at γ = 0.5 and β = 0.25."""
+    return 50 + 10 * (config.temperature or 0) + ((config.beta or 0) == 0.25) + (config.beta or 0)
+
+
+def result(run: Run, **changed: Any) -> RunResult:
+    scores = [accuracy(run.config) + run.seed]
+    return record(run.config, run.seed, scores, inner=run.inner, **changed)
+
+
+def results(**changed: Any) -> Results:
+    runs = [Run(config, seed) for config in configs() for seed in (0, 1)]
+    return Results(configs(), (0, 1), {run: result(run, **changed) for run in runs})
+
+
+def by_trials() -> Results:
+    runs = {config: Run(config, 0, inner=True) for config in configs()}
+    trials = Trials(runs, {run: result(run) for run in runs.values()})
+    return Results(trials.chosen, (0,), {}, trials=trials)
+
+
+def test_a_cell_is_the_mean_of_its_runs() -> None:
+    data = grid(results())
+    assert len(data) == 6
+    for line in data.itertuples():
+        of = "scl" if line.beta == 0 else "hscl"
+        config = ImageConfig(method=of, temperature=line.gamma, beta=line.beta or 1.0)
+        assert line.accuracy == pytest.approx(accuracy(config) + 0.5)
+    assert set(data["pair"]) == {"scl, hscl"}
+
+
+def test_effective_negatives_are_a_share_of_those_of_another_label() -> None:
+    measured = {"effective_hscl": 30.0, "other_labels": 120.0, "effective_hucl": 1.0, "others": 2.0}
+    snapshots = [{"epoch": 1, "settings": {OWN: measured, "beta=1": measured | {
+        "effective_hscl": 60.0}}}]  # fmt: skip
+    data = grid(results(diagnostics=snapshots)).set_index(["gamma", "beta"])["effective"]
+    assert data.to_dict() == {
+        (g, b): {0.0: 100.0, 0.25: 25.0, 1.0: 50.0}[b] for g in GAMMAS for b in (0.0, *BETAS)
+    }
+
+
+def test_the_best_of_the_shorter_runs_is_chosen() -> None:
+    found = by_trials()
+    best = [(c.method, c.temperature, c.beta) for c in found.trials.chosen]
+    assert best == [("scl", 0.5, None), ("hscl", 0.5, 0.25)]
+    lines = choice_lines(found)
+    assert list(lines["settings"]) == ["2", "4"]
+    assert len(grid(found)) == 6
+
+
+def test_what_is_open_is_not_chosen() -> None:
+    whole = by_trials().trials
+    records = {run: one for run, one in whole.records.items() if run.config.beta != 1.0}
+    assert [c.method for c in Trials(whole.runs, records).chosen] == ["scl"]
+
+
+def test_settings_that_differ_otherwise_are_no_grid() -> None:
+    two = [*configs(), ImageConfig(temperature=0.1, beta=1.0, lr=0.5)]
+    records = {Run(c, 0): result(Run(c, 0)) for c in two}
+    assert grid(Results(two, (0,), records)).empty
+
+
+def test_the_figure_shows_every_cell() -> None:
+    data = grid(results())
+    figure = grid_figure(data)
+    assert isinstance(figure, Figure)
+    heat, lines = figure.axes
+    shown = {text.get_text() for text in heat.texts}
+    assert shown == {f"{value:.1f}" for value in data["accuracy"]}
+    for line in lines.get_lines():
+        beta = float(str(line.get_label()).partition("= ")[2])
+        own = data[data["beta"] == beta].sort_values("gamma")
+        assert list(line.get_xdata()) == pytest.approx(list(own["gamma"] / (1 + beta)))
+        assert list(line.get_ydata()) == pytest.approx(list(own["accuracy"]))
+
+
+def test_a_single_temperature_has_no_figure() -> None:
+    data = grid(results())
+    assert grid_figure(data[data["gamma"] == 0.1]) is None
+    assert grid_figure(pd.DataFrame(columns=data.columns)) is None
