@@ -1,9 +1,9 @@
-"""Accuracy over temperature and hardness: where hardness helps once the temperature is tuned."""
+"""What hardness adds: accuracy over temperature and β, and gains at equal other settings."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.diagnostics import OWN
+from gcl_hard.experiments.settings import LISTED
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports import theme
-from gcl_hard.reports.frame import Results
+from gcl_hard.reports.frame import Results, compare
 from gcl_hard.reports.rows import SYMBOLS, in_symbols
 from gcl_hard.reports.tables import text_frame
 
@@ -76,6 +77,69 @@ def effective(record: RunResult, config: RunConfig) -> float | None:
     values = settings.get(f"beta={config.beta:g}") or settings.get(OWN, {})
     of, among = values.get(f"effective_{kind}"), values.get(total)
     return 100 * of / among if of and among else None
+
+
+def gains(results: Results) -> pd.DataFrame:
+    """What hardness adds: hucl less ucl and hscl less scl, all other settings equal.
+
+    Args:
+        results: results of a command.
+
+    Returns:
+        ``dataset``, ``gain`` (``hucl − ucl`` or ``hscl − scl``), ``setting``, what tells the line
+        from others (empty if nothing does), ``mean``, ``low`` and ``high`` in points: the paired
+        difference with its 95 % interval. Without two seeds there is no line.
+    """
+    hardened = {method: plain for plain, method in PAIRS.items()}
+    compared = [
+        (config, hardened[config.method], found)
+        for config in results.configs
+        if config.method in hardened
+        and (plain := replace(config, method=hardened[config.method])) in results.configs
+        and (found := compare(results.scores(config), results.scores(plain))) is not None
+    ]
+    apart = ("dataset", "method", "protocol")
+    varied = [
+        name for name in LISTED
+        if name not in apart and len({getattr(c, name, None) for c, *_ in compared}) > 1
+    ]  # fmt: skip
+    lines = [
+        (config.dataset, f"{config.method} − {plain}", in_symbols(config, varied),
+         found.mean, found.low, found.high)
+        for config, plain, found in compared
+    ]  # fmt: skip
+    columns = ["dataset", "gain", "setting", "mean", "low", "high"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+@theme.themed
+def gain_figure(data: pd.DataFrame) -> Figure | None:
+    """Gains of hardness with their intervals: one panel per data set and pair, settings down.
+
+    Args:
+        data: of :func:`gains`.
+
+    Returns:
+        The figure; None with fewer than two settings.
+    """
+    settings = [*data["setting"].unique()]
+    if len(settings) < 2:
+        return None
+    groups = [*data.groupby(["dataset", "gain"], sort=False)]
+    figure, panels = theme.panels(
+        len(groups), height=0.9 + 0.19 * len(settings), top=0.1, grid="x", sharey=True
+    )
+    for panel, ((dataset, gain), own) in zip(panels, groups, strict=True):
+        hue = theme.colour(gain.partition(" ")[0])
+        y = [settings.index(one) for one in own["setting"]]
+        panel.axvline(0, color=theme.INK, linewidth=0.8)
+        panel.hlines(y, own["low"], own["high"], color=hue)
+        panel.plot(own["mean"], y, "o", color=hue, markersize=4.5, label=gain)
+        panel.set_title(f"{dataset}: {gain}")
+    panels[0].set_yticks(range(len(settings)), settings)
+    panels[0].set_ylim(len(settings) - 0.4, -0.6)
+    figure.supxlabel("gain in accuracy, points, with 95 % interval", fontsize=theme.TEXT)
+    return figure
 
 
 @theme.themed

@@ -24,6 +24,7 @@ ALT = {
     "ranks": "Average ranks over data sets with the critical difference",
     "beta": "Accuracy against β",
     "curve": "Monitoring accuracy against epoch",
+    "gain": "What hardness adds at equal other settings, with 95 % intervals",
     "grid": "Accuracy and effective negatives over temperature and β",
 }
 """What figures of results show."""
@@ -130,7 +131,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     Raises:
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
-    from gcl_hard.reports.grid import grid, grid_figure
+    from gcl_hard.reports.grid import gain_figure, gains, grid, grid_figure
     from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
@@ -142,8 +143,12 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         if (figure := draw(shown, protocol)) is not None
     }
     (protocol, *others) = dict.fromkeys(config.protocol for config in results.configs) or [""]
-    if not others and (figure := grid_figure(grid(results))) is not None:
-        drawn[path.with_name(f"{path.stem}-{protocol}-grid.png")] = figure
+    of_hardness = {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
+    drawn |= {
+        path.with_name(f"{path.stem}-{protocol}-{name}.png"): figure
+        for name, figure in of_hardness.items()
+        if figure is not None and not others
+    }
     captions = {
         p: line("caption.tex.j2", **protocol_context(results, shown, p))
         for p in tables.names(shown, "protocol")

@@ -7,13 +7,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from scipy.stats import t as student
 
 from gcl_hard.experiments.config import ImageConfig, RunConfig
 from gcl_hard.experiments.diagnostics import OWN
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Results, Trials
-from gcl_hard.reports.grid import choice_lines, grid, grid_figure
+from gcl_hard.reports.grid import choice_lines, gain_figure, gains, grid, grid_figure
 from tests.experiments import record
 
 GAMMAS, BETAS = (0.1, 0.5), (0.25, 1.0)
@@ -104,3 +105,37 @@ def test_a_single_temperature_has_no_figure() -> None:
     data = grid(results())
     assert grid_figure(data[data["gamma"] == 0.1]) is None
     assert grid_figure(pd.DataFrame(columns=data.columns)) is None
+
+
+def test_a_gain_is_the_paired_difference_at_equal_settings() -> None:
+    noisy = [
+        ImageConfig(method=m, temperature=g, label_noise=n, beta=1.0)
+        for m in ("scl", "hscl") for g in GAMMAS for n in (0.0, 0.4)
+    ]  # fmt: skip
+    scores = {
+        Run(c, seed): 60 + seed * (3 if c.method == "scl" else 5) + 7 * (c.method == "hscl")
+        for c in noisy for seed in (0, 1, 2)
+    }  # fmt: skip
+    records = {run: record(run.config, run.seed, [score]) for run, score in scores.items()}
+    data = gains(Results(noisy, (0, 1, 2), records))
+    assert list(data["setting"]) == [
+        "γ=0.1 label-noise=0", "γ=0.1 label-noise=0.4", "γ=0.5 label-noise=0",
+        "γ=0.5 label-noise=0.4",
+    ]  # fmt: skip
+    # Differences 7, 9 and 11: mean 9, and t of 2 degrees at 97.5 % times 2 / √3.
+    half = float(student.ppf(0.975, 2)) * 2 / 3**0.5
+    for line in data.itertuples():
+        assert (line.mean, line.low, line.high) == pytest.approx((9, 9 - half, 9 + half))
+    figure = gain_figure(data)
+    assert figure is not None
+    (panel,) = figure.axes
+    (points,) = [one for one in panel.get_lines() if one.get_label() == "hscl − scl"]
+    assert list(points.get_xdata()) == pytest.approx([9.0] * 4)
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == list(data["setting"])
+
+
+def test_without_its_plain_method_or_a_second_seed_there_is_no_gain() -> None:
+    hard = [ImageConfig(beta=b) for b in BETAS]
+    assert gains(Results(hard, (0,), {Run(c, 0): record(c, 0, [50.0]) for c in hard})).empty
+    pair = [ImageConfig(method="scl"), *hard]
+    assert gains(Results(pair, (0,), {Run(c, 0): record(c, 0, [50.0]) for c in pair})).empty
