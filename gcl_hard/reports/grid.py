@@ -88,7 +88,8 @@ def gains(results: Results) -> pd.DataFrame:
     Returns:
         ``dataset``, ``gain`` (``hucl − ucl`` or ``hscl − scl``), ``setting``, what tells the line
         from others (empty if nothing does), ``mean``, ``low`` and ``high`` in points: the paired
-        difference with its 95 % interval. Without two seeds there is no line.
+        difference with its 95 % interval. Without two seeds there is no line, nor where lines
+        differ in β alone, which :func:`~gcl_hard.reports.result_figures.beta_figure` shows.
     """
     hardened = {method: plain for plain, method in PAIRS.items()}
     compared = [
@@ -109,7 +110,7 @@ def gains(results: Results) -> pd.DataFrame:
         for config, plain, found in compared
     ]  # fmt: skip
     columns = ["dataset", "gain", "setting", "mean", "low", "high"]
-    return pd.DataFrame(lines, columns=columns)
+    return pd.DataFrame(lines if {*varied} - {"beta"} else [], columns=columns)
 
 
 @theme.themed
@@ -146,9 +147,10 @@ def gain_figure(data: pd.DataFrame) -> Figure | None:
 def grid_figure(data: pd.DataFrame) -> Figure | None:
     """Heat maps of :func:`grid`, and the accuracy against γ / (1 + β), one below the other.
 
-    With q ∝ e^(β t), t = s / γ, the gradient of InfoNCE weighs negatives by e^((1 + β) s / γ), as
-    ucl and scl do at the temperature γ / (1 + β): where the lines of all β lie upon one another,
-    hardness is no more than a temperature.
+    With q ∝ e^(β t), t = s / γ, constant to the gradient, negatives weigh e^((1 + β) t) in it, as
+    those of ucl and scl at the temperature γ / (1 + β). Where the gradient flows through q too,
+    they weigh (1 + β) p − β p', with p at γ / (1 + β) and p' at γ / β. Where the lines of all β
+    coincide, hardness is no more than a temperature.
 
     Args:
         data: of :func:`grid`.
