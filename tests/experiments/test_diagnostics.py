@@ -25,7 +25,7 @@ from gcl_hard import (
     Threshold,
 )
 from gcl_hard.cli import parse_bench
-from gcl_hard.evaluation import outer_folds
+from gcl_hard.evaluation import inner_holdout, outer_folds
 from gcl_hard.experiments import diagnostics, images, protocols
 from gcl_hard.experiments import graphs as graph_experiment
 from gcl_hard.experiments.config import GraphConfig
@@ -49,11 +49,12 @@ from gcl_hard.experiments.store import Store
 from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.similarity import Objective
 from gcl_hard.graphs import load
-from gcl_hard.images import ImageContrast
+from gcl_hard.images import ImageContrast, Split
 from tests.experiments import record
 from tests.experiments.made import Ran, encoders
 from tests.experiments.tiny_images import (
     Command,
+    at,
     few_digits,
     garbage,
     runs_in,
@@ -730,7 +731,14 @@ def test_baselines_on_images_are_not_measured(command: Command) -> None:
 @pytest.mark.usefixtures("tiny_encoder")
 def test_inner_hold_outs_and_test_images_are_not_measured(tmp_path: Path) -> None:
     run, data = runs_in(tmp_path), few_digits()
-    assert run(small(), inner=True, diagnostics=1).trained.snapshots == []
+    labels = data.probe.labels
+    hidden = torch.from_numpy(inner_holdout(np.arange(120), labels.numpy(), seed=3).test)
+    other_pixels = Split(garbage(data.probe.take(hidden)).images, labels[hidden])
+    train = at(data.probe, hidden, other_pixels)
+    ruined = replace(data, pretrain=train, probe=train)
+    inner = [run(small(), of, inner=True, diagnostics=1).trained for of in (data, ruined)]
+    assert len(inner[0].snapshots) == 2
+    assert inner[0].snapshots == inner[1].snapshots
     dirty = replace(data, test=garbage(data.test))
     clean, other = (run(small(), of, diagnostics=1).trained for of in (data, dirty))
     assert clean.snapshots == other.snapshots
