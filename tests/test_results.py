@@ -29,7 +29,8 @@ PAGES = {
     ),
     "results-cifar10-methods": (
         "--dataset CIFAR10 --encoder fast --subset 5000 --batch-size 128 --epochs 10 "
-        f"--precision bf16 --method {','.join(METHODS)},untrained,supervised,pixels,majority --seeds 3"
+        f"--precision bf16 --method {','.join(METHODS)},untrained,supervised,pixels,majority "
+        "--seeds 3"
     ),
     "results-digits": "--config configs/images/digits.yaml",
 }
