@@ -247,9 +247,9 @@ def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
             f"{paths[0]} is a path: other data sets of the command must be in the same folder, and "
             f"--data-dir left out"
         )
-    for path in paths:
+    for name, path in zip(names, paths, strict=True):
         if not path.exists():
-            raise InputError(f"there is no {path}")
+            raise InputError(f"dataset '{name}': there is no such file or folder")
     stems = tuple(path.stem if path.suffix == ".npz" else path.name for path in paths)
     return {"dataset": stems[0] if isinstance(given, str) else stems, "data_dir": folders.pop()}
 
