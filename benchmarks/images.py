@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import torch
 from live_tensors import peak_resident
@@ -37,9 +37,9 @@ from gcl_hard.images import (
     ViewRecipe,
     Views,
     image_encoder,
+    models,
     stem_for,
 )
-from gcl_hard.images.models import ImageEncoder
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 CALLS = {"cpu": 1, "cuda": 10}  # per reading of the clock, so that a GPU is seldom waited for
@@ -59,7 +59,7 @@ class Setting:
     """What is trained, and where."""
 
     device: torch.device
-    encoder: ImageEncoder
+    encoder: str
     width: int | None
     size: int
     batch_size: int
@@ -237,7 +237,7 @@ def time_losses(device: torch.device, pairs: int, table: Table) -> None:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
-    parser.add_argument("--encoder", choices=get_args(ImageEncoder), default="resnet18")
+    parser.add_argument("--encoder", choices=sorted(models.WIDTH), default="resnet18")
     parser.add_argument("--width", type=int, help="channels of its first layer (the usual)")
     parser.add_argument("--size", type=int, default=32, help="pixels of a view's side (32)")
     parser.add_argument("--batch-size", type=int, default=256, help="images of a batch (256)")

@@ -54,6 +54,7 @@ OWNERS = {
     "rdkit": {"graphs"},
     "torchvision": {"images"},
     "kornia": {"images"},
+    "timm": {"images"},
     "optuna": {"tuning", "reports"},
     "cmaes": {"tuning"},
     "pandas": {"reports"},

@@ -363,12 +363,6 @@ def _encoders(
 def _new(
     path: Path, config: Any, saved: dict[str, Any], own: Parts | EncoderMaker | None
 ) -> nn.Module:
-    if isinstance(config, ImageConfig):
-        from gcl_hard.images import image_encoder
-
-        return image_encoder(config.encoder, stem=saved["stem"], width=config.width)
-    from gcl_hard.experiments.protocols import new_encoder
-
     if own is None and is_own(config.encoder):
         named = config.encoder.partition("@")[0]
         if ":" not in named:
@@ -382,4 +376,10 @@ def _new(
                 f"the code of the encoders in {path} was another one: {config.encoder}",
                 stacklevel=4,
             )
+    if isinstance(config, ImageConfig):
+        from gcl_hard.experiments import images
+
+        return images.new_encoder(config, saved["size"], parts)
+    from gcl_hard.experiments.protocols import new_encoder
+
     return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)

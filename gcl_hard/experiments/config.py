@@ -353,7 +353,7 @@ def flag(name: str) -> str:
     return name.replace("_", "-")
 
 
-OWN = re.compile(r"[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9a-f]+)")
+OWN = re.compile(r"(?!(?:torchvision|timm):)[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9a-f]+)")
 """Names of parts of the user's own: ``module:Name``, and ``Name@digest`` once they are known."""
 GIN, MOLECULE_GIN = "gin", "molecule-gin"
 """The encoders of graphs that are ours; the second is of molecules, whose features are codes."""
@@ -500,7 +500,7 @@ class GraphConfig(RunConfig):
                     raise InputError(f"{flag(name)} is of the encoder gin, not of {MOLECULE_GIN}")
             return
         if not is_own(self.encoder):
-            hint = "; it is of images: give their --dataset" * (self.encoder in get_args(Encoder))
+            hint = "; it is of images: give their --dataset" * _is_image_encoder(self.encoder)
             raise InputError(
                 f"encoder is gin, molecule-gin, or module:Name of your own, with the module in the "
                 f"working folder or installed, got {self.encoder!r}{hint}"
@@ -607,7 +607,9 @@ class GraphConfig(RunConfig):
 
 
 ImageProtocol = Literal["split"]
-Encoder = Literal["resnet50", "resnet18", "fast"]
+RESNETS, FAST = ("resnet50", "resnet18"), "fast"
+"""The encoders of images that are ours."""
+OF_LIBRARY = re.compile(r"(torchvision|timm):[\w.]+")
 Stem = Literal["auto", "cifar", "imagenet"]
 Forward = Literal["fused", "split"]
 Precisions = Literal["fp32", "bf16", "fp16"]
@@ -679,9 +681,11 @@ class ImageConfig(RunConfig):
     ] = None
     class_pairs: Annotated[bool, "second view from another image of the class"] = False
     balanced: Annotated[bool, "whether batches hold all classes in equal parts"] = False
-    encoder: Annotated[Encoder, "resnet50, resnet18, or fast, a small net for 32 pixels"] = (
-        "resnet50"
-    )
+    encoder: Annotated[
+        str,
+        "resnet50, resnet18, fast (a small net for 32 pixels), torchvision:NAME, timm:NAME, or "
+        "module:Name of your own",
+    ] = "resnet50"
     width: Annotated[
         int | None, "channels of the encoder's first layer (64 of a ResNet, 32 of fast)"
     ] = None
@@ -719,8 +723,18 @@ class ImageConfig(RunConfig):
     def _check(self) -> None:
         self.view_recipe()
         check_number("label-noise", self.label_noise, least=0, below=1)
-        if self.encoder == "fast" and self.stem != "auto":
-            raise InputError("stem is of ResNets: the encoder fast has one of its own")
+        if not _is_image_encoder(self.encoder) and not is_own(self.encoder):
+            libraries = ("torchvision:NAME", "timm:NAME", "module:Name of your own")
+            raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
+        if self.encoder not in RESNETS and self.stem != "auto":
+            raise InputError(
+                f"stem is of {' and '.join(RESNETS)}: the encoder {self.encoder} has its own"
+            )
+        if self.encoder not in (*RESNETS, FAST) and self.width is not None:
+            raise InputError(
+                f"width is of {', '.join(RESNETS)} and {FAST}: the encoder {self.encoder} has its "
+                f"own"
+            )
         for name in ("pretrain_split", "probe_split"):
             if getattr(self, name) == "test":
                 raise InputError(
@@ -750,7 +764,7 @@ class ImageConfig(RunConfig):
         usual_flip = 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
         return {
             "flip": usual_flip if self.flip is None else self.flip,
-            "width": None if self.width == WIDTH[self.encoder] else self.width,
+            "width": None if self.width == WIDTH.get(self.encoder) else self.width,
             **self._probe(),
         }
 
@@ -781,7 +795,7 @@ class ImageConfig(RunConfig):
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
         """The size of views and the stem that goes with it."""
         size = self.size or int(facts["side"])
-        if self.encoder == "fast" or self.method in ("majority", "pixels"):
+        if self.encoder not in RESNETS or self.method in ("majority", "pixels"):
             return {"size": size}
         return {"size": size, "stem": self.stem_at(size)}
 
@@ -832,6 +846,11 @@ CONFIGS: dict[str, type[RunConfig]] = {
     config.domain: config for config in (GraphConfig, ImageConfig)
 }
 """The class of configurations of each domain."""
+
+
+def _is_image_encoder(name: str) -> bool:
+    """Whether a setting names an encoder of images that is ours or a library's."""
+    return name in (*RESNETS, FAST) or OF_LIBRARY.fullmatch(name) is not None
 
 
 def is_baseline(name: str) -> bool:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, RunConfig, is_own
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig, is_own
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -275,6 +275,22 @@ def make_encoder(
     return make(n_features, **own)
 
 
+def own_part(name: str, parts: Parts | None) -> Callable[..., Any] | None:
+    """What a configuration names, if it is the user's own.
+
+    Raises:
+        InputError: if it is not among the given parts.
+    """
+    if not is_own(name):
+        return None
+    if parts is None or name not in parts:
+        raise InputError(
+            f"{name} is of your own, and its code is not at hand: give it to gcl_hard.evaluate, or "
+            f"as module:Name to the command"
+        )
+    return parts[name]
+
+
 def edge_argument(make: EncoderMaker, edge_dim: int | None) -> dict[str, Any]:
     """The argument ``edge_dim``, if a maker takes it."""
     with suppress(TypeError, ValueError):  # of C code
@@ -380,8 +396,9 @@ class Own:
         Raises:
             InputError: if there are no such things, or two sets have one name.
         """
-        if not isinstance(config, GraphConfig):
-            return config
+        if isinstance(config, ImageConfig):
+            return replace(config, encoder=self._part(config.encoder, "encoder"))
+        assert isinstance(config, GraphConfig)
         dataset, names = config.dataset, self._names
         if ":" in dataset and dataset not in names:
             graphs = graphs_named(dataset, config.features)

@@ -19,6 +19,7 @@ from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -35,7 +36,6 @@ from gcl_hard.experiments.protocols import (
     check_encoder,
     embeddings,
     folds_of,
-    part,
     score_baseline,
     score_embeddings,
 )
@@ -88,7 +88,7 @@ class GraphExperiment:
     ) -> None:
         """Refuse a set without classes or with one too small, and an encoder that does not fit."""
         check_classes(data)
-        if (make := part(config.encoder, context.parts)) is not None:
+        if (make := own_part(config.encoder, context.parts)) is not None:
             check_encoder(make, data)
         labels = data.y.cpu().numpy()
         for fold in folds_of(config, labels, seed=0, inner=inner):

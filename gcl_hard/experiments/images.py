@@ -13,12 +13,13 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.config import FAST, RESNETS, ImageConfig
+from gcl_hard.experiments.custom import Parts, check_call, own_part
 from gcl_hard.experiments.diagnostics import (
     SALT,
     Batch,
@@ -107,6 +108,8 @@ class ImageExperiment:
                     f"reads labels; {remedy}"
                 )
         _check_classes(config, data)
+        if config.encoder not in (*RESNETS, FAST):
+            check_encoder(config, data, context.parts)
         if not config.encoders:
             return
         if config.reads_labels and bool((data.pretrain.labels < 0).any()):
@@ -152,7 +155,7 @@ class ImageExperiment:
     ) -> ImageContrast:
         """A model trained on the training images."""
         hardware.use_threads(context.threads or context.cores, 0, 0)
-        encoding = build(config, data, seed)
+        encoding = build(config, data, seed, context.parts)
         with tempfile.TemporaryDirectory() as folder:
             context = replace(context, output=Path(folder))
             found = TrainedRun(Run(config, seed))
@@ -226,7 +229,37 @@ def views_of(config: ImageConfig, data: ImageData) -> Views:
     return Views(config.view_recipe(), size=config.size or data.side, mean=mean, std=std)
 
 
-def build(config: ImageConfig, data: ImageData, seed: int) -> Encoding:
+def new_encoder(config: ImageConfig, size: int, parts: Parts | None) -> nn.Module:
+    """A new encoder of a config for views of a size in pixels; ``parts`` as of :func:`build`."""
+    if (make := own_part(config.encoder, parts)) is not None:
+        check_call(make, "encoder()")
+        made: nn.Module = make()
+        return made
+    return image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
+
+
+def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> None:
+    """Check an encoder that is not ours on two images of the size of views.
+
+    Raises:
+        InputError: if it has no width, gives another shape, or fails; says why.
+    """
+    size, named = config.size or data.side, config.encoder.partition("@")[0]
+    with torch.random.fork_rng(devices=[]):
+        model = ImageContrast(new_encoder(config, size, parts), method="ucl")
+    try:
+        with evaluating(model):
+            model.encode(torch.zeros(2, 3, size, size))
+    except InputError:
+        raise
+    except Exception as error:  # of the user's code or a library's, which may raise anything
+        raise InputError(
+            f"the encoder {named} fails on images of {size} pixels ({type(error).__name__}: "
+            f"{error}); --size gives them another size"
+        ) from error
+
+
+def build(config: ImageConfig, data: ImageData, seed: int, parts: Parts | None = None) -> Encoding:
     """The untrained model of a config; the global random state is left as it was.
 
     The encoder starts from the same weights for every method.
@@ -235,13 +268,14 @@ def build(config: ImageConfig, data: ImageData, seed: int) -> Encoding:
         config: the settings.
         data: decides sizes and statistics.
         seed: seed of weights and views.
+        parts: encoders of the user's own.
 
     Returns:
         The model, on the device of the images.
     """
     size = config.size or data.side
     with seeded_weights(seed, 0) as view_seed:
-        encoder = image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
+        encoder = new_encoder(config, size, parts)
         memory: dict[str, Any] = {
             "one_forward": config.forward == "fused",
             "channels_last": config.channels_last,
@@ -293,7 +327,8 @@ def train_run(
         embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
         clock.evaluate()
         return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
-    encoding, found, clock = build(config, data, run.seed), TrainedRun(run), Clock()
+    encoding = build(config, data, run.seed, context.parts)
+    found, clock = TrainedRun(run), Clock()
     if config.encoders:
         clock = _fit(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
     if rank() == 0:

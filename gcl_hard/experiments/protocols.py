@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -24,8 +24,8 @@ from gcl_hard.evaluation import (
 )
 from gcl_hard.evaluation.folds import cross_validate, majority_fold
 from gcl_hard.evaluation.svm import C_GRID
-from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig, is_own
-from gcl_hard.experiments.custom import EncoderMaker, Parts, make_encoder
+from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
+from gcl_hard.experiments.custom import EncoderMaker, Parts, make_encoder, own_part
 from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, MoleculeGIN, Supervised, TwoView
 from gcl_hard.graphs.models import GraphModel
@@ -75,7 +75,7 @@ def build(
         return TwoView(
             encoder, loss=config.loss(views), views=config.views or 2,
             strength=config.strength or 0.0, seed=views,
-            augmentations=[part(name, parts) or name for name in config.augmentations or ()],
+            augmentations=[own_part(name, parts) or name for name in config.augmentations or ()],
         )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def new_encoder(
     config: GraphConfig, n_features: int, edge_dim: int | None, parts: Parts | None
 ) -> nn.Module:
     """A new encoder of a config; arguments as of :func:`build`."""
-    if (make := part(config.encoder, parts)) is not None:
+    if (make := own_part(config.encoder, parts)) is not None:
         return make_encoder(make, n_features, edge_dim)
     if config.encoder == MOLECULE_GIN:
         return MoleculeGIN(config.dim, config.layers, readout=config.readout, jk=config.jk)
@@ -91,22 +91,6 @@ def new_encoder(
         n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
         edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,
     )  # fmt: skip
-
-
-def part(name: str, parts: Parts | None) -> Callable[..., Any] | None:
-    """What a configuration names, if it is the user's own.
-
-    Raises:
-        InputError: if it is not among the given parts.
-    """
-    if not is_own(name):
-        return None
-    if parts is None or name not in parts:
-        raise InputError(
-            f"{name} is of your own, and its code is not at hand: give it to gcl_hard.evaluate, or "
-            f"as module:Name to the command"
-        )
-    return parts[name]
 
 
 def setting_of(config: GraphConfig, seed: int, fold: int | None = None) -> str:

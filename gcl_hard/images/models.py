@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.errors import (
+    InputError,
+    MissingExtraError,
+    check_at_least,
+    check_option,
+    nearest,
+    unknown,
+)
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
 
 ResNet = Literal["resnet18", "resnet50"]
-ImageEncoder = Literal["resnet50", "resnet18", "fast"]
 Stem = Literal["cifar", "imagenet"]
 
 SMALL = 64  # pixels: at or below, the ImageNet stem would discard most of an image
 HIDDEN, PROJECTED = 512, 128
-WIDTH: dict[ImageEncoder, int] = {"resnet50": 64, "resnet18": 64, "fast": 32}
+CLASSES = 1000  # of torchvision's models
+WIDTH: dict[str, int] = {"resnet50": 64, "resnet18": 64, "fast": 32}
 """Channels of the first layer, where nothing else is asked for."""
 
 
@@ -34,29 +41,90 @@ def stem_for(size: int) -> Stem:
     return "cifar" if size <= SMALL else "imagenet"
 
 
-def image_encoder(
-    name: ImageEncoder, *, stem: Stem = "cifar", width: int | None = None
-) -> nn.Module:
-    """An untrained encoder by its name: :func:`resnet`, or :func:`fast_net`, which has one stem.
+def image_encoder(name: str, *, stem: Stem = "cifar", width: int | None = None) -> nn.Module:
+    """An untrained encoder by its name: :func:`resnet`, :func:`fast_net`, or one of a library.
 
     Args:
-        name: ``"resnet50"``, ``"resnet18"`` or ``"fast"``.
-        stem: of a ResNet.
-        width: channels of the first layer; the usual if None, 64 of a ResNet, 32 of the fast net.
+        name: ``"resnet50"``, ``"resnet18"``, ``"fast"``, ``"torchvision:NAME"`` or
+            ``"timm:NAME"``. A library's classifier is taken off.
+        stem: of ``"resnet50"`` and ``"resnet18"``; the others have one of their own.
+        width: channels of their first layer; the usual if None, 64 of a ResNet, 32 of the fast
+            net. A library's encoder is as wide as its name says.
 
     Returns:
         A module from float [B, 3, S, S] to float [B, d]; ``out_dim`` is d.
 
     Raises:
         InputError: for another name or stem, or a width below 1.
+        MissingExtraError: for timm's where it is not installed; names the command.
 
     Example:
         >>> image_encoder("resnet18", width=16).out_dim, image_encoder("fast").out_dim
         (128, 128)
+        >>> image_encoder("torchvision:mobilenet_v3_small").out_dim
+        1024
     """
-    check_option("encoder", name, get_args(ImageEncoder))
+    library, _, model = name.partition(":")
+    if model:
+        return LIBRARIES[check_option("library of encoders", library, LIBRARIES)](model)
+    if name not in WIDTH:
+        raise unknown("encoder", name, [*WIDTH, *(f"{library}:NAME" for library in LIBRARIES)])
     channels = WIDTH[name] if width is None else width
-    return fast_net(channels) if name == "fast" else resnet(name, stem=stem, width=channels)
+    if name == "fast":
+        return fast_net(channels)
+    return resnet(cast("ResNet", name), stem=stem, width=channels)
+
+
+def _of_torchvision(name: str) -> nn.Module:
+    """A classifier of torchvision without its last linear layer."""
+    from torchvision import models
+
+    known = models.list_models(module=models)
+    if name not in known:
+        raise _no_model("torchvision", name, known)
+    network: nn.Module = models.get_model(name, weights=None)
+    classifiers = [
+        (parent, of, layer)
+        for parent in network.modules()
+        for of, layer in parent.named_children()
+        if isinstance(layer, nn.Linear) and layer.out_features == CLASSES
+    ]
+    if len(classifiers) != 1:
+        raise InputError(
+            f"torchvision:{name} has no linear classifier of its own to take off: choose another"
+        )
+    parent, of, layer = classifiers[0]
+    setattr(parent, of, nn.Identity())
+    network.out_dim = layer.in_features  # type: ignore[assignment]
+    return network
+
+
+def _of_timm(name: str) -> nn.Module:
+    """A model of timm without its classifier."""
+    try:
+        import timm
+    except ImportError as error:
+        raise MissingExtraError(
+            f"timm:{name} needs timm, which is not installed: pip install 'gcl-hard[timm]'"
+        ) from error
+    if not timm.is_model(name):
+        raise _no_model("timm", name, timm.list_models())
+    network: nn.Module = timm.create_model(name, pretrained=False, num_classes=0)
+    network.out_dim = getattr(network, "head_hidden_size", None) or network.num_features
+    return network
+
+
+def _no_model(library: str, name: str, known: Sequence[str]) -> InputError:
+    close = nearest(name, known)
+    hint = f"; did you mean {' or '.join(close)}?" if close else f"; it has {len(known)} others"
+    return InputError(f"{library} has no image classifier {name!r}{hint}")
+
+
+LIBRARIES: dict[str, Callable[[str], nn.Module]] = {
+    "torchvision": _of_torchvision,
+    "timm": _of_timm,
+}
+"""Libraries of encoders, each with the function that makes one by its name."""
 
 
 def fast_net(width: int = 32) -> nn.Module:

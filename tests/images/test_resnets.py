@@ -1,11 +1,15 @@
-"""ResNets with a stem for small images, and the projection head."""
+"""Encoders by name: ResNets, the fast net, those of libraries; and the projection head."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
+from torch import nn
+from torchvision import models
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.images.models import image_encoder, projection_head, resnet, stem_for
 
 
@@ -51,6 +55,64 @@ def test_the_fast_net_reads_small_images(width: int) -> None:
     convolutions = 12 * w + w + 9 * (w * w * (1 + 1 + 2 + 4 + 8 + 16))
     norms = 2 * w * (1 + 2 * (1 + 2 + 4))
     assert sum(p.numel() for p in net.parameters()) == convolutions + norms
+
+
+@pytest.mark.parametrize(
+    "name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "densenet121", "efficientnet_b0"]
+)
+def test_torchvisions_encoders_have_all_but_the_classifier(name: str) -> None:
+    encoder = image_encoder(f"torchvision:{name}")
+    d = encoder.out_dim
+    whole = models.get_model(name, weights=None)
+    n_parameters = sum(p.numel() for p in whole.parameters()) - 1000 * (d + 1)
+    assert sum(p.numel() for p in encoder.parameters()) == n_parameters
+    whole.load_state_dict(encoder.state_dict(), strict=False)
+    classifier = next(m for m in reversed(list(whole.modules())) if isinstance(m, nn.Linear))
+    read: list[torch.Tensor] = []
+    classifier.register_forward_hook(lambda module, inputs, _: read.append(inputs[0]))
+    x = torch.rand(2, 3, 64, 64)
+    with torch.no_grad():
+        whole.eval()(x)
+        torch.testing.assert_close(encoder.eval()(x), read[0])
+
+
+@pytest.mark.parametrize("name", ["test_resnet", "test_efficientnet", "test_convnext", "test_vit"])
+def test_timms_encoders_have_all_but_the_classifier(name: str) -> None:
+    timm = pytest.importorskip("timm")
+    encoder = image_encoder(f"timm:{name}").eval()
+    whole = timm.create_model(name).eval()
+    whole.load_state_dict(encoder.state_dict(), strict=False)
+    x = torch.rand(2, 3, 32, 32)
+    with torch.no_grad():
+        z = encoder(x)
+        assert z.shape == (2, encoder.out_dim)
+        torch.testing.assert_close(whole.get_classifier()(z), whole(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("resnet34", "unknown encoder 'resnet34'"),
+        ("torchvision:resnet43", "did you mean resnet34"),
+        ("torchvision:squeezenet1_0", "no linear classifier"),
+        ("keras:resnet50", "unknown library of encoders 'keras'"),
+    ],
+)
+def test_an_encoder_that_is_none_is_refused(name: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        image_encoder(name)
+
+
+def test_timm_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gcl-hard\[timm\]'"):
+        image_encoder("timm:resnet18")
+
+
+def test_a_misspelt_model_of_timm_is_refused() -> None:
+    pytest.importorskip("timm")
+    with pytest.raises(InputError, match=r"did you mean .*resnet18"):
+        image_encoder("timm:resnet81")
 
 
 def test_the_imagenet_stem_is_torchvisions() -> None:
