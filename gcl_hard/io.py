@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,5 +99,41 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             if isinstance(error, RuntimeError) and isinstance(hidden, (KeyboardInterrupt, OSError)):
                 raise hidden from None
             raise
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Fill a folder that appears under its name once it is complete.
+
+    Args:
+        path: path of the folder; it stays as it is if it appears meanwhile.
+
+    Yields:
+        A temporary folder beside it, removed if an exception is raised.
+
+    Raises:
+        InputError: if it cannot be written; names it.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with atomic_folder(Path(root) / "set") as folder:
+        ...         _ = (folder / "a.txt").write_text("whole")
+        ...     [path.name for path in Path(root).glob("*/*")]
+        ['a.txt']
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        try:
+            yield folder
+            folder.chmod(0o755)
+            folder.rename(path)
+        except OSError:
+            if not path.is_dir():  # else another process has been faster
+                raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error

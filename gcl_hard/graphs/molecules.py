@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +22,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError, MissingExtraError, check_at_least
 from gcl_hard.graphs.data import NO_LABEL, GraphSet
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.io import atomic_write, cache_root
+from gcl_hard.io import atomic_folder, atomic_write, cache_root
 
 UNKNOWN = 0
 """Code of what is not known, or outside the vocabulary, in every field; masking sets it."""
@@ -249,28 +248,12 @@ def from_smiles(
     else:
         target = _kept(name, key, cache_dir)
         if not target.is_dir():
-            _fill(target, smiles, jobs, progress)
+            with atomic_folder(target) as new:
+                _write(smiles, new, jobs, progress)
         found = _read(target, name, mapped=True)
     if targets is None:
         return found
     return found.with_targets(targets, classes=classes, tasks=tasks)
-
-
-def _fill(target: Path, smiles: Iterable[str], jobs: int, progress: Progress | None) -> None:
-    """Write to a folder of its own and rename it: the cache never holds a part of a set."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-        try:
-            _write(smiles, folder, jobs, progress)
-            folder.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process has been faster
-                raise
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}") from error
 
 
 _FILES: dict[str, tuple[Any, int]] = {

@@ -9,17 +9,19 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_option, nearest, unknown
-from gcl_hard.io import atomic_write, cache_root, given_folder
+from gcl_hard.io import atomic_folder, cache_root, given_folder
 
 TIMEOUT = 20.0  # seconds
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
@@ -28,6 +30,8 @@ PLAIN = ("train", "test")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 LARGEST = 224
 """Pixels of the side that images of folders are scaled to at most."""
+AT_A_TIME = 1024  # images decoded before the next are begun
+MOST_NAMED = 5  # damaged images
 
 Layout = Literal["npz", "torchvision", "folders", "classes"]
 Images = NDArray[Any]
@@ -381,21 +385,13 @@ def _faults(path: Path, kind: Any) -> list[str]:
 def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays, tuple[str, ...]]:
     """TinyImageNet: ``train`` by class, and ``val`` as the test split.
 
-    The decoded images are cached under a name made of the folder's path and modification times, so
-    that a copy elsewhere, or a changed one, is never mistaken for it.
+    Images are decoded once, as for :func:`from_class_folders`.
     """
     _check_splits("TinyImageNet", splits, PLAIN)
-    kept = cache / f"TinyImageNet-{_mark(path)}.npz"
-    if kept.is_file():
-        return from_npz(kept, "TinyImageNet", splits)
     names = tuple(sorted(_text(path / "wnids.txt").split()))
-    listed = {"train": _by_class, "test": _annotated}
-    arrays = {
-        split: _decoded(listed[split](path, names), f"TinyImageNet {split}") for split in splits
-    }
-    if set(arrays) == set(PLAIN):
-        _keep(arrays, names, kept)
-    return arrays, names
+    listed = {"train": _by_class(path, names), "test": _annotated(path, names)}
+    arrays = _decoded(listed, cache / f"TinyImageNet-{_mark(path)}", KNOWN["TinyImageNet"].side)
+    return {split: arrays[split] for split in splits}, names
 
 
 def from_class_folders(
@@ -405,7 +401,8 @@ def from_class_folders(
 
     Of a folder with ``CLASS/*`` alone a fixed stratified fifth is the test images. The shorter side
     of every image is scaled to the shortest of all, at most :data:`LARGEST` pixels, and the middle
-    is kept. The result is cached, as for :func:`from_folders`.
+    is kept. The images are decoded once, into the cache, and mapped into memory from there; another
+    copy of the folder, or a changed one, is never mistaken for it.
     """
     name = path.name
     _check_splits(name, splits, PLAIN)
@@ -419,12 +416,7 @@ def from_class_folders(
         ids = _fixed_split(np.array([label for _, label in whole]), str(path))
         listed = {split: [whole[i] for i in ids[split]] for split in PLAIN}
     every = [file for part in listed.values() for file, _ in part]
-    kept = cache / f"{name}-{_mark(path, every)}.npz"
-    if kept.is_file():
-        return from_npz(kept, name, splits)
-    side = min(LARGEST, *(min(_size(file)) for part in listed.values() for file, _ in part))
-    arrays = {split: _decoded(listed[split], f"{name} {split}", side) for split in PLAIN}
-    _keep(arrays, names, kept)
+    arrays = _decoded(listed, cache / f"{name}-{_mark(path, every)}")
     return {split: arrays[split] for split in splits}, names
 
 
@@ -441,24 +433,6 @@ def _in_classes(folder: Path, names: Sequence[str]) -> Listed:
     if not listed:
         raise InputError(f"there are no images in {folder}/CLASS/, where the test images should be")
     return listed
-
-
-def _size(file: Path) -> tuple[int, int]:
-    from PIL import Image
-
-    try:
-        with Image.open(file) as image:
-            return image.size
-    except OSError as error:
-        raise InputError(f"{file} cannot be read as an image ({error})") from error
-
-
-def _keep(arrays: Arrays, names: Sequence[str], path: Path) -> None:
-    """Cache decoded images; if the disk is full, they are decoded next time too."""
-    stored: dict[str, Any] = {f"{split}_images": arrays[split][0] for split in PLAIN}
-    stored |= {f"{split}_labels": arrays[split][1] for split in PLAIN}
-    with suppress(InputError), atomic_write(path) as file:
-        np.savez(file, class_names=np.array(names), **stored)
 
 
 def _mark(path: Path, files: Sequence[Path] | None = None) -> str:
@@ -507,40 +481,110 @@ def _annotated(path: Path, names: Sequence[str]) -> Listed:
     return listed
 
 
-def _decoded(listed: Listed, what: str, side: int | None = None) -> tuple[Images, Labels]:
-    """The decoded images as RGB, with a progress bar on a terminal, since there are many.
+def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> Arrays:
+    """Images as RGB in squares of one size, decoded into files of the cache that memory maps.
+
+    So a set may be larger than memory. Where nothing can be written, they are decoded into memory.
 
     Args:
-        listed: the files.
-        what: they are, for the bar.
-        side: pixels of the square that they are scaled and cropped to; None if all are of one.
+        listed: the files of every split.
+        kept: the folder in the cache, made by the first call.
+        side: pixels of the square that they must have; if None they are scaled and cropped to the
+            shortest side of all, at most :data:`LARGEST`.
+
+    Raises:
+        InputError: if there are images that cannot be read; names them.
     """
-    from PIL import Image, ImageOps
+    if not kept.is_dir():
+        name = kept.name.rpartition("-")[0]
+        fit = side is None
+        if side is None:
+            every = [item for part in listed.values() for item in part]
+            side = min(LARGEST, *_of_each(every, _shorter_side, f"sizes of {name}"))
+        square = partial(_square, side=side, fit=fit)
+
+        def images(split: str) -> Iterator[Images]:
+            return _of_each(listed[split], square, f"{name} {split}")
+
+        try:
+            with atomic_folder(kept) as folder:
+                for split, part in listed.items():
+                    shape = (len(part), 3, side, side)
+                    _write(images(split), folder / f"{split}.npy", shape)
+        except InputError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            return {split: (np.stack([*images(split)]), _labels(listed[split])) for split in listed}
+    return {
+        split: (np.moveaxis(np.load(kept / f"{split}.npy", mmap_mode="c"), 1, -1), _labels(part))
+        for split, part in listed.items()
+    }
+
+
+def _labels(listed: Listed) -> Labels:
+    return np.array([label for _, label in listed], np.int64)
+
+
+def _write(images: Iterable[Images], path: Path, shape: tuple[int, ...]) -> None:
+    """Write images [S, S, 3] one at a time as a channels-first array of NumPy's format."""
+    with path.open("wb") as file:
+        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for image in images:
+            file.write(np.ascontiguousarray(image.transpose(2, 0, 1)).data)
+
+
+T = TypeVar("T")
+
+
+def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]:
+    """What a function makes of every opened image, in order, by threads; with a bar on a terminal.
+
+    Raises:
+        InputError: at the end, if some cannot be read; names the first of them.
+    """
+    from PIL import Image
     from tqdm import tqdm
 
-    shown: Iterable[tuple[Path, int]] = tqdm(
-        listed, desc=f"reading {what}", unit="image", disable=not sys.stderr.isatty()
-    )
-    images = np.empty((0, 0, 0, 3), np.uint8)
-    for index, (file, _) in enumerate(shown):
+    def tried(file: Path) -> T | Exception:
         try:
             with Image.open(file) as image:
-                if image.mode.startswith(("I", "F")):
-                    raise InputError(
-                        f"{file} has more than 8 bits a channel ({image.mode}): scale it to 0 … 255"
-                    )
-                colours = image.convert("RGB")
-                if side is not None:
-                    colours = ImageOps.fit(colours, (side, side), Image.Resampling.BICUBIC)
-                pixels = np.asarray(colours)
-        except OSError as error:
-            raise InputError(f"{file} cannot be read as an image ({error})") from error
-        if not index:
-            images = np.empty((len(listed), *pixels.shape), np.uint8)
-        if pixels.shape != images.shape[1:]:
-            raise InputError(
-                f"{file} is of shape {list(pixels.shape)}, those before it of "
-                f"{list(images.shape[1:])}"
-            )
-        images[index] = pixels
-    return images, np.array([label for _, label in listed], np.int64)
+                return work(image)
+        except Exception as error:  # of decoders, which raise anything
+            return error
+
+    damaged = []
+    hidden = not sys.stderr.isatty()
+    with (
+        ThreadPoolExecutor() as pool,
+        tqdm(total=len(listed), desc=f"reading {what}", unit="image", disable=hidden) as bar,
+    ):
+        for start in range(0, len(listed), AT_A_TIME):  # not all at once: they are kept in memory
+            files = [file for file, _ in listed[start : start + AT_A_TIME]]
+            for file, found in zip(files, pool.map(tried, files), strict=True):
+                bar.update()
+                if isinstance(found, Exception):
+                    damaged.append(f"{file} cannot be read as an image ({found})")
+                elif not damaged:
+                    yield found
+    if damaged:
+        more = f"\nand {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
+        raise InputError("\n".join(damaged[:MOST_NAMED]) + more)
+
+
+def _shorter_side(image: Any) -> int:
+    return int(min(image.size))
+
+
+def _square(image: Any, *, side: int, fit: bool) -> Images:
+    """RGB pixels of an image, uint8 [side, side, 3]; one of another size is fitted or refused."""
+    from PIL import Image, ImageOps
+
+    if image.mode.startswith(("I", "F")):
+        raise ValueError(f"more than 8 bits a channel, {image.mode}: scale it to 0 … 255")
+    if not fit and image.size != (side, side):
+        raise ValueError(f"{image.width} × {image.height} pixels, not {side} × {side}")
+    colours = image.convert("RGB")
+    if image.size != (side, side):
+        colours = ImageOps.fit(colours, (side, side), Image.Resampling.BICUBIC)
+    return np.asarray(colours)
