@@ -1,55 +1,108 @@
 #!/usr/bin/env bash
-# What only a machine with a CUDA device can show, in one go:
-#   benchmarks/gpu.sh DIR [EPOCHS] [OUT]
-# DIR holds CIFAR10.npz or cifar-10-batches-py, and NAME.zip files of the TUDataset collection.
-# Tests marked gpu; the images' step, memory and loss; large batches; the loss of every method;
-# ResNet-50 on all of CIFAR10 with ucl, hucl, scl and hscl for the same number of epochs, in bf16.
-# Begun again, it goes on where it stopped.
-# Then ensembles: seconds a step and memory by their size; a search, batched and one by one; and
-# Table II from end to end, 5 sets x 8 configurations x 10 seeds under either protocol, into new
-# folders in OUT (DIR if not given): a table that is there already would only be shown, and is not
-# timed again. Then an encoder of molecules, pre-trained on all of MOSES if it is in DIR, and last the
-# table of recipes, into a folder of its own there.
+# What only a machine with a CUDA device can show, in parts of ten minutes:
+#   benchmarks/gpu.sh DIR [PART ...]
+# DIR holds CIFAR10.npz and CIFAR100.npz, or the folders that their publisher packs, NAME.zip files
+# of the TUDataset collection, and moses/train.csv.gz. Without parts all are run, one after the
+# other. A part is stopped after MINUTES (10), and the same command goes on where it was: runs have
+# checkpoints, finished runs and measurements are not made again. EPOCHS (200) is of the images, and
+# OUT (DIR) a folder for what is only timed.
+#
+#   tests       the tests marked gpu
+#   step        a step of ResNet-50 against its network alone, in bf16, plain and compiled
+#   losses      InfoNCE of up to 262,144 embeddings
+#   methods     the loss of every method
+#   ensembles   seconds of a step, and memory, by the number of models
+#   tuning      a search, batched and one by one
+#   cifar10     Table I: ResNet-50, with the page docs/results-cifar10.md
+#   cifar100    the same of CIFAR100
+#   time-to-94  seconds until neighbours of scl and hscl are right for 94 % of CIFAR10
+#   table2      Table II from end to end, under either protocol, timed
+#   moses       an encoder of molecules on all of MOSES
+#   recipe      the table of recipes, timed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 data="${1:?the folder with the data}"
-epochs="${2:-20}"
-out="${3:-$data}"
+shift
+minutes="${MINUTES:-10}"
+epochs="${EPOCHS:-200}"
+out="${OUT:-$data}"
 python="${PYTHON:-.venv/bin/python}"
-
-"$python" -m pytest -m gpu
-"$python" benchmarks/images.py --encoder resnet50 --precision bf16 --device cuda \
-  --out benchmarks/results/images-gpu.csv
-"$python" benchmarks/losses.py --device cuda --sizes 2048,8192,65536,262144 --peers-up-to 16384 \
-  --out benchmarks/results/losses-gpu.csv
-"$python" benchmarks/methods.py --device cuda --out benchmarks/results/methods-gpu.csv
-"$python" -m gcl_hard.bench --dataset CIFAR10 --data-dir "$data" \
-  --method ucl,hucl,scl,hscl,majority,pixels,untrained --beta 1 --epochs "$epochs" --seeds 1 \
-  --precision bf16 --device cuda --monitor-every 5 --checkpoint-minutes 2 --resume \
-  --output benchmarks/results/tables --report docs/results-cifar10.md
-"$python" benchmarks/ensembles.py --device cuda --data-dir "$data" \
-  --out benchmarks/results/ensembles-gpu.csv
-"$python" benchmarks/tuning.py --device cuda --trials 256 --data-dir "$data" \
-  --out benchmarks/results/tuning-gpu.csv
-
+results=benchmarks/results
 TIMEFORMAT="%0R s"
-for protocol in transductive inductive; do
-  folder="$out/table-$protocol"
-  if [ -e "$folder" ]; then
-    echo "Table II, $protocol: $folder is there already, not timed"
-    continue
+
+# Ctrl-C after the minutes of a part: the package saves a checkpoint and says so.
+limited() {
+  timeout --signal=INT --kill-after=60 "${minutes}m" "$python" "$@" || {
+    local status=$?
+    ((status == 124 || status == 130)) && echo "$part: time is up; the same command goes on"
+    return "$status"
+  }
+}
+
+# A benchmark whose table is there already is done.
+measured() {
+  local script=$1 table=$2
+  shift 2
+  if [ -e "$results/$table" ]; then
+    echo "$part: $results/$table is there; remove it to measure again"
+  else
+    limited "benchmarks/$script" --device cuda --out "$results/$table" "$@"
   fi
-  echo "Table II, $protocol, end to end:"
-  time "$python" -m gcl_hard.bench --table 2 --protocol "$protocol" --seeds 10 --device cuda \
-    --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$folder"
+}
+
+images() {
+  local name=$1 page=$2
+  shift 2
+  limited -m gcl_hard.bench --dataset "$name" --data-dir "$data" --epochs "$epochs" \
+    --precision bf16 --device cuda --checkpoint-minutes 2 --resume \
+    --output "$results/tables" --report "$page" "$@"
+}
+
+table2() {
+  time limited -m gcl_hard.bench --table 2 --protocol "$1" --seeds 10 --device cuda \
+    --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$out/table-$1"
+}
+
+run() {
+  case $part in
+    tests) limited -m pytest -m gpu ;;
+    step)
+      measured images.py images-gpu.csv --encoder resnet50 --precision bf16
+      measured images.py images-gpu-compiled.csv --encoder resnet50 --precision bf16 --compile
+      ;;
+    losses) measured losses.py losses-gpu.csv --sizes 2048,8192,65536,262144 --peers-up-to 16384 ;;
+    methods) measured methods.py methods-gpu.csv ;;
+    ensembles) measured ensembles.py ensembles-gpu.csv --data-dir "$data" ;;
+    tuning) measured tuning.py tuning-gpu.csv --trials 256 --data-dir "$data" ;;
+    cifar10 | cifar100)
+      images "${part^^}" "docs/results-$part.md" --seeds 1 --monitor-every 5 --beta 1 \
+        --method ucl,hucl,scl,hscl,supervised,majority,pixels,untrained
+      ;;
+    time-to-94)
+      images CIFAR10 docs/results-cifar10-time.md --seeds 1 --monitor-every 1 --beta 1 \
+        --method scl,hscl --encoder resnet18
+      "$python" benchmarks/time_to.py "$results/tables" --accuracy 94
+      ;;
+    table2) table2 transductive && table2 inductive ;;
+    moses)
+      time limited -m gcl_hard.pretrain --dataset MOSES --data-dir "$data" --device cuda \
+        --layers 5 --dim 300 --epochs 10 --batch-size 1024 --jobs 8 --checkpoint-minutes 2 \
+        --output "$out/moses.pt"
+      ;;
+    recipe)
+      time limited -m gcl_hard.bench --table recipe --device cuda --data-dir "$data" \
+        --output "$out/table-recipe"
+      ;;
+    *)
+      echo "unknown part $part; the parts are at the head of $0" >&2
+      return 2
+      ;;
+  esac
+}
+
+(($#)) || set -- tests step losses methods ensembles tuning cifar10 cifar100 time-to-94 table2 \
+  moses recipe
+for part in "$@"; do
+  echo "== $part"
+  run
 done
-
-if compgen -G "$data/moses/train.csv*" >/dev/null || compgen -G "$data/*/moses/train.csv*" >/dev/null; then
-  echo "All of MOSES, 5 layers of 300, 10 epochs:"
-  time "$python" -m gcl_hard.pretrain --dataset MOSES --data-dir "$data" --device cuda --layers 5 \
-    --dim 300 --epochs 10 --batch-size 1024 --jobs 8 --checkpoint-minutes 2 --output "$out/moses.pt"
-fi
-
-echo "The recipe table, end to end:"
-time "$python" -m gcl_hard.bench --table recipe --device cuda --data-dir "$data" \
-  --output "$out/table-recipe"

@@ -65,11 +65,15 @@ class Setting:
     batch_size: int
     precision: str
     threads: int
+    workers: int
+    compiled: bool
 
     def __str__(self) -> str:
         where = f"cpu x{self.threads}" if self.device.type == "cpu" else self.device.type
         width = f"-{self.width}" if self.width else ""
-        return f"{self.encoder}{width} {self.size}px B={self.batch_size} {self.precision} {where}"
+        how = f" loaders={self.workers}" * (self.workers > 0) + " compiled" * self.compiled
+        size = f"{self.size}px B={self.batch_size}"
+        return f"{self.encoder}{width} {size} {self.precision} {where}{how}"
 
 
 def hscl() -> ContrastiveLoss:
@@ -80,17 +84,23 @@ def new_model(setting: Setting) -> ImageContrast:
     """The same weights at every call."""
     torch.manual_seed(0)
     encoder = image_encoder(setting.encoder, stem=stem_for(setting.size), width=setting.width)
-    return ImageContrast(encoder, loss=hscl(), channels_last=True).to(setting.device)
+    model = ImageContrast(encoder, loss=hscl(), channels_last=True).to(setting.device)
+    if setting.compiled:
+        model.encoder.compile()
+    return model
 
 
 def endless_pairs(setting: Setting) -> Iterator[ViewPair]:
     """Two views of each image of a batch, batch after batch, of random images on the device."""
     n = SET_OF_BATCHES * setting.batch_size
+    device = torch.device("cpu") if setting.workers else setting.device
     shape = (n, 3, setting.size, setting.size)
-    images = torch.randint(256, shape, dtype=torch.uint8, device=setting.device)
-    split = Split(images, torch.arange(n, device=setting.device) % N_CLASSES)
+    images = torch.randint(256, shape, dtype=torch.uint8, device=device)
+    split = Split(images, torch.arange(n, device=device) % N_CLASSES)
     views = Views(ViewRecipe(), size=setting.size, mean=(0.5,) * 3, std=(0.25,) * 3)
-    pairs = ViewPairs(split, views, batch_size=setting.batch_size)
+    pairs = ViewPairs(
+        split, views, batch_size=setting.batch_size, workers=setting.workers, device=setting.device
+    )
     return itertools.chain.from_iterable(pairs(epoch) for epoch in itertools.count(1))
 
 
@@ -242,6 +252,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=32, help="pixels of a view's side (32)")
     parser.add_argument("--batch-size", type=int, default=256, help="images of a batch (256)")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
+    parser.add_argument(
+        "--loader-workers", type=int, default=0, help="processes that make views ahead (0)"
+    )
+    parser.add_argument("--compile", action="store_true", help="compile the encoder")
     parser.add_argument("--pairs", type=int, default=7, help="interleaved runs of each (7)")
     parser.add_argument("--threads", type=int, help="of PyTorch on the CPU (its own choice)")
     parser.add_argument("--out", type=Path, help="CSV file to write")
@@ -261,7 +275,7 @@ def main() -> None:
     device = arguments.device
     setting = Setting(
         device, arguments.encoder, arguments.width, arguments.size, arguments.batch_size,
-        arguments.precision, torch.get_num_threads(),
+        arguments.precision, torch.get_num_threads(), arguments.loader_workers, arguments.compile,
     )  # fmt: skip
     print(hardware.device_name(device))
     table = Table("images")

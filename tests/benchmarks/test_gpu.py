@@ -1,0 +1,78 @@
+"""The script for machines with a GPU, with a Python that only notes what it is asked to run."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gcl_hard.cli import parse_bench, parse_pretrain
+from tests.benchmarks.conftest import BENCHMARKS
+
+NOTES = """#!/usr/bin/env bash
+printf '%q ' "$@" >> "$NOTED"
+echo >> "$NOTED"
+exit "${STATUS:-0}"
+"""
+PARSERS = {"gcl_hard.bench": parse_bench, "gcl_hard.pretrain": parse_pretrain}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with the script, its Python, and data."""
+    for folder in ("benchmarks/results", "data"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(BENCHMARKS / "gpu.sh", tmp_path / "benchmarks")
+    python = tmp_path / "python"
+    python.write_text(NOTES)
+    python.chmod(0o755)
+    return tmp_path
+
+
+def ran(project: Path, *parts: str, status: int = 0) -> tuple[int, str, list[list[str]]]:
+    """Exit status, output and the commands of some parts."""
+    noted = project / "noted"
+    noted.unlink(missing_ok=True)
+    found = subprocess.run(
+        [project / "benchmarks" / "gpu.sh", project / "data", *parts],
+        env={"PATH": "/usr/bin:/bin", "PYTHON": str(project / "python"), "NOTED": str(noted),
+             "STATUS": str(status)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    commands = noted.read_text().splitlines() if noted.exists() else []
+    return found.returncode, found.stdout + found.stderr, [shlex.split(line) for line in commands]
+
+
+def test_every_command_of_the_script_is_one_that_the_project_has(project: Path) -> None:
+    status, said, commands = ran(project)
+    assert status == 0, said
+    assert len(commands) >= 12
+    for command in commands:
+        if command[0] == "-m" and command[1] in PARSERS:
+            assert PARSERS[command[1]](command[2:])
+        elif command[0] != "-m":
+            script = (BENCHMARKS.parent / command[0]).read_text(encoding="utf-8")
+            assert all(f'"{flag}"' in script for flag in command if flag.startswith("--"))
+
+
+def test_a_measurement_that_is_there_is_not_made_again(project: Path) -> None:
+    (project / "benchmarks" / "results" / "methods-gpu.csv").touch()
+    assert ran(project, "methods")[2] == []
+    assert len(ran(project, "losses")[2]) == 1
+
+
+def test_a_part_whose_time_is_up_says_so_and_ends_the_script(project: Path) -> None:
+    status, said, commands = ran(project, "cifar10", "losses", status=130)
+    assert status == 130
+    assert "cifar10: time is up; the same command goes on" in said
+    assert len(commands) == 1
+    assert ran(project, "losses", status=1)[0] == 1
+
+
+def test_an_unknown_part_is_refused(project: Path) -> None:
+    status, said, commands = ran(project, "cifar11")
+    assert (status, commands) == (2, [])
+    assert "unknown part cifar11" in said
