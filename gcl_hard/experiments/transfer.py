@@ -49,7 +49,8 @@ from gcl_hard.graphs.augment import check_views
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel, encode
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
-from gcl_hard.graphs.order import epoch_batches
+from gcl_hard.graphs.molecules import most_similar
+from gcl_hard.graphs.order import beside, epoch_batches
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.io import atomic_write
 from gcl_hard.methods import METHODS, contrastive_loss
@@ -76,11 +77,13 @@ class Finetuning:
         method: a method that reads labels, or ``supervised``, a linear head trained with it.
         beta: β of its hardening.
         similarity: κ of the pair weights.
+        neighbours: how many of its most similar molecules follow each drawn one in its batch.
     """
 
     method: str
     beta: float = 1.0
     similarity: float = 0.0
+    neighbours: int = 0
     epochs: Annotated[int | None, "passes over the training part (30, supervised 100)"] = None
     lr: Annotated[float | None, "learning rate of Adam (0.0003, supervised 0.001)"] = None
     batch_size: Annotated[int, "molecules in a batch"] = 128
@@ -107,6 +110,7 @@ class Finetuning:
         check_at_least("batch-size", self.batch_size, 2)
         check_number("lr", self.lr, above=0)
         check_number("similarity", self.similarity, least=0)
+        check_at_least("neighbours", self.neighbours, 0)
         check_views(self.augmentations, self.strength)
         if self.label_gap is not None:
             if len(self.label_gap) != 2:
@@ -173,6 +177,8 @@ class TransferRun:
         del found["row"], found["choice"]
         if self.train_share == 1:
             del found["train_share"]  # as before there was one
+        if self.finetuning is not None and not self.finetuning.neighbours:
+            del found["finetuning"]["neighbours"]  # as before there were any
         if is_file(self.dataset):
             found["dataset"] = f"{self.set_name} {_digest(self.dataset)}"
         if self.encoder not in (None, "untrained"):
@@ -445,8 +451,14 @@ def finetune(run: TransferRun, labelled: Labelled, split: ScaffoldSplit) -> Mole
     part = labelled.molecules.take(torch.from_numpy(split.train))
     current: list[Tensor] = [torch.empty(0, dtype=torch.int64)]
 
+    near = most_similar(labelled.fingerprints[split.train]) if how.neighbours else None
+
     def batches(epoch: int) -> Iterator[GraphBatch]:
-        for ids in epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch):
+        drawn = [*epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch)]
+        if near is not None:
+            order = beside(torch.cat(drawn).numpy(), near, how.neighbours)
+            drawn = [*torch.split(torch.from_numpy(order), [*map(len, drawn)])]
+        for ids in drawn:
             current[0] = ids
             yield part.batch(ids)
 
@@ -576,6 +588,11 @@ class TransferOptions:
         "κ of fine-tuning: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder; of "
         "several, validation chooses",
     ] = (0.0,)
+    neighbours: Annotated[
+        tuple[int, ...],
+        "of fine-tuning: how many of its most similar molecules follow each drawn one in its "
+        "batch; of several, validation chooses",
+    ] = (0,)
     table: Annotated[
         str | None, "transfer: the nine sets of MoleculeNet; cliffs: the twenty of MoleculeACE"
     ] = None
@@ -608,10 +625,14 @@ class TransferOptions:
             return [None]
         hardened = name in METHODS and METHODS[name].hardening == "exponential"
         betas = self.beta if hardened else (Finetuning.beta,)
-        kappas = (Finetuning.similarity,) if name == SUPERVISED else self.similarity
+        supervised = name == SUPERVISED
+        kappas = (Finetuning.similarity,) if supervised else self.similarity
+        counts = (Finetuning.neighbours,) if supervised else self.neighbours
         return [
-            Finetuning(name, beta=beta, similarity=kappa, **(self.finetuning or {}))
-            for beta, kappa in product(betas, kappas)
+            Finetuning(
+                name, beta=beta, similarity=kappa, neighbours=count, **(self.finetuning or {})
+            )
+            for beta, kappa, count in product(betas, kappas, counts)
         ]
 
 
@@ -763,7 +784,7 @@ def _result(run: TransferRun, labelled: Labelled, versions: dict[str, str]) -> d
     }  # fmt: skip
 
 
-LISTS = ("beta", "similarity")
+LISTS = ("beta", "similarity", "neighbours")
 """Settings of fine-tuning of which a command takes several."""
 SETTINGS = tuple(one.name for one in fields(Finetuning) if one.name not in ("method", *LISTS))
 """The others."""

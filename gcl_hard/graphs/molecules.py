@@ -34,6 +34,7 @@ BONDS = {"type": 6, "ring": 3, "conjugated": 3, "stereo": 7}
 yes; none, Z, E, cis, trans, any."""
 FORMAT = 1
 """Version of the files on disk."""
+ROWS_AT_A_TIME = 1024  # of similarities
 CHUNK = 2000
 """SMILES that are parsed at a time."""
 _BOND_TYPES = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4}
@@ -456,6 +457,28 @@ def tanimoto(a: Any, b: Any) -> NDArray[np.float64]:
     found = np.ones_like(shared)
     np.divide(shared, either, out=found, where=either > 0)
     return found
+
+
+def most_similar(bits: NDArray[Any], most: int = 64) -> NDArray[np.int64]:
+    """The most similar other molecules of each.
+
+    Args:
+        bits: fingerprints of 0 and 1, [n, bits].
+        most: how many at most.
+
+    Returns:
+        int64 [n, min(most, n − 1)], the most similar first; of equal ones the first.
+
+    Example:
+        >>> most_similar(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]]), 1).tolist()
+        [[1], [0], [0]]
+    """
+    found = []
+    for start in range(0, len(bits), ROWS_AT_A_TIME):
+        alike = tanimoto(bits[start : start + ROWS_AT_A_TIME], bits)
+        alike[np.arange(len(alike)), np.arange(start, start + len(alike))] = -1
+        found.append(np.argsort(-alike, axis=1, kind="stable")[:, : min(most, len(bits) - 1)])
+    return np.concatenate(found)
 
 
 TU_ATOMS = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_at_least
@@ -122,3 +124,30 @@ def _joined(left: list[int]) -> list[tuple[int, ...]]:
         else:
             groups.append((i,))
     return groups
+
+
+def beside(order: NDArray[np.int64], near: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """An order in which similar molecules stand side by side.
+
+    Args:
+        order: ids in a random order.
+        near: for each id others, the nearest first.
+        n: how many of those that have not had their turn follow each id.
+
+    Returns:
+        The same ids, in another order.
+
+    Example:
+        >>> beside(np.array([2, 0, 1, 3]), np.array([[1], [0], [3], [2]]), 1).tolist()
+        [2, 3, 0, 1]
+    """
+    left = np.zeros(len(near), bool)
+    left[order] = True
+    found: list[int] = []
+    for one in order.tolist():
+        if left[one]:
+            left[one] = False
+            following = near[one][left[near[one]]][:n]
+            left[following] = False
+            found += [one, *following.tolist()]
+    return np.array(found, np.int64)

@@ -274,6 +274,47 @@ def test_the_similarity_weighs_negatives_by_tanimoto(
         np.testing.assert_allclose(weights.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_neighbours_stand_beside_each_drawn_molecule_in_its_batch(
+    n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rdkit import Chem, DataStructs
+    from rdkit.Chem import AllChem
+
+    data = Labelled(read_molecules(write(tmp_path, "values")))
+    split = data.split("scaffold")
+    part = data.molecules.take(torch.from_numpy(split.train))
+    seen: list[torch.Tensor] = []
+    forward = transfer.TwoView.forward
+    monkeypatch.setattr(
+        transfer.TwoView, "forward",
+        lambda self, graphs: (seen.append(graphs.y), forward(self, graphs))[1],
+    )  # fmt: skip
+    how = Finetuning("hscl", epochs=1, neighbours=n, batch_size=16)
+    transfer.finetune(TransferRun("values", "untrained", how, "scaffold", 0), data, split)
+
+    made = AllChem.GetMorganGenerator(radius=2, fpSize=data.fingerprints.shape[1])
+    bits = [made.GetFingerprint(Chem.MolFromSmiles(s.decode())) for s in part.smiles]
+    waiting = torch.cat([*transfer.epoch_batches(len(part), 16, seed=0, epoch=1)]).tolist()
+    expected: list[int] = []
+    while waiting:
+        drawn = waiting.pop(0)
+        alike = DataStructs.BulkTanimotoSimilarity(bits[drawn], bits)
+        near = sorted(waiting, key=lambda other: (-alike[other], other))
+        near = [other for other in near if rank(alike, drawn, other) < 64][:n]
+        expected += [drawn, *near]
+        waiting = [other for other in waiting if other not in near]
+    assert sorted(expected) == list(range(len(part)))
+    assert torch.equal(torch.cat(seen), part.y[expected])
+    assert {len(one) for one in seen[:-1]} == {16}
+
+
+def rank(alike: list[float], drawn: int, other: int) -> int:
+    """How many others are more similar to a molecule, or as similar and before it."""
+    key = (-alike[other], other)
+    return sum((-a, k) < key for k, a in enumerate(alike) if k != drawn)
+
+
 def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
     tmp_path: Path,
 ) -> None:
