@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "images": CORE,
     "training": CORE,
     "evaluation": set(),
+    "testing": {"functional", "graphs", "models", "sampling"},
     "experiments": INNER | {"", "cli", "reports"},
     "tuning": INNER | {"", "cli", "reports"},
     "reports": INNER | {"cli"},
