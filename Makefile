@@ -9,7 +9,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv lint spell types test test-slow test-all test-perturbed check bench docs format clean
+.PHONY: help venv lint spell types test test-slow test-all test-perturbed fuzz check bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ test-all: test test-slow ## both
 test-perturbed: venv ## the same while matrix products are moved by a unit in the last place
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 	  --perturb-matmul tests/training tests/graphs tests/experiments
+
+fuzz: venv ## 10,000 random command lines and files: whatever they hold, no traceback
+	FUZZ=800 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest tests/fuzz
 
 check: lint types test ## lint, types, test
 

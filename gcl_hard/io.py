@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import GclHardError, InputError
 
 
 def cache_root(cache_dir: str | Path | None = None) -> Path:
@@ -101,6 +101,37 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             raise
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextmanager
+def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
+    """Turn whatever a damaged file makes its reader raise into a message that names the file.
+
+    Args:
+        path: the file.
+        what: it should be.
+        remedy: what to do about a damaged one; how the message ends.
+
+    Raises:
+        InputError: for any error inside; those of ours stay as they are.
+
+    Example:
+        >>> with reading(Path("missing.pt"), "an encoder"):
+        ...     open("missing.pt")
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
+    """
+    try:
+        yield
+    except GclHardError:
+        raise
+    except Exception as error:  # of zip, of pickle, of a seek, of what is missing inside
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise InputError(
+            f"{path} is damaged, or not {what} ({type(error).__name__}){remedy}"
+        ) from error
 
 
 @contextmanager

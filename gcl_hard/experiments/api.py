@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickle
 import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Sequence
@@ -33,6 +32,7 @@ from gcl_hard.experiments.custom import (
 from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, RunOptions
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.settings import LISTED, as_seeds
+from gcl_hard.io import reading
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -332,15 +332,14 @@ def load_encoder(
 
 def _saved(path: Path) -> dict[str, Any]:
     """What a file of encoders holds."""
-    try:
+    with reading(path, "a file of encoders"):
         saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         saved["config"] = from_dict(saved["config"])
         graphs = saved["config"].domain == "graphs"
         saved["encoders"] = saved["encoders"] if graphs else [saved["encoder"]]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
-        raise InputError(f"{path} is damaged, or holds no encoders: {error}") from error
+        missing = {"n_features", "edge_dim"} if graphs else {"size"}
+        if missing := missing - {*saved}:
+            raise KeyError(*missing)
     return saved
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import pickle
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +21,7 @@ from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import MoleculeGIN, Molecules, load_molecules, molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast
-from gcl_hard.io import atomic_write
+from gcl_hard.io import atomic_write, reading
 from gcl_hard.methods import method
 from gcl_hard.seeds import seeded
 from gcl_hard.training.checkpoint import Checkpoint
@@ -198,14 +197,10 @@ def load_pretrained(path: str | Path) -> Pretrained:
         ...
         gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
     """
-    try:
+    with reading(Path(path), "a pre-trained encoder"):
         saved = torch.load(path, map_location="cpu", weights_only=True)
         of, config = saved["vocabulary"], saved["about"]["run"]["config"]
         state: dict[str, Tensor] = saved["encoder"]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (RuntimeError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
-        raise InputError(f"{path} is damaged, or no pre-trained encoder: {error}") from error
     if of != vocabulary():
         raise InputError(
             f"{path} has the vocabulary {of}, and this version of gcl_hard {vocabulary()}: train "

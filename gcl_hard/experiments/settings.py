@@ -334,7 +334,7 @@ def explain(message: str, parser: ArgumentParser) -> str:
     """The parser's error in terms of the command line, with the nearest flags."""
     flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
     if match := re.match(r"unrecognized arguments: (.*)", message, re.DOTALL):
-        wrong = match[1].split()[0].split("=")[0]
+        wrong = (match[1].split() or [""])[0].split("=")[0]
         if not wrong.startswith("-"):
             return f"{wrong!r} belongs to no flag; several values are separated by commas (a,b)"
         return f"unknown flag {wrong}{_hint(wrong, flags)}"

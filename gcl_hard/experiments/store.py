@@ -22,7 +22,7 @@ from gcl_hard.experiments.config import from_dict
 from gcl_hard.experiments.diagnostics import snapshot_epochs
 from gcl_hard.experiments.experiment import ENCODERS
 from gcl_hard.experiments.runs import Run
-from gcl_hard.io import atomic_write
+from gcl_hard.io import atomic_write, reading
 
 SCHEMA_VERSION = 2
 COMPACT = "runs.jsonl"
@@ -363,12 +363,10 @@ def compact_rows(
     Raises:
         InputError: if it cannot be used; names the line.
     """
-    try:
+    with reading(path, "a file of results"):
+        if not path.is_file():
+            return
         text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
     shared: dict[str, list[Any]] = {name: [] for name in shared_fields}
     for number, line in enumerate(text.splitlines(), 1):
         try:

@@ -31,6 +31,7 @@ TIMEOUT = 20.0
 PACKAGED = Path(__file__).parents[1] / "data"
 
 EVERY = slice(None)
+MOST_LABELS = 10_000  # values of a column, each a feature
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
 
@@ -358,6 +359,13 @@ def _table(text: str, key: str, origin: str) -> Array:
     columns = {"A": 2, "graph_indicator": 1, "graph_labels": 1}.get(key, table.shape[1])
     if table.shape[1] != columns:
         raise InputError(f"{origin}: {key} has {table.shape[1]} columns, expected {columns}")
+    if key in ("node_labels", "edge_labels"):
+        span = table.max(axis=0).astype(float) - table.min(axis=0)
+        if (widest := int(span.max())) >= MOST_LABELS:
+            raise InputError(
+                f"{origin}: {key} are numbers up to {widest} apart, and each number between would "
+                f"be a feature: number them 0, 1, … (at most {MOST_LABELS})"
+            )
     return table
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.io import atomic_write
+from gcl_hard.io import atomic_write, reading
 
 SCHEMA_VERSION = 1
 MOST_NAMED = 5  # settings that a message about another run names
@@ -100,20 +100,10 @@ class Checkpoint:
         """
         if not self.resume or not self.exists():
             return None
-        try:
-            file = self.path.open("rb")
-        except OSError as error:
-            raise InputError(f"cannot read {self.path}: {error.strerror}") from error
-        try:
-            with file:
-                whole = torch.load(file, map_location="cpu", weights_only=True)
+        with reading(self.path, "a checkpoint", ": remove it to start over"):
+            whole = torch.load(self.path, map_location="cpu", weights_only=True)
             version, run, notes = whole["schema_version"], whole["run"], whole["notes"]
             state: State = whole["state"]
-        except Exception as error:  # of zip, of pickle, of a seek, of what is missing inside
-            raise InputError(
-                f"{self.path} is truncated or no checkpoint ({type(error).__name__}): remove it "
-                f"to start over"
-            ) from error
         if version != SCHEMA_VERSION:
             older = isinstance(version, int) and version < SCHEMA_VERSION
             raise InputError(

@@ -538,7 +538,7 @@ def test_a_truncated_checkpoint_is_refused(share: float, command: Command) -> No
     (path,) = command.files("*.ckpt")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    assert "truncated or no checkpoint" in cannot_go_on(command)
+    assert "damaged, or not a checkpoint" in cannot_go_on(command)
 
 
 def test_a_checkpoint_of_other_data_is_refused(command: Command) -> None:

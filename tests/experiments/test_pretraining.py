@@ -202,10 +202,10 @@ def test_what_cannot_be_trained_is_one_message(
 def test_files_that_are_no_encoder_are_named(csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "encoder.pt"
     path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="damaged, or no pre-trained encoder"):
+    with pytest.raises(InputError, match="damaged, or not a pre-trained encoder"):
         load_pretrained(path)
     torch.save({"encoder": {}}, path)
-    with pytest.raises(InputError, match="damaged, or no pre-trained encoder"):
+    with pytest.raises(InputError, match="damaged, or not a pre-trained encoder"):
         load_pretrained(path)
     good = tmp_path / "good.pt"
     assert main(flags(csv, good)) == 0

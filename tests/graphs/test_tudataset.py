@@ -270,6 +270,7 @@ def test_zip_members_outside_the_folder_touch_nothing(tmp_path: Path) -> None:
         ("A", lambda t: "1, 3371\n" + rest(t), "edges between different graphs"),
         ("A", lambda t: "1, 9999\n" + rest(t), r"A names nodes outside 1\.\.3371"),
         ("A", lambda t: "0, 1\n" + rest(t), r"A names nodes outside 1\.\.3371"),
+        ("node_labels", lambda t: "900000000\n" + rest(t), "node_labels are numbers up to"),
         ("A", lambda t: t + "1, 2, 3\n", "A must hold integers only: .*columns"),
         ("A", lambda t: t.replace("\n", ",1\n"), "A has 3 columns, expected 2"),
         ("graph_indicator", lambda t: t.replace("188", "189"), "without gaps"),

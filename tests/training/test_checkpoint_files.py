@@ -51,7 +51,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, spoil):
     path = tmp_path / "run.ckpt"
     fit(Checkpoint(path, RUN))
     spoil(path)
-    with pytest.raises(InputError, match=r"run\.ckpt is truncated or no checkpoint .*remove it"):
+    with pytest.raises(InputError, match=r"run\.ckpt is damaged, or not a checkpoint .*remove it"):
         fit(Checkpoint(path, RUN, resume=True))
 
 
@@ -60,7 +60,7 @@ def test_what_is_truncated_is_refused(tmp_path, part):
     path = tmp_path / "run.ckpt"
     Checkpoint(path, RUN).save({"weights": torch.ones(10_000)})
     path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
-    with pytest.raises(InputError, match=r"run\.ckpt is truncated or no checkpoint .*remove it"):
+    with pytest.raises(InputError, match=r"run\.ckpt is damaged, or not a checkpoint .*remove it"):
         Checkpoint(path, RUN, resume=True).load()
 
 

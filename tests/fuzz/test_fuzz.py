@@ -1,0 +1,337 @@
+"""Whatever a command line or a file holds, it is read, or refused with one of our errors.
+
+``make fuzz`` runs 10,000 cases; the suite the same few each time (``FUZZ`` cases of each kind).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shlex
+import shutil
+import string
+import tempfile
+import zipfile
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gcl_hard import bench, load_encoder, load_pretrained
+from gcl_hard.cli import (
+    bench_parser,
+    parse_bench,
+    parse_pretrain,
+    parse_transfer,
+    parse_tune,
+    pretrain_parser,
+    transfer_parser,
+    tune_parser,
+)
+from gcl_hard.errors import GclHardError
+from gcl_hard.experiments.store import Store
+from gcl_hard.graphs import load as load_graphs
+from gcl_hard.graphs import read_molecules
+from gcl_hard.images import load as load_images
+from gcl_hard.training.checkpoint import Checkpoint
+
+ROOT = Path(__file__).parents[2]
+MUTAG = ROOT / "gcl_hard" / "data" / "MUTAG.zip"
+CASES = int(os.environ.get("FUZZ", "0"))
+fuzzed = settings(
+    max_examples=CASES or 25, derandomize=not CASES, deadline=None, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # whatever libraries warn of
+    pytest.mark.timeout(0 if CASES else 600),
+]
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """An empty folder, beside which nothing may appear."""
+    with tempfile.TemporaryDirectory() as outer:
+        inner = Path(outer) / "inner"
+        inner.mkdir()
+        yield inner
+        assert [path.name for path in Path(outer).iterdir()] == ["inner"]
+
+
+def survives(read: Callable[[], Any]) -> None:
+    """Reading succeeds, or ends in an error of ours or of the argument parser, silently."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(GclHardError, SystemExit),
+    ):
+        read()
+
+
+words = st.one_of(
+    st.sampled_from([
+        "", "-1", "0", "1", "2.5", "nan", "inf", "1e400", "1e-400", "none", "true", ",", "1,,2",
+        "MUTAG", "digits", "ucl", "hscl", "hscl,scl", "inductive", "0.1,0.5", "../x", "a:b", ":",
+        "timm:x", "torchvision:resnet18", "x.npz", "null", "[1, 2]", "9" * 30, "β", "\n",
+    ]),
+    st.text(string.printable, max_size=12),
+    st.integers(-(10**20), 10**20).map(str),
+    st.floats().map(str),
+)  # fmt: skip
+
+
+def mutated(data: bytes) -> st.SearchStrategy[bytes]:
+    """Bytes that are cut, overwritten, repeated or joined."""
+    place = st.integers(0, max(len(data) - 1, 0))
+    return st.one_of(
+        place.map(lambda i: data[:i]),
+        st.tuples(place, st.binary(min_size=1, max_size=20)).map(
+            lambda at: data[: at[0]] + at[1] + data[at[0] + len(at[1]) :]
+        ),
+        st.tuples(place, place).map(lambda at: data[: at[0]] + data[at[1] :]),
+        st.binary(max_size=200),
+    )
+
+
+def edited(text: str) -> st.SearchStrategy[str]:
+    """Text of which a word or a line is changed."""
+    lines = text.splitlines()
+
+    @st.composite
+    def change(draw: Any) -> str:
+        found = list(lines)
+        for _ in range(draw(st.integers(1, 3))):
+            i = draw(st.integers(0, len(found) - 1))
+            parts = found[i].split(draw(st.sampled_from([" ", ",", ":", ", "])))
+            parts[draw(st.integers(0, len(parts) - 1))] = draw(words)
+            found[i] = draw(st.sampled_from([",", " ", ":", ": "])).join(parts)
+        return "\n".join(found) + "\n"
+
+    return change()
+
+
+# Commands
+
+PARSERS: dict[str, tuple[Callable[..., Any], Callable[[], ArgumentParser]]] = {
+    "bench": (parse_bench, bench_parser),
+    "tune": (parse_tune, tune_parser),
+    "pretrain": (parse_pretrain, pretrain_parser),
+    "transfer": (parse_transfer, transfer_parser),
+}
+
+
+@cache
+def flags(name: str) -> list[str]:
+    parser = PARSERS[name][1]()
+    return sorted(option for action in parser._actions for option in action.option_strings)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@fuzzed
+@given(data=st.data())
+def test_arguments(name: str, data: st.DataObject) -> None:
+    flag = st.one_of(st.sampled_from(flags(name)), words)
+    pairs = data.draw(st.lists(st.tuples(flag, st.one_of(st.none(), words)), max_size=5))
+    joined = [f"{flag}={value}" if value is not None else flag for flag, value in pairs]
+    survives(lambda: PARSERS[name][0](joined))
+
+
+@fuzzed
+@given(data=st.data())
+def test_settings_in_yaml(data: st.DataObject) -> None:
+    source = data.draw(st.sampled_from(sorted((ROOT / "configs").rglob("*.yaml"))))
+    text = data.draw(st.one_of(edited(source.read_text(encoding="utf-8")), st.text(max_size=60)))
+    with folder() as here:
+        (here / "config.yaml").write_text(text, encoding="utf-8", errors="replace")
+        survives(lambda: parse_bench([f"--config={here / 'config.yaml'}"]))
+        survives(lambda: parse_tune([f"--config={here / 'config.yaml'}"]))
+
+
+# Data
+
+
+@cache
+def archive() -> dict[str, bytes]:
+    with zipfile.ZipFile(MUTAG) as found:
+        return {name: found.read(name) for name in found.namelist() if not name.endswith("/")}
+
+
+@fuzzed
+@given(data=st.data())
+def test_archives_of_graphs(data: st.DataObject) -> None:
+    """Damaged members, members outside their folder, and bytes that are no archive."""
+    with folder() as here:
+        whole = data.draw(st.booleans())
+        if not whole:
+            (here / "MUTAG.zip").write_bytes(data.draw(mutated(MUTAG.read_bytes())))
+        else:
+            members = dict(archive())
+            victim = data.draw(st.sampled_from(sorted(members)))
+            old = members.pop(victim)
+            how = data.draw(st.sampled_from(["bytes", "text", "outside", "absent"]))
+            if how == "bytes":
+                members[victim] = data.draw(mutated(old))
+            elif how == "text":
+                members[victim] = data.draw(edited(old.decode())).encode()
+            elif how == "outside":
+                members["../" * data.draw(st.integers(1, 3)) + "escaped.txt"] = old
+                members[victim] = old
+            with zipfile.ZipFile(here / "MUTAG.zip", "w") as made:
+                for name, content in members.items():
+                    made.writestr(name, content)
+        survives(
+            lambda: load_graphs("MUTAG", data_dir=here, cache_dir=here / "cache", download=False)
+        )
+
+
+@fuzzed
+@given(data=st.data())
+def test_files_of_molecules(data: st.DataObject) -> None:
+    pytest.importorskip("rdkit")
+    usual = "smiles,y,split\nCCO,1,train\nc1ccccc1,0,test\nCN,1,train\nC[C@H](N)O,0,valid\n"
+    text = data.draw(st.one_of(edited(usual), st.text("CNOcn()[]=#123@+-.,\n\"'yx", max_size=60)))
+    with folder() as here:
+        (here / "mine.csv").write_text(text, encoding="utf-8", errors="replace")
+        survives(lambda: read_molecules(here / "mine.csv", cache_dir=here / "cache"))
+
+
+arrays = st.one_of(
+    st.builds(
+        np.zeros,
+        st.lists(st.integers(0, 9), max_size=5).map(tuple),
+        st.sampled_from(["u1", "i8", "f4", "?", "U3", "c8"]),
+    ),
+    st.builds(lambda n: np.zeros((n, 8, 8, 3), np.uint8), st.integers(0, 5)),
+    st.builds(lambda y: np.array(y, np.int64), st.lists(st.integers(-2, 3), max_size=5)),
+)
+
+
+@fuzzed
+@given(data=st.data())
+def test_arrays_of_images(data: st.DataObject) -> None:
+    names = ("train_images", "train_labels", "test_images", "test_labels", "class_names")
+    given_ones = data.draw(st.dictionaries(st.sampled_from(names), arrays))
+    file = io.BytesIO()
+    np.savez(file, **given_ones)
+    content = file.getvalue()
+    content = data.draw(st.one_of(st.just(content), mutated(content)))
+    with folder() as here:
+        (here / "MINE.npz").write_bytes(content)
+        survives(lambda: load_images("MINE", data_dir=here, cache_dir=here / "cache"))
+
+
+@cache
+def picture() -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGB", (12, 9), (9, 99, 199)).save(file, "png")
+    return file.getvalue()
+
+
+@fuzzed
+@given(data=st.data())
+def test_folders_of_images(data: st.DataObject) -> None:
+    with folder() as here:
+        for label in ("a", "b"):
+            for k in range(6):
+                content = data.draw(st.one_of(st.just(picture()), mutated(picture())))
+                path = here / "pets" / label / f"{k}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        survives(lambda: load_images("pets", data_dir=here, cache_dir=here / "cache"))
+
+
+# What we write ourselves
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a result, an encoder and the compact form of others."""
+    here: Path = tmp_path_factory.mktemp("results")
+    command = "--method=ucl --epochs=1 --seeds=1 --folds=2 --layers=1 --dim=4 --threads=1"
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert bench.main([*shlex.split(command), "--save-encoder", f"--output={here}"]) == 0
+        shutil.copytree(here, here / "compact")
+        assert bench.main([f"--compact={here / 'compact'}"]) == 0
+    return here
+
+
+@fuzzed
+@given(data=st.data())
+def test_results(data: st.DataObject, results: Path) -> None:
+    (single,) = results.glob("*_seed0.json")
+    lines = results / "compact" / "runs.jsonl"
+    source = data.draw(st.sampled_from([single, lines]))
+    text = source.read_text(encoding="utf-8")
+    content = data.draw(st.one_of(edited(text).map(str.encode), mutated(text.encode())))
+    with folder() as here:
+        (here / source.name).write_bytes(content)
+        survives(lambda: list(Store(here).rows()))
+
+
+@fuzzed
+@given(data=st.data())
+def test_values_of_results(data: st.DataObject, results: Path) -> None:
+    """A value of another kind somewhere in a result."""
+    (single,) = results.glob("*_seed0.json")
+    found = json.loads(single.read_text(encoding="utf-8"))
+    value = data.draw(
+        st.one_of(
+            st.none(), st.booleans(), st.integers(), st.floats(), words, st.just([]), st.just({})
+        )
+    )
+    inside = found
+    while True:
+        key = data.draw(st.sampled_from(sorted(inside)))
+        if isinstance(inside[key], dict) and inside[key] and data.draw(st.booleans()):
+            inside = inside[key]
+            continue
+        inside[key] = value
+        break
+    with folder() as here:
+        (here / single.name).write_text(json.dumps(found), encoding="utf-8")
+        survives(lambda: list(Store(here).rows()))
+
+
+@fuzzed
+@given(data=st.data())
+def test_encoders_and_checkpoints(data: st.DataObject, results: Path) -> None:
+    (encoder,) = results.glob("*.pt")
+    content = data.draw(mutated(encoder.read_bytes()))
+    with folder() as here:
+        path = here / "some.pt"
+        path.write_bytes(content)
+        survives(lambda: load_encoder(path))
+        survives(lambda: load_pretrained(path))
+        survives(lambda: Checkpoint(path, {"seed": 0}, resume=True).load())
+
+
+@fuzzed
+@given(
+    content=st.recursive(
+        st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=4), st.just(torch.zeros(2))),
+        lambda inner: st.dictionaries(
+            st.sampled_from(["schema_version", "run", "notes", "state", "config", "encoder",
+                             "encoders", "vocabulary"]),
+            inner, max_size=4,
+        ),
+    )
+)  # fmt: skip
+def test_files_of_torch_that_are_something_else(content: Any) -> None:
+    with folder() as here:
+        path = here / "some.pt"
+        torch.save(content, path)
+        survives(lambda: load_encoder(path))
+        survives(lambda: load_pretrained(path))
+        survives(lambda: Checkpoint(path, {"seed": 0}, resume=True).load())
