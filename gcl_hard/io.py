@@ -127,7 +127,7 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
     except GclHardError:
         raise
     except Exception as error:  # of zip, of pickle, of a seek, of what is missing inside
-        if isinstance(error, OSError) and error.strerror:
+        if isinstance(error, OSError) and error.filename:  # of opening it, not of a seek
             raise InputError(f"cannot read {path}: {error.strerror}") from error
         raise InputError(
             f"{path} is damaged, or not {what} ({type(error).__name__}){remedy}"
