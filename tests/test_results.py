@@ -24,7 +24,7 @@ PAGES = {
         f"--dataset MUTAG,PTC,ENZYMES --contrast two-view --method {_METHODS} --seeds 3"
     ),
     "results-methods-inductive": (
-        f"--dataset MUTAG,PTC --contrast two-view --method {_METHODS} --protocol inductive "
+        f"--dataset MUTAG,PTC,ENZYMES --contrast two-view --method {_METHODS} --protocol inductive "
         "--seeds 3"
     ),
     "results-cifar10-methods": (

@@ -14,7 +14,7 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner,
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.config import CONFIGS, GIN, GIN_SETTINGS, Domain, flag
+from gcl_hard.experiments.config import CONFIGS, GIN, GIN_SETTINGS, Domain, flag, is_own
 from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker, graphs_named, named_object
 from gcl_hard.experiments.presets import best_recipe
 from gcl_hard.seeds import seed_for
@@ -239,6 +239,8 @@ def tune_options(
             features = stated_settings.get("features", "auto")
             stated["graphs"] = graphs_named(dataset, features)
             stated_settings["dataset"] = stated["graphs"].name
+    elif is_own(stated_settings.get("encoder", "")):
+        raise InputError("an encoder of your own can be searched on graphs only: leave it out")
     base = Base(CONFIGS[domain], stated_settings, encoder)
     if isinstance(space, Mapping):
         of_space, found = None, Space.of(space)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.cli import parse_tune
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.graphs import GraphSet
@@ -129,6 +130,8 @@ def test_images_have_no_encoder_of_one_s_own() -> None:
     space = Space.of({"lr": LR}).fitted(base)
     with pytest.raises(InputError, match="can be searched on graphs only: leave it out"):
         TuneOptions(base, space)
+    with pytest.raises(InputError, match="can be searched on graphs only: leave it out"):
+        parse_tune(["--dataset=digits", "--encoder=mine:Own"])
 
 
 # What it returns
