@@ -36,7 +36,7 @@ from gcl_hard.synthetic import AdversarialNegatives, HardMixing
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.api import evaluate, load_encoder
-    from gcl_hard.experiments.pretraining import load_pretrained
+    from gcl_hard.graphs.pretrained import load_pretrained
     from gcl_hard.training.loop import fit
 
 __version__ = "0.1.0"
@@ -86,7 +86,7 @@ def __getattr__(name: str) -> Any:
 
         return fit
     if name == "load_pretrained":
-        from gcl_hard.experiments.pretraining import load_pretrained
+        from gcl_hard.graphs.pretrained import load_pretrained
 
         return load_pretrained
     if name not in ("evaluate", "load_encoder"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -32,6 +33,18 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
         return Path(root).expanduser()
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "gcl_hard"
+
+
+def file_digest(path: str | Path) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 of a file's content.
+
+    Raises:
+        InputError: if it cannot be read.
+    """
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
 def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:

@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tuning": INNER | {"", "cli", "reports"},
     "reports": INNER | {"cli"},
     "cli": {"experiments", "tuning", "images", "graphs", "methods"},
-    "": CORE - {"models", "io", "seeds"} | {"experiments", "training"},
+    "": CORE - {"models", "io", "seeds"} | {"experiments", "graphs", "training"},
     "__main__": {"", "cli"} | ENTRY_POINTS,
     **{name: {"cli", "experiments", "tuning", "reports"} for name in ENTRY_POINTS},
 }

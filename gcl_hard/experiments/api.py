@@ -20,7 +20,14 @@ from torch import nn
 from gcl_hard.cli import BenchOptions, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
 from gcl_hard.experiments.bench import execute
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, defaults, from_dict, is_own
+from gcl_hard.experiments.config import (
+    GraphConfig,
+    ImageConfig,
+    defaults,
+    from_dict,
+    is_own,
+    is_pretrained,
+)
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     Own,
@@ -365,6 +372,8 @@ def _new(
     if own is None and is_own(config.encoder):
         named = config.encoder.partition("@")[0]
         if ":" not in named:
+            if is_pretrained(named):
+                named = f"lambda n: gcl_hard.load_pretrained({named!r}).encoder"
             raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
         own = named_object(named, "encoder")
     parts: Any = own

@@ -312,7 +312,12 @@ class RunConfig(ABC):
 
 def is_own(name: str) -> bool:
     """Whether a setting names an encoder or an augmentation of the user's own."""
-    return OWN.fullmatch(name) is not None
+    return OWN.fullmatch(name) is not None or is_pretrained(name)
+
+
+def is_pretrained(name: str) -> bool:
+    """Whether a setting names the file of a pre-trained encoder."""
+    return PRETRAINED.fullmatch(name) is not None
 
 
 def defaults(config: type[RunConfig]) -> dict[str, Any]:
@@ -355,6 +360,8 @@ def flag(name: str) -> str:
 
 OWN = re.compile(r"(?!(?:torchvision|timm):)[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9a-f]+)")
 """Names of parts of the user's own: ``module:Name``, and ``Name@digest`` once they are known."""
+PRETRAINED = re.compile(r"[^@]*[^@/]\.pt(@[0-9a-f]+)?")
+"""Files of pre-trained encoders: ``FILE.pt``, and ``NAME.pt@digest`` once they are known."""
 GIN, MOLECULE_GIN = "gin", "molecule-gin"
 """The encoders of graphs that are ours; the second is of molecules, whose features are codes."""
 GraphProtocol = Literal["transductive", "inductive"]
@@ -403,7 +410,7 @@ class GraphConfig(RunConfig):
         "views": 2, "hard_positives": 2, "hardest": 1, "mixed": 0, "mixed_with_anchor": 0,
     }  # fmt: skip
     domain: ClassVar[Domain] = "graphs"
-    data_settings: ClassVar[tuple[str, ...]] = ("dataset", "features", "encodings")
+    data_settings: ClassVar[tuple[str, ...]] = ("dataset", "features", "encodings", "of_molecules")
 
     dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are accepted too"] = "MUTAG"
     method: Annotated[
@@ -431,7 +438,9 @@ class GraphConfig(RunConfig):
     ] = None
     strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
     encoder: Annotated[
-        str, "gin, molecule-gin (of molecules), or module:Name of yours, called as Name(n_features)"
+        str,
+        "gin, molecule-gin (of molecules), FILE.pt of gcl_hard.pretrain, or module:Name of yours, "
+        "called as Name(n_features)",
     ] = GIN
     layers: Annotated[int, "layers of the GIN"] = 3
     dim: Annotated[int, "width of a layer; embeddings are layers × dim wide"] = 32
@@ -494,6 +503,13 @@ class GraphConfig(RunConfig):
         """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
         if self.encoder == GIN:
             return
+        if self.of_molecules:
+            for name in ("features", "encodings"):
+                if getattr(self, name) != defaults(type(self))[name]:
+                    raise InputError(
+                        f"{name} is of the encoder gin: {self.encoder.partition('@')[0]} reads "
+                        f"atoms and bonds"
+                    )
         if self.encoder == MOLECULE_GIN:
             for name in ("edge_labels", "virtual_node"):
                 if getattr(self, name):
@@ -502,15 +518,21 @@ class GraphConfig(RunConfig):
         if not is_own(self.encoder):
             hint = "; it is of images: give their --dataset" * _is_image_encoder(self.encoder)
             raise InputError(
-                f"encoder is gin, molecule-gin, or module:Name of your own, with the module in the "
-                f"working folder or installed, got {self.encoder!r}{hint}"
+                f"encoder is gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or module:Name of "
+                f"your own, with the module in the working folder or installed, got "
+                f"{self.encoder!r}{hint}"
             )
         usual = defaults(type(self))
         if given := [name for name in GIN_SETTINGS if getattr(self, name) != usual[name]]:
             raise InputError(
-                f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: give "
-                f"yours a setting of its own"
+                f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
+                f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"
             )
+
+    @property
+    def of_molecules(self) -> bool:
+        """Whether the encoder reads atoms and bonds."""
+        return self.encoder == MOLECULE_GIN or is_pretrained(self.encoder)
 
     def _filled(self) -> dict[str, Any]:
         of_views = method(self.method).infonce_only

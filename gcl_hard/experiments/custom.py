@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dis
 import hashlib
 import inspect
@@ -22,7 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig, is_own
+from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig, is_own, is_pretrained
+from gcl_hard.io import file_digest
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -366,6 +368,27 @@ def graphs_named(name: str, features: str = "auto") -> GraphSet:
     return own_graphs(found, name=name.partition(":")[2], features=features)
 
 
+def pretrained_part(name: str) -> tuple[str, EncoderMaker]:
+    """The encoder of a file of ``gcl_hard.pretrain``: its name in configurations, which has the
+    file's digest but not its folder, and what makes copies of it.
+
+    Raises:
+        InputError: if there is no such file, or it holds none.
+    """
+    from gcl_hard.graphs.pretrained import load_pretrained
+
+    path = Path(name.partition("@")[0])
+    encoder = load_pretrained(path).encoder
+    key = f"{path.name}@{file_digest(path)[:8]}"
+    if name not in (str(path), key):
+        raise InputError(f"{path} has changed since it was {name}: it is {key} now")
+    return key, partial(_copy, encoder)
+
+
+def _copy(encoder: nn.Module, n_features: int) -> nn.Module:
+    return copy.deepcopy(encoder)
+
+
 @dataclass
 class Own:
     """What is the user's own in a command.
@@ -419,6 +442,9 @@ class Own:
         """The name in configurations of a part that a command names."""
         if not is_own(name) or name in self.parts:
             return name
+        if name not in self._names and is_pretrained(name):
+            self._names[name], make = pretrained_part(name)
+            self.parts[self._names[name]] = make
         if name not in self._names:
             named = name.partition("@")[0]
             if ":" not in named:

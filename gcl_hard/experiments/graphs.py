@@ -40,7 +40,7 @@ from gcl_hard.experiments.protocols import (
     score_embeddings,
 )
 from gcl_hard.experiments.runs import Run
-from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, tudataset
+from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, from_tu, tudataset
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
 from gcl_hard.images.batching import ClassPairs
@@ -57,10 +57,13 @@ class GraphExperiment:
         """The set, on the device."""
         from gcl_hard.graphs.encodings import encoded  # it imports NetworkX
 
-        graphs = own or tudataset.load(
-            config.dataset, data_dir=context.data_dir, features=config.features
-        )
-        return encoded(graphs, config.encodings or ()).to(torch.device(context.device))
+        if own is None:
+            own = tudataset.load(
+                config.dataset, data_dir=context.data_dir,
+                features="labels" if config.of_molecules else config.features,
+            )  # fmt: skip
+            own = from_tu(own) if config.of_molecules else own
+        return encoded(own, config.encodings or ()).to(torch.device(context.device))
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
         """Sizes, the resolved kind of features, and a digest of the graphs themselves."""

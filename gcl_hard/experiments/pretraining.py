@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -18,10 +18,11 @@ from gcl_hard.errors import InputError, check_at_least, check_number, check_opti
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
 from gcl_hard.experiments.protocols import build
-from gcl_hard.graphs import MoleculeGIN, Molecules, load_molecules, molecules, scaffolds
+from gcl_hard.graphs import Molecules, load_molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast
-from gcl_hard.io import atomic_write, reading
+from gcl_hard.graphs.pretrained import Pretrained, load_pretrained, vocabulary
+from gcl_hard.io import atomic_write
 from gcl_hard.methods import method
 from gcl_hard.seeds import seeded
 from gcl_hard.training.checkpoint import Checkpoint
@@ -88,20 +89,6 @@ class PretrainOptions:
         if self.pseudo_labels is None and method(self.config.method).label_aware:
             return "scaffold"
         return self.pseudo_labels
-
-
-class Pretrained(NamedTuple):
-    """A pre-trained encoder.
-
-    Attributes:
-        encoder: on the CPU, in evaluation mode; ``gcl_hard.graphs.embed(encoder, molecules)``.
-        vocabulary: number of codes of each field of ``atoms`` and of ``bonds``.
-        about: settings, data and losses of its training.
-    """
-
-    encoder: MoleculeGIN
-    vocabulary: dict[str, dict[str, int]]
-    about: dict[str, Any]
 
 
 def pretrain(options: PretrainOptions) -> Pretrained:
@@ -177,48 +164,6 @@ def pretrain(options: PretrainOptions) -> Pretrained:
         f"{options.output}: {len(chosen)} molecules, {config.epochs} epochs, loss {losses[-1]:.3f}"
     )
     return load_pretrained(options.output)
-
-
-def load_pretrained(path: str | Path) -> Pretrained:
-    """An encoder that :func:`pretrain` saved.
-
-    Args:
-        path: file NAME.pt; nothing in it is executed (``weights_only``).
-
-    Returns:
-        The encoder with its vocabulary.
-
-    Raises:
-        InputError: for a file that is none, or an encoder of another vocabulary.
-
-    Example:
-        >>> load_pretrained("missing.pt")
-        Traceback (most recent call last):
-        ...
-        gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
-    """
-    with reading(Path(path), "a pre-trained encoder"):
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-        of, config = saved["vocabulary"], saved["about"]["run"]["config"]
-        state: dict[str, Tensor] = saved["encoder"]
-    if of != vocabulary():
-        raise InputError(
-            f"{path} has the vocabulary {of}, and this version of gcl_hard {vocabulary()}: train "
-            f"it again"
-        )
-    encoder = MoleculeGIN(
-        config["dim"], config["layers"], readout=config["readout"], jk=config["jk"]
-    )
-    try:
-        encoder.load_state_dict(state)
-    except RuntimeError as error:
-        raise InputError(f"the encoder of {path} is another one: {error}") from error
-    return Pretrained(encoder.eval(), of, saved["about"])
-
-
-def vocabulary() -> dict[str, dict[str, int]]:
-    """Number of codes of each field of atoms and bonds."""
-    return {"atoms": dict(molecules.ATOMS), "bonds": dict(molecules.BONDS)}
 
 
 def order(

@@ -32,7 +32,6 @@ from gcl_hard.evaluation.transfer import (
 )
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import seeded_weights
-from gcl_hard.experiments.pretraining import load_pretrained
 from gcl_hard.experiments.store import compact_lines, compact_rows, write_json
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.graphs import (
@@ -51,8 +50,9 @@ from gcl_hard.graphs.models import GraphModel, encode
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.graphs.molecules import most_similar
 from gcl_hard.graphs.order import beside, epoch_batches
+from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.graphs.refinement import wl_kernel
-from gcl_hard.io import atomic_write
+from gcl_hard.io import atomic_write, file_digest
 from gcl_hard.methods import METHODS, contrastive_loss
 from gcl_hard.models import evaluating
 from gcl_hard.training.loop import Optimisation, train
@@ -180,9 +180,9 @@ class TransferRun:
         if self.finetuning is not None and not self.finetuning.neighbours:
             del found["finetuning"]["neighbours"]  # as before there were any
         if is_file(self.dataset):
-            found["dataset"] = f"{self.set_name} {_digest(self.dataset)}"
+            found["dataset"] = f"{self.set_name} {file_digest(self.dataset)}"
         if self.encoder not in (None, "untrained"):
-            digest = _digest(str(self.encoder))
+            digest = file_digest(str(self.encoder))
             names = [digest if part == self.encoder else part for part in self.parts]
             found["embedding"] = "+".join(names)
         return found
@@ -195,13 +195,6 @@ class TransferRun:
         name = "+".join(Path(part).stem for part in self.parts)
         tuned = self.finetuning.method if self.finetuning else NONE
         return f"{self.set_name}_{name}_{tuned}_{self.split}_{digest}_seed{self.seed}"
-
-
-def _digest(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
 def runs_of(

@@ -14,8 +14,23 @@ from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner,
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.config import CONFIGS, GIN, GIN_SETTINGS, Domain, flag, is_own
-from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker, graphs_named, named_object
+from gcl_hard.experiments.config import (
+    CONFIGS,
+    GIN,
+    GIN_SETTINGS,
+    Domain,
+    flag,
+    is_own,
+    is_pretrained,
+)
+from gcl_hard.experiments.custom import (
+    EncoderMaker,
+    Own,
+    check_maker,
+    graphs_named,
+    named_object,
+    pretrained_part,
+)
 from gcl_hard.experiments.presets import best_recipe
 from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
@@ -230,7 +245,9 @@ def tune_options(
     stated_settings = {**DEFAULTS[domain], **(usual or {}), **settings}
     if domain == "graphs":
         own = stated_settings.get("encoder", GIN)
-        if encoder is None and ":" in own:
+        if encoder is None and is_pretrained(own):
+            stated_settings["encoder"], encoder = pretrained_part(own)
+        elif encoder is None and ":" in own:
             encoder = named_object(own, "encoder")
             check_maker(encoder)
             stated_settings["encoder"] = Own().add(encoder, own)

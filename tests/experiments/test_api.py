@@ -361,7 +361,7 @@ def test_a_list_of_graphs_in_a_module_is_a_data_set(
         (["--encoder=own_module:Mine", "--jk=last"], "jk is a setting of the GIN"),
         (["--encoder=Mine@12345678"], "was given from Python"),
         (["--encoder=own_module:Mine@12345678"], "has changed"),
-        (["--encoder=resnet18"], "encoder is gin, molecule-gin, or module:Name"),
+        (["--encoder=resnet18"], "or module:Name of your own"),
     ],
 )
 def test_what_a_module_lacks_is_said(

@@ -15,11 +15,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gcl_hard import bench
 from gcl_hard.cli import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import pretraining
-from gcl_hard.experiments.pretraining import SEATS, PretrainOptions, load_pretrained, order
-from gcl_hard.graphs import embed, from_smiles
+from gcl_hard.experiments.pretraining import SEATS, PretrainOptions, order
+from gcl_hard.graphs import embed, from_smiles, from_tu, load
+from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.pretrain import main
 from gcl_hard.training import checkpoint
 
@@ -232,3 +234,52 @@ def test_settings_are_printed_and_read_back(
     assert options == parse_pretrain(["--method=hscl", "--n=50"])
     assert isinstance(options, PretrainOptions)
     assert json.dumps(options.labels) == '"scaffold"'
+
+
+def test_the_benchmark_begins_with_a_pre_trained_encoder(
+    csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "encoder.pt"
+    assert main(flags(csv, path)) == 0
+    first = ["--dataset=MUTAG", "--protocol=inductive", "--epochs=1", "--folds=2", "--seeds=1",
+             "--c-grid=1", "--threads=1", "--save-embeddings"]  # fmt: skip
+    run = [*first, f"--encoder={path}", "--method=untrained,scl"]
+    assert bench.main(run) == 0
+    saved = {
+        name: next(Path("results").glob(f"MUTAG_{name}_*.npz")) for name in ("untrained", "scl")
+    }
+    graphs = from_tu(load("MUTAG", features="labels", download=False))
+    frozen = embed(load_pretrained(path).encoder, graphs)
+    found = {name: np.load(file)["embeddings"] for name, file in saved.items()}
+    np.testing.assert_allclose(found["untrained"][0], frozen, rtol=1e-5)
+    assert all(not np.allclose(one, frozen, rtol=1e-3) for one in found["scl"])
+    capsys.readouterr()
+    assert bench.main(run) == 0
+    assert "2 of 2 runs were finished before" in capsys.readouterr().out
+    assert main(flags(csv, path, "--lr=0.1", "--force")) == 0  # other weights, another run
+    assert bench.main(run) == 0
+    assert "finished before" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--encoder=missing.pt"], "cannot read missing.pt"),
+        (["--encoder=csv.pt"], "csv.pt"),
+        (["--encoder=encoder.pt", "--dim=16"], "dim is a setting of the GIN"),
+        (["--encoder=encoder.pt", "--features=labels"], "features is of the encoder gin"),
+        (["--encoder=encoder.pt", "--dataset=PTC_FM"], "PTC_FM"),
+        (["--encoder=encoder.pt@0123abcd"], "has changed"),
+    ],
+)
+def test_a_file_that_cannot_begin_a_benchmark_is_refused(
+    more: list[str], says: str, *, csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(flags(csv, tmp_path / "encoder.pt")) == 0
+    (tmp_path / "csv.pt").write_bytes(csv.read_bytes())
+    assert bench.main(["--dataset=MUTAG", "--method=untrained", "--threads=1", *more]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()

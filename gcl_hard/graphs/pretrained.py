@@ -1,0 +1,70 @@
+"""The file of a pre-trained encoder of molecules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.encoders import MoleculeGIN
+from gcl_hard.graphs.molecules import ATOMS, BONDS
+from gcl_hard.io import reading
+
+
+class Pretrained(NamedTuple):
+    """A pre-trained encoder.
+
+    Attributes:
+        encoder: on the CPU, in evaluation mode; ``gcl_hard.graphs.embed(encoder, molecules)``.
+        vocabulary: number of codes of each field of ``atoms`` and of ``bonds``.
+        about: settings, data and losses of its training.
+    """
+
+    encoder: MoleculeGIN
+    vocabulary: dict[str, dict[str, int]]
+    about: dict[str, Any]
+
+
+def load_pretrained(path: str | Path) -> Pretrained:
+    """An encoder that ``python -m gcl_hard.pretrain`` saved.
+
+    Args:
+        path: file NAME.pt; nothing in it is executed (``weights_only``).
+
+    Returns:
+        The encoder with its vocabulary.
+
+    Raises:
+        InputError: for a file that is none, or an encoder of another vocabulary.
+
+    Example:
+        >>> load_pretrained("missing.pt")
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
+    """
+    with reading(Path(path), "a pre-trained encoder"):
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        of, config = saved["vocabulary"], saved["about"]["run"]["config"]
+        state: dict[str, Tensor] = saved["encoder"]
+    if of != vocabulary():
+        raise InputError(
+            f"{path} has the vocabulary {of}, and this version of gcl_hard {vocabulary()}: train "
+            f"it again"
+        )
+    encoder = MoleculeGIN(
+        config["dim"], config["layers"], readout=config["readout"], jk=config["jk"]
+    )
+    try:
+        encoder.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"the encoder of {path} is another one: {error}") from error
+    return Pretrained(encoder.eval(), of, saved["about"])
+
+
+def vocabulary() -> dict[str, dict[str, int]]:
+    """Number of codes of each field of atoms and bonds."""
+    return {"atoms": dict(ATOMS), "bonds": dict(BONDS)}
