@@ -234,9 +234,10 @@ def contrastive_loss(
             f"pool of views, leave it out"
         )
     if positives == "hard":
-        number = options.get("hard_positives") or row.settings.get("hard_positives") or 2
+        stated = options.get("hard_positives")
+        number = row.settings.get("hard_positives", 2) if stated is None else stated
         positives = HardPositives(
-            int(number), dynamic_anchor="anchor" not in left_out,
+            int(number or 0), dynamic_anchor="anchor" not in left_out,
             farthest="hard-positives" not in left_out,
         )  # fmt: skip
     if row.pooled:

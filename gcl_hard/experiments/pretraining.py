@@ -18,7 +18,7 @@ from gcl_hard.errors import InputError, check_at_least, check_number, check_opti
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
 from gcl_hard.experiments.protocols import build
-from gcl_hard.graphs import Molecules, load_molecules, scaffolds
+from gcl_hard.graphs import MoleculeData, Molecules, load_molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast
 from gcl_hard.graphs.pretrained import Pretrained, load_pretrained, vocabulary
@@ -108,12 +108,9 @@ def pretrain(options: PretrainOptions) -> Pretrained:
     """
     device = hardware.choose_device(options.device)
     torch.set_num_threads(options.threads or 1)
-    with _bar("parsing", " SMILES") as bar:
-        data = load_molecules(
-            options.config.dataset, data_dir=options.data_dir, jobs=options.jobs,
-            progress=bar.update,
-        )  # fmt: skip
-    whole = data.molecules
+    whole = loaded(
+        options.config.dataset, data_dir=options.data_dir, jobs=options.jobs
+    ).molecules  # fmt: skip
     chosen = _drawn(len(whole), options.n, options.config.data_seed)
     run = _run(options, whole, chosen)
     if options.output.exists() and not options.force:
@@ -204,6 +201,20 @@ def order(
     if len(found) > 1 and len(found[-1]) == 1:
         found[-2:] = [torch.cat(found[-2:])]
     return found
+
+
+def loaded(name: str, **how: Any) -> MoleculeData:
+    """A set as of :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
+    with _bar("parsing all, once", " SMILES") as bar:
+        data = load_molecules(name, progress=bar.update, **how)
+    if invalid := data.molecules.invalid:
+        named = ", ".join(f"{one.smiles!r} (row {one.row + 1})" for one in invalid[:3])
+        print(
+            f"{data.molecules.name}: {len(invalid)} of {len(data.molecules) + len(invalid)} SMILES "
+            f"cannot be read and are left out: {named}{', …' * (len(invalid) > 3)}",
+            file=sys.stderr,
+        )
+    return data
 
 
 def _drawn(total: int, n: int | None, seed: int) -> Tensor:

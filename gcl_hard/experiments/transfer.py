@@ -32,6 +32,7 @@ from gcl_hard.evaluation.transfer import (
 )
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import seeded_weights
+from gcl_hard.experiments.pretraining import loaded
 from gcl_hard.experiments.store import compact_lines, compact_rows, write_json
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.graphs import (
@@ -40,7 +41,6 @@ from gcl_hard.graphs import (
     TwoView,
     embed,
     fingerprints,
-    load_molecules,
     scaffolds,
     tanimoto,
 )
@@ -60,7 +60,7 @@ from gcl_hard.training.loop import Optimisation, train
 NINE = ("BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo")
 CLIFFS = tuple(name for name in SOURCES if name.startswith("CHEMBL"))
 SPLITS = ("given", "scaffold", "random-0", "random-1", "random-2")
-FIXED = ("ecfp", "wl")
+FIXED = ("ecfp", "wl", "counts")
 """Representations without an encoder."""
 NONE, SUPERVISED = "none", "supervised"
 DRAWN = 0.1
@@ -132,11 +132,13 @@ class TransferRun:
     Attributes:
         dataset: name of the set.
         embedding: ``untrained``, a file of :func:`gcl_hard.experiments.pretraining.pretrain`,
-            ``ecfp`` or ``wl``; joined with a plus, their kernels are added.
+            ``ecfp``, ``wl`` or ``counts``, of atoms and bonds of each code; joined with a plus,
+            their kernels are added.
         finetuning: how the encoder is trained on the training part, None for not at all.
         split: one of :data:`SPLITS`.
         seed: of weights, views and draws.
         train_share: share of the training part that is used.
+        targets: columns of targets of a file; None for all others that are numbers.
         row: label of its row in tables.
         choice: label of the row of the best of several settings; empty if there is one.
     """
@@ -147,6 +149,7 @@ class TransferRun:
     split: str
     seed: int
     train_share: float = 1.0
+    targets: tuple[str, ...] | None = None
     row: str = field(default="", compare=False)
     choice: str = field(default="", compare=False)
 
@@ -177,6 +180,8 @@ class TransferRun:
         del found["row"], found["choice"]
         if self.train_share == 1:
             del found["train_share"]  # as before there was one
+        if self.targets is None:
+            del found["targets"]
         if self.finetuning is not None and not self.finetuning.neighbours:
             del found["finetuning"]["neighbours"]  # as before there were any
         if is_file(self.dataset):
@@ -239,14 +244,14 @@ def runs_of(
             run = replace(run, row=row + of, choice=choice and choice + of)
             encoders = run.encoders
             if len(encoders) > 1:
-                raise InputError(f"{embedding} joins two encoders: join one with ecfp or wl")
+                raise InputError(f"{embedding} joins two encoders: join one with one of {FIXED}")
             drawn = "untrained" in encoders or "{seed}" in embedding or run.finetuning is not None
             if not drawn and share == 1:
                 run = replace(run, seed=0)
             if encoders and encoders[0] != "untrained" and not Path(encoders[0]).is_file():
                 raise InputError(
-                    f"{encoders[0]} is not there: an embedding is untrained, ecfp, wl, or a file "
-                    f"of python -m gcl_hard.pretrain"
+                    f"{encoders[0]} is not there: an embedding is untrained, {', '.join(FIXED)}, "
+                    f"or a file of python -m gcl_hard.pretrain"
                 )
             if tuned is not None and tuned.method == SUPERVISED and len(run.parts) > 1:
                 continue
@@ -296,7 +301,8 @@ class Labelled:
         if data.kind == "values" and self.y.ndim > 1:
             tasks = ", ".join(data.molecules.tasks)
             raise InputError(
-                f"{data.molecules.name} has several columns of numbers: one of {tasks}"
+                f"{data.molecules.name} has several columns of numbers: name one of {tasks} by "
+                f"targets"
             )
         if data.kind == "classes" and data.molecules.n_classes != 2:
             raise InputError(
@@ -321,6 +327,11 @@ class Labelled:
     def tanimoto(self) -> Any:
         """Their similarities, [n, n]."""
         return tanimoto(self.fingerprints, self.fingerprints)
+
+    @cached_property
+    def counts(self) -> Any:
+        """Log of one more than the number of atoms and bonds of each code, [n, codes]."""
+        return np.log1p(self.molecules.counts())
 
     @cached_property
     def wl(self) -> Any:
@@ -520,14 +531,15 @@ def predict(run: TransferRun, labelled: Labelled) -> Probed:
         z = embed(found, labelled.molecules)
     elif run.encoder is not None:
         z = embed(new_encoder(run, labelled), labelled.molecules)
+    blocks = ([z] if z is not None else []) + [labelled.counts] * ("counts" in run.parts)
     if labelled.large(labelled.split(run.split)):
-        blocks = [z] if z is not None else []
         blocks += [labelled.fingerprints] * ("ecfp" in run.parts)
         x = np.concatenate([np.asarray(block, np.float64) for block in blocks], 1)
         return linear_predictions(x, labelled.y, split, classes=labelled.classes)
-    fixed: Any = sum(labelled.tanimoto if part == "ecfp" else labelled.wl
-                     for part in run.parts if part in FIXED)  # fmt: skip
-    kernels = [fixed] if z is None else [k + fixed for k in rbf_kernels(z, split.train)]
+    of_pairs = {"ecfp": "tanimoto", "wl": "wl"}
+    fixed: Any = sum(getattr(labelled, of_pairs[part]) for part in run.parts if part in of_pairs)
+    of_blocks = [rbf_kernels(block, split.train) for block in blocks]
+    kernels = [fixed + sum(same_width) for same_width in zip(*of_blocks, strict=True)] or [fixed]
     return kernel_predictions(kernels, labelled.y, split, classes=labelled.classes)
 
 
@@ -547,6 +559,18 @@ def scored(labelled: Labelled, split: ScaffoldSplit, found: np.ndarray[Any, Any]
     return score
 
 
+def _said(result: dict[str, Any]) -> str:
+    """A result in a line: its scores, what has none, and its seconds."""
+    score = result["score"]
+    said = [f"{k} {v:.3f}" for k, v in score.items() if isinstance(v, float)]
+    if score.get("one_class"):
+        said.append(
+            f"one class alone in the training or the test part, left out: "
+            f"{', '.join(score['one_class'])}"
+        )
+    return f"{'; '.join(said)} ({result['seconds']:.0f} s)"
+
+
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
@@ -556,10 +580,14 @@ class TransferOptions:
     """The options of ``python -m gcl_hard.transfer``."""
 
     dataset: Annotated[tuple[str, ...], "sets of molecules, or files NAME.csv"] = ("BACE",)
+    targets: Annotated[
+        tuple[str, ...] | None,
+        "columns of targets of a file; all others that are numbers if not given",
+    ] = None
     embeddings: Annotated[
         tuple[str, ...],
-        "untrained, ecfp, wl, or a file of gcl_hard.pretrain; a+b joins kernels; {seed} in a "
-        "file's name is the seed",
+        "untrained, ecfp, wl, counts (of atoms and bonds), or a file of gcl_hard.pretrain; a+b "
+        "joins kernels; {seed} in a file's name is the seed",
     ] = ("untrained", "ecfp")
     finetune: Annotated[
         tuple[str, ...], "none, a method that reads labels, or supervised, of encoders"
@@ -608,9 +636,14 @@ class TransferOptions:
         how = [one for name in self.finetune for one in self._settings_of(name)]
         for share in self.train_share:
             check_number("train-share", share, above=0, most=1)
-        return runs_of(
+        runs = runs_of(
             datasets, self.embeddings, how, self.split, self.seeds, train_shares=self.train_share
         )
+        if self.targets is None:
+            return runs
+        if named := [one for one in datasets if not is_file(one)]:
+            raise InputError(f"targets are columns of files of yours, and {named[0]} has its own")
+        return [replace(run, targets=self.targets) for run in runs]
 
     def _settings_of(self, name: str) -> list[Finetuning | None]:
         """Fine-tuning by a name, once for each combination of what it reads."""
@@ -661,7 +694,9 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
             continue
         if run.dataset not in sets:
             sets.clear()
-            sets[run.dataset] = Labelled(load_molecules(run.dataset, data_dir=options.data_dir))
+            sets[run.dataset] = Labelled(
+                loaded(run.dataset, data_dir=options.data_dir, targets=run.targets)
+            )
         labelled = sets[run.dataset]
         if "wl" in run.parts and labelled.large(labelled.split(run.split)):
             too_large.append(f"{run.dataset} ({run.split}), {run.row}")
@@ -670,10 +705,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         result = _result(run, labelled, versions)
         write_json({"schema_version": SCHEMA_VERSION, **result}, path)
         found.append(result)
-        said = ", ".join(f"{k} {v:.3f}" for k, v in result["score"].items() if isinstance(v, float))
-        print(
-            f"{number}/{len(runs)} {run.key}: {said} ({result['seconds']:.0f} s)", file=sys.stderr
-        )
+        print(f"{number}/{len(runs)} {run.key}: {_said(result)}", file=sys.stderr)
     n_open = len(runs) - len(found) - len(too_large)
     if not found:
         raise InputError(f"none of {len(runs)} runs is finished in {options.output}")

@@ -238,7 +238,7 @@ class Transport(Hardening):
         epsilon: ε > 0, or None for 2 γ, where the tilt is that of β = 1.
         tolerance: largest relative error of a candidate's weight at which iterations stop.
         steps: most iterations; where they do not suffice, or labels leave no such coupling, a
-            warning names the error, once, and what has been reached is used.
+            warning names the error, once for a setting, and what has been reached is used.
 
     Raises:
         InputError: for values that are not above 0.
@@ -292,25 +292,32 @@ class Transport(Hardening):
             p, scale = log_p.exp(), of_column.new_ones(len(of_column))
             by_row = of_row.new_ones(len(of_row))
             for _ in range(max(1, min(BETWEEN_LOGS, self.steps - done))):
-                before = scale
-                by_row = torch.where(rows, of_row / (p @ scale), 0.0)
-                scale = torch.where(columns, of_column / (by_row @ p), 0.0)
+                next_row = torch.where(rows, of_row / (p @ scale), 0.0)
+                next_scale = torch.where(columns, of_column / (next_row @ p), 0.0)
                 done += 1
-                error = float((before / scale - 1).abs()[columns].max()) if columns.any() else 0.0
-                if not error > self.tolerance:
+                scales = torch.cat([next_row[rows], next_scale[columns]])
+                if not ((scales > 1 / FAR) & (scales < FAR)).all():
+                    break  # without a coupling scales grow for ever: logarithms take over
+                error = float((scale / next_scale - 1).abs()[columns].max()) if len(scales) else 0.0
+                by_row, scale = next_row, next_scale
+                if error <= self.tolerance:
                     break
             log_p = log_p + torch.where(rows, by_row.log(), 0.0)[:, None]
             log_p = log_p + torch.where(columns, scale.log(), 0.0)
-            if not error > self.tolerance:
+            if error <= self.tolerance:
                 return log_p
-        if not getattr(self, "_warned", False):
-            object.__setattr__(self, "_warned", True)
+        if self not in _WARNED:
+            _WARNED.add(self)
             warnings.warn(
                 f"Sinkhorn's iteration left an error of {error:.2g} in the weights of candidates "
-                f"after {self.steps} steps: raise epsilon, or the tolerance",
+                f"after {self.steps} steps: raise epsilon",
                 stacklevel=2,
             )
         return log_p
+
+
+_WARNED: set[Transport] = set()
+"""Settings whose iteration was warned of: a command has many losses of one setting."""
 
 
 def _slack(rows: Rows) -> Tensor:
@@ -320,3 +327,5 @@ def _slack(rows: Rows) -> Tensor:
 
 BETWEEN_LOGS = 20
 """Steps of Sinkhorn's iteration without logarithms."""
+FAR = 1e15
+"""Factor up to which scales are without logarithms, far inside the range of float32."""

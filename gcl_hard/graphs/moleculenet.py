@@ -94,6 +94,7 @@ def load_molecules(
     data_dir: str | Path | None = None,
     download: bool = True,
     cache_dir: str | Path | None = None,
+    targets: Sequence[str] | None = None,
     limit: int | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
@@ -109,6 +110,7 @@ def load_molecules(
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
         download: whether the network may be used.
         cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        targets: columns of targets of a file; None for all others that are numbers.
         limit: only the first so many rows; None for all.
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
@@ -130,13 +132,15 @@ def load_molecules(
         "limit": limit, "jobs": jobs, "progress": progress, "cache_dir": cache_dir
     }  # fmt: skip
     if is_file(name):
-        return read_molecules(name, **how)
+        return read_molecules(name, targets=targets, **how)
     name = canonical(name)
+    if targets is not None:
+        raise InputError(f"{name} has targets of its own, got targets {', '.join(targets)}")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
     columns = _header(path)
-    targets = [column for column in columns if column in source.target] or None
-    return read_molecules(path, name=name, targets=targets, kind=source.kind, **how)
+    own = [column for column in columns if column in source.target] or None
+    return read_molecules(path, name=name, targets=own, kind=source.kind, **how)
 
 
 def is_file(name: str) -> bool:
@@ -317,6 +321,13 @@ def _numbers(
         except ValueError as error:
             if not drop:
                 raise InputError(f"{path}, column {name}: {error}; targets are numbers") from error
+            continue
+        if np.isinf(found[name]).any():
+            row = texts[int(np.isinf(found[name]).argmax())]
+            raise InputError(
+                f"{path}, column {name}: targets are finite numbers, or nothing where they are not "
+                f"known, got {row}"
+            )
     if not found:
         raise InputError(f"{path} has no column of numbers: give kind unlabelled, or targets")
     return found

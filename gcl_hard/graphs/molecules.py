@@ -89,6 +89,26 @@ labels)
         at = ids.numpy()
         return replace(found, smiles=self.smiles[at], rows=np.arange(len(at)), invalid=())
 
+    def counts(self) -> NDArray[np.int64]:
+        """How many atoms and bonds of each molecule have each code, [G, codes].
+
+        Example:
+            >>> found = from_smiles(["CO", "CCO"]).counts()
+            >>> found[:, [6, 8]].tolist()  # carbon, oxygen
+            [[1, 1], [2, 1]]
+        """
+        found = []
+        for codes, of, fields in (
+            (self.x, self.node_ptr, ATOMS), (self.edge_attr, self.edge_ptr, BONDS),
+        ):  # fmt: skip
+            assert codes is not None
+            owner = torch.arange(len(self)).repeat_interleave(of.diff())
+            for field_codes, size in zip(codes.long().T, fields.values(), strict=True):
+                pairs = owner * size + field_codes
+                found.append(torch.bincount(pairs, minlength=len(self) * size).view(-1, size))
+        counted: NDArray[np.int64] = torch.cat(found, 1).numpy()
+        return counted
+
     def with_targets(
         self, targets: Any, *, classes: bool = False, tasks: Sequence[str] = ()
     ) -> Molecules:

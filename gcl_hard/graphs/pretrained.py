@@ -61,7 +61,10 @@ def load_pretrained(path: str | Path) -> Pretrained:
     try:
         encoder.load_state_dict(state)
     except RuntimeError as error:
-        raise InputError(f"the encoder of {path} is another one: {error}") from error
+        raise InputError(
+            f"{path} holds weights of another encoder than its settings say, {config['layers']} "
+            f"layers of {config['dim']}: train it again"
+        ) from error
     return Pretrained(encoder.eval(), of, saved["about"])
 
 

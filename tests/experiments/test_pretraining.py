@@ -219,7 +219,7 @@ def test_files_that_are_no_encoder_are_named(csv: Path, tmp_path: Path) -> None:
     saved = torch.load(good, weights_only=True)
     saved["about"]["run"]["config"]["dim"] = 9
     torch.save(saved, path)
-    with pytest.raises(InputError, match="is another one"):
+    with pytest.raises(InputError, match="2 layers of 9"):
         load_pretrained(path)
 
 
@@ -246,6 +246,7 @@ def test_the_benchmark_begins_with_a_pre_trained_encoder(
              "--c-grid=1", "--threads=1", "--save-embeddings"]  # fmt: skip
     run = [*first, f"--encoder={path}", "--method=untrained,scl"]
     assert bench.main(run) == 0
+    assert bench.main([*first, "--encoder=./encoder.pt", "--method=untrained"]) == 0
     saved = {
         name: next(Path("results").glob(f"MUTAG_{name}_*.npz")) for name in ("untrained", "scl")
     }

@@ -67,11 +67,12 @@ def test_representations_and_finetuning_are_scored(
     page = tmp_path / "page.md"
     common = ["--dataset", str(path), "--split", split, "--seeds=1", "--output", str(output)]
     small = ["--epochs=2", "--batch-size=16", "--report", str(page)]
-    assert main([*common, "--embeddings=untrained,ecfp,wl,untrained+ecfp", *small]) == 0
+    joined = "untrained+ecfp,untrained+counts,counts+wl"
+    assert main([*common, f"--embeddings=untrained,ecfp,wl,counts,{joined}", *small]) == 0
     tuned = ["--embeddings=untrained", "--finetune=scl,hscl,supervised", "--similarity=2"]
     assert main([*common, *tuned, *small]) == 0
     found = results(output)
-    assert len(found) == 7
+    assert len(found) == 10
     for one in found:
         assert np.isfinite(one["score"][metric])
         assert len(one["test"]) * (2 if kind == "tasks" else 1) == len(one["predictions"])
@@ -338,7 +339,8 @@ def test_a_batch_of_unknown_targets_does_not_end_training() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["smiles,a,b", "C,1.5,2", "CC,2.5,1"], "several columns of numbers"),
+        (["smiles,a,b", "C,1.5,2", "CC,2.5,1"], "name one of a, b by targets"),
+        (["smiles,y", "C,1.5", "CC,inf"], "column y: targets are finite numbers"),
         (["smiles,y", "C,0", "CC,1", "CCC,2"], "3 classes"),
         (["smiles", "C", "CC"], "no targets to be scored by"),
         (["smiles,y,split", "C,1.5,train", "CC,2,train"], "names no test"),
@@ -411,6 +413,7 @@ def test_a_kernel_of_a_large_set_is_left_out_and_named(
         (["--dataset=BACE", "--split=given"], "BACE has no given split"),
         (["--split=sideways"], "split"),
         (["--table=3"], "table"),
+        (["--targets=y"], "BACE has its own"),
         (["--report=page.txt"], "NAME.md"),
     ],
 )
@@ -423,6 +426,32 @@ def test_what_cannot_be_run_is_one_message(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("error:") == 1
+
+
+def test_one_of_several_targets_is_scored_and_named_runs_differ(tmp_path: Path) -> None:
+    path, output = tmp_path / "two.csv", tmp_path / "results"
+    lines = [f"{s},{i / 2},{s.upper().count('C')}" for i, s in enumerate(SMILES)]
+    path.write_text("smiles,id,y\n" + "\n".join(lines) + "\n")
+    common = ["--dataset", str(path), "--embeddings=counts", "--output", str(output)]
+    assert main([*common, "--targets=y"]) == 0
+    (first,) = results(output)
+    assert first["score"]["rmse"] < 0.5  # carbon atoms are counted
+    assert first["y"] == [SMILES[i].upper().count("C") for i in first["test"]]
+    assert main([*common, "--targets=id"]) == 0
+    assert len(results(output)) == 2
+
+
+def test_what_is_left_out_of_data_and_scores_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.csv"
+    rows = [f"{s},{int('O' in s)},{int(i == 0)}" for i, s in enumerate(SMILES)]
+    path.write_text("smiles,oxygen,first\nnothing,1,1\n" + "\n".join(rows) + "\n")
+    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "results")]
+    assert main([*command, "--split=scaffold"]) == 0
+    error = capsys.readouterr().err
+    assert "1 of 81 SMILES cannot be read and are left out: 'nothing' (row 1)" in error
+    assert "left out: first" in error
 
 
 def test_what_has_no_encoder_runs_once() -> None:

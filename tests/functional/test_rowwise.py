@@ -160,6 +160,18 @@ def test_where_no_coupling_exists_a_warning_says_so_and_the_row_still_has_weight
     assert (log_p[:3, 1] > -math.inf).all()
 
 
+@pytest.mark.parametrize("rare", [1, 2])
+def test_where_one_class_is_nearly_all_the_batch_weights_stay_finite(rare):
+    z = [numbers(256, 8, seed=v).float().requires_grad_() for v in range(2)]
+    labels = (torch.arange(256) < rare).long()
+    sampler = NegativeSampler("other_labels", Transport(tolerance=2e-3 / rare))
+    with pytest.warns(UserWarning, match="Sinkhorn"):
+        value = ContrastiveLoss(sampler)(*z, labels)
+    slopes = torch.autograd.grad(value, z)
+    assert value.isfinite()
+    assert all(one.isfinite().all() and one.abs().max() > 0 for one in slopes)
+
+
 def test_rounding_parts_no_similarities():
     s = torch.tensor([[0.9, 0.1, 0.1 * (1 + 2e-7), 0.1 * (1 - 2e-7), -0.8]])
     assert RelativeThreshold(0.6).log_eta(rows(s)).exp().tolist() == [[1.0, 0, 0, 0, 0]]
@@ -186,6 +198,7 @@ def test_iterations_that_do_not_suffice_warn_once_with_what_is_left():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         hardening.log_eta(rows(s))
+        Transport(0.01, tolerance=1e-9, steps=3).log_eta(rows(s[:, 1:]))  # another loss of a run
 
 
 @pytest.mark.parametrize(

@@ -450,3 +450,13 @@ def test_pointers_of_a_set_cover_all_atoms_and_bonds() -> None:
     found = from_smiles(SOME)
     for a, b, one in zip(*zip(*pairwise(found.node_ptr.tolist()), strict=True), found, strict=True):
         assert torch.equal(found.x[a:b], one.x)
+
+
+def test_counts_are_those_of_a_loop_over_atoms_and_bonds() -> None:
+    found = from_smiles(["CO", "c1ccccc1[N+](=O)[O-]", "C", "C[C@H](N)C(=O)O"])
+    for molecule, counts in zip(found, found.counts(), strict=True):
+        expected = []
+        for codes, fields in ((molecule.x, molecules.ATOMS), (molecule.edge_attr, molecules.BONDS)):
+            for column, size in enumerate(fields.values()):
+                expected += [int((codes[:, column] == code).sum()) for code in range(size)]
+        assert counts.tolist() == expected
