@@ -1,4 +1,4 @@
-"""Draw the figures of the theory page from the committed results: PNG, SVG and CSV.
+"""Draw the figures of theory and of pre-training from the committed results: PNG, SVG and CSV.
 
 Run: python docs/draw.py [FOLDER]
 
@@ -11,11 +11,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gcl_hard.experiments.transfer import finished_results
 from gcl_hard.figures import main
+from gcl_hard.reports.page import write_files
+from gcl_hard.reports.transfer import frame, size_figure
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks/results/figures"
 TABLES = ROOT / "benchmarks/results/tables"
+TRANSFER = ROOT / "benchmarks/results/transfer"
 GRAPHS = ("MUTAG", "PTC_MR")
 IMAGES = ("digits", "CIFAR100")
 FOUR = "method=ucl,hucl,scl,hscl"
@@ -54,6 +58,15 @@ def draw(folder: Path) -> int:
     for kind, where, dataset, only, name in figures():
         selected = [f"--only={one}" for one in (f"dataset={dataset}", *only)]
         status |= main([kind, str(where), "-o", str(folder), "--name", name, *selected])
+    frozen = [
+        one
+        for one in finished_results(TRANSFER).values()
+        if one["split"] == "scaffold" and one["finetuning"] is None
+    ]
+    for metric in ("auc", "rmse"):
+        figure = size_figure(frame(frozen), metric)
+        assert figure is not None
+        write_files({}, {folder / f"pretraining-size-{metric}.png": figure})
     return status
 
 

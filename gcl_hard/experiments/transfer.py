@@ -676,7 +676,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         print(f"{compact(options.compact)} results in {options.compact / COMPACT}")
         return []
     runs = options.runs()
-    known = _known_results(options.output)
+    known = finished_results(options.output)
     if options.report is not None and options.report.suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
     hardware.use_threads(options.threads or 1, 0, 0)
@@ -755,7 +755,7 @@ def compact(folder: Path) -> int:
         InputError: if a file is damaged, or the folder cannot be written to.
     """
     singles = sorted(folder.glob("[!.]*_seed*.json"))
-    results = _known_results(folder) | {path.stem: _result_in(path) for path in singles}
+    results = finished_results(folder) | {path.stem: _result_in(path) for path in singles}
     with atomic_write(folder / COMPACT) as file:
         file.writelines(f"{line}\n".encode() for line in compact_lines(results, SHARED))
     for path in singles:
@@ -763,7 +763,8 @@ def compact(folder: Path) -> int:
     return len(results)
 
 
-def _known_results(folder: Path) -> dict[str, dict[str, Any]]:
+def finished_results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Results of the compact form of a folder, by their keys."""
     empty: dict[str, list[str]] = {"one_class": [], "few": []}
 
     def whole(row: dict[str, Any]) -> dict[str, Any]:
@@ -802,11 +803,19 @@ def _result(run: TransferRun, labelled: Labelled, versions: dict[str, str]) -> d
         else labelled.data.cliffs[split.test].tolist(),
         "predictions": [_known(float(f"{x:.6g}")) for x in np.ravel(predictions)],
         "invalid": len(labelled.molecules.invalid),
+        "pretrained": _pretrained_on(run),
         "seconds": time.perf_counter() - start,
         "device": hardware.device_name(torch.device("cpu")),
         "versions": versions,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
+
+
+def _pretrained_on(run: TransferRun) -> int | None:
+    """Molecules that the encoder of a run was pre-trained on."""
+    if run.encoder in (None, "untrained"):
+        return 0 if run.encoder else None
+    return int(load_pretrained(str(run.encoder)).about["n"])
 
 
 LISTS = ("beta", "similarity", "neighbours")

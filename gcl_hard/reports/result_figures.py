@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from gcl_hard.evaluation import average_ranks, cliques, critical_difference, friedman
@@ -413,7 +414,8 @@ def learning_curves(
         sizes = sorted(own["graphs"].unique())
         panel.set_title(dataset)
         panel.set_xscale("log")
-        panel.set_xticks(sizes, [f"{n:.0f}" for n in sizes])
+        thousands = EngFormatter(sep="")
+        panel.set_xticks(sizes, [f"{n:.0f}" if n % 1000 else thousands(n) for n in sizes])
         panel.minorticks_off()
     figure.supxlabel(training, fontsize=theme.TEXT)
     figure.supylabel(value, fontsize=theme.TEXT)

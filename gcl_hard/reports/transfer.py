@@ -29,8 +29,9 @@ PUBLISHED = pd.DataFrame(
 )
 """Means over the twenty sets with activity cliffs of van Tilborg, Alenicheva & Grisoni (2022),
 *Exposing the Limitations of Molecular Machine Learning with Activity Cliffs*."""
-COLUMNS = ("row", "dataset", "split", "seed", "metric", "score", "train")
-"""Of each run and metric; the last is the number of molecules that it is trained on."""
+COLUMNS = ("row", "dataset", "split", "seed", "metric", "score", "train", "pretrained")
+"""Of each run and metric; the last two are the number of molecules that it is trained on, and that
+its encoder was pre-trained on: 0 for an untrained one, missing without an encoder."""
 TWENTY = 20
 """Sets that the published means are over."""
 WIDEST = 8
@@ -50,7 +51,7 @@ def frame(results: Sequence[Result]) -> pd.DataFrame:
             "row": one["row"], "dataset": one["dataset"], "split": one["split"],
             "seed": one["seed"], "metric": metric,
             "score": np.nan if one["score"][metric] is None else one["score"][metric],
-            "train": one["sizes"][0],
+            "train": one["sizes"][0], "pretrained": one.get("pretrained"),
         }
         for one in results
         for metric in METRICS
@@ -138,6 +139,36 @@ def learning_figure(data: pd.DataFrame, metric: str) -> Figure | None:
     return learning_curves(
         points.reset_index().sort_values("graphs"), value=METRICS[metric],
         training="training molecules", styles=theme.line_styles(of),
+    )  # fmt: skip
+
+
+def size_figure(data: pd.DataFrame, metric: str) -> Figure | None:
+    """Scores of frozen encoders against the number of molecules that they were pre-trained on, mean
+    and standard deviation over seeds, beside an untrained encoder.
+
+    Args:
+        data: as of :func:`frame`.
+        metric: one of :data:`METRICS`.
+
+    Returns:
+        The figure; None for encoders of one size.
+    """
+    alone = ~data["row"].str.contains(r"[+,]")
+    mine = data[(data["metric"] == metric) & alone & data["pretrained"].notna()]
+    sizes = sorted({*mine["pretrained"]} - {0})
+    if len(sizes) < 2:
+        return None
+    keys = ["dataset", "pretrained"]
+    points = mine.groupby(keys, sort=False)["score"].agg(mean="mean", half="std").reset_index()
+    untrained = points[points["pretrained"] == 0].drop(columns="pretrained")
+    curves = pd.concat([
+        points[points["pretrained"] > 0].assign(method="pre-trained"),
+        untrained.merge(pd.DataFrame({"pretrained": sizes}), "cross").assign(method="untrained"),
+    ])  # fmt: skip
+    return learning_curves(
+        curves.rename(columns={"pretrained": "graphs"}).sort_values("graphs"),
+        value=METRICS[metric], training="molecules of pre-training",
+        styles=theme.line_styles({"pre-trained": "hucl", "untrained": "untrained"}),
     )  # fmt: skip
 
 
@@ -241,7 +272,8 @@ def write_page(
     """Write the page, with its figures next to it.
 
     Args:
-        path: page.md; its figures are page-cliffs.png and page-curve-METRIC.png.
+        path: page.md; its figures are page-cliffs.png, page-curve-METRIC.png and
+            page-size-METRIC.png.
         results: finished runs.
         command: that makes it.
         n_open: number of runs that are not finished.
@@ -269,10 +301,17 @@ def write_page(
         if one["score"].get("few")
     })  # fmt: skip
     invalid = sorted({f"{one['dataset']}: {one['invalid']}" for one in results if one["invalid"]})
-    drawn = {"cliffs": (cliff_figure(results), CLIFF_ALT)} | {
-        f"curve-{metric}": (learning_figure(data, metric), f"{METRICS[metric]}, learning curve")
-        for metric in metrics
-    }
+    drawn = (
+        {"cliffs": (cliff_figure(results), CLIFF_ALT)}
+        | {
+            f"curve-{metric}": (learning_figure(data, metric), f"{METRICS[metric]}, learning curve")
+            for metric in metrics
+        }
+        | {
+            f"size-{metric}": (size_figure(data, metric), f"{METRICS[metric]}, by pre-training")
+            for metric in metrics
+        }
+    )
     figures = {
         path.with_name(f"{path.stem}-{name}.png"): (figure, alt)
         for name, (figure, alt) in drawn.items()

@@ -16,7 +16,7 @@ from gcl_hard.evaluation.transfer import Probed
 from gcl_hard.experiments import transfer
 from gcl_hard.experiments.transfer import Finetuning, Labelled, TransferRun, runs_of
 from gcl_hard.graphs import from_smiles, read_molecules
-from gcl_hard.reports.transfer import differences
+from gcl_hard.reports.transfer import differences, frame, size_figure
 from gcl_hard.transfer import main
 
 pytest.importorskip("rdkit")
@@ -428,6 +428,31 @@ def test_what_cannot_be_run_is_one_message(
     assert error.count("error:") == 1
 
 
+def test_encoders_of_several_sizes_give_a_curve(tmp_path: Path) -> None:
+    path, output, page = write(tmp_path, "classes"), tmp_path / "results", tmp_path / "page.md"
+    made = []
+    for n in (20, 60):
+        made.append(str(tmp_path / f"of-{n}.pt"))
+        arguments = ["--dataset", str(path), "--n", str(n), "--dim=4", "--layers=1"]
+        assert pretrain.main([*arguments, "--output", made[-1]]) == 0
+    common = ["--dataset", str(path), "--seeds=2", "--output", str(output)]
+    common += ["--split=scaffold", "--report", str(page)]
+    curve = page.with_name("page-size-auc.png")
+    assert main([*common, f"--embeddings=untrained,{made[0]}"]) == 0
+    assert not curve.exists()  # one size is no curve
+    assert main([*common, f"--embeddings=untrained,{made[0]},{made[1]},ecfp"]) == 0
+    assert curve.exists()
+    assert curve.name in page.read_text()
+    found = {one["row"]: one["pretrained"] for one in results(output)}
+    assert found == {"untrained": 0, "of-20": 20, "of-60": 60, "ecfp": None}
+    data = frame(results(output))
+    figure = size_figure(data, "auc")
+    assert figure is not None
+    drawn = [line.get_ydata() for line in figure.axes[0].get_lines()]
+    expected = [data.loc[data["row"] == row, "score"].iloc[0] for row in ("of-20", "of-60")]
+    assert any(np.allclose(y, expected) for y in drawn)
+
+
 def test_one_of_several_targets_is_scored_and_named_runs_differ(tmp_path: Path) -> None:
     path, output = tmp_path / "two.csv", tmp_path / "results"
     lines = [f"{s},{i / 2},{s.upper().count('C')}" for i, s in enumerate(SMILES)]
@@ -502,11 +527,11 @@ def test_the_compact_form_is_read_like_single_files(tmp_path: Path) -> None:
     assert [p.name for p in output.iterdir()] == [transfer.COMPACT]
     assert main([*command, "--report-only"]) == 0
     assert page.read_text().replace(" --report-only", "") == pages
-    known = transfer._known_results(output)
+    known = transfer.finished_results(output)
     assert len(known) == len(before) == 3
     assert main([*command, "--embeddings=wl"]) == 0
     assert main(["--compact", str(output)]) == 0
-    assert len(transfer._known_results(output)) == 4
+    assert len(transfer.finished_results(output)) == 4
 
 
 def test_a_damaged_result_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
