@@ -15,8 +15,10 @@ from pathlib import Path
 import torch
 from pairs import Table, Values, ratios
 
-from gcl_hard import METHODS, contrastive_loss
+from gcl_hard import METHODS, ContrastiveLoss, NegativeSampler, contrastive_loss
+from gcl_hard.functional.rowwise import RelativeThreshold
 
+DENSE = "ucl, all scores at once"
 DIM, CLASSES = 128, 10
 HALFWAY = (5, 10)
 """The epoch, of how many: schedules have moved."""
@@ -28,7 +30,8 @@ def seconds(items: int, rounds: int, device: str) -> Values:
     views = torch.randn(4, items, DIM, generator=generator).to(device)
     y = torch.randint(0, CLASSES, (items,), generator=generator).to(device)
     losses = {name: contrastive_loss(name) for name in METHODS}
-    losses["ucl, all scores at once"] = contrastive_loss("ucl", streaming=False)
+    losses["relative threshold"] = ContrastiveLoss(NegativeSampler(hardening=RelativeThreshold()))
+    losses[DENSE] = contrastive_loss("ucl", streaming=False)
     found: Values = {name: [] for name in losses}
     clock = time.process_time if device == "cpu" else time.perf_counter
     for turn in range(rounds + 1):
@@ -52,10 +55,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="CSV file to write")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    table, found = Table("methods"), seconds(given.items, given.pairs, given.device)
-    case = f"{given.items} items"
-    table.add(case, found)
-    table.add(case, ratios(found, [(name, "ucl") for name in found if name != "ucl"]))
+    found = seconds(given.items, given.pairs, given.device)
+    table = Table("methods")
+    for name, values in found.items():
+        of = ratios({"loss": values, "ucl": found["ucl"], DENSE: found[DENSE]}, [
+            ("loss", "ucl"), ("loss", DENSE)
+        ])  # fmt: skip
+        table.add(name, {"loss": values, **of})
     table.write(given.out)
 
 

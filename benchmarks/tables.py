@@ -95,6 +95,14 @@ TABLES = {
             ("masks given / fused", "loss, masks given / loss, fused", ratio),
         ],
     ),
+    "methods": (
+        "methods",
+        [
+            ("ms", "loss", seconds_as_ms),
+            ("beside ucl", "loss / ucl", ratio),
+            ("beside ucl, all scores at once", "loss / ucl, all scores at once", ratio),
+        ],
+    ),
     "svm": (
         "svm_speed",
         [
