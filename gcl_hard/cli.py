@@ -344,7 +344,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     preset = PRESETS.get(stated.get("table", ""))
     if preset is not None:
         values |= preset.values
-    quick = SMALL if stated.get("small") else {}
+    quick = dict(SMALL) if stated.get("small") else {}
     quick |= QUICK[domain] if stated.get("quick") else {}
     values |= quick | stated
     values |= {name: (None,) for name in LISTED if name in values and values[name] is None}

@@ -74,6 +74,13 @@ def test_options_of_the_command_are_understood() -> None:
     )
 
 
+def test_a_quick_table_leaves_the_small_one_as_it_is() -> None:
+    small = ["--table=1", "--small"]
+    before = parse_bench(small)
+    assert parse_bench([*small, "--quick"]) != before
+    assert parse_bench(small) == before
+
+
 def test_options_are_equal_when_asked_equally() -> None:
     one = parse_bench(["--seeds", "2", "--beta", "1,2"])
     assert one == parse_bench(["--beta=1.0,2.0", "--seeds=0,1"])
