@@ -156,6 +156,35 @@ def test_what_shorter_runs_choose_is_run_in_full(command: Command) -> None:
         assert command.steps == 0
 
 
+def test_a_table_is_shown_while_only_shorter_runs_are_finished(command: Command) -> None:
+    page = command.folder / "page.md"
+    asked = (
+        "--method=hscl,scl,majority", "--beta=0.5,5", "--temperature=0.1,1", "--select=true",
+        "--select-epochs=1", f"--report={page}",
+    )  # fmt: skip
+    assert command(*asked, "--report-only") == 0
+    assert len(command.out.strip().splitlines()) == 3
+    assert not page.exists()
+    assert command.files() == []
+    assert command(*asked) == 0
+    for path in command.files("digits_*_seed0.json"):
+        if "inner" not in path.name:
+            path.unlink()
+    page.unlink()
+    assert command(*asked, "--report-only") == 0
+    shown = page.read_text("utf-8")
+    assert f"({next(page.parent.glob('page*-grid.png')).name})" in shown
+    assert "open" in shown
+    assert "Not chosen yet" not in shown
+    command.files("digits_scl_*_inner_seed0.json")[0].unlink()
+    assert command(*asked, "--report-only") == 0
+    shown = page.read_text("utf-8")
+    assert f"({next(page.parent.glob('page*-grid.png')).name})" in shown
+    assert "scl on digits (1 of 2)" in shown
+    (line,) = [line.split() for line in command.out.splitlines() if " scl inside" in line]
+    assert line[:5] == ["digits", "scl", "inside", "split", "open"]
+
+
 def test_a_set_of_ones_own_is_found_as_images(command: Command) -> None:
     where = mirror(command.folder / "mine")
     assert command(*OWN, where, "--method=scl", "--probe-epochs=60", "--probe-lr=0.1") == 0

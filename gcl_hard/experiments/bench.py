@@ -72,8 +72,10 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
             _search(options, _runner(options, Own(), console), command)
             return 0
         results, failures = execute(options, Own(), console)
-    if results.records:
+    if results.records or results.trials.records:
         _show(options, results, console, command)
+    elif not failures:
+        console.print("no run of this command is finished: there is nothing to show")
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
     return 2 if failures else 0
@@ -182,7 +184,8 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
     from gcl_hard.reports import frame, tables
     from gcl_hard.reports.rows import rows
 
-    path = options.json or options.output / f"{_name(options, results.configs)}.json"
+    asked = [*dict.fromkeys((*results.configs, *results.trials.runs))]
+    path = options.json or options.output / f"{_name(options, asked)}.json"
     write_json(frame.result_json(results, quick=options.quick), path)
     if options.quick:
         console.print(SMOKE, style="bold yellow")
@@ -211,8 +214,9 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
     """
     digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
     if options.table:
-        whole = parse_bench([f"--table={options.table}", *["--quick"] * options.quick])
-        stem = f"table-{options.table}" + "-quick" * options.quick
+        kinds = ["quick"] * options.quick + ["small"] * options.small
+        whole = parse_bench([f"--table={options.table}", *(f"--{kind}" for kind in kinds)])
+        stem = "-".join(["table", options.table, *kinds])
         return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
     named = ("dataset", "method", "protocol")
     parts = ["+".join(dict.fromkeys(getattr(c, n) for c in configs)) for n in named]

@@ -153,7 +153,7 @@ class Runner:
             shown = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
             what = "left out" if self.report_only else "run again"
             self.console.print(f"{what}: {shown}", style="yellow", highlight=False)
-        if results or self.report_only:
+        if results or (self.report_only and runs):
             line = f"{len(results)} of {len(runs)} runs were finished before"
             self.console.print(line, style="dim")
         return results

@@ -272,14 +272,23 @@ class Trials:
 
     def rivals(self, config: RunConfig) -> tuple[RunConfig, ...]:
         """The candidates that one was chosen from."""
-        return next((g for g in candidate_groups(self.runs) if config in g), ())
+        return next((g for g in self._groups if config in g), ())
 
     @property
     def chosen(self) -> list[RunConfig]:
         """The best of every group that is finished, on a tie the first."""
-        scored = {config: self.accuracy(config) for config in self.runs}
-        whole = [g for g in candidate_groups(self.runs) if all(scored[c] is not None for c in g)]
-        return [max(group, key=lambda config: scored[config] or 0.0) for group in whole]
+        whole = [group for group in self._groups if group not in self.undecided]
+        return [max(group, key=lambda config: self.accuracy(config) or 0.0) for group in whole]
+
+    @cached_property
+    def _groups(self) -> list[tuple[RunConfig, ...]]:
+        return candidate_groups(self.runs)
+
+    @cached_property
+    def undecided(self) -> dict[tuple[RunConfig, ...], int]:
+        """Groups with an open run, and how many of their runs are finished."""
+        finished = {g: sum(self.accuracy(c) is not None for c in g) for g in self._groups}
+        return {group: n for group, n in finished.items() if n < len(group)}
 
 
 @dataclass(frozen=True)
@@ -287,7 +296,7 @@ class Results:
     """Everything that a command asked for, finished or open.
 
     Attributes:
-        configs: configurations asked for, in order.
+        configs: configurations asked for, in order; of those to choose from the chosen ones.
         seeds: seeds asked for.
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
@@ -299,6 +308,11 @@ class Results:
     records: Mapping[Run, RunResult]
     select: bool = False
     trials: Trials = Trials()
+
+    @property
+    def shown(self) -> list[RunConfig]:
+        """Configurations with a line in a table; the first of a group not yet chosen from."""
+        return [*self.configs, *(group[0] for group in self.trials.undecided)]
 
     @property
     def planned(self) -> list[Run]:

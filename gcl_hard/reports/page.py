@@ -142,7 +142,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         for name, draw in FIGURES.items()
         if (figure := draw(shown, protocol)) is not None
     }
-    (protocol, *others) = dict.fromkeys(config.protocol for config in results.configs) or [""]
+    (protocol, *others) = dict.fromkeys(config.protocol for config in results.shown) or [""]
     of_hardness = {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
     drawn |= {
         path.with_name(f"{path.stem}-{protocol}-{name}.png"): figure
@@ -182,9 +182,9 @@ def page(
         command=command,
         results=results,
         quick=quick,
-        split=any(tables.of_images(config.protocol) for config in results.configs),
-        epochs=tables.values((c for c in results.configs if c.encoders), "epochs"),
-        folds=tables.values((c for c in results.configs if hasattr(c, "folds")), "folds"),
+        split=any(tables.of_images(config.protocol) for config in results.shown),
+        epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
+        folds=tables.values((c for c in results.shown if hasattr(c, "folds")), "folds"),
         images=_image_sizes(results),
         significance=tables.significance_table(shown),
         baselines=tables.baseline_table(shown),
@@ -203,6 +203,10 @@ def page(
         ],
         origin=origin(results),
         tried=choice_lines(results) if results.trials.runs else None,
+        undecided=[
+            f"{group[0].method} on {group[0].dataset} ({n} of {len(group)})"
+            for group, n in results.trials.undecided.items()
+        ],
         shorter={
             name: tables.values((run.config for run in results.trials.runs.values()), name)
             for name in ("epochs", "subset")
@@ -265,7 +269,7 @@ def wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
 
 def origin(results: Results) -> dict[str, Any] | None:
     """Dates, devices, versions and settings of the results."""
-    records = list(results.records.values())
+    records = [*results.records.values(), *results.trials.records.values()]
     if not records:
         return None
     versions: dict[str, set[str]] = {}
@@ -273,7 +277,8 @@ def origin(results: Results) -> dict[str, Any] | None:
         for package, version in record.versions.items():
             versions.setdefault(package, set()).add(version)
     days = sorted(record.finished[:10] for record in records)
-    trained = [config for config in results.configs if not config.is_baseline]
+    asked = dict.fromkeys((*results.configs, *results.trials.runs))
+    trained = [config for config in asked if not config.is_baseline]
     return {
         "records": len(records),
         "days": dict.fromkeys((days[0], days[-1])),
@@ -283,7 +288,7 @@ def origin(results: Results) -> dict[str, Any] | None:
         "versions": {name: sorted(found) for name, found in versions.items()},
         "settings": {
             name.replace("_", "-"): value
-            for name in vars(results.configs[0])
+            for name in vars(next(iter(asked)))
             if name not in ("dataset", "method", "protocol")
             and (value := tables.values(trained, name))
         },

@@ -127,16 +127,17 @@ def rows(results: Results) -> list[Row]:
         One row a configuration; where several settings of a method were run, one more for the
         best on the test folds, and one for what was chosen inside, if that was asked for.
     """
-    trained = [c.protocol for c in results.configs if not c.is_baseline]
-    own = [c.protocol for c in results.configs if c.is_baseline and c.encoders]
-    protocols = [*trained, *own] or [c.protocol for c in results.configs]
+    asked = results.shown
+    trained = [c.protocol for c in asked if not c.is_baseline]
+    own = [c.protocol for c in asked if c.is_baseline and c.encoders]
+    protocols = [*trained, *own] or [c.protocol for c in asked]
     found = []
     for protocol in dict.fromkeys(protocols):
-        for dataset in dict.fromkeys(c.dataset for c in results.configs):
+        for dataset in dict.fromkeys(c.dataset for c in asked):
             # A baseline is shown under every protocol; one that trains encoders under its own.
             shown = [
                 c
-                for c in results.configs
+                for c in asked
                 if c.dataset == dataset
                 and (c.protocol == protocol or (c.is_baseline and not c.encoders))
             ]
@@ -166,8 +167,8 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         reads_labels=first.reads_labels,
     )
     if tried := results.trials.rivals(first):
-        chosen = replace(empty, kind="inside")
-        return [replace(_filled(chosen, first, tried, results.of(first)), paper=paper)]
+        row = replace(_filled(empty, first, tried, results.of(first)), kind="inside", paper=paper)
+        return [replace(row, setting="", beta=None) if tried in results.trials.undecided else row]
     found = [_filled(empty, c, configs, results.of(c)) for c in configs]
     if len(configs) == 1:
         return [replace(found[0], paper=paper)]
