@@ -19,6 +19,7 @@ from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.runner import Runner, follow
 from gcl_hard.experiments.runs import Run, candidate_groups, plan
 from gcl_hard.experiments.store import RunResult, Store, check_writable, write_json
+from gcl_hard.gathering import world_size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,6 +144,7 @@ def _runner(options: BenchOptions, own: Own, console: Console) -> Runner:
         versions=hardware.versions(),  # of the source as it is now, not when a run ends
         options=options.run,
         parts=own.parts,
+        processes=world_size(),
     )
     return Runner(
         context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,

@@ -208,6 +208,11 @@ class RunConfig(ABC):
         return not self.is_baseline and method(self.method).label_aware
 
     @property
+    def local_negatives(self) -> bool:
+        """Whether the number of processes that train together decides what the negatives are."""
+        return False
+
+    @property
     @abstractmethod
     def encoders(self) -> int:
         """Encoders that one run trains."""
@@ -842,6 +847,11 @@ class ImageConfig(RunConfig):
         """Whether the encoder is trained with labels."""
         by_setting = self.positives == "class" or self.class_pairs or self.balanced
         return super().reads_labels or by_setting or self.method == "supervised"
+
+    @property
+    def local_negatives(self) -> bool:
+        """Whether each of several processes contrasts its own part of a batch."""
+        return not self.is_baseline and self.negatives == "local"
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
         """Work in image-epochs; embedding an image costs a sixth of training on it.

@@ -77,6 +77,7 @@ class RunContext:
         options: options of execution.
         digest: digest of the data of the run in training; checkpoints of other data are refused.
         parts: encoders and augmentations of the user's own, by the names in configurations.
+        processes: those that train a run together, under torchrun.
     """
 
     output: Path
@@ -88,10 +89,15 @@ class RunContext:
     options: RunOptions = RunOptions()
     digest: str = ""
     parts: Parts = field(default_factory=dict)
+    processes: int = 1
 
     def file(self, run: Run, suffix: str) -> Path:
         """Path of a file next to the result of a run."""
-        return self.output / f"{run.key}{suffix}"
+        return self.output / f"{run.name(self.processes)}{suffix}"
+
+    def checkpoint(self, run: Run) -> Path:
+        """Path of a run's checkpoint, which another number of processes finds, and refuses."""
+        return self.output / f"{run.key}.ckpt"
 
     def saves(self, run: Run) -> tuple[str, ...]:
         """Suffixes of the files that are saved with the result of a run."""

@@ -386,7 +386,7 @@ def _fit(
     if every:  # a checkpoint without snapshots cannot be resumed with them
         identity["diagnostics"] = every
     checkpoint = Checkpoint(
-        context.file(run, ".ckpt"), identity,
+        context.checkpoint(run), identity,
         resume=options.resume, every=60 * options.checkpoint_minutes,
     )  # fmt: skip
     split, views = data.pretrain, encoding.views

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
 from gcl_hard.experiments import hardware, processes
-from gcl_hard.experiments.config import ImageConfig, RunConfig
+from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine
 from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
@@ -76,7 +76,7 @@ class Runner:
     )
 
     def __post_init__(self) -> None:
-        self.store = Store(self.context.output)
+        self.store = Store(self.context.output, processes=self.context.processes)
         self.data = data_sets(self.context)
 
     def run(self, runs: Sequence[Run]) -> tuple[dict[Run, RunResult], list[str]]:
@@ -133,7 +133,7 @@ class Runner:
         """What an interrupted command leaves: saved runs, checkpoints, and what begins again."""
         # Read anew: workers may have ended runs since.
         open_runs = [run for run in pending if self.stored(run) is None]
-        saved = sum(self.context.file(run, ".ckpt").exists() for run in open_runs)
+        saved = sum(self.context.checkpoint(run).exists() for run in open_runs)
         parts = [f"stopped; {len(pending) - len(open_runs)} of {len(pending)} runs are finished"]
         if saved:
             parts.append(f"{saved} saved in checkpoints: the same command continues with --resume")
@@ -171,10 +171,7 @@ class Runner:
             return None
         facts = self.data.facts(run.config, self.own(run.config))
         made = dict(result.data)
-        together = made.pop("processes", 1)
-        local = isinstance(run.config, ImageConfig) and run.config.negatives == "local"
-        if local and together != world_size():  # which decides how many negatives an anchor has
-            return None
+        made.pop("processes", None)
         return result if {**facts, **made} == facts else None
 
     def own(self, config: RunConfig) -> GraphSet | None:
@@ -185,7 +182,7 @@ class Runner:
         """Refuse to resume or overwrite checkpoints without a flag."""
         if self.context.options.resume:
             return
-        found = [path for run in pending if (path := self.context.file(run, ".ckpt")).exists()]
+        found = [path for run in pending if (path := self.context.checkpoint(run)).exists()]
         if found and self.force:
             for path in found:
                 path.unlink()
@@ -356,7 +353,7 @@ class _Execution:
             except GclHardError as error:
                 failure = str(error)
         if failure is None or outcome.diverged:  # resuming would diverge again
-            self.runner.context.file(run, ".ckpt").unlink(missing_ok=True)
+            self.runner.context.checkpoint(run).unlink(missing_ok=True)
         if failure is not None:
             self.failures.append(failure)
             line = f"failed: {failure.splitlines()[0]}"

@@ -26,8 +26,17 @@ class Run(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Stem of its file names."""
-        return f"{self.config.key()}{'_inner' * self.inner}_seed{self.seed}"
+        """Its name, and the stem of its file names if one process trains it."""
+        return self.name(processes=1)
+
+    def name(self, processes: int) -> str:
+        """Stem of the file names of its result.
+
+        Args:
+            processes: how many train it together; part of the name where it changes the loss.
+        """
+        together = f"_{processes}processes" * (processes > 1 and self.config.local_negatives)
+        return f"{self.config.key()}{'_inner' * self.inner}{together}_seed{self.seed}"
 
     def cost(self, size: tuple[int, int]) -> float:
         """Work in the unit of its domain; ``size`` as in :meth:`RunConfig.cost`."""

@@ -78,6 +78,11 @@ class RunResult:
         """The run of this result."""
         return Run(from_dict(self.config), self.seed, self.inner)
 
+    @property
+    def name(self) -> str:
+        """Stem of its file names."""
+        return self.run.name(self.data.get("processes", 1))
+
     def lacks_snapshots(self, every: int) -> bool:
         """Whether a requested snapshot is missing.
 
@@ -98,6 +103,7 @@ class Store:
 
     Args:
         folder: made when the first result is stored.
+        processes: those that train a run together, whose results may have names of their own.
 
     Example:
         >>> store = Store(Path("results"))
@@ -106,20 +112,20 @@ class Store:
         'MUTAG_ucl_transductive_c90e8e0b9f_seed0.json'
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, processes: int = 1) -> None:
+        self.folder, self.processes = folder, processes
 
     def path(self, run: Run) -> Path:
-        """The single file of a run; its checkpoint and encoder have the same stem."""
-        return self.folder / f"{run.key}.json"
+        """The single file of a run; its encoder has the same stem."""
+        return self.folder / f"{run.name(self.processes)}.json"
 
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""
         path = self.path(run)
         found = _read(path)
         if isinstance(found, str) and not path.exists():
-            found = self._compact.get(run.key, found)
-        if isinstance(found, str) or not _is_whole(found, run):
+            found = self._compact.get(path.stem, found)
+        if isinstance(found, str) or not _is_whole(found, run) or found.name != path.stem:
             return None
         return found
 
@@ -127,7 +133,8 @@ class Store:
         """Why a run's file cannot be used, or None.
 
         Raises:
-            InputError: if a newer version wrote it, which is not overwritten.
+            InputError: if a newer version wrote it, or another number of processes without a name
+                of its own, which is not overwritten.
         """
         path = self.path(run)
         if not path.exists():
@@ -135,7 +142,14 @@ class Store:
         found = _read(path)
         if isinstance(found, str):
             return f"{path.name} {found}"
-        return None if _is_whole(found, run) else f"{path.name} is not what its name says"
+        if not _is_whole(found, run):
+            return f"{path.name} is not what its name says"
+        if found.name == path.stem:
+            return None
+        raise InputError(
+            f"{path} is a result of {found.data.get('processes', 1)} processes: rename it to "
+            f"{found.name}.json"
+        )
 
     def put(self, run: Run, result: RunResult) -> None:
         """Store a result atomically.
@@ -219,13 +233,13 @@ class Store:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
             self.__dict__.pop("_compact", None)  # another process may have written it since
-            results = dict(self._compact)
+            results = {found.name: found for found in self._compact.values()}
             singles = sorted(self.folder.glob("[!.]*_seed*.json"))
             for path in singles:
                 found = read_result(path)
-                known = results.get(found.run.key)
+                known = results.get(found.name)
                 if known is None or found.finished >= known.finished:
-                    results[found.run.key] = found
+                    results[found.name] = found
             with atomic_write(self.folder / COMPACT) as file:
                 rows = {key: asdict(result) for key, result in results.items()}
                 file.writelines(f"{line}\n".encode() for line in compact_lines(rows, SHARED))

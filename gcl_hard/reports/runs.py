@@ -189,7 +189,7 @@ def _stored(path: Path, result: RunResult) -> StoredRun:
         if not all(map(_is_whole, result.diagnostics)):
             raise KeyError("diagnostics")
         config, version = from_dict(result.config), result.versions.get("source")
-        points = path.parent / f"{Run(config, int(result.seed)).key}.npz"
+        points = path.parent / f"{result.name}.npz"
         return StoredRun(
             config=config,
             seed=int(result.seed),

@@ -87,6 +87,23 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
 
 
 @pytest.mark.slow
+def test_another_number_of_processes_leaves_finished_results_as_they_are(tmp_path: Path) -> None:
+    command = [
+        "gcl_hard.bench", "--dataset=digits", "--encoder=fast", "--width=4", "--method=hscl",
+        "--seeds=1", "--batch-size=32", "--subset=64", "--epochs=1", "--monitor-every=0",
+        "--probe-epochs=1", "--size=8", "--device=cpu", "--threads=2", "--save-encoder",
+    ]  # fmt: skip
+    found: dict[str, bytes] = {}
+    for n in (1, 2):
+        status, said = torchrun(n, *command, folder=tmp_path)
+        assert status == 0, said
+        now = {path.name: path.read_bytes() for path in (tmp_path / "results").glob("*_seed0.*")}
+        assert found.items() <= now.items()
+        found = now
+    assert len(found) == 4
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [0, 1])
 def test_an_error_of_one_process_ends_all(failing: int, tmp_path: Path) -> None:
     status, said = torchrun(2, "tests.distributed.failing", str(failing), folder=tmp_path)

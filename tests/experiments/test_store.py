@@ -77,6 +77,52 @@ def test_a_result_is_named_after_its_run(store: Store) -> None:
     assert all(store.get(run) is None for run in runs[1:])
 
 
+def accuracies(folder: Path, processes: int, run: Run) -> list[float] | None:
+    found = Store(folder, processes=processes).get(run)
+    return None if found is None else found.fold_accuracies
+
+
+def of_processes(n: int, **settings: Any) -> tuple[Run, RunResult]:
+    """A run of images, and its result by some processes."""
+    run = Run(ImageConfig(**settings), 0)
+    data = {"n_test": 360} | ({"processes": n} if n > 1 else {})
+    return run, record(run.config, 0, [50.0 + n], data=data)
+
+
+def test_results_of_other_numbers_of_processes_are_kept_apart(tmp_path: Path) -> None:
+    for n in (1, 2, 3):
+        Store(tmp_path, processes=n).put(*of_processes(n))
+    for compacted in (False, True):
+        if compacted:
+            assert Store(tmp_path).compact() == 3
+        for n in (1, 2, 3):
+            run, result = of_processes(n)
+            assert accuracies(tmp_path, n, run) == result.fold_accuracies
+        assert accuracies(tmp_path, 4, run) is None
+    assert len([*Store(tmp_path).rows()]) == 3
+
+
+@pytest.mark.parametrize("settings", [{"negatives": "gathered"}, {"method": "supervised"}])
+def test_a_loss_of_the_joined_batch_is_that_of_any_number(
+    settings: dict[str, str], tmp_path: Path
+) -> None:
+    run, result = of_processes(2, **settings)
+    Store(tmp_path, processes=2).put(run, result)
+    assert accuracies(tmp_path, 1, run) == result.fold_accuracies
+
+
+def test_a_result_of_several_processes_under_the_name_of_one_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    run, result = of_processes(2)
+    Store(tmp_path).put(run, result)
+    with pytest.raises(InputError, match="2 processes") as caught:
+        Store(tmp_path).problem(run)
+    assert Store(tmp_path).get(run) is None
+    Store(tmp_path).path(run).rename(tmp_path / str(caught.value).rpartition(" ")[2])
+    assert accuracies(tmp_path, 2, run) == result.fold_accuracies
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_a_half_written_result_is_not_trusted(store: Store, share: float) -> None:
     content = store.path(RUN).read_bytes()
