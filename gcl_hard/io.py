@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,6 +146,43 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         raise InputError(
             f"{path} is damaged, or not {what} ({type(error).__name__}){remedy}"
         ) from error
+
+
+BOMB_SIZE, BOMB_RATIO = 4 * 2**30, 200
+"""Bytes, and times its compressed size, above both of which an archive is not unpacked."""
+
+
+def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse an archive that would fill the memory, before anything is decompressed.
+
+    Refused is what declares more than 4 GiB *and* more than 200 times what it takes on the disk:
+    a member, or all of them together against the whole file, as members may share their bytes.
+    Deflate packs constant arrays 1,000:1, so that no ratio alone tells a bomb from a set of black
+    images, of which 1.4 million of 32 × 32 pixels stay below 4 GiB; photos and text are packed
+    less than 20:1, whatever their number.
+
+    Args:
+        archive: opened; members are read through it, which gives no more than they declare.
+        path: its file, for the message.
+
+    Raises:
+        InputError: names the size that is declared.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "a.zip"
+        ...     with zipfile.ZipFile(path, "w") as archive:
+        ...         archive.writestr("a.txt", "text")
+        ...         refuse_bomb(archive, path)
+    """
+    members = [(one.filename, one.file_size, one.compress_size) for one in archive.infolist()]
+    total = sum(size for _, size, _ in members)
+    for name, size, packed in [*members, ("the file", total, path.stat().st_size)]:
+        if size > BOMB_SIZE and size > BOMB_RATIO * packed:
+            raise InputError(
+                f"{path}: {name} declares {size:,} bytes ({size / 2**30:.1f} GiB) in {packed:,}, "
+                f"more than {BOMB_RATIO} to one: it is not unpacked"
+            )
 
 
 @contextmanager

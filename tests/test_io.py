@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import atomic_write, cache_root
+from gcl_hard.io import atomic_write, cache_root, refuse_bomb
 
 
 class Stopped:
@@ -64,3 +66,48 @@ def test_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_root() == Path("/xdg/gcl_hard")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_root() == Path.home() / ".cache/gcl_hard"
+
+
+GIB = 2**30
+
+
+def declaring(path: Path, sizes: Mapping[str, float], packed: int = 1000) -> Path:
+    """A zip of members that declare sizes in GiB, and take some bytes each."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, size in sizes.items():
+            archive.writestr(name, bytes(packed))
+            archive.getinfo(name).file_size = int(size * GIB)  # written as the archive is closed
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ({"small": 0.1, "large": 4.5}, "large .* 4,831,838,208"),
+        ({f"part{k}": 3.0 for k in range(2)}, "6,442,450,944"),
+    ],
+)
+def test_an_archive_that_declares_far_more_than_it_holds_is_refused(
+    sizes: dict[str, float], says: str, tmp_path: Path
+) -> None:
+    path = declaring(tmp_path / "a.zip", sizes)
+    with zipfile.ZipFile(path) as archive, pytest.raises(InputError, match=says) as caught:
+        refuse_bomb(archive, path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("sizes", [{"a": 3.9}, {"a": 1.5, "b": 2.0}, {}])
+def test_archives_below_a_size_may_be_packed_as_well_as_they_can(
+    sizes: dict[str, float], tmp_path: Path
+) -> None:
+    path = declaring(tmp_path / "a.zip", sizes)
+    with zipfile.ZipFile(path) as archive:
+        refuse_bomb(archive, path)
+
+
+def test_large_archives_of_what_packs_as_images_and_text_do_are_not_refused(
+    tmp_path: Path,
+) -> None:
+    path = declaring(tmp_path / "a.zip", {"a": 5.0}, packed=30 * 2**20)
+    with zipfile.ZipFile(path) as archive:
+        refuse_bomb(archive, path)
