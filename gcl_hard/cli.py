@@ -235,10 +235,18 @@ def _stated(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Data sets given as paths, ``--dataset some/folder/NAME``: their names and their folder."""
+    """Data sets given as paths, ``--dataset some/folder/NAME``: their names and their folder.
+
+    A name alone is the path of a folder in the working directory, if no other set has it.
+    """
     given = stated.get("dataset", ())
     names = [given] if isinstance(given, str) else list(given)
-    paths = [Path(name).expanduser() for name in names if "/" in name]
+    here = stated.get("data_dir") is None
+    paths = [
+        Path(name).expanduser()
+        for name in names
+        if "/" in name or (here and Path(name).is_dir() and not _is_available(name))
+    ]
     if not paths:
         return {}
     folders = {path.parent for path in paths}
@@ -250,8 +258,41 @@ def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
     for name, path in zip(names, paths, strict=True):
         if not path.exists():
             raise InputError(f"dataset '{name}': there is no such file or folder")
+        _check_folder(path)
     stems = tuple(path.stem if path.suffix == ".npz" else path.name for path in paths)
     return {"dataset": stems[0] if isinstance(given, str) else stems, "data_dir": folders.pop()}
+
+
+def _is_available(name: str) -> bool:
+    """Whether a name is that of a known set, or of one in the data folder or the cache."""
+    from gcl_hard.graphs import tudataset
+    from gcl_hard.images.datasets import is_image_set
+
+    if not name or is_image_set(name):
+        return True
+    try:
+        return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
+            tudataset.locate(name, download=False)
+        )
+    except InputError:
+        return False
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a folder that holds neither images nor graphs, or images under a known set's name."""
+    from gcl_hard.images.datasets import canonical_name
+    from gcl_hard.images.files import KNOWN, SUFFIXES, has_classes
+
+    if not path.is_dir():
+        return
+    holds = has_classes(path)
+    if holds and canonical_name(path.name) in KNOWN:
+        raise InputError(f"{path} has the name of a known set: give your images another one")
+    if not holds and not any(path.rglob(f"{path.name}_A.txt")):
+        raise InputError(
+            f"{path} holds no images in CLASS/ or train/CLASS/ ({', '.join(SUFFIXES)}), and no "
+            f"{path.name}_A.txt of graphs"
+        )
 
 
 def domain_of(stated: Mapping[str, Any]) -> Domain:

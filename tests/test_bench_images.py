@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from gcl_hard.experiments import images
 from gcl_hard.experiments.config import IMAGE_BASELINES, ImageConfig
@@ -118,6 +119,28 @@ def test_a_set_is_named_by_its_path_too(command: Command) -> None:
         [f"--dataset={where}/shades.npz", f"--data-dir={where}"],
     ):
         assert command(*train, *wrong) == 2
+
+
+def test_a_folder_of_the_working_directory_is_named_like_a_path(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mixed/a", "mixed/b", "digits/a", "notes", "MUTAG", "CIFAR10/a"):
+        (command.folder / name).mkdir(parents=True)
+    for k in range(10):
+        for name in ("mixed/a", "mixed/b", "digits/a", "CIFAR10/a"):
+            Image.new("RGB", (8, 8), (20 * k, 9, 9)).save(command.folder / name / f"{k}.png")
+    monkeypatch.chdir(command.folder)
+    train = ("--method=majority", "--subset=null", "--batch-size=4")
+    for name in ("mixed", "./mixed"):
+        assert command(*train, f"--dataset={name}") == 0
+    assert len(command.files("mixed_majority_*_seed0.json")) == 1
+    assert command(*train, "--dataset=digits") == 0  # scikit-learn's
+    (stored,) = command.files("digits_majority_*_seed0.json")
+    assert json.loads(stored.read_text("utf-8"))["data"]["n_test"] == 360
+    for name in ("notes", "./notes", "./MUTAG"):
+        assert f"{name.removeprefix('./')} holds no images" in command.refuses(f"--dataset={name}")
+    for name in ("./digits", "./CIFAR10"):
+        assert "name of a known set" in command.refuses(f"--dataset={name}")
 
 
 def test_what_shorter_runs_choose_is_run_in_full(command: Command) -> None:

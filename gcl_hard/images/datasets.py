@@ -180,7 +180,7 @@ def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     if path is None or not path.is_dir():
         return [] if path is None else [path]
     if files.class_folder(name, data_dir) == path:
-        return sorted(f for depth in ("*/*", "*/*/*") for f in path.glob(depth) if f.is_file())
+        return sorted(f for f in path.rglob("*") if f.is_file())
     parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
     return sorted([*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)])
 
@@ -203,8 +203,8 @@ def load(
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none; or NAME of a folder
             with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``), or as
-            ``NAME/CLASS/*``, of which a stratified fifth is the test images; they are scaled to
-            squares of one size.
+            ``NAME/CLASS/*``, of which a stratified fifth is the test images; a class may have
+            folders of its own. They are scaled to squares of one size.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
         download: whether it may be downloaded.

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -19,7 +20,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_option, nearest, unknown
-from gcl_hard.io import atomic_folder, cache_root, given_folder
+from gcl_hard.io import atomic_folder, cache_root, given_folder, refuse_bomb
 
 TIMEOUT = 20.0  # seconds
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
@@ -28,8 +29,12 @@ PLAIN = ("train", "test")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 LARGEST = 224
 """Pixels of the side that images of folders are scaled to at most."""
+NOTE = "note.txt"
+"""File of the cache with a warning about a set; empty for none."""
+LEAST, OUTLIER = 4, 0.5
+"""Pixels of a side at least; share of the median below which the smallest image is an outlier."""
 AT_A_TIME = 1024  # images decoded before the next are begun
-MOST_NAMED = 5  # damaged images
+MOST_NAMED = 20  # damaged images
 
 Layout = Literal["npz", "torchvision", "folders", "classes"]
 Images = NDArray[Any]
@@ -111,20 +116,25 @@ def class_folder(name: str, data_dir: str | Path | None = None) -> Path | None:
     given = data_dir or os.environ.get("GCL_HARD_DATA")
     folders = [Path(given).expanduser()] if given else []
     found = (folder / name for folder in (*folders, cache_folder()))
-    return next((path for path in found if _has_classes(path)), None)
+    return next((path for path in found if has_classes(path)), None)
 
 
-def _has_classes(path: Path) -> bool:
-    folders = (*_class_folders(path / "train"), *_class_folders(path))
-    return any(any(map(_is_image, folder.iterdir())) for folder in folders)
+def has_classes(path: Path) -> bool:
+    """Whether a folder holds images in the folders of classes."""
+    return any(True for folder in _class_folders(path) for _ in _images_in(folder))
 
 
 def _class_folders(path: Path) -> list[Path]:
     return sorted(part for part in path.glob("[!.]*") if part.is_dir())
 
 
-def _is_image(file: Path) -> bool:
-    return file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
+def _images_in(folder: Path) -> Iterator[Path]:
+    """Images anywhere below a folder, in the order of torchvision's ImageFolder."""
+    for where, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in sorted(names):
+            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
+                yield Path(where, name)
 
 
 def find(
@@ -158,7 +168,7 @@ def find(
     for folder in folders.values():
         if (npz := _npz(folder, name)) is not None:
             return Found(npz, "npz")
-        if site is None and _has_classes(folder / name):
+        if site is None and has_classes(folder / name):
             return Found(folder / name, "classes")
         if site and site.folder and (folder / site.folder).is_dir():
             return Found(folder / site.folder, site.layout)
@@ -290,6 +300,8 @@ def _opened(path: Path) -> Iterator[NpzFile]:
             raise InputError(
                 f"{path} is a single array: numpy.savez writes .npz files of named ones"
             )
+        assert stored.zip is not None  # it is until closed
+        refuse_bomb(stored.zip, path)
         yield stack.enter_context(stored)
 
 
@@ -397,10 +409,12 @@ def from_class_folders(
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Images as ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), scaled to squares of one size.
 
-    Of a folder with ``CLASS/*`` alone a fixed stratified fifth is the test images. The shorter side
-    of every image is scaled to the shortest of all, at most :data:`LARGEST` pixels, and the middle
-    is kept. The images are decoded once, into the cache, and mapped into memory from there; another
-    copy of the folder, or a changed one, is never mistaken for it.
+    Below a class folders may be nested, as for torchvision's ImageFolder. Of a folder with
+    ``CLASS/*`` alone a fixed stratified fifth is the test images. The shorter side of every image
+    is scaled to the shortest of all, at most :data:`LARGEST` pixels, and the middle is kept; a
+    warning names an image much smaller than the others. The images are decoded once, into the
+    cache, and mapped into memory from there; another copy of the folder, or a changed one, is never
+    mistaken for it.
     """
     name = path.name
     _check_splits(name, splits, PLAIN)
@@ -423,13 +437,17 @@ def _in_classes(folder: Path, names: Sequence[str]) -> Listed:
     if strange:
         raise InputError(f"{folder / strange[0]} is of no class of the training images")
     listed = [
-        (file, label)
-        for label, name in enumerate(names)
-        for file in sorted((folder / name).glob("*"))
-        if _is_image(file)
+        (file, label) for label, name in enumerate(names) for file in _images_in(folder / name)
     ]
     if not listed:
         raise InputError(f"there are no images in {folder}/CLASS/, where the test images should be")
+    full = {label for _, label in listed}
+    for label, name in enumerate(names):
+        if label not in full and (folder / name).is_dir():
+            raise InputError(
+                f"{folder / name} holds no images: each folder beside it is a class, so fill or "
+                f"remove it (images are {', '.join(SUFFIXES)})"
+            )
     return listed
 
 
@@ -491,32 +509,63 @@ def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> 
             shortest side of all, at most :data:`LARGEST`.
 
     Raises:
-        InputError: if there are images that cannot be read; names them.
+        InputError: if there are images that cannot be read, or are too small; names them.
     """
-    if not kept.is_dir():
-        name = kept.name.rpartition("-")[0]
-        fit = side is None
-        if side is None:
-            every = [item for part in listed.values() for item in part]
-            side = min(LARGEST, *_of_each(every, _shorter_side, f"sizes of {name}"))
-        square = partial(_square, side=side, fit=fit)
+    if kept.is_dir():
+        return _kept(listed, kept)
+    name, fit = kept.name.rpartition("-")[0], side is None
+    every = [item for part in listed.values() for item in part]
+    try:
+        final, note = _common_side(every, name) if side is None else (side, "")
+        square = partial(_square, side=final, fit=fit)
+        images = {s: partial(_of_each, of, square, f"{name} {s}") for s, of in listed.items()}
+        with atomic_folder(kept) as folder:
+            (folder / NOTE).write_text(note, encoding="utf-8")
+            for split, part in listed.items():
+                _write(images[split](), folder / f"{split}.npy", (len(part), 3, final, final))
+    except _DamagedError:  # and what is damaged below its header, or in the other splits?
+        check = partial(_square, side=side or LEAST, fit=fit)
+        for _ in _of_each(every, check, f"{name} for damaged images"):
+            pass
+        raise
+    except InputError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        _warn(note)
+        return {s: (np.stack([*images[s]()]), _labels(of)) for s, of in listed.items()}
+    return _kept(listed, kept)
 
-        def images(split: str) -> Iterator[Images]:
-            return _of_each(listed[split], square, f"{name} {split}")
 
-        try:
-            with atomic_folder(kept) as folder:
-                for split, part in listed.items():
-                    shape = (len(part), 3, side, side)
-                    _write(images(split), folder / f"{split}.npy", shape)
-        except InputError as error:
-            if not isinstance(error.__cause__, OSError):
-                raise
-            return {split: (np.stack([*images(split)]), _labels(listed[split])) for split in listed}
+def _kept(listed: dict[str, Listed], kept: Path) -> Arrays:
+    """The images of a folder in the cache."""
+    note = kept / NOTE
+    _warn(note.read_text(encoding="utf-8") if note.exists() else "")
     return {
         split: (np.moveaxis(np.load(kept / f"{split}.npy", mmap_mode="c"), 1, -1), _labels(part))
         for split, part in listed.items()
     }
+
+
+def _warn(note: str) -> None:
+    if note:
+        warnings.warn(note, stacklevel=2)
+
+
+def _common_side(listed: Listed, name: str) -> tuple[int, str]:
+    """The side that images are scaled to, and a warning if a single small one decides it."""
+    sides = [*_of_each(listed, _shorter_side, f"sizes of {name}")]
+    least, median = min(sides), float(np.median(sides))
+    said = f"{listed[sides.index(least)][0]} has a shorter side of {least} pixels"
+    if least < LEAST:
+        raise InputError(
+            f"{said}, the median of {name} {median:g}: give images of at least {LEAST}"
+        )
+    if least >= OUTLIER * min(median, LARGEST):
+        return min(LARGEST, least), ""
+    return (
+        least,
+        f"{said}, and all of {name} are scaled to that; their median is {median:g}: remove it?",
+    )
 
 
 def _labels(listed: Listed) -> Labels:
@@ -535,11 +584,15 @@ def _write(images: Iterable[Images], path: Path, shape: tuple[int, ...]) -> None
 T = TypeVar("T")
 
 
+class _DamagedError(InputError):
+    """Images that cannot be read."""
+
+
 def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]:
     """What a function makes of every opened image, in order, by threads; with a bar on a terminal.
 
     Raises:
-        InputError: at the end, if some cannot be read; names the first of them.
+        _DamagedError: at the end, if some cannot be read; names them.
     """
     from PIL import Image
     from tqdm import tqdm
@@ -567,7 +620,7 @@ def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]
                     yield found
     if damaged:
         more = f"\nand {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
-        raise InputError("\n".join(damaged[:MOST_NAMED]) + more)
+        raise _DamagedError("\n".join(damaged[:MOST_NAMED]) + more)
 
 
 def _shorter_side(image: Any) -> int:

@@ -339,6 +339,19 @@ def packed_bytes() -> bytes:
     return buffer.getvalue()
 
 
+def test_a_mirror_file_that_would_fill_the_memory_is_not_unpacked(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(mirror)
+    path = mirror / "Mine.npz"
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.getinfo("test_images.npy").file_size = 5 * 2**30
+        archive.writestr("more", "")
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)  # nothing is decompressed
+    with pytest.raises(InputError, match=r"Mine\.npz: test_images\.npy .*5,368,709,120"):
+        load("Mine", data_dir=mirror)
+
+
 @pytest.mark.parametrize(
     ("changed", "got"),
     [({}, "3 classes and 32 pixels"), ({"class_names": np.arange(10)}, "10 classes and 16 pixels")],

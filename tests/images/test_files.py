@@ -12,6 +12,7 @@ import shutil
 import socket
 import tarfile
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -367,16 +368,20 @@ def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: 
     broken.write_text("no image")
     with pytest.raises(InputError, match=r"8\.png cannot be read as an image"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
-    for k in range(6):
+    for k in range(22):
         (photos / "pets" / "val" / "dog" / f"broken{k}.jpg").write_text("no image")
     with pytest.raises(InputError) as caught:
         load("pets", data_dir=photos, cache_dir=tmp_path)
     assert "broken3.jpg" in str(caught.value)
-    assert str(caught.value).endswith("and 2 more")
+    assert str(caught.value).endswith("and 3 more")
     assert not [*(tmp_path / "images").glob("*")]  # nothing half-written
-    for k in range(6):
+    for k in range(22):
         (photos / "pets" / "val" / "dog" / f"broken{k}.jpg").unlink()
     broken.unlink()
+    (photos / "pets" / "train" / "ant").mkdir()
+    with pytest.raises(InputError, match="ant holds no images"):
+        load("pets", data_dir=photos, cache_dir=tmp_path)
+    (photos / "pets" / "train" / "ant").rmdir()
     (photos / "pets" / "val" / "cow").mkdir()
     with pytest.raises(InputError, match="cow is of no class"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
@@ -421,3 +426,57 @@ def test_classes_without_a_split_are_split(photos: Path, tmp_path: Path) -> None
         path.unlink()
     with pytest.raises(InputError, match="cannot be split off for testing"):
         load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_all_damaged_images_are_named_at_once(photos: Path, tmp_path: Path, *, empty: bool) -> None:
+    damaged = [
+        photos / "pets" / part for part in ("train/cat/1.png", "train/dog/3.png", "val/dog/1.png")
+    ]
+    for path in damaged:  # below the header, which tells the size
+        path.write_bytes(path.read_bytes()[:45])
+    if empty:
+        damaged.append(photos / "pets" / "train" / "dog" / "0.bmp")
+        damaged[-1].write_bytes(b"")
+    with pytest.raises(InputError) as caught:
+        load("pets", data_dir=photos, cache_dir=tmp_path)
+    said = [line.partition(" cannot")[0] for line in str(caught.value).splitlines()]
+    assert sorted(said) == sorted(map(str, damaged))
+
+
+def test_a_class_may_have_folders_of_its_own(photos: Path, tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        for name in ("cat", "dog"):
+            folder = photos / "pets" / split / name
+            (folder / "b" / "c").mkdir(parents=True)
+            (folder / ".hidden").mkdir()
+            (folder / "0.bmp").rename(folder / "b" / "c" / "0.bmp")
+            shutil.copy(folder / "1.png", folder / ".hidden" / "1.png")
+    found = load("pets", data_dir=photos, cache_dir=tmp_path / "cache")
+    listed = tv.ImageFolder(
+        str(photos / "pets" / "train"), is_valid_file=lambda file: ".hidden" not in file
+        and Path(file).suffix in (".png", ".bmp"),
+    )  # fmt: skip
+    shades = [(*image.getpixel((0, 0))[:2], label) for image, label in listed]
+    train = found.split("train")
+    assert [
+        (*image[:2, 0, 0].tolist(), label)
+        for image, label in zip(train.images, train.labels.tolist(), strict=True)
+    ] == shades
+    assert len(shades) == 12
+
+
+def test_a_single_small_image_is_named(photos: Path, tmp_path: Path) -> None:
+    small = photos / "pets" / "train" / "dog" / "small.png"
+    Image.new("RGB", (9, 30)).save(small)
+    for _ in range(2):  # decoded, and from the cache
+        with pytest.warns(UserWarning, match=f"{small} .* 9 pixels"):
+            found = load("pets", data_dir=photos, cache_dir=tmp_path)
+        assert found.size == (9, 9)
+    Image.new("RGB", (3, 30)).save(small)
+    with pytest.raises(InputError, match=f"{small} .* 3 pixels"):
+        load("pets", data_dir=photos, cache_dir=tmp_path)
+    Image.new("RGB", (14, 30)).save(small)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load("pets", data_dir=photos, cache_dir=tmp_path)
