@@ -15,7 +15,7 @@ from PIL import Image
 from gcl_hard.experiments import images
 from gcl_hard.experiments.config import IMAGE_BASELINES, ImageConfig
 from gcl_hard.experiments.runs import Run
-from gcl_hard.images import image_encoder
+from gcl_hard.images import Views, image_encoder
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.frame import Results, published
 from gcl_hard.reports.rows import rows
@@ -344,6 +344,27 @@ def test_a_set_that_cannot_be_used_is_one_message(
     assert re.search(says, command.refuses(*OWN, where, *arguments), re.DOTALL)
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ((Views, "forward"), "epoch 1, batch 1 (40 images of 8 pixels)"),
+        ((Views, "plain"), "embedding 80 images of 8 pixels"),
+    ],
+)
+def test_where_memory_ends_batch_and_size_are_named(
+    where: tuple[type, str], says: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(*where, full)
+    assert command("--method=hscl") == 2
+    assert says in command.err
+    assert re.search("lower size,? or batch-size", command.err)
+    assert command("--method=pixels") == (2 if where[1] == "plain" else 0)
+    assert command.err == "" or "of 8 pixels" in command.err
+
+
 def test_a_truncated_set_is_one_message(command: Command) -> None:
     where = mirror(command.folder / "mine")
     path = command.folder / "mine" / "shades.npz"
@@ -359,6 +380,8 @@ def test_out_of_memory_says_what_to_lower(
 
     monkeypatch.setattr(command, "_count", full)
     assert command() == 2
-    assert command.err.startswith("error: out of memory in epoch 1, batch 1 (40 items)")
-    assert "lower batch-size" in command.err
+    assert command.err.startswith(
+        "error: out of memory in epoch 1, batch 1 (40 images of 8 pixels)"
+    )
+    assert "lower size, or batch-size" in command.err
     assert command.files() == []

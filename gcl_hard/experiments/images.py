@@ -62,7 +62,7 @@ Floats = NDArray[np.float32]
 HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 NEIGHBOURS, TEMPERATURE = 200, 0.5  # of HCL's and H-SCL's code
 QUERIES, SHARE = 2_000, 0.1  # of the monitoring curve: at most so many images, and this share
-PIXELS_AT_A_TIME = 4096  # images
+PIXELS_AT_A_TIME, EMBEDDED_AT_A_TIME = 4096, 512  # images
 OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
 """Called after an epoch with a function that scores the encoder as it is then; may raise to end
 training."""
@@ -217,9 +217,18 @@ class Encoding:
     view_seed: int
 
     def embed(self, split: Split, config: ImageConfig) -> Floats:
-        """Embeddings of the images of a split."""
-        z = self.model.embed(split.images, self.views, precision=HALF[config.precision])
-        found: Floats = z.cpu().numpy()
+        """Embeddings of the images of a split, as many at a time as a training step has views."""
+        n = min(EMBEDDED_AT_A_TIME, 2 * config.batch_size)
+        with memory_for(
+            lambda: (
+                f"out of memory in embedding {n} images of {self.views.size} pixels at a time "
+                f"({config}): lower size or batch-size, or use precision bf16 or a smaller encoder"
+            )
+        ):
+            z = self.model.embed(
+                split.images, self.views, batch_size=n, precision=HALF[config.precision]
+            )
+            found: Floats = z.cpu().numpy()
         return found
 
 
@@ -324,7 +333,13 @@ def train_run(
         return TrainedRun(run, scores=(majority(data),))
     if config.method == "pixels":
         clock, views = Clock(), views_of(config, data)
-        embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
+        with memory_for(
+            lambda: (
+                f"out of memory in reading the pixels of {len(data.probe)} training and "
+                f"{len(data.test)} test images of {views.size} pixels ({run}): lower size or subset"
+            )
+        ):
+            embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
         clock.evaluate()
         return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
     encoding = build(config, data, run.seed, context.parts)
@@ -351,10 +366,7 @@ def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
 def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Floats]:
     """Finite embeddings of the probe's and the test images."""
     config = cast("ImageConfig", run.config)
-    with memory_for(
-        lambda: f"out of memory in embedding ({run}): use precision bf16 or a smaller encoder"
-    ):
-        train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
+    train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
     if not (np.isfinite(train_z).all() and np.isfinite(test_z).all()):
         raise DivergenceError(
             f"embeddings are not finite after epoch {config.epochs} ({run}); nothing of this run "
@@ -435,6 +447,7 @@ def _fit(
     losses = train(
         encoding.model, batches, config.optimisation(), device=device, on_epoch=ended,
         setting=str(run), checkpoint=checkpoint, together=world_size() > 1,
+        images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
     clock.train()
     found.losses = (losses[-1],)

@@ -107,6 +107,7 @@ def train(
     setting: str = "",
     checkpoint: Checkpoint | None = None,
     together: bool = False,
+    images: tuple[int, int] | None = None,
 ) -> list[float]:
     """Train a model in place.
 
@@ -124,6 +125,8 @@ def train(
             run ends with the bits of an undisturbed one.
         together: whether the processes that torchrun has started train one model, each on its own
             batches; the process group must have been set up.
+        images: of batches of images how many there are in one, and the pixels of a side, for the
+            message when memory runs out.
 
     Returns:
         Mean loss per epoch, nats, over all processes; those before a checkpoint too.
@@ -150,7 +153,10 @@ def train(
             f"{type(batches).__name__}"
         )
     of_epoch = batches if callable(batches) else lambda epoch: batches
-    run = _Run(model, optimisation, torch.device(device), setting, checkpoint, together=together)
+    run = _Run(
+        model, optimisation, torch.device(device), setting, checkpoint, together=together,
+        images=images,
+    )  # fmt: skip
     model.train()
     for epoch in range(run.epoch, optimisation.epochs + 1):
         run.train_epoch(epoch, of_epoch)
@@ -237,12 +243,14 @@ class _Run:
         checkpoint: Checkpoint | None,
         *,
         together: bool,
+        images: tuple[int, int] | None,
     ) -> None:
         from lightning_fabric import Fabric  # seconds to import, so only when training starts
 
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
 
         self.model, self.optimisation, self.setting = model, optimisation, setting
+        self.images = images
         world = world_size() if together else 1
         if world > 1 and "LOCAL_RANK" not in os.environ:
             raise InputError(
@@ -292,10 +300,14 @@ class _Run:
         group: Sequence[Any] = ()
 
         def ran_out() -> str:
+            size, images = _size(group), ""
+            if self.images is not None:  # known while a batch's views are made, too
+                size, images = " ({} images of {} pixels)".format(*self.images), "size, or "
             return (
-                f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{_size(group)}"
-                f"{_of(self.setting)}: lower batch-size (accumulate then averages several batches "
-                f"a step, each with fewer negatives), or use precision bf16 or a smaller encoder"
+                f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{size}"
+                f"{_of(self.setting)}: lower {images}batch-size (accumulate then averages several "
+                f"batches a step, each with fewer negatives), or use precision bf16 or a smaller "
+                f"encoder"
             )
 
         with memory_for(ran_out):
