@@ -13,12 +13,12 @@
 #   methods     the loss of every method
 #   ensembles   seconds of a step, and memory, by the number of models
 #   tuning      a search, batched and one by one
-#   cifar10     Table I: ResNet-50, with the page docs/results-cifar10.md
+#   cifar10     Table I: ResNet-50, compiled, with the page docs/results-cifar10.md
 #   cifar100    the same of CIFAR100
 #   time-to-94  seconds until neighbours of scl and hscl are right for 94 % of CIFAR10
-#   table2      Table II from end to end, under either protocol, timed
+#   table2      Table II from end to end, under either protocol, timed, with a page of each
 #   moses       an encoder of molecules on all of MOSES
-#   recipe      the table of recipes, timed
+#   recipe      the table of recipes, timed, with its page
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 data="${1:?the folder with the data}"
@@ -60,7 +60,8 @@ images() {
 
 table2() {
   time limited -m gcl_hard.bench --table 2 --protocol "$1" --seeds 10 --device cuda \
-    --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$out/table-$1"
+    --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$out/table-$1" \
+    --report "docs/results-table-2-gpu-$1.md"
 }
 
 run() {
@@ -75,7 +76,7 @@ run() {
     ensembles) measured ensembles.py ensembles-gpu.csv --data-dir "$data" ;;
     tuning) measured tuning.py tuning-gpu.csv --trials 256 --data-dir "$data" ;;
     cifar10 | cifar100)
-      images "${part^^}" "docs/results-$part.md" --seeds 1 --monitor-every 5 --beta 1 \
+      images "${part^^}" "docs/results-$part.md" --seeds 1 --monitor-every 5 --beta 1 --compile true \
         --method ucl,hucl,scl,hscl,supervised,majority,pixels,untrained
       ;;
     time-to-94)
@@ -91,7 +92,7 @@ run() {
       ;;
     recipe)
       time limited -m gcl_hard.bench --table recipe --device cuda --data-dir "$data" \
-        --output "$out/table-recipe"
+        --output "$out/table-recipe" --report docs/results-recipe-gpu.md
       ;;
     *)
       echo "unknown part $part; the parts are at the head of $0" >&2

@@ -76,3 +76,16 @@ def test_an_unknown_part_is_refused(project: Path) -> None:
     status, said, commands = ran(project, "cifar11")
     assert (status, commands) == (2, [])
     assert "unknown part cifar11" in said
+
+
+def test_what_is_scored_has_a_page_of_its_own(project: Path) -> None:
+    parts = ("cifar10", "cifar100", "time-to-94", "table2", "recipe")
+    commands = [command for part in parts for command in ran(project, part)[2]]
+    options = [parse_bench(one[2:]) for one in commands if one[:2] == ["-m", "gcl_hard.bench"]]
+    pages = [one.report for one in options]
+    assert None not in pages
+    assert len({*pages}) == len(pages) == 6
+    assert not {*map(str, pages)} & {"docs/results.md", "docs/results-table-2.md"}  # of a CPU
+    compiled = {getattr(config, "compile", None) for one in options[:2] for config in one.configs
+                if config.encoders}  # fmt: skip
+    assert compiled == {True}
