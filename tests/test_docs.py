@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import importlib.util
 import io
+import json
 import pkgutil
 import re
 import shlex
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from gcl_hard.cli import (
     bench_parser,
@@ -30,9 +32,11 @@ from gcl_hard.errors import InputError
 from gcl_hard.figures import figures_parser, parse_figures
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md")])
+MKDOCS = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
+API = [page for page in PAGES if page.parent.name == "api"]
 MADE = ("results", "search-", "recipe")  # pages that commands write
-WRITTEN = [page for page in PAGES if not page.name.startswith(MADE)]
+WRITTEN = [page for page in PAGES if page in API or not page.name.startswith(MADE)]
 PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentParser]]] = {
     "bench": (parse_bench, bench_parser),
     "tune": (parse_tune, tune_parser),
@@ -106,8 +110,52 @@ def test_python_blocks_run_and_print_what_the_page_shows(
             assert printed.getvalue() == block.output, f"{page.name}, block of line {block.line}"
 
 
-def test_every_page_written_by_hand_but_the_api_has_a_block_that_runs() -> None:
-    assert {page.name for page in WRITTEN} - {page.name for page in RUNNABLE} == {"api.md"}
+def section(name: str) -> list[Path]:
+    """Pages of a tab of the navigation."""
+    (pages,) = (tab[name] for tab in yaml.safe_load(MKDOCS)["nav"] if name in tab)
+    return [ROOT / "docs" / page for page in re.findall(r"[\w/.-]+\.md", str(pages))]
+
+
+GUIDES = [page for name in ("Start", "How-to", "Concepts") for page in section(name)]
+
+
+def test_every_guide_has_a_block_that_runs() -> None:
+    assert set(GUIDES) <= set(RUNNABLE)
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_guides_are_short(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) <= 1500
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    tabs = [next(iter(tab)) for tab in yaml.safe_load(MKDOCS)["nav"]]
+    assert tabs == ["Start", "How-to", "Concepts", "Reference", "Research"]
+    listed = [page for name in tabs for page in section(name)]
+    assert sorted(listed) == [page for page in PAGES if page.name != "README.md"]
+
+
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((ROOT / "docs/quickstart.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for cell in cells:
+            exec(compile(cell, "quickstart.ipynb", "exec"), namespace)
+    assert "hscl" in printed.getvalue()
+    assert all(not c.get("outputs") for c in notebook["cells"]), "it is stored without outputs"
+
+
+SOUGHT = ("networkx", "DataLoader", "GAT", "tensorboard", "wandb", "num_workers", "quickstart")
+
+
+@pytest.mark.parametrize("word", SOUGHT)
+def test_guides_have_the_words_that_users_search_for(word: str) -> None:
+    whole = re.compile(rf"\b{word}\b", re.IGNORECASE)
+    found = [page for page in GUIDES if whole.search(FENCE.sub("", page.read_text("utf-8")))]
+    assert found
 
 
 def test_output_in_the_docs_stands_right_under_what_prints_it() -> None:
@@ -153,22 +201,34 @@ def test_tests_that_pages_name_exist() -> None:
     assert {(page, test) for page, test in named if f"def {test}(" not in sources} == set()
 
 
+def documented() -> set[str]:
+    """Names that the pages of the API show."""
+    return {
+        name
+        for page in API
+        for name in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+
+
 def test_names_of_the_package_that_pages_name_exist() -> None:
-    api = (ROOT / "docs/api.md").read_text(encoding="utf-8")
-    shown = {("api.md", name) for name in re.findall(r"^::: (\S+)$", api, re.MULTILINE)}
-    for page, name in {*quoted(r"gcl_hard(\.\w+)+$"), *shown}:
+    for page, name in {*quoted(r"gcl_hard(\.\w+)+$"), *(("api", name) for name in documented())}:
         assert pkgutil.resolve_name(name) is not None, page
 
 
-def test_every_public_name_stands_in_the_api_page() -> None:
+def test_every_public_name_stands_in_the_api_pages() -> None:
     import gcl_hard
     from gcl_hard import evaluation, graphs, images, tuning
 
-    shown = set(re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
+    shown = documented()
     constants = {"C_GRID", "K_GRID", "check_labels"}
     for module in (gcl_hard, graphs, images, evaluation, tuning):
         names = {f"{module.__name__}.{name}" for name in set(module.__all__) - constants}
         assert names <= shown, sorted(names - shown)
+
+
+def test_the_overview_of_the_api_links_to_every_name() -> None:
+    overview = (ROOT / "docs/api/index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\[([\w.]+)\]", overview)) == documented()
 
 
 def test_docstrings_become_markdown() -> None:

@@ -4,7 +4,7 @@
 
 Without --data a family of five generations is made here. A folder holds train.txt, valid.txt and
 test.txt, a line `head<TAB>relation<TAB>tail` each, as FB15k-237 and WN18RR are distributed; it is
-read by PyTorch Geometric, and nothing is downloaded. Needs gcl_hard[graphs].
+read by PyTorch Geometric, and nothing is downloaded.
 """
 
 import argparse

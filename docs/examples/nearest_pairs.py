@@ -2,7 +2,7 @@
 
 python nearest_pairs.py [FILE.csv] [LEAST]: a file with a column of SMILES and one of numbers, and
 the least difference within a pair (1). Without a file: ten benzenes and the logarithm of their
-solubility in water, mol/l (Delaney 2004).
+solubility in water, mol/l (Delaney 2004). Needs `pip install 'gcl-hard[molecules]'`.
 """
 
 import sys
