@@ -1,7 +1,8 @@
-"""Turns what the docstrings hold beyond Google sections into what the site's Markdown reads."""
+"""Prepares docstrings and signatures for the site: Markdown, and values in place of constants."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ import griffe
 
 MATH = re.compile(r"^( *)\.\. math:: *((?:.+\n?)+)", re.MULTILINE)
 ROLE = re.compile(r":(?:class|data|func|meth):`~?([^`]+)`")
+CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 SOURCE = re.compile(r"^Source:((?:.*\n?)(?: +.+\n?)*)", re.MULTILINE)
 
 
@@ -37,9 +39,32 @@ def _display(match: re.Match[str]) -> str:
     return "".join(f"{match[1]}{line}\n" for line in lines)
 
 
+def shown(default: str, module: str) -> str:
+    """A default as a signature shows it: the value of a constant, anything else as it is.
+
+    Example:
+        >>> shown("MAX_ITER", "gcl_hard.evaluation.probes")
+        '10000'
+        >>> shown("None", "gcl_hard.evaluation.probes")
+        'None'
+    """
+    if not CONSTANT.fullmatch(default):
+        return default
+    value = getattr(importlib.import_module(module), default)
+    simple = isinstance(value, int | float | str | tuple)
+    return repr(value) if simple else f"{type(value).__name__}()"
+
+
 class Docstrings(griffe.Extension):
-    """Rewrites every docstring before it is parsed into sections."""
+    """Rewrites every docstring before it is parsed into sections, and every signature."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        for parameter in func.parameters:
+            if CONSTANT.fullmatch(str(parameter.default)):
+                parameter.default = shown(str(parameter.default), func.module.path)
+            if str(parameter.annotation).startswith("Unpack["):
+                parameter.annotation = "Any"  # the docstring names the options

@@ -13,6 +13,7 @@ import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -231,13 +232,27 @@ def test_the_overview_of_the_api_links_to_every_name() -> None:
     assert set(re.findall(r"\]\[([\w.]+)\]", overview)) == documented()
 
 
-def test_docstrings_become_markdown() -> None:
+def docstrings_extension() -> ModuleType:
     pytest.importorskip("griffe", reason="needs the docs extra")
     spec = importlib.util.spec_from_file_location("docstrings", ROOT / "docs/docstrings.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    result = doctest.testmod(module)
+    return module
+
+
+def test_docstrings_become_markdown() -> None:
+    result = doctest.testmod(docstrings_extension())
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_signatures_show_values() -> None:
+    module = docstrings_extension()
+    extensions = module.griffe.load_extensions(module.Docstrings)
+    loaded = module.griffe.load("gcl_hard", search_paths=[ROOT], extensions=extensions)
+    parameters = loaded["methods.contrastive_loss"].parameters
+    assert parameters["beta"].default == "1.0"
+    assert parameters["options"].annotation == "Any"
+    assert parameters["name"].annotation is not None
