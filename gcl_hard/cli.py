@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import itertools
 import os
@@ -10,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -175,6 +177,14 @@ class _Help(DefaultHelpFormatter):
         return str(action.help or "")
 
 
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Add ``--version``, which prints the version of the installed package."""
+    version = f"gcl-hard {metadata.version('gcl-hard')}"
+    parser.add_argument(
+        "--version", action="version", version=version, help="print the version, and exit"
+    )
+
+
 def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
     parser = ArgumentParser(
         prog=f"python -m gcl_hard.{entry_point}",
@@ -186,6 +196,7 @@ def _parser(entry_point: str, description: str, example: str) -> ArgumentParser:
         exit_on_error=False,
         print_config=None,  # ours prints what the command makes of the flags
     )
+    add_version(parser)
     parser.add_argument(
         "--config", action="config", metavar="FILE", help="YAML file with any of these; flags win"
     )

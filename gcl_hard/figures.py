@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gcl_hard.cli import run_command
+from gcl_hard.cli import add_version, run_command
 from gcl_hard.errors import InputError, unknown
 
 FIGURES = {
@@ -53,6 +53,7 @@ def figures_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     parser.add_argument("figure", nargs="?", metavar="FIGURE", help=", ".join(FIGURES))
     parser.add_argument(
         "results", nargs="*", type=Path, metavar="RESULTS",

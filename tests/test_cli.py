@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import fields, replace
 from importlib import metadata
@@ -21,6 +22,7 @@ from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.settings import all_settings
 from gcl_hard.methods import SETTINGS
 
+NOT_SETTINGS = "--help", "--version", "--config", "--print-config"
 PROMISED = [
     "--dataset", "--method", "--protocol", "--beta", "--threshold-start", "--threshold-end",
     "--temperature", "--class-prior", "--objective", "--contrast", "--epochs", "--batch-size",
@@ -107,7 +109,7 @@ def test_help_lists_every_flag_once_with_common_settings_first(
     assert [one for one in listed if "print" in one] == ["--print-config"]
     assert {name.replace("_", "-") for name in all_settings()} <= {one[2:] for one in listed}
     common = ["--dataset", "--method", "--protocol", "--beta", "--epochs", "--lr"]
-    first = [one for one in listed if one not in ("--help", "--config", "--print-config")]
+    first = [one for one in listed if one not in NOT_SETTINGS]
     assert sorted(first[: len(common)]) == sorted(common)
 
 
@@ -515,6 +517,13 @@ def test_one_command_has_the_others(name: str, capsys: pytest.CaptureFixture[str
     assert "nonsense" in capsys.readouterr().err
     assert any_command([name[:-1]]) == 2
     assert f"did you mean {name}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["bench", "tune", "figures", "pretrain", "transfer"])
+def test_every_command_prints_the_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        importlib.import_module(f"gcl_hard.{name}").main(["--version"])
+    assert capsys.readouterr().out.split() == ["gcl-hard", metadata.version("gcl-hard")]
 
 
 def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixture[str]) -> None:
