@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -67,3 +68,15 @@ def test_one_process_needs_no_cluster(tmp_path: Path) -> None:
     assert "gcl_hard" in loaded
     assert loaded & {"distributed", "dask"} == set()
     assert len(list(tmp_path.glob("*_seed0.json"))) == 1
+
+
+def test_import_gcl_hard_takes_hardly_longer_than_import_torch() -> None:
+    seconds: dict[str, list[float]] = {"torch": [], "gcl_hard": []}
+    for _ in range(3):
+        for name, found in seconds.items():  # in turn, so that a busy machine slows both
+            code = f"import {name}, time; print(time.process_time())"
+            done = subprocess.run(
+                [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+            )
+            found.append(float(done.stdout))
+    assert median(seconds["gcl_hard"]) < 1.3 * median(seconds["torch"]), seconds
