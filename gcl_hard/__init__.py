@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gcl_hard.graphs.pretrained import load_pretrained
     from gcl_hard.training.loop import fit
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "METHODS",

@@ -22,6 +22,7 @@ from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.settings import all_settings
 from gcl_hard.methods import SETTINGS
 
+ROOT = Path(__file__).parents[1]
 NOT_SETTINGS = "--help", "--version", "--config", "--print-config"
 PROMISED = [
     "--dataset", "--method", "--protocol", "--beta", "--threshold-start", "--threshold-end",
@@ -529,5 +530,7 @@ def test_every_command_prints_the_version(name: str, capsys: pytest.CaptureFixtu
 def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert any_command(["--version"]) == 0
     assert capsys.readouterr().out.split() == ["gcl-hard", metadata.version("gcl-hard")]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == metadata.version("gcl-hard")
     (script,) = metadata.entry_points(name="gcl-hard", group="console_scripts")
     assert script.load() is any_command
