@@ -199,7 +199,7 @@ def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
     with torch.random.fork_rng(devices=[]):
         # The CPU's generator alone: torch.manual_seed would reseed every GPU for good.
         torch.default_generator.manual_seed(int(weights))
-        yield int(views >> 1)
+        yield int(views) >> 1
 
 
 class Clock:

@@ -83,7 +83,7 @@ def test_a_report_is_the_score_of_training_that_ended_there(fewer: GraphSet) -> 
     assert len(notes.steps) == 8
     for epoch in sorted({epoch for _, epoch in notes.steps}):
         cells = [small(epochs=epoch), small(epochs=epoch, beta=10.0)]
-        shorter = accuracies(fewer, cells, Inner())
+        shorter = accuracies(fewer, cells, Inner(), ensemble_size=2)
         assert [notes.reported[3, epoch], notes.reported[10, epoch]] == shorter
 
 
