@@ -100,6 +100,35 @@ def test_all_methods_and_baselines_stand_in_one_table(command: Command) -> None:
         assert f"digits {method} " in " ".join(command.out.split())
 
 
+def test_nearest_neighbours_stand_beside_the_probe(command: Command) -> None:
+    page = command.folder / "page.md"
+    asked = ("--method=ucl,majority", "--save-embeddings", f"--report={page}")
+    assert command(*asked) == 0
+    (path,) = command.files("digits_ucl_*_seed0.json")
+    stored = json.loads(path.read_text("utf-8"))
+    with np.load(path.with_suffix(".embeddings.npz")) as found:
+        bank, queries = (
+            found[part] / np.linalg.norm(found[part], axis=1, keepdims=True)
+            for part in ("train", "test")
+        )
+        classes = np.eye(10)[found["train_labels"]]  # all 120 vote: they are fewer than 200
+        votes = np.exp(queries @ bank.T / 0.5) @ classes
+        right = 100 * np.mean(votes.argmax(axis=1) == found["test_labels"])
+    assert stored["knn"] == pytest.approx(right, abs=0.6)  # two of 360: near ties
+    (majority,) = command.files("digits_majority_*_seed0.json")
+    assert json.loads(majority.read_text("utf-8"))["knn"] is None
+    shown = page.read_text("utf-8")
+    assert "digits, kNN" in shown
+    assert f"{stored['knn']:.1f}" in shown
+    assert "knn" in page.with_suffix(".csv").read_text("utf-8").splitlines()[0].split(",")
+    del stored["knn"]  # as in earlier results
+    path.write_text(json.dumps(stored))
+    assert command(*asked) == 0
+    assert command.steps == 0
+    assert "kNN" not in page.read_text("utf-8")
+    assert "knn" not in page.with_suffix(".csv").read_text("utf-8")
+
+
 def test_settings_are_chosen_on_training_images(command: Command) -> None:
     assert command("--method=hscl", "--beta=0.1,5", "--select=true") == 0
     assert len(command.files("*_inner_seed0.json")) == 2

@@ -121,6 +121,7 @@ class TrainedRun:
         seconds_eval: time of embedding.
         embeddings: what is scored, as the experiment defines it.
         scores: scores of a run that needs no embeddings.
+        knn: accuracy of nearest neighbours in percent; None for graphs.
         curve: monitoring: epoch and accuracy in percent.
         snapshots: snapshots of the diagnostics.
         seconds_diagnostics: time of these.
@@ -136,6 +137,7 @@ class TrainedRun:
     seconds_eval: float = 0.0
     embeddings: Any = None
     scores: tuple[FoldScore, ...] | None = None
+    knn: float | None = None
     curve: tuple[tuple[int, float], ...] = ()
     snapshots: Sequence[Snapshot] = field(default_factory=list)
     seconds_diagnostics: float = 0.0

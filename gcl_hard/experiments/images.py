@@ -339,15 +339,16 @@ def train_run(
                 f"{len(data.test)} test images of {views.size} pixels ({run}): lower size or subset"
             )
         ):
-            embedded = tuple(pixels(views, part) for part in (data.probe, data.test))
+            embedded = pixels(views, data.probe), pixels(views, data.test)
         clock.evaluate()
-        return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
+        return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=_knn(data, *embedded))
     encoding = build(config, data, run.seed, context.parts)
     found, clock = TrainedRun(run), Clock()
     if config.encoders:
         clock = _fit(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
     if rank() == 0:
         found.embeddings = _embed(run, data, encoding)
+        found.knn = _knn(data, *found.embeddings)
     clock.evaluate()
     found.seconds_train, found.seconds_eval = clock.seconds
     if ENCODERS in context.saves(run):
@@ -492,10 +493,19 @@ def _monitored(split: Split) -> tuple[Split, Split] | None:
 def _monitor(encoding: Encoding, config: ImageConfig, parts: tuple[Split, Split]) -> float:
     """Accuracy in percent of nearest neighbours among training images."""
     bank, queries = (encoding.embed(part, config) for part in parts)
+    return _neighbours(bank, queries, parts)
+
+
+def _knn(data: ImageData, train_z: Floats, test_z: Floats) -> float:
+    """Accuracy in percent of the test images by their nearest neighbours among the probe's."""
+    return _neighbours(train_z, test_z, (data.probe, data.test))
+
+
+def _neighbours(bank: Floats, queries: Floats, parts: tuple[Split, Split]) -> float:
     known, asked = (part.labels.cpu().numpy() for part in parts)
     return 100 * weighted_knn(
         bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
-        device=str(encoding.views.mean.device),
+        device=str(parts[1].images.device),
     )  # fmt: skip
 
 

@@ -511,6 +511,7 @@ def score_run(
         versions=context.versions,
         finished=datetime.now(UTC).isoformat(timespec="microseconds"),
         inner=run.inner,
+        knn=trained.knn,
         curve=[list(point) for point in trained.curve],
         diagnostics=list(trained.snapshots),
         seconds_diagnostics=trained.seconds_diagnostics,

@@ -50,6 +50,8 @@ class RunResult:
         finished: date, UTC, ISO 8601.
         inner: whether accuracies are of hold-outs inside the training folds, by which settings
             are chosen, and not of the test folds.
+        knn: of images the accuracy in percent of nearest neighbours among the training images, on
+            the same test images; None for graphs and in earlier results.
         curve: monitoring of images: epochs and accuracies in percent of nearest neighbours among
             training images. No number of a table comes from it.
         diagnostics: snapshots of the run's first encoder, in the order of their epochs (docs:
@@ -69,6 +71,7 @@ class RunResult:
     versions: dict[str, str]
     finished: str
     inner: bool = False
+    knn: float | None = None
     curve: list[list[float]] = field(default_factory=list)
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     seconds_diagnostics: float = 0.0
@@ -242,6 +245,9 @@ class Store:
                     results[found.name] = found
             with atomic_write(self.folder / COMPACT) as file:
                 rows = {key: asdict(result) for key, result in results.items()}
+                for row in rows.values():
+                    if row["knn"] is None:
+                        del row["knn"]
                 file.writelines(f"{line}\n".encode() for line in compact_lines(rows, SHARED))
             for path in singles:
                 path.unlink()

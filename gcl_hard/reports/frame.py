@@ -427,6 +427,8 @@ def _config_json(config: RunConfig, records: Sequence[RunResult]) -> dict[str, A
         "seconds_train": math.fsum(r.seconds_train for r in records),
         "seconds_eval": math.fsum(r.seconds_eval for r in records),
     }
+    if any(r.knn is not None for r in records):
+        found["knn"] = [r.knn for r in records]
     if any(r.curve for r in records):
         found["curves"] = [r.curve for r in records]
     if any(r.diagnostics for r in records):

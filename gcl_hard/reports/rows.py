@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,6 +60,7 @@ class Row:
         changed: other settings that are not the default, such as lr=0.02.
         reads_labels: whether its encoder is trained with labels.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
+        knn: of images the accuracies of nearest neighbours, percent, of the seeds that have one.
     """
 
     dataset: str
@@ -76,6 +78,7 @@ class Row:
     changed: tuple[str, ...] = ()
     reads_labels: bool = False
     curve: tuple[tuple[int, float], ...] = ()
+    knn: tuple[float, ...] = ()
 
     @property
     def is_baseline(self) -> bool:
@@ -219,6 +222,7 @@ def _filled(
     return replace(
         row, scores=Scores.of_records(records, config), seconds=seconds(records),
         curve=monitoring_curve(records),
+        knn=tuple(record.knn for record in records if record.knn is not None),
     )  # fmt: skip
 
 
@@ -276,7 +280,10 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     """
     from pandas import DataFrame
 
-    return DataFrame([_row_line(row) for row in rows])
+    frame = DataFrame([_row_line(row) for row in rows])
+    if any(row.knn for row in rows):
+        frame["knn"] = [statistics.fmean(row.knn) if row.knn else None for row in rows]
+    return frame
 
 
 def _row_line(row: Row) -> dict[str, Any]:

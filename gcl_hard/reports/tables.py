@@ -5,6 +5,7 @@ pandas is imported where a table of a file is made; the terminal needs rich alon
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -264,19 +265,30 @@ def accuracy_tables(rows: Sequence[Row]) -> list[DataFrame]:
 
     An entry is the mean ± standard deviation over seeds, † if it differs significantly from ucl,
     points above the paper's figure, the setting of what was best on the test folds, and seeds where
-    they are not all finished.
+    they are not all finished. Nearest neighbours have a column beside it where any row has them.
     """
     from pandas import DataFrame
 
     sets, tables = names(rows, "dataset"), []
+    voted = {row.dataset for row in rows if row.knn}
     for start in range(0, len(sets), ACROSS):
         shown = sets[start : start + ACROSS]
         body = [
-            {"": label} | {name: _entry(of_set.get(name)) for name in shown}
+            {"": label}
+            | {name: _entry(of_set.get(name)) for name in shown}
+            | {f"{name}, kNN": _neighbours(of_set.get(name)) for name in shown if name in voted}
             for label, of_set in by_label(row for row in rows if row.dataset in shown).items()
         ]
         tables.append(DataFrame(body))
     return tables
+
+
+def _neighbours(row: Row | None) -> str:
+    """Accuracy of nearest neighbours, mean ± standard deviation over seeds."""
+    if row is None or not row.knn:
+        return NOTHING
+    spread = f" ± {statistics.stdev(row.knn):.1f}" if len(row.knn) > 1 else ""
+    return f"{statistics.fmean(row.knn):.1f}{spread}".replace(" ", NBSP)
 
 
 def _entry(row: Row | None) -> str:
