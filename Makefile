@@ -9,7 +9,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv lint spell types test test-slow test-all test-perturbed fuzz check bench docs format clean
+.PHONY: help venv lint spell types test test-slow test-all test-perturbed test-oldest fuzz check bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -53,7 +53,24 @@ test-all: test test-slow ## both
 
 test-perturbed: venv ## the same while matrix products are moved by a unit in the last place
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4 \
-	  --perturb-matmul tests/training tests/graphs tests/experiments
+	  --perturb-matmul tests/training tests/graphs tests/experiments tests/functional \
+	  tests/evaluation tests/properties tests/tuning tests/images tests/reports
+
+# NumPy 1.26, the oldest, has no wheels for Python 3.13. Old libraries warn of what was to come.
+OLDEST ?= python3.11
+.venv-oldest/.installed: pyproject.toml
+	$(OLDEST) -m venv --clear .venv-oldest
+	.venv-oldest/bin/python -m pip install --progress-bar off uv
+	.venv-oldest/bin/uv pip install --python .venv-oldest/bin/python --resolution lowest-direct \
+	  -e ".[molecules,postgres,timm]"
+	.venv-oldest/bin/uv pip install --python .venv-oldest/bin/python \
+	  pytest pytest-timeout pytest-xdist hypothesis
+	@touch $@
+
+test-oldest: .venv-oldest/.installed ## tests with the oldest versions that pyproject.toml allows
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/python -m pytest -n auto --maxprocesses 4 \
+	  -W ignore::DeprecationWarning -W ignore::FutureWarning tests/functional tests/graphs \
+	  tests/training tests/evaluation tests/properties tests/test_losses.py tests/test_bench.py
 
 fuzz: venv ## 10,000 random command lines and files: whatever they hold, no traceback
 	FUZZ=800 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest tests/fuzz
@@ -74,6 +91,6 @@ format: venv ## let ruff fix and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## remove caches and built files; .venv and results/ stay
+clean: ## remove caches and built files; .venv, .venv-oldest and results/ stay
 	rm -rf site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import urllib.request
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -350,8 +351,10 @@ def _table(text: str, key: str, origin: str) -> Array:
         raise InputError(f"{origin}: {key} is empty")
     dtype = np.float64 if key.endswith("attributes") else np.int64
     try:
-        table = np.loadtxt(io.StringIO(text), dtype=dtype, delimiter=",", comments=None, ndmin=2)
-    except (ValueError, OverflowError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # all that NumPy 1 says of 1.5
+            table = np.loadtxt(io.StringIO(text), dtype, delimiter=",", comments=None, ndmin=2)
+    except (ValueError, OverflowError, DeprecationWarning) as error:
         kind = "numbers" if dtype is np.float64 else "integers"
         raise InputError(f"{origin}: {key} must hold {kind} only: {error}") from error
     if not np.isfinite(table).all():

@@ -383,7 +383,7 @@ def test_gin_refuses_bad_sizes(mutag):
 
 def test_torch_scatter_changes_nothing(mutag, monkeypatch):
     """With and without the optional extra: the same embeddings and gradients."""
-    pytest.importorskip("torch_scatter", reason="the optional extra `scatter` is not installed")
+    pytest.importorskip("torch_scatter", reason="torch-scatter is not installed")
     import torch_geometric.typing
     import torch_geometric.utils._scatter as scatter_module
 
