@@ -14,6 +14,9 @@ from typing import BinaryIO
 
 from gcl_hard.errors import GclHardError, InputError
 
+LARGEST_UNPACKED, LARGEST_RATIO = 200 * 2**20, 100
+"""What may unpack to more bytes than the first unpacks to at most so many times its own size."""
+
 
 def cache_root(cache_dir: str | Path | None = None) -> Path:
     """The root folder of the cache; it need not exist.
@@ -73,6 +76,29 @@ def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
         who = "data_dir" if data_dir else "GCL_HARD_DATA"
         raise InputError(f"{who}={str(given)!r} is not a folder; expected one with {files}")
     return path
+
+
+def largest_unpacked(path: Path) -> int:
+    """The bytes that a compressed file may unpack to; one of more is a decompression bomb."""
+    return max(LARGEST_UNPACKED, LARGEST_RATIO * path.stat().st_size)
+
+
+def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse an archive that would unpack to more than :func:`largest_unpacked`.
+
+    Args:
+        archive: the archive, of which nothing is unpacked.
+        path: its path.
+
+    Raises:
+        InputError: if it would; names the path and the sizes.
+    """
+    unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > largest_unpacked(path):
+        raise InputError(
+            f"{path} would unpack from {path.stat().st_size:,} to {unpacked:,} bytes, which no "
+            f"data set does: replace it by an intact copy, or unpack it yourself"
+        )
 
 
 @contextmanager

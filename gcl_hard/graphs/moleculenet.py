@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.molecules import Molecules, Progress, from_smiles
-from gcl_hard.io import cache_root, given_folder
+from gcl_hard.io import cache_root, given_folder, largest_unpacked
 
 Kind = Literal["classes", "tasks", "values", "unlabelled"]
 """Targets: one class; yes or no of several tasks, NaN where not known; real numbers; none."""
@@ -26,6 +26,7 @@ SMILES = ("smiles", "SMILES", "mol", "Smiles")
 """Columns that SMILES are looked for in."""
 OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")
 """Columns that are no targets."""
+LONGEST_LINE = 2**24  # characters
 
 
 class Source(NamedTuple):
@@ -343,21 +344,45 @@ def _kind(y: NDArray[np.float64]) -> Kind:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[io.TextIOBase]:
+def _opened(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a file, gzipped or not."""
     try:
-        with path.open("rb") as file:
-            gzipped = file.read(2) == b"\x1f\x8b"
-        opened: Any = gzip.open if gzipped else open
+        opened: Any = gzip.open if _is_gzipped(path) else open
         with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-            yield text
+            yield _lines(text, path)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {path}: {why}") from error
 
 
+def _is_gzipped(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _lines(text: io.TextIOBase, path: Path) -> Iterator[str]:
+    while line := text.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise InputError(f"{path} has a line of more than {LONGEST_LINE:,} characters")
+        yield line
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Refuse a gzipped file that unpacks to far more than a table does; it is not parsed."""
+    left = largest_unpacked(path)
+    with gzip.open(path) as file:
+        while piece := file.read(2**20):
+            left -= len(piece)
+            if left < 0:
+                raise InputError(
+                    f"{path} would unpack from {path.stat().st_size:,} to more than "
+                    f"{largest_unpacked(path):,} bytes, which no table does: unpack it yourself"
+                )
+
+
 def _header(path: Path) -> list[str]:
-    with _opened(path) as text:
-        found = next(csv.reader(text), [])
+    with _opened(path) as lines:
+        found = next(csv.reader(lines), [])
     if not found:
         raise InputError(f"{path} is empty; expected a line of column names")
     return found
@@ -368,6 +393,8 @@ def _rows(
 ) -> Iterator[list[str]]:
     at = [columns.index(one) for one in wanted]
     with _opened(path) as text:
+        if limit is None and _is_gzipped(path):
+            _refuse_bomb(path)
         lines = csv.reader(text)
         next(lines)
         for i, row in enumerate(lines):

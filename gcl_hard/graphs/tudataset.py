@@ -22,7 +22,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.data import GraphSet, RawGraphs
 from gcl_hard.graphs.features import check_kind
-from gcl_hard.io import cache_root, given_folder
+from gcl_hard.io import cache_root, given_folder, refuse_bomb
 
 Array = npt.NDArray[Any]
 
@@ -264,6 +264,7 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
             raw = _read(path, name, wanted)
         else:
             with zipfile.ZipFile(path) as archive:
+                refuse_bomb(archive, path)
                 raw = _read(zipfile.Path(archive), name, wanted)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise InputError(
@@ -286,7 +287,11 @@ def _read(root: Path | zipfile.Path, name: str, wanted: dict[str, str]) -> dict[
         for key, file in wanted.items()
         if (folder / file).is_file()
     }
-    return {key: file.read_bytes() for key, file in files.items()}
+    found = {key: io.BytesIO() for key in files}
+    for key, file in files.items():
+        with file.open("rb") as opened:  # in pieces: no more is unpacked than the archive declares
+            shutil.copyfileobj(opened, found[key])
+    return {key: content.getvalue() for key, content in found.items()}
 
 
 def parse(texts: dict[str, str], origin: str) -> RawGraphs:
