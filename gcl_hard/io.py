@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import shutil
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,9 @@ from gcl_hard.errors import GclHardError, InputError
 
 LARGEST_UNPACKED, LARGEST_RATIO = 200 * 2**20, 100
 """What may unpack to more bytes than the first unpacks to at most so many times its own size."""
+SCRATCH, PARTIAL = ".partial-", ".partial"
+"""How names of temporary folders begin, and those of temporary files end."""
+DAY = 24 * 60 * 60
 
 
 def cache_root(cache_dir: str | Path | None = None) -> Path:
@@ -125,7 +130,11 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        hidden = f".{path.name}."
+        for left in path.parent.glob(f"{glob.escape(hidden)}*{PARTIAL}"):
+            if _is_old(left):  # of a killed process
+                left.unlink(missing_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=hidden, suffix=PARTIAL)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
@@ -135,12 +144,12 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             Path(temporary).replace(path)
         except BaseException as error:
             Path(temporary).unlink(missing_ok=True)
-            hidden = error.__context__  # torch.save hides what stopped it behind its own error
-            if isinstance(error, RuntimeError) and isinstance(hidden, (KeyboardInterrupt, OSError)):
-                raise hidden from None
+            cause = error.__context__  # torch.save hides what stopped it behind its own error
+            if isinstance(error, RuntimeError) and isinstance(cause, (KeyboardInterrupt, OSError)):
+                raise cause from None
             raise
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -174,41 +183,38 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         ) from error
 
 
-BOMB_SIZE, BOMB_RATIO = 4 * 2**30, 200
-"""Bytes, and times its compressed size, above both of which an archive is not unpacked."""
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """A temporary folder inside another, removed at the end.
 
-
-def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
-    """Refuse an archive that would fill the memory, before anything is decompressed.
-
-    Refused is what declares more than 4 GiB *and* more than 200 times what it takes on the disk:
-    a member, or all of them together against the whole file, as members may share their bytes.
-    Deflate packs constant arrays 1,000:1, so that no ratio alone tells a bomb from a set of black
-    images, of which 1.4 million of 32 × 32 pixels stay below 4 GiB; photos and text are packed
-    less than 20:1, whatever their number.
+    What a killed process left is removed by a later one: of a day ago, since it may be in use.
 
     Args:
-        archive: opened; members are read through it, which gives no more than they declare.
-        path: its file, for the message.
+        parent: path of the outer folder; it is created if needed.
 
-    Raises:
-        InputError: names the size that is declared.
+    Yields:
+        The path, whose name is hidden.
 
     Example:
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.zip"
-        ...     with zipfile.ZipFile(path, "w") as archive:
-        ...         archive.writestr("a.txt", "text")
-        ...         refuse_bomb(archive, path)
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with scratch_folder(Path(root) / "sets") as folder:
+        ...         _ = (folder / "a.txt").write_text("half")
+        ...     list(Path(root).glob("sets/*"))
+        []
     """
-    members = [(one.filename, one.file_size, one.compress_size) for one in archive.infolist()]
-    total = sum(size for _, size, _ in members)
-    for name, size, packed in [*members, ("the file", total, path.stat().st_size)]:
-        if size > BOMB_SIZE and size > BOMB_RATIO * packed:
-            raise InputError(
-                f"{path}: {name} declares {size:,} bytes ({size / 2**30:.1f} GiB) in {packed:,}, "
-                f"more than {BOMB_RATIO} to one: it is not unpacked"
-            )
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(f"{SCRATCH}*"):
+        if all(_is_old(path) for path in (left, *left.rglob("*"))):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=SCRATCH) as folder:
+        yield Path(folder)
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return path.lstat().st_mtime < time.time() - DAY
+    except OSError:  # another process has removed it
+        return False
 
 
 @contextmanager
@@ -219,7 +225,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         path: path of the folder; it stays as it is if it appears meanwhile.
 
     Yields:
-        A temporary folder beside it, removed if an exception is raised.
+        A temporary folder in a :func:`scratch_folder` beside it.
 
     Raises:
         InputError: if it cannot be written; names it.
@@ -232,16 +238,14 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         ['a.txt']
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-        try:
-            yield folder
-            folder.chmod(0o755)
-            folder.rename(path)
-        except OSError:
-            if not path.is_dir():  # else another process has been faster
-                raise
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with scratch_folder(path.parent) as scratch:
+            folder = scratch / path.name
+            folder.mkdir()
+            try:
+                yield folder
+                folder.rename(path)
+            except OSError:
+                if not path.is_dir():  # else another process has been faster
+                    raise
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error

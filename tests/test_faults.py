@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
+import os
+import shutil
 import struct
+import subprocess
+import sys
+import time
 import tracemalloc
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from PIL import Image
 
+from gcl_hard import bench, load_pretrained, pretrain, transfer, tune
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import read_molecules
-from gcl_hard.io import refuse_bomb
+from gcl_hard.io import atomic_folder, refuse_bomb
+from gcl_hard.training.checkpoint import Checkpoint
+from gcl_hard.tuning.storage import INTERRUPTED, failure_of
+from tests.experiments import engine_tasks as tasks
+from tests.experiments.made import numbers
+from tests.experiments.test_pretraining import equal
+from tests.experiments.test_store import held_elsewhere
+from tests.test_commands import complete, outcome, scores
+from tests.test_commands import graphs as rings
+from tests.tuning.test_processes import trials
 
+ROOT = Path(__file__).parents[1]
 MIB = 2**20
 
 # Decompression bombs
@@ -95,3 +118,453 @@ def test_a_gzipped_header_without_an_end_is_refused(tmp_path: Path) -> None:
             file.write(b"C" * MIB)
     with in_little_memory(128 * MIB), pytest.raises(InputError, match="has a line of more than"):
         read_molecules(path, cache_dir=tmp_path / "cache")
+
+
+# SIGKILL at random moments
+
+KILLS = 20
+TINY = ["--layers=1", "--dim=4", "--device=cpu", "--threads=1", "--output=OUT"]
+
+
+def killed(target: str, folder: Path, *arguments: str) -> tuple[Path, list[Path]]:
+    """Execute a command undisturbed, and again and again while it is killed; see tests/killing.py.
+
+    Returns:
+        The folder that the first wrote into, and those of the others.
+    """
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.killing", target, str(KILLS), str(folder),
+         *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=550, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
+    return folder / "whole", sorted(folder.glob("ended-*"))
+
+
+def left_over(folder: Path) -> list[Path]:
+    """Hidden files and folders, which are half-written, made two days old."""
+    found = sorted(folder.rglob(".*"))
+    for path in (*found, *(inner for outer in found for inner in outer.rglob("*"))):
+        os.utime(path, (time.time() - 2 * 24 * 3600,) * 2)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> None:
+    command = [
+        "--method=ucl", "--seeds=3", "--epochs=4", "--folds=2", "--ensemble-size=1",
+        "--c-grid=1", "--save-encoder", "--save-embeddings", *TINY,
+    ]  # fmt: skip
+    whole, ended = killed("gcl_hard.bench:main", tmp_path / "out", *command)
+    names = {path.name for path in whole.iterdir()}
+    assert len(numbers(whole)) == 3
+    for folder in ended:
+        assert numbers(folder) == numbers(whole)
+        assert {path.name for path in folder.iterdir()} - {*left_over(folder)} >= names
+        assert bench.main([one.replace("OUT", str(folder)) for one in command]) == 0
+        assert {path.name for path in folder.iterdir()} == names
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_searches_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> None:
+    whole, ended = killed(
+        "gcl_hard.tune:main", tmp_path / "out", "--method=hscl", "--epochs=2", "--trials=4",
+        "--c-grid=1", "--batch=1", "--sampler=random", "--study-name=search", *TINY,
+    )  # fmt: skip
+    assert len(scores(whole)) == 4
+    for folder in ended:
+        # What was killed several times is given up, and other settings take its place.
+        failed = [one for one in trials(folder / "search.db", "search") if failure_of(one)]
+        given_up = {
+            (one.params or one.system_attrs["fixed_params"]).get("beta")
+            for one in failed
+            if failure_of(one) != INTERRUPTED
+        }
+        assert len(scores(folder)) == 4
+        assert outcome(folder)["n_outer"] == 1
+        for beta, score in scores(whole):
+            assert beta in given_up or (beta, score) in scores(folder)
+        if not given_up:
+            assert outcome(folder) == outcome(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_pre_training_killed_at_any_moment_ends_as_undisturbed(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    table = write_chains(tmp_path / "chains.csv", 60)
+    whole, ended = killed(
+        "gcl_hard.pretrain:main", tmp_path / "out", f"--dataset={table}", "--output=OUT/a.pt",
+        "--layers=2", "--dim=8", "--batch-size=16", "--epochs=8", "--checkpoint-minutes=0",
+    )  # fmt: skip
+    for folder in ended:
+        assert equal(folder / "a.pt", whole / "a.pt")
+        assert {path.name for path in folder.iterdir()} - {*left_over(folder)} == {"a.pt"}
+
+
+@pytest.mark.slow
+def test_a_checkpoint_killed_at_any_moment_of_its_writing_is_whole(tmp_path: Path) -> None:
+    _, ended = killed("tests.killing:write_checkpoints", tmp_path / "out", "OUT")
+    for folder in ended:
+        assert [path.name for path in folder.iterdir()] == ["run.ckpt"]
+        state = Checkpoint(folder / "run.ckpt", {"lr": 1}, resume=True).load()
+        assert state is not None
+        assert state["step"] == 40
+
+
+def write_chains(path: Path, n: int) -> Path:
+    rings = (f"C1{'C' * (2 + size)}1" for size in range(8))
+    ends = ("O", "N", "c1ccccc1", "c1ccncc1", *rings)
+    lines = [f"{'C' * (1 + i // 12)}{ends[i % 12]},{i}.5" for i in range(n)]
+    path.write_text("\n".join(["smiles,y", *lines, ""]))
+    return path
+
+
+def write_site(folder: Path) -> str:
+    """A folder with a set of graphs, in an archive that takes a while to be copied."""
+    rings(folder, frozenset())
+    with zipfile.ZipFile(folder / "RINGS.zip", "a") as archive:
+        archive.writestr("README.txt", np.random.default_rng(0).bytes(20 * MIB))
+    return folder.as_uri()
+
+
+def write_images(folder: Path) -> str:
+    for i in range(200):
+        path = folder / "pets" / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (64, 64), (i, i, i)).save(path)
+    return str(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["download_graphs", "parse_molecules", "decode_images"])
+def test_a_cache_filled_by_killed_processes_holds_what_is_whole(
+    command: str, tmp_path: Path
+) -> None:
+    if command == "parse_molecules":
+        pytest.importorskip("rdkit")
+    source = {
+        "download_graphs": lambda: write_site(tmp_path / "site"),
+        "parse_molecules": lambda: str(write_chains(tmp_path / "chains.csv", 400)),
+        "decode_images": lambda: write_images(tmp_path / "images"),
+    }[command]()
+    whole, ended = killed(f"tests.killing:{command}", tmp_path / "out", "OUT", source)
+    (place,) = (path for path in whole.iterdir() if path.is_dir())
+    half = 0
+    for folder in ended:
+        assert (folder / "digest").read_text() == (whole / "digest").read_text()
+        half += len(left_over(folder))
+        with atomic_folder(folder / place.name / "another"):
+            pass
+        names = {path.name for path in (folder / place.name).iterdir()}
+        assert names == {path.name for path in place.iterdir()} | {"another"}
+    assert half > 0
+
+
+# Disks that are full, and folders that cannot be written to
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a file system of two MiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    if shutil.which("mount") is None or not mounts("-t", "tmpfs", "-o", "size=2m", "tmpfs", path):
+        pytest.skip("no file system can be mounted here, which takes Linux and its root")
+    yield path
+    assert subprocess.run(["umount", "--lazy", path], check=False).returncode == 0
+
+
+def mounts(*options: str | Path) -> bool:
+    return subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0
+
+
+def fill(disk: Path) -> Path:
+    """A file that takes up all that is left."""
+    ballast = disk / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+def commands(disk: Path, tmp_path: Path) -> dict[str, tuple[Callable[..., int], list[str]]]:
+    """Entry points with arguments that write to a disk."""
+    table = tmp_path / "chains.csv"
+    molecules = [f"--dataset={write_chains(table, 60)}"]
+    graphs = ["--method=ucl", "--epochs=2", "--layers=1", "--dim=4", "--device=cpu", "--threads=1"]
+    return {
+        "bench": (bench.main, [*graphs, "--seeds=2", "--folds=2", f"--output={disk / 'out'}"]),
+        "tune": (tune.main, [*graphs, "--method=hscl", "--trials=2", f"--output={disk / 'out'}"]),
+        "pretrain": (pretrain.main, [*molecules, "--layers=1", "--dim=8", "--epochs=2",
+                     "--batch-size=16", "--checkpoint-minutes=0", f"--output={disk / 'a.pt'}"]),
+        "transfer": (transfer.main, [*molecules, "--embeddings=untrained", "--finetune=none",
+                     "--seeds=2", "--split=scaffold", f"--output={disk / 'out'}"]),
+    }  # fmt: skip
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bench", "tune", "pretrain", "transfer"])
+def test_on_a_full_disk_a_command_says_so_and_with_room_it_goes_on(
+    name: str, disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, arguments = commands(disk, tmp_path)[name]
+    (disk / "out").mkdir()
+    ballast = fill(disk)
+    assert command(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.count("error:") == 1
+    assert "No space left" in said or "disk is full" in said
+    assert str(disk) in said.replace("\n", "")
+    assert "Traceback" not in said
+    assert {path for path in files(disk) if path.stat().st_size} == {ballast}
+    ballast.unlink()
+    assert command(arguments) == 0, capsys.readouterr().err
+    assert not list(disk.rglob(".*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bench", "tune", "pretrain", "transfer"])
+def test_a_folder_that_cannot_be_written_to_is_one_message_before_training(
+    name: str, disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    command, arguments = commands(disk, tmp_path)[name]
+    (disk / "out").mkdir()
+    assert mounts("-o", "remount,ro", disk)
+    monkeypatch.setattr(torch.Tensor, "backward", None)  # nothing is trained
+    assert command(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.count("error:") == 1
+    assert "Read-only file system" in said
+    assert str(disk) in said.replace("\n", "")
+    assert "Traceback" not in said
+
+
+def test_a_cache_on_a_full_disk_says_so_and_with_room_it_is_filled(
+    disk: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("rdkit")
+    table = write_chains(tmp_path / "chains.csv", 400)
+    ballast = fill(disk)
+    with pytest.raises(InputError, match=f"cannot write {disk}.*: No space left"):
+        read_molecules(table, cache_dir=disk)
+    assert files(disk) == {ballast}
+    ballast.unlink()
+    assert len(read_molecules(table, cache_dir=disk).molecules) == 400
+    assert [path.name.partition("-")[0] for path in disk.glob("molecules/*")] == ["chains"]
+
+
+def test_a_checkpoint_on_a_full_disk_says_so_and_leaves_the_one_before(disk: Path) -> None:
+    checkpoint = Checkpoint(disk / "run.ckpt", {"lr": 1}, resume=True)
+    checkpoint.save({"step": 1})
+    ballast = fill(disk)
+    with pytest.raises(InputError, match=r"cannot write .*run\.ckpt: No space left"):
+        checkpoint.save({"step": 2, "weights": torch.zeros(100_000)})
+    assert files(disk) == {ballast, checkpoint.path}
+    assert checkpoint.load() == {"step": 1}
+    ballast.unlink()
+    checkpoint.save({"step": 3, "weights": torch.zeros(100_000)})
+    state = checkpoint.load()
+    assert state is not None
+    assert state["step"] == 3
+
+
+# Two commands at the same time
+
+
+def words(command: Callable[..., int], arguments: list[str]) -> list[str]:
+    return [*tasks.command(command.__module__), *arguments]
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_of_two_commands_one_pre_trains_and_the_other_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    table = write_chains(tmp_path / "chains.csv", 60)
+    command = [f"--dataset={table}", "--dim=8", "--batch-size=16", "--epochs=30"]
+    alone = tmp_path / "alone.pt"
+    assert pretrain.main([*command, f"--output={alone}"]) == 0
+    both = words(pretrain.main, [*command, f"--output={tmp_path / 'out' / 'a.pt'}"])
+    with tasks.process(*both) as one, tasks.process(*both) as other:
+        said = [process.communicate(timeout=240)[1] for process in (one, other)]
+    status = {one.returncode, other.returncode}
+    assert status <= {0, 2}, said
+    assert 0 in status, said
+    if 2 in status:
+        assert any("is being trained by another command" in text for text in said)
+    assert equal(tmp_path / "out" / "a.pt", alone)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.pt"]
+
+
+def test_an_encoder_that_another_command_trains_is_left_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rdkit")
+    command, arguments = commands(tmp_path, tmp_path)["pretrain"]
+    with held_elsewhere(tmp_path / ".a.pt.lock"):
+        assert command(arguments) == 2
+        assert "a.pt is being trained by another command" in capsys.readouterr().err
+    assert command(arguments) == 0
+
+
+def scored(folder: Path) -> dict[str, Any]:
+    """Results of transfer by name, without what changes from one execution to the next."""
+    found = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    return {name: {k: v for k, v in one.items() if k not in ("seconds", "finished")}
+            for name, one in found.items()}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_two_commands_share_the_runs_of_transfer(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    command, arguments = commands(tmp_path, tmp_path)["transfer"]
+    arguments = [one for one in arguments if not one.startswith(("--output", "--finetune"))]
+    arguments += ["--finetune=none,supervised", "--epochs=40"]
+    both = words(command, [*arguments, f"--output={tmp_path / 'both'}"])
+    with tasks.process(*both) as one, tasks.process(*both) as other:
+        said = [process.communicate(timeout=240)[1] for process in (one, other)]
+        assert [one.returncode, other.returncode] == [0, 0], said
+    assert command([*arguments, f"--output={tmp_path / 'alone'}"]) == 0
+    assert scored(tmp_path / "both") == scored(tmp_path / "alone")
+    assert len(scored(tmp_path / "alone")) == 4
+    assert not list((tmp_path / "both").glob(".*"))
+
+
+# A scheduler that is killed
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: Path) -> None:
+    out, alone = tmp_path / "out", tmp_path / "alone"
+    command = ["--method=ucl,hscl", "--seeds=3", "--epochs=60", "--folds=2", "--ensemble-size=1",
+               "--c-grid=1", *TINY[:-1]]  # fmt: skip
+    for name, status in (("first", 2), ("second", 0)):
+        (tmp_path / name).mkdir()
+        with (
+            tasks.scheduler(tmp_path / name) as (address, of_scheduler),
+            tasks.process(
+                *words(bench.main, [*command, f"--output={out}", f"--scheduler={address}"])
+            ) as driver,
+        ):
+            if status:
+                tasks.wait_for(lambda: list(out.glob("*_seed*.json")))
+                of_scheduler.kill()
+            _, said = driver.communicate(timeout=240)
+            assert driver.returncode == status, said
+    assert bench.main([*command, f"--output={alone}"]) == 0
+    assert len(numbers(alone)) == 6
+    assert numbers(out) == numbers(alone)
+    assert not list(out.glob(".*"))
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
+    out, alone = tmp_path / "out", tmp_path / "alone"
+    command = ["--method=hscl", "--epochs=60", "--trials=6", "--batch=1", "--sampler=random",
+               "--c-grid=1", "--study-name=search", *TINY[:-1]]  # fmt: skip
+    with (
+        tasks.scheduler(tmp_path) as (address, of_scheduler),
+        tasks.process(
+            *words(tune.main, [*command, f"--output={out}", f"--scheduler={address}"])
+        ) as driver,
+    ):
+        tasks.wait_for(lambda: complete(out) > 0)
+        of_scheduler.kill()
+        _, said = driver.communicate(timeout=240)
+        assert driver.returncode == 2, said
+        assert "connection to the scheduler was lost; the same command" in " ".join(said.split())
+    assert 0 < complete(out) < 6
+    for folder in (out, alone):
+        assert tune.main([*command, f"--output={folder}"]) == 0
+    assert scores(out) == scores(alone)
+    assert outcome(out) == outcome(alone)
+
+
+# Clocks that jump
+
+JUMPING = """
+import datetime, itertools, sys, time
+from gcl_hard.experiments import runner
+jumps = itertools.cycle(int(one) for one in sys.argv[2].split(","))
+real = time.time
+class Jumping(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.datetime.now(tz) + datetime.timedelta(seconds=next(jumps))
+runner.datetime = Jumping
+time.time = lambda: real() + next(jumps)
+sys.exit(__import__(sys.argv[1], fromlist=["main"]).main(sys.argv[3:]))
+"""
+YEAR = 365 * 24 * 3600
+
+
+def with_clock(
+    jumps: str, command: Callable[..., int], arguments: list[str]
+) -> subprocess.CompletedProcess[str]:
+    """A command whose clock is off by so many seconds each time that it looks, in turn."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", JUMPING, command.__module__, jumps, *arguments],
+        capture_output=True, text=True, timeout=240, check=False, cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+def test_results_of_a_clock_that_was_set_back_replace_older_ones(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ["--method=ucl", "--epochs=1", "--seeds=1", "--folds=2", "--c-grid=1", *TINY[:-1],
+               f"--output={out}"]  # fmt: skip
+    assert bench.main(command) == 0
+    (first,) = Store(out).rows()
+    for compacted in (False, True):
+        if compacted:
+            assert bench.main([f"--compact={out}"]) == 0
+        done = with_clock(f"{-YEAR}", bench.main, [*command, "--force"])
+        assert done.returncode == 0, done.stderr
+        (second,) = Store(out).rows()
+        assert second.seconds_train != first.seconds_train
+        assert bench.main([f"--compact={out}"]) == 0
+        (kept,) = Store(out).rows()
+        assert kept.seconds_train == second.seconds_train
+        first = kept
+
+
+@pytest.mark.slow
+@pytest.mark.spawns
+@pytest.mark.parametrize("name", ["bench", "tune", "pretrain", "transfer"])
+def test_a_clock_that_jumps_changes_no_number(name: str, tmp_path: Path) -> None:
+    found = {}
+    for kind in ("steady", "jumping"):
+        (tmp_path / kind).mkdir()
+        command, arguments = commands(tmp_path / kind, tmp_path)[name]
+        arguments = [*arguments, "--study-name=search"] if name == "tune" else arguments
+        if kind == "steady":
+            assert command(arguments) == 0
+        else:
+            jumps = f"0,{-YEAR},0,{YEAR}"
+            done = with_clock(jumps, command, arguments)
+            assert done.returncode == 0, done.stderr
+            assert "Traceback" not in done.stderr
+        out = tmp_path / kind / "out"
+        found[kind] = {
+            "bench": lambda out=out: numbers(out),
+            "tune": lambda out=out: (scores(out), outcome(out)),
+            "pretrain": lambda out=out: load_pretrained(out.with_name("a.pt")).about["losses"],
+            "transfer": lambda out=out: scored(out),
+        }[name]()
+    assert found["steady"]
+    assert found["jumping"] == found["steady"]

@@ -83,7 +83,7 @@ def declaring(path: Path, sizes: Mapping[str, float], packed: int = 1000) -> Pat
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
-        ({"small": 0.1, "large": 4.5}, "large .* 4,831,838,208"),
+        ({"small": 0.5, "large": 4.0}, "4,831,838,208"),
         ({f"part{k}": 3.0 for k in range(2)}, "6,442,450,944"),
     ],
 )
@@ -96,7 +96,7 @@ def test_an_archive_that_declares_far_more_than_it_holds_is_refused(
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("sizes", [{"a": 3.9}, {"a": 1.5, "b": 2.0}, {}])
+@pytest.mark.parametrize("sizes", [{"a": 0.18}, {"a": 0.1, "b": 0.08}, {}])
 def test_archives_below_a_size_may_be_packed_as_well_as_they_can(
     sizes: dict[str, float], tmp_path: Path
 ) -> None:
@@ -108,6 +108,6 @@ def test_archives_below_a_size_may_be_packed_as_well_as_they_can(
 def test_large_archives_of_what_packs_as_images_and_text_do_are_not_refused(
     tmp_path: Path,
 ) -> None:
-    path = declaring(tmp_path / "a.zip", {"a": 5.0}, packed=30 * 2**20)
+    path = declaring(tmp_path / "a.zip", {"a": 5.0}, packed=60 * 2**20)
     with zipfile.ZipFile(path) as archive:
         refuse_bomb(archive, path)

@@ -18,6 +18,7 @@ from gcl_hard.errors import InputError, check_at_least, check_number, check_opti
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
 from gcl_hard.experiments.protocols import build
+from gcl_hard.experiments.store import check_writable, locked
 from gcl_hard.graphs import MoleculeData, Molecules, load_molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast
@@ -106,21 +107,43 @@ def pretrain(options: PretrainOptions) -> Pretrained:
         InputError: for data that are not available, or a file of other settings.
         DivergenceError: if a loss is not finite.
     """
-    device = hardware.choose_device(options.device)
+    output = options.output
+    if options.force or not output.exists():
+        check_writable(output.absolute().parent)
+    hardware.choose_device(options.device)
     torch.set_num_threads(options.threads or 1)
     whole = loaded(
         options.config.dataset, data_dir=options.data_dir, jobs=options.jobs
     ).molecules  # fmt: skip
     chosen = _drawn(len(whole), options.n, options.config.data_seed)
     run = _run(options, whole, chosen)
-    if options.output.exists() and not options.force:
-        found = load_pretrained(options.output)
-        if found.about["run"] != run:
-            raise InputError(
-                f"{options.output} is of another run: name another file, or give --force"
-            )
-        print(f"{options.output} was finished before")
+    if (found := _finished(options, run)) is not None:
         return found
+    with locked(output.with_name(f".{output.name}.lock")) as mine:
+        if not mine:
+            raise InputError(
+                f"{output} is being trained by another command: wait until it has ended, or name "
+                f"another file"
+            )
+        # Another command may have ended it meanwhile.
+        return _finished(options, run) or _trained(options, whole, chosen, run)
+
+
+def _finished(options: PretrainOptions, run: dict[str, Any]) -> Pretrained | None:
+    """The encoder of an earlier command, None if there is none or it is trained anew."""
+    if options.force or not options.output.exists():
+        return None
+    found = load_pretrained(options.output)
+    if found.about["run"] != run:
+        raise InputError(f"{options.output} is of another run: name another file, or give --force")
+    print(f"{options.output} was finished before")
+    return found
+
+
+def _trained(
+    options: PretrainOptions, whole: Molecules, chosen: Tensor, run: dict[str, Any]
+) -> Pretrained:
+    device = hardware.choose_device(options.device)
     config, graphs, groups = options.config, whole, None
     if options.labels is not None:
         groups = _groups(whole, chosen, options.jobs, key=run["data"])

@@ -71,9 +71,7 @@ class Runner:
     force: bool = False
     report_only: bool = False
     graphs: Mapping[str, GraphSet] = field(default_factory=dict)
-    _started: str = field(
-        default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"), init=False
-    )
+    _before: dict[Run, RunResult | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.store = Store(self.context.output, processes=self.context.processes)
@@ -161,9 +159,10 @@ class Runner:
     def stored(self, run: Run) -> RunResult | None:
         """The stored result of a run, if it matches the data and is recent enough."""
         result = self.store.get(run)
+        before = self._before.setdefault(run, result)  # not by the clock, which may be set
         if result is None or self.report_only:
             return result
-        if self.force and result.finished < self._started:
+        if self.force and result == before:
             return None
         if result.lacks_snapshots(self.context.options.diagnostics):
             return None
@@ -345,13 +344,10 @@ class _Execution:
         """Store a result or record a failure; other commands may then train the run."""
         result, failure = outcome.result, outcome.failure
         if new and result is not None:
-            try:
-                self.runner.store.put_arrays(run, outcome.points)
-                self.runner.store.put_encoders(run, outcome.encoders)
-                self.runner.store.put_arrays(run, outcome.embeddings, EMBEDDINGS)
-                self.runner.store.put(run, result)
-            except GclHardError as error:
-                failure = str(error)
+            self.runner.store.put_arrays(run, outcome.points)
+            self.runner.store.put_encoders(run, outcome.encoders)
+            self.runner.store.put_arrays(run, outcome.embeddings, EMBEDDINGS)
+            self.runner.store.put(run, result)
         if failure is None or outcome.diverged:  # resuming would diverge again
             self.runner.context.checkpoint(run).unlink(missing_ok=True)
         if failure is not None:

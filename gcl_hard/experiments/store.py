@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -157,9 +158,13 @@ class Store:
     def put(self, run: Run, result: RunResult) -> None:
         """Store a result atomically.
 
+        One that replaces a result of a later date, of a clock that was set back, takes that date.
+
         Raises:
             InputError: if the folder cannot be written to.
         """
+        if (known := self._compact.get(run.key)) is not None:
+            result = replace(result, finished=max(result.finished, known.finished))
         content = {"schema_version": SCHEMA_VERSION, **asdict(result)}
         snapshots = ",\n".join(f"  {_json(one)}" for one in content.pop("diagnostics"))
         text = _json(content | {"diagnostics": []}, 1)
@@ -216,7 +221,7 @@ class Store:
         lock = path.with_name(f".{path.name}.lock")
         with locked(lock) as mine:
             if mine:
-                for leftover in path.parent.glob(f".{path.name}.*"):
+                for leftover in path.parent.glob(f".{glob.escape(run.key)}.*"):
                     if leftover != lock:  # half-written when a process was killed
                         leftover.unlink(missing_ok=True)
             yield mine

@@ -33,7 +33,13 @@ from gcl_hard.evaluation.transfer import (
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.experiments.pretraining import loaded
-from gcl_hard.experiments.store import compact_lines, compact_rows, write_json
+from gcl_hard.experiments.store import (
+    check_writable,
+    compact_lines,
+    compact_rows,
+    locked,
+    write_json,
+)
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.graphs import (
     MoleculeData,
@@ -679,33 +685,16 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     known = finished_results(options.output)
     if options.report is not None and options.report.suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
+    if options.report is not None:
+        check_writable(options.report.absolute().parent)
     hardware.use_threads(options.threads or 1, 0, 0)
-    found: list[dict[str, Any]] = []
+    numbered = [*enumerate(runs, 1)]
+    results = {i: one for i, run in numbered if (one := _stored(options.output, run, known))}
     too_large: list[str] = []
-    sets: dict[str, Labelled] = {}
-    versions = hardware.versions()
-    for number, run in enumerate(runs, 1):
-        path = options.output / f"{run.key}.json"
-        if path.exists() or run.key in known:
-            finished = _result_in(path) if path.exists() else known[run.key]
-            found.append(finished | {"row": run.row, "choice": run.choice})
-            continue
-        if options.report_only:
-            continue
-        if run.dataset not in sets:
-            sets.clear()
-            sets[run.dataset] = Labelled(
-                loaded(run.dataset, data_dir=options.data_dir, targets=run.targets)
-            )
-        labelled = sets[run.dataset]
-        if "wl" in run.parts and labelled.large(labelled.split(run.split)):
-            too_large.append(f"{run.dataset} ({run.split}), {run.row}")
-            print(f"{run.dataset} is too large for the kernel of wl: left out", file=sys.stderr)
-            continue
-        result = _result(run, labelled, versions)
-        write_json({"schema_version": SCHEMA_VERSION, **result}, path)
-        found.append(result)
-        print(f"{number}/{len(runs)} {run.key}: {_said(result)}", file=sys.stderr)
+    if not options.report_only and len(results) < len(runs):
+        check_writable(options.output)
+        _run_others(options, runs, results, too_large)
+    found = [results[number] for number in sorted(results)]
     n_open = len(runs) - len(found) - len(too_large)
     if not found:
         raise InputError(f"none of {len(runs)} runs is finished in {options.output}")
@@ -718,6 +707,54 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     if options.report is not None:
         page.write_page(options.report, found, command, n_open, too_large=too_large)
     return found
+
+
+def _stored(
+    folder: Path, run: TransferRun, known: Mapping[str, dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The result of a finished run, in the row that it is asked for."""
+    path = folder / f"{run.key}.json"
+    finished = _result_in(path) if path.exists() else known.get(run.key)
+    return finished and finished | {"row": run.row, "choice": run.choice}
+
+
+def _run_others(
+    options: TransferOptions,
+    runs: Sequence[TransferRun],
+    results: dict[int, dict[str, Any]],
+    too_large: list[str],
+) -> None:
+    """Add the missing results, by number, and wait for those that another command is at."""
+    sets: dict[str, Labelled] = {}
+    versions = hardware.versions()
+    todo = [(number, run) for number, run in enumerate(runs, 1) if number not in results]
+    while todo:
+        elsewhere = []
+        for number, run in todo:
+            if run.dataset not in sets:
+                sets.clear()
+                sets[run.dataset] = Labelled(
+                    loaded(run.dataset, data_dir=options.data_dir, targets=run.targets)
+                )
+            labelled = sets[run.dataset]
+            if "wl" in run.parts and labelled.large(labelled.split(run.split)):
+                too_large.append(f"{run.dataset} ({run.split}), {run.row}")
+                print(f"{run.dataset} is too large for the kernel of wl: left out", file=sys.stderr)
+                continue
+            path = options.output / f"{run.key}.json"
+            with locked(path.with_name(f".{path.name}.lock")) as mine:
+                if not mine:
+                    elsewhere.append((number, run))
+                    continue
+                if (result := _stored(options.output, run, {})) is None:
+                    result = _result(run, labelled, versions)
+                    write_json({"schema_version": SCHEMA_VERSION, **result}, path)
+            results[number] = result
+            print(f"{number}/{len(runs)} {run.key}: {_said(result)}", file=sys.stderr)
+        todo = elsewhere
+        if todo:
+            print(f"waiting for another command to end {len(todo)} runs", file=sys.stderr)
+            time.sleep(5.0)
 
 
 def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

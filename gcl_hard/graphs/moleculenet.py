@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.molecules import Molecules, Progress, from_smiles
-from gcl_hard.io import cache_root, given_folder, largest_unpacked
+from gcl_hard.io import cache_root, given_folder, largest_unpacked, scratch_folder
 
 Kind = Literal["classes", "tasks", "values", "unlabelled"]
 """Targets: one class; yes or no of several tasks, NaN where not known; real numbers; none."""
@@ -210,7 +210,9 @@ def locate(
 
         url = MoleculeNet.url.format(source.downloads)
         try:
-            return Path(download_url(url, str(cache), log=False))
+            with scratch_folder(cache) as folder:  # under a name by which it is not found
+                partial = download_url(url, str(folder), log=False, filename="partial")
+                return Path(partial).replace(cache / source.downloads)
         except OSError as error:
             tried.append(f"download {url}: {error}")
     where = (given or cache) / source.file

@@ -301,7 +301,7 @@ def _write(smiles: Iterable[str], folder: Path, jobs: int, progress: Progress | 
                 starts = nodes + np.cumsum(parts["n_atoms"]) - parts["n_atoms"]
                 parts["edges"] = parts["edges"] + np.repeat(starts, parts["n_edges"])[:, None]
                 for name, (dtype, _) in _FILES.items():
-                    parts[name].astype(dtype).tofile(files[name])
+                    files[name].write(parts[name].astype(dtype).tobytes())  # tofile: no errno
                 nodes, done = nodes + len(parts["atoms"]), done + len(chunk)
                 if progress is not None:
                     progress(len(chunk))

@@ -6,7 +6,6 @@ import http.client
 import io
 import re
 import shutil
-import tempfile
 import urllib.request
 import warnings
 import zipfile
@@ -22,7 +21,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.data import GraphSet, RawGraphs
 from gcl_hard.graphs.features import check_kind
-from gcl_hard.io import cache_root, given_folder, refuse_bomb
+from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
 
 Array = npt.NDArray[Any]
 
@@ -227,9 +226,8 @@ def _in_folder(folder: Path, name: str) -> Path | None:
 
 def _download(url: str, target: Path) -> Path:
     """Download to a temporary folder, check, rename: the cache never holds a partial file."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        partial = Path(folder) / target.name
+    with scratch_folder(target.parent) as folder:
+        partial = folder / target.name
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, partial.open("wb") as file:
             shutil.copyfileobj(answer, file)
         with zipfile.ZipFile(partial) as archive:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import socket
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_option, nearest, unknown
-from gcl_hard.io import atomic_folder, cache_root, given_folder, refuse_bomb
+from gcl_hard.io import atomic_folder, cache_root, given_folder, refuse_bomb, scratch_folder
 
 TIMEOUT = 20.0  # seconds
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
@@ -208,15 +207,14 @@ def _download(name: str, site: Known, folder: Path) -> Path:
     """Fetch and unpack into a temporary folder, then rename: the cache never holds half a set."""
     from torchvision import datasets
 
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / site.folder
-    with tempfile.TemporaryDirectory(dir=folder) as temporary, _timeout():
+    with scratch_folder(folder) as temporary, _timeout():
         if site.layout == "torchvision":
-            getattr(datasets, name)(temporary, download=True)
+            getattr(datasets, name)(str(temporary), download=True)
         else:
-            datasets.utils.download_and_extract_archive(site.url, temporary)
+            datasets.utils.download_and_extract_archive(site.url, str(temporary))
         try:
-            (Path(temporary) / site.folder).replace(target)
+            (temporary / site.folder).replace(target)
         except OSError:
             if not target.is_dir():  # else another process was faster
                 raise

@@ -64,6 +64,7 @@ class Checkpoint:
     def remove(self) -> None:
         """Remove the file, if there is one."""
         self.path.unlink(missing_ok=True)
+        self._sweep()
 
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
@@ -85,11 +86,15 @@ class Checkpoint:
             "notes": _as_json("notes", self.notes),
             "state": state,
         }
-        for leftover in self.path.parent.glob(f".{glob.escape(self.path.name)}.*"):
-            leftover.unlink(missing_ok=True)  # half-written when a process was killed
+        self._sweep()
         with atomic_write(self.path) as file:
             torch.save(whole, file)
         self._last = time.monotonic()
+
+    def _sweep(self) -> None:
+        """Remove what is half-written since a process was killed."""
+        for leftover in self.path.parent.glob(f".{glob.escape(self.path.name)}.*"):
+            leftover.unlink(missing_ok=True)
 
     def load(self) -> State | None:
         """The saved state, or None if there is none or it is not to be used.

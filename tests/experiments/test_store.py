@@ -354,12 +354,14 @@ def test_a_single_file_is_newer_than_the_compact_form(store: Store) -> None:
 
 @pytest.mark.parametrize("newer_is_single", [False, True])
 def test_of_two_results_of_a_run_the_newer_is_compacted(
-    store: Store, newer_is_single: bool
+    store: Store, tmp_path: Path, newer_is_single: bool
 ) -> None:
     store.compact()
     date = "2030-01-01T00:00:00+00:00" if newer_is_single else "2020-01-01T00:00:00+00:00"
     other = replace(RESULT, finished=date, fold_accuracies=[1.0, 2.0, 3.0])
-    store.put(RUN, other)
+    elsewhere = Store(tmp_path / "elsewhere")
+    elsewhere.put(RUN, other)
+    shutil.copy(elsewhere.path(RUN), store.path(RUN))
     assert store.compact() == 1
     assert store.get(RUN) == (other if newer_is_single else RESULT)
     assert left(store) == {COMPACT}

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import string
 import tempfile
 import zipfile
@@ -54,23 +55,43 @@ fuzzed = settings(
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # whatever libraries warn of
-    pytest.mark.timeout(0 if CASES else 600),
+    pytest.mark.timeout(0 if CASES else 600, method="thread"),  # the alarm is a case's own
 ]
+LONGEST = 60
+"""Seconds that a case may take."""
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """An empty folder, beside which nothing may appear."""
+    """An empty folder, in which a case works, and beside which nothing may appear."""
     with tempfile.TemporaryDirectory() as outer:
         inner = Path(outer) / "inner"
         inner.mkdir()
-        yield inner
+        with contextlib.chdir(inner):
+            yield inner
         assert [path.name for path in Path(outer).iterdir()] == ["inner"]
 
 
+@contextlib.contextmanager
+def alarm() -> Iterator[None]:
+    """What takes too long is interrupted, and fails."""
+
+    def too_long(*_: object) -> None:
+        pytest.fail(f"not ended after {LONGEST} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LONGEST)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def survives(read: Callable[[], Any]) -> None:
-    """Reading succeeds, or ends in an error of ours or of the argument parser, silently."""
+    """Reading succeeds, or ends in an error of ours or of the argument parser, in silence."""
     with (
+        alarm(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
         contextlib.suppress(GclHardError, SystemExit),
@@ -143,7 +164,9 @@ def test_arguments(name: str, data: st.DataObject) -> None:
     flag = st.one_of(st.sampled_from(flags(name)), words)
     pairs = data.draw(st.lists(st.tuples(flag, st.one_of(st.none(), words)), max_size=5))
     joined = [f"{flag}={value}" if value is not None else flag for flag, value in pairs]
-    survives(lambda: PARSERS[name][0](joined))
+    with folder() as here:
+        survives(lambda: PARSERS[name][0](joined))
+        assert not [*here.iterdir()]
 
 
 @fuzzed

@@ -329,10 +329,10 @@ def test_a_set_of_moleculenet_is_downloaded_once(
 
     asked: list[str] = []
 
-    def download(url: str, folder: str, **_: Any) -> str:
+    def download(url: str, folder: str, *, filename: str, **_: Any) -> str:
         asked.append(url)
-        write(Path(folder) / "SAMPL.csv", ["iupac,smiles,expt,calc", "x,C,1.5,2", "y,CC,2.5,3"])
-        return f"{folder}/SAMPL.csv"
+        write(Path(folder) / filename, ["iupac,smiles,expt,calc", "x,C,1.5,2", "y,CC,2.5,3"])
+        return f"{folder}/{filename}"
 
     monkeypatch.setattr(torch_geometric.data, "download_url", download)
     for _ in range(2):
