@@ -35,6 +35,7 @@ from gcl_hard.experiments.presets import best_recipe
 from gcl_hard.seeds import seed_for
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
+from gcl_hard.tuning.storage import AGAIN
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -302,11 +303,11 @@ def _forwarded(name: str) -> Callable[..., Any]:
 
 
 class Numbered(BaseSampler):
-    """A sampler that is seeded by each trial's number.
+    """A sampler that is seeded by each trial's number, not counting repeats of interrupted trials.
 
     Numbers are given by the storage, each once: workers on one study, on any machine and after any
     restart, never draw the same random numbers twice, and one worker alone draws the same in
-    every run.
+    every run, interrupted or not.
 
     Args:
         make: makes the sampler with a seed; what it must remember it keeps in the storage.
@@ -322,7 +323,9 @@ class Numbered(BaseSampler):
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Seed the sampler."""
-        self._inner = self._make(seed_for(self._seed, trial.number) % 2**32)
+        earlier = study.get_trials(deepcopy=False)[: trial.number]
+        number = sum(AGAIN not in one.user_attrs for one in earlier)
+        self._inner = self._make(seed_for(self._seed, number) % 2**32)
         self._inner.before_trial(study, trial)
 
     infer_relative_search_space = _forwarded("infer_relative_search_space")

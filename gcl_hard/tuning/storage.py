@@ -49,9 +49,9 @@ IDENTITY, READY, OUTER, SCORED_ON = "gcl_hard", "gcl_hard_ready", "outer", "scor
 the number of the trial, and the device and versions that scored its last trials."""
 READY_SECONDS = 10.0
 """How long another driver may take to enqueue the grid of a study that it made."""
-GRID, AGAIN, DEATHS, FAILURE = "grid", "again", "deaths", "failure"
-"""Attributes of a trial: whether it is of the grid; the trial whose settings it repeats; how many
-drivers have ended while these settings were trained; why it failed."""
+GRID, AGAIN, FIRST, DEATHS, FAILURE = "grid", "again", "first", "deaths", "failure"
+"""Attributes of a trial: whether it is of the grid; the trial whose settings it repeats; the first
+of several such; how many drivers have ended while these settings were trained; why it failed."""
 FIXED = "fixed_params"
 """Optuna's attribute of an enqueued trial: its settings."""
 SURPLUS, INTERRUPTED = "surplus", "interrupted, enqueued once more"
@@ -464,12 +464,12 @@ def complete(study: Study) -> list[FrozenTrial]:
 
 
 def best_trial(trials: Iterable[FrozenTrial]) -> FrozenTrial | None:
-    """The trial with the highest score, on a tie the oldest; None without a score.
+    """The trial with the highest score, on a tie the one begun first; None without a score.
 
     Not ``study.best_trial``: of equal ones a database returns any.
     """
     scored = [t for t in trials if t.state == TrialState.COMPLETE and t.value is not None]
-    return max(scored, key=lambda trial: (trial.value, -trial.number), default=None)
+    return max(scored, key=lambda t: (t.value, -t.user_attrs.get(FIRST, t.number)), default=None)
 
 
 def failure_of(trial: FrozenTrial) -> str | None:
@@ -535,7 +535,8 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
     if params and trial.number not in known:
         kept: dict[str, Any] = {GRID: True} if GRID in trial.user_attrs else {}
         kept |= {DEATHS: deaths} if deaths else {}
-        study.enqueue_trial(params, user_attrs={AGAIN: trial.number, **kept})
+        kept |= {AGAIN: trial.number, FIRST: trial.user_attrs.get(FIRST, trial.number)}
+        study.enqueue_trial(params, user_attrs=kept)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ from gcl_hard.tuning.storage import (
     AGAIN,
     DEATHS,
     FAILURE,
+    FIRST,
     GRID,
     IDENTITY,
     INTERRUPTED,
@@ -625,7 +626,7 @@ def test_orphans_fail_and_are_enqueued_once_more(study: optuna.Study) -> None:
     assert [t.state.name for t in study.trials] == ["FAIL", "COMPLETE", "WAITING"]
     assert failure_of(study.trials[0]) == INTERRUPTED
     (again,) = waiting(study)
-    assert again.user_attrs == {AGAIN: 0, DEATHS: 1}
+    assert again.user_attrs == {AGAIN: 0, FIRST: 0, DEATHS: 1}
     assert again.system_attrs["fixed_params"] == orphan.params
     put_back_orphans(study)
     assert len(study.trials) == 3
@@ -636,7 +637,7 @@ def test_settings_that_ended_two_drivers_are_not_tried_a_third_time(study: optun
     study.enqueue_trial({"beta": 2.0, "readout": "sum"}, user_attrs={GRID: True})
     left(study)
     put_back_orphans(study)
-    assert waiting(study)[0].user_attrs == {AGAIN: 0, GRID: True, DEATHS: 1}
+    assert waiting(study)[0].user_attrs == {AGAIN: 0, FIRST: 0, GRID: True, DEATHS: 1}
     assert left(study).params == {"beta": 2.0, "readout": "sum"}
     put_back_orphans(study)
     assert waiting(study) == []
