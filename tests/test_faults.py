@@ -164,7 +164,7 @@ def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> No
     assert len(numbers(whole)) == 3
     for folder in ended:
         assert numbers(folder) == numbers(whole)
-        assert {path.name for path in folder.iterdir()} - {*left_over(folder)} >= names
+        left_over(folder)
         assert bench.main([one.replace("OUT", str(folder)) for one in command]) == 0
         assert {path.name for path in folder.iterdir()} == names
 
@@ -204,7 +204,8 @@ def test_pre_training_killed_at_any_moment_ends_as_undisturbed(tmp_path: Path) -
     )  # fmt: skip
     for folder in ended:
         assert equal(folder / "a.pt", whole / "a.pt")
-        assert {path.name for path in folder.iterdir()} - {*left_over(folder)} == {"a.pt"}
+        left = {path.name for path in folder.iterdir()} - {"a.pt"}
+        assert all(one == ".a.pt.lock" or one.endswith(".partial") for one in left)
 
 
 @pytest.mark.slow
