@@ -72,7 +72,8 @@ FEW = f"untrained,{MOSES},ecfp,untrained+ecfp,{MOSES}+ecfp"
 OF_MOLECULES = {
     "results-moleculenet": (
         "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
-        f"--embeddings {FEW.replace(',untrained+', ',wl,untrained+')}"
+        f"--embeddings {FEW.replace(',untrained+', ',wl,counts,untrained+')},untrained+counts,"
+        f"{MOSES}+counts"
     ),
     "results-cliffs": f"--table cliffs --embeddings {FEW}",
     "results-finetuning": (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -151,13 +152,15 @@ def size_figure(data: pd.DataFrame, metric: str) -> Figure | None:
         metric: one of :data:`METRICS`.
 
     Returns:
-        The figure; None for encoders of one size.
+        The figure, of sets with encoders of several sizes; None if there is none.
     """
     alone = ~data["row"].str.contains(r"[+,]")
     mine = data[(data["metric"] == metric) & alone & data["pretrained"].notna()]
-    sizes = sorted({*mine["pretrained"]} - {0})
-    if len(sizes) < 2:
+    sizes_of = mine[mine["pretrained"] > 0].groupby("dataset")["pretrained"].nunique()
+    mine = mine[mine["dataset"].isin(sizes_of.index[sizes_of > 1])]
+    if mine.empty:
         return None
+    sizes = sorted({*mine["pretrained"]} - {0})
     keys = ["dataset", "pretrained"]
     points = mine.groupby(keys, sort=False)["score"].agg(mean="mean", half="std").reset_index()
     untrained = points[points["pretrained"] == 0].drop(columns="pretrained")
@@ -213,12 +216,30 @@ def _cliff_panel(found: Sequence[tuple[float, Bootstrap, str, str]]) -> Figure:
     return figure
 
 
-class Predictions(NamedTuple):
+@dataclass
+class Predictions:
     """Targets and predictions of a test part, [n, T], and which molecules have a cliff."""
 
     y: Floats
     predictions: Floats
     cliffs: Any
+    _scores: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    def score(self, metric: str, ids: Indices) -> float:
+        """On some of the molecules. A row is compared with several on the same draws of them, so
+        scores are kept.
+        """
+        key = metric, hash(ids.tobytes())
+        if key not in self._scores:
+            self._scores[key] = self._score(metric, ids)
+        return self._scores[key]
+
+    def _score(self, metric: str, ids: Indices) -> float:
+        y, predictions = self.y[ids], self.predictions[ids]
+        if metric == "auc":
+            return 100 * roc_auc(y, predictions).mean
+        which = self.cliffs[ids] if metric == "cliff_rmse" else None
+        return rmse(y[:, 0], predictions[:, 0], which)
 
     @classmethod
     def of(cls, one: Result) -> Predictions:
@@ -250,15 +271,7 @@ def _score(
     first: list[Predictions], second: list[Predictions], metric: str, ids: Indices, which: int
 ) -> float:
     """The mean score over the seeds of one of two rows, on some test molecules."""
-    return float(np.mean([_of(one, metric, ids) for one in (second if which else first)]))
-
-
-def _of(one: Predictions, metric: str, ids: Indices) -> float:
-    y, predictions = one.y[ids], one.predictions[ids]
-    if metric == "auc":
-        return 100 * roc_auc(y, predictions).mean
-    which = one.cliffs[ids] if metric == "cliff_rmse" else None
-    return rmse(y[:, 0], predictions[:, 0], which)
+    return float(np.mean([one.score(metric, ids) for one in (second if which else first)]))
 
 
 def write_page(
