@@ -1,4 +1,4 @@
-"""``gcl-hard COMMAND``, or ``python -m gcl_hard COMMAND``: the three commands under one name."""
+"""``gcl-hard COMMAND``, or ``python -m gcl_hard COMMAND``: the commands under one name."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ COMMANDS = {
     "bench": "train encoders and score them: the tables",
     "tune": "search the settings of a method with Optuna",
     "figures": "draw the figures of the papers from results",
+    "pretrain": "train an encoder of molecules on a large set",
+    "transfer": "score encoders of molecules on labelled sets",
 }
 USAGE = "\n".join([
     "usage: gcl-hard COMMAND [...]", "",

@@ -39,6 +39,7 @@ from gcl_hard.experiments.custom import (
 from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, RunOptions
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.settings import LISTED, as_seeds
+from gcl_hard.graphs.features import CODES
 from gcl_hard.io import reading
 
 if TYPE_CHECKING:
@@ -149,7 +150,9 @@ def evaluate(
                 f"these graphs have the features {own_set.features} already, not "
                 f"{settings['features']}: leave features out"
             )
-        values |= {"dataset": (own_set.name,), "features": own_set.features}
+        values["dataset"] = (own_set.name,)
+        if own_set.features != CODES:  # which are of molecules, and no choice of a setting
+            values["features"] = own_set.features
         own.graphs[own_set.name] = own_set
     try:
         chosen = as_seeds(int(seeds) if isinstance(seeds, Integral) else list(seeds))  # type: ignore[arg-type]

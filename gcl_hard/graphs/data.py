@@ -551,6 +551,8 @@ def _column_block(blocks: list[Any], what: str) -> Tensor | None:
         return None
     shaped: list[Tensor] = []
     for i, block in enumerate(blocks):
+        if block is not None and not isinstance(block, Tensor):
+            raise InputError(f"{what} of graph {i} is {block!r:.60}; expected numbers")
         rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block
         if rows is None or rows.ndim != 2 or (shaped and rows.shape[1] != shaped[0].shape[1]):
             got = "None" if rows is None else list(rows.shape)

@@ -8,6 +8,8 @@ from torch import Tensor
 from gcl_hard.errors import InputError, check_option
 
 KINDS = ("auto", "labels", "degree-onehot", "degree-scalar", "constant", "attributes")
+CODES = "codes"
+"""The kind of molecules, whose features are integer codes of atoms."""
 MAX_ONE_HOT_DEGREE = 1000
 
 

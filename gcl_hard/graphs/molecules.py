@@ -21,6 +21,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, MissingExtraError, check_at_least
 from gcl_hard.graphs.data import NO_LABEL, GraphSet
+from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.io import atomic_folder, atomic_write, cache_root
 
@@ -365,7 +366,7 @@ def _read(folder: Path, name: str, *, mapped: bool) -> Molecules:
     return Molecules(
         name=name, x=tensors["atoms"], edge_index=tensors["edges"].T,
         y=torch.full((len(parts["rows"]),), NO_LABEL), node_ptr=_ends(tensors["n_atoms"]),
-        edge_ptr=_ends(tensors["n_edges"]), n_classes=0, features="codes",
+        edge_ptr=_ends(tensors["n_edges"]), n_classes=0, features=CODES,
         edge_attr=tensors["bonds"], smiles=texts, rows=np.asarray(parts["rows"]),
         invalid=tuple(Invalid(*one) for one in about["invalid"]),
     )  # fmt: skip
@@ -537,4 +538,4 @@ def from_tu(graphs: GraphSet) -> GraphSet:
     x[:, 4] = 1
     x[source[kind == 4], 4] = 2
     bonds[:, 0] = kind.to(bonds)
-    return replace(graphs, x=x, edge_attr=bonds, features="codes")
+    return replace(graphs, x=x, edge_attr=bonds, features=CODES)

@@ -251,6 +251,7 @@ def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) 
         for one, found in zip(commands, parsed, strict=False)
         if "error" in found
     }
-    assert list(refused) == ["--config NAME-best.yaml"]  # stands for the reader's own file
+    # What stands for the reader's own folder and file.
+    assert list(refused) == ["--dataset photos/pets", "--config NAME-best.yaml"]
     assert "--protocl" in parsed[-1]["error"]
     assert parsed[0] == json.loads(json.dumps(parsed[0]))

@@ -15,12 +15,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcl_hard import bench
+from gcl_hard import bench, evaluate
 from gcl_hard.cli import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import pretraining
 from gcl_hard.experiments.pretraining import SEATS, PretrainOptions, order
-from gcl_hard.graphs import embed, from_smiles, from_tu, load
+from gcl_hard.graphs import MoleculeGIN, embed, from_smiles, from_tu, load
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.pretrain import main
 from gcl_hard.training import checkpoint
@@ -284,3 +284,14 @@ def test_a_file_that_cannot_begin_a_benchmark_is_refused(
     assert bench.main(["--dataset=MUTAG", "--method=untrained", "--threads=1", *more]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+
+
+def test_molecules_of_ones_own_are_evaluated(tmp_path: Path) -> None:
+    smiles = ["CCO", "CCN", "CCC", "CCCO", "CCCN", "c1ccccc1O", "c1ccccc1N", "c1ccccc1C"] * 4
+    molecules = from_smiles(smiles, [int("O" in one) for one in smiles], classes=True, name="own")
+    found = evaluate(
+        lambda n_features: MoleculeGIN(dim=8, layers=1), molecules, "scl", seeds=1, epochs=1,
+        folds=2, output=tmp_path, progress=False,
+    )  # fmt: skip
+    assert set(found.table["method"]) == {"scl", "majority", "untrained"}
+    assert found.embeddings("untrained")[0].shape[-1] == 8

@@ -231,6 +231,13 @@ def test_data_sets_batches_and_networkx_graphs_make_the_same_set() -> None:
         assert edges[0] == edges[1]
 
 
+def test_words_as_node_features_are_refused() -> None:
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, "C", "x")
+    with pytest.raises(InputError, match=r"x of graph 0 is .*'C'"):
+        GraphSet.from_graphs([graph])
+
+
 @pytest.mark.parametrize("bad", [nx.path_graph(3), 3, GraphSet])
 def test_what_is_no_list_of_graphs_is_refused(bad: Any) -> None:
     with pytest.raises(InputError, match="graphs must be a list of graphs"):
