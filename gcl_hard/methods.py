@@ -204,14 +204,17 @@ def contrastive_loss(
         The loss.
 
     Raises:
-        InputError: for an unknown method, values out of range, or a class prior that the method
-            cannot use.
+        InputError: for an unknown method or setting, values out of range, or a class prior that the
+            method cannot use.
 
     Example:
         >>> contrastive_loss("hucl", beta=2.0, temperature=0.5).sampler
         NegativeSampler(admit='others', hardening=Exponential(beta=2.0))
     """
     row, left_out = method(name), _parts(name, without)
+    if wrong := [one for one in options if one not in Options.__annotations__]:
+        known = ["beta", "threshold", *Options.__annotations__]
+        raise unknown("setting of a loss", wrong[0], known)
     of_loss = cast("LossOptions", {k: v for k, v in options.items() if k not in SETTINGS})
     own: dict[str, Any] = dict(row.settings)
     own |= {k: v for k, v in options.items() if k in own and v is not None}

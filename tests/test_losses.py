@@ -814,3 +814,8 @@ def test_it_is_warned_of_in_blocks_too(streaming):
     loss = contrastive_loss("hcl", class_prior=0.9, temperature=0.1, streaming=streaming)
     with pytest.warns(UserWarning, match="more than half of the anchors"):
         loss(z1, z1 + 0.1 * z2)
+
+
+def test_a_misspelt_setting_is_named_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"temprature.*did you mean temperature"):
+        contrastive_loss("hscl", temprature=0.5)  # type: ignore[call-arg]
