@@ -817,5 +817,5 @@ def test_it_is_warned_of_in_blocks_too(streaming):
 
 
 def test_a_misspelt_setting_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"temprature.*did you mean temperature"):
-        contrastive_loss("hscl", temprature=0.5)  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"detach_weight'.*did you mean detach_weights"):
+        contrastive_loss("hscl", detach_weight=True)  # type: ignore[call-arg]
