@@ -163,7 +163,7 @@ class Store:
         Raises:
             InputError: if the folder cannot be written to.
         """
-        if (known := self._compact.get(run.key)) is not None:
+        if (known := self._compact.get(self.path(run).stem)) is not None:
             result = replace(result, finished=max(result.finished, known.finished))
         content = {"schema_version": SCHEMA_VERSION, **asdict(result)}
         snapshots = ",\n".join(f"  {_json(one)}" for one in content.pop("diagnostics"))
@@ -221,7 +221,7 @@ class Store:
         lock = path.with_name(f".{path.name}.lock")
         with locked(lock) as mine:
             if mine:
-                for leftover in path.parent.glob(f".{glob.escape(run.key)}.*"):
+                for leftover in path.parent.glob(f".{glob.escape(path.stem)}.*"):
                     if leftover != lock:  # half-written when a process was killed
                         leftover.unlink(missing_ok=True)
             yield mine

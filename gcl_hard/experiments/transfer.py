@@ -250,7 +250,9 @@ def runs_of(
             run = replace(run, row=row + of, choice=choice and choice + of)
             encoders = run.encoders
             if len(encoders) > 1:
-                raise InputError(f"{embedding} joins two encoders: join one with one of {FIXED}")
+                raise InputError(
+                    f"{embedding} joins two encoders: join one with {', '.join(FIXED)}"
+                )
             drawn = "untrained" in encoders or "{seed}" in embedding or run.finetuning is not None
             if not drawn and share == 1:
                 run = replace(run, seed=0)

@@ -111,6 +111,24 @@ def test_a_loss_of_the_joined_batch_is_that_of_any_number(
     assert accuracies(tmp_path, 1, run) == result.fold_accuracies
 
 
+def test_dates_are_compared_among_results_of_as_many_processes(tmp_path: Path) -> None:
+    for n, date in ((1, "2030"), (2, "2020")):
+        run, result = of_processes(n)
+        Store(tmp_path, processes=n).put(run, replace(result, finished=f"{date}-01-01T00:00:00Z"))
+    Store(tmp_path).compact()
+    two = Store(tmp_path, processes=2)
+    run, result = of_processes(2)
+    for value, date, kept in ((11.0, "2025", "2025"), (12.0, "2021", "2025")):
+        again = replace(
+            result, fold_accuracies=[value], finished=f"{date}-01-01T00:00:00Z"
+        )  # fmt: skip
+        two.put(run, again)
+        two.compact()
+        found = two.get(run)
+        assert found is not None
+        assert (found.fold_accuracies, found.finished[:4]) == ([value], kept)
+
+
 def test_a_result_of_several_processes_under_the_name_of_one_is_not_overwritten(
     tmp_path: Path,
 ) -> None:
