@@ -7,11 +7,12 @@ FOLDER is docs/figures if not given. No data set is needed, and nothing is train
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gcl_hard.experiments.transfer import finished_results
+from gcl_hard.experiments.transfer_store import finished_results
 from gcl_hard.figures import main
 from gcl_hard.reports.page import write_files
 from gcl_hard.reports.transfer import frame, size_figure
@@ -71,4 +72,7 @@ def draw(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(draw(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/figures"))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs/figures",
+                        metavar="FOLDER")  # fmt: skip
+    sys.exit(draw(parser.parse_args().folder))

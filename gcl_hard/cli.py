@@ -654,7 +654,8 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
 
 def transfer_parser() -> ArgumentParser:
     """The parser of ``python -m gcl_hard.transfer``."""
-    from gcl_hard.experiments.transfer import SETTINGS, Finetuning, TransferOptions
+    from gcl_hard.experiments.transfer import SETTINGS, TransferOptions
+    from gcl_hard.experiments.transfer_runs import Finetuning
 
     parser = _parser(
         "transfer",

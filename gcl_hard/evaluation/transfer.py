@@ -18,6 +18,8 @@ GAMMAS = (0.25, 1.0, 4.0)
 """Widths of an RBF kernel, times one over the number of dimensions."""
 FEW = 10
 """Members of the rarer class of a task, below which its AUC says little."""
+LANDMARKS = 500
+"""Training molecules that Nyström's features are made of."""
 LARGE = 40_000
 """Training molecules times tasks from which a probe is linear."""
 
@@ -111,7 +113,7 @@ def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) 
     Returns:
         float64 [n, n] each.
     """
-    z = _standardised(x, train)
+    z = standardised(x, train)
     square = (z**2).sum(1)
     distance = np.maximum(square[:, None] + square[None] - 2 * z @ z.T, 0) / z.shape[1]
     return [np.exp(-gamma * distance) for gamma in gammas]
@@ -166,24 +168,62 @@ def kernel_predictions(
 
 
 def linear_predictions(
-    x: ArrayLike, y: ArrayLike, split: ScaffoldSplit, *, classes: bool
+    columns: Sequence[Any], y: ArrayLike, split: ScaffoldSplit, *, classes: bool
 ) -> Probed:
-    """As :func:`kernel_predictions`, by logistic or ridge regression on embeddings.
+    """As :func:`kernel_predictions`, by logistic or ridge regression, for many tasks or molecules,
+    where kernels take too long.
 
-    Embeddings [n, d] are standardised. For many tasks or molecules, where kernels take too long.
+    Args:
+        columns: candidates, [n, d] over all molecules, dense or sparse, of one scale, such as
+            those of :func:`standardised`.
+        y: [n] or [n, T], NaN where not known.
+        split: the parts.
+        classes: whether y is 0 and 1.
+
+    Raises:
+        InputError: without columns.
     """
+    if not columns:
+        raise InputError("a linear probe needs at least one matrix of columns")
+    from scipy.sparse import issparse
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    z = _standardised(x, split.train)
-
-    def make(penalty: float, train: Indices, target: Floats) -> Any:
+    def make(choice: tuple[Any, float], train: Indices, target: Floats) -> Any:
+        x, penalty = choice
         if classes:
-            of_classes = LogisticRegression(C=penalty, max_iter=500).fit(z[train], target)
-            return lambda rows: of_classes.decision_function(z[rows])
-        of_numbers = Ridge(alpha=1 / penalty).fit(z[train], target)
-        return lambda rows: of_numbers.predict(z[rows])
+            # Newton takes few steps, and each costs n d²: too much for fingerprints.
+            solver = "lbfgs" if issparse(x) else "newton-cholesky"
+            of_classes = LogisticRegression(C=penalty, max_iter=500, solver=solver)
+            of_classes.fit(x[train], target)
+            return lambda rows: of_classes.decision_function(x[rows])
+        of_numbers = Ridge(alpha=1 / penalty).fit(x[train], target)
+        return lambda rows: of_numbers.predict(x[rows])
 
-    return _probe((1e-4, 1e-3, 1e-2, 1e-1, 1.0), make, y, split, classes=classes)
+    choices = [(x, penalty) for x in columns for penalty in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)]
+    return _probe(choices, make, y, split, classes=classes)
+
+
+def nystroem_features(
+    x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS
+) -> list[Floats]:
+    """Columns whose inner products are nearly :func:`rbf_kernels`, for sets too large for those.
+
+    Args:
+        x: [n, d].
+        train: ids of the training part, of which up to 500 are drawn as landmarks.
+        gammas: γ.
+
+    Returns:
+        float64 [n, landmarks] each.
+
+    Source:
+        Williams & Seeger (2000), *Using the Nyström Method to Speed Up Kernel Machines*.
+    """
+    from sklearn.kernel_approximation import Nystroem
+
+    z, n = standardised(x, train), min(LANDMARKS, len(train))
+    made = [Nystroem(gamma=gamma / z.shape[1], n_components=n, random_state=0) for gamma in gammas]
+    return [one.fit(z[train]).transform(z) for one in made]
 
 
 def _probe(
@@ -286,12 +326,21 @@ def paired_bootstrap(
     return Bootstrap(difference(np.arange), float(low), float(high))
 
 
-def _standardised(x: ArrayLike, train: Indices) -> Floats:
-    """Embeddings by mean and deviation of the training part; constant columns are centred."""
+def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
+    """Columns by mean and deviation of the training part; constant columns are centred.
+
+    Args:
+        x: [n, d].
+        train: ids of the training part.
+        sparse: whether they are divided by the deviation alone and returned as a sparse matrix:
+            for counts and bits that are mostly 0, of which an intercept takes the means.
+    """
+    from scipy.sparse import csr_matrix
+
     z = np.asarray(x, np.float64)
     deviation = z[train].std(0)
-    found: Floats = (z - z[train].mean(0)) / np.where(deviation > 0, deviation, 1.0)
-    return found
+    scale = np.where(deviation > 0, deviation, 1.0)
+    return csr_matrix(z / scale) if sparse else (z - z[train].mean(0)) / scale
 
 
 def _columns(values: ArrayLike) -> Floats:

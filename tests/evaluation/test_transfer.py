@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import root_mean_squared_error
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
@@ -22,10 +22,12 @@ from gcl_hard.evaluation.transfer import (
     GAMMAS,
     kernel_predictions,
     linear_predictions,
+    nystroem_features,
     paired_bootstrap,
     rbf_kernels,
     rmse,
     roc_auc,
+    standardised,
 )
 
 NAMES = st.lists(st.sampled_from("abcdefghijkl"), min_size=12, max_size=80)
@@ -186,7 +188,7 @@ def test_a_kernel_probe_is_the_best_machine_on_validation(classes: bool) -> None
 
 def test_a_linear_probe_is_ridge_on_standardised_embeddings() -> None:
     x, y, split = problem(classes=False)
-    found = linear_predictions(x, y, split, classes=False).test
+    found = linear_predictions([standardised(x, split.train)], y, split, classes=False).test
     z = StandardScaler().fit(x[split.train]).transform(x)
     scaled = (y - y[split.train].mean()) / y[split.train].std()
     fitted = [
@@ -199,11 +201,38 @@ def test_a_linear_probe_is_ridge_on_standardised_embeddings() -> None:
     )
     expected = best.predict(z[split.test]) * y[split.train].std() + y[split.train].mean()
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    labels = (y > np.median(y)).astype(float)
-    assert (
-        roc_auc(labels[split.test], linear_predictions(x, labels, split, classes=True).test).mean
-        > 0.6
+
+
+def test_a_linear_probe_of_classes_is_the_same_sparse_and_dense() -> None:
+    """Logistic regression of columns that are not centred, and its slow solver."""
+    x, y, split = problem(classes=True)
+    x = np.where(x > 0.5, x, 0.0)
+    dense, sparse = (
+        linear_predictions([standardised(x, split.train, sparse=one)], y, split, classes=True)
+        for one in (False, True)
     )
+    np.testing.assert_allclose(dense.test, sparse.test, rtol=1e-2, atol=1e-2)
+    assert dense.validation == pytest.approx(sparse.validation, abs=0.02)
+    z = StandardScaler().fit(x[split.train]).transform(x)
+    fitted = [
+        LogisticRegression(C=c, tol=1e-10, max_iter=10_000).fit(z[split.train], y[split.train])
+        for c in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    ]
+    best = max(
+        fitted, key=lambda one: roc_auc(y[split.valid], one.decision_function(z[split.valid])).mean
+    )
+    np.testing.assert_allclose(
+        dense.test, best.decision_function(z[split.test]), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_nystroem_features_of_all_landmarks_are_the_kernel() -> None:
+    x, _, split = problem(classes=True)
+    assert len(split.train) < 500
+    kernels = rbf_kernels(x, split.train)
+    for kernel, features in zip(kernels, nystroem_features(x, split.train), strict=True):
+        found, rows = features @ features.T, np.ix_(split.train, [*split.train, *split.test])
+        np.testing.assert_allclose(found[rows], kernel[rows], atol=1e-6)
 
 
 def test_the_test_part_never_decides() -> None:

@@ -13,8 +13,10 @@ import torch
 from gcl_hard import pretrain
 from gcl_hard.cli import parse_transfer
 from gcl_hard.evaluation.transfer import Probed
-from gcl_hard.experiments import transfer
-from gcl_hard.experiments.transfer import Finetuning, Labelled, TransferRun, runs_of
+from gcl_hard.experiments import finetuning, labelled, transfer
+from gcl_hard.experiments.labelled import Labelled
+from gcl_hard.experiments.transfer_runs import Finetuning, TransferRun, runs_of
+from gcl_hard.experiments.transfer_store import COMPACT, finished_results
 from gcl_hard.graphs import from_smiles, read_molecules
 from gcl_hard.reports.transfer import differences, frame, size_figure
 from gcl_hard.transfer import main
@@ -214,19 +216,19 @@ def test_training_sees_no_test_molecule(tmp_path: Path, monkeypatch: pytest.Monk
     data = Labelled(read_molecules(write(tmp_path, "values")))
     split = data.split("scaffold")
     seen: list[torch.Tensor] = []
-    forward = transfer.TwoView.forward
+    forward = finetuning.TwoView.forward
 
     def watched(self: Any, graphs: Any) -> Any:
         seen.append(graphs.y)
         return forward(self, graphs)
 
-    monkeypatch.setattr(transfer.TwoView, "forward", watched)
+    monkeypatch.setattr(finetuning.TwoView, "forward", watched)
     data.y = data.y.copy()
     run = TransferRun("values", "untrained", Finetuning("scl", epochs=1), "scaffold", 0)
     marked = data.molecules.y.clone()
     marked[split.test] = marked[split.valid] = 1000.0
     object.__setattr__(data.molecules, "y", marked)
-    transfer.finetune(run, data, split)
+    finetuning.finetune(run, data)
     assert torch.cat(seen).max() < 1000
     assert len(torch.cat(seen)) == len(split.train)
 
@@ -234,7 +236,7 @@ def test_training_sees_no_test_molecule(tmp_path: Path, monkeypatch: pytest.Monk
 def test_batchnorm_of_an_untrained_encoder_is_that_of_the_training_part(tmp_path: Path) -> None:
     data = Labelled(read_molecules(write(tmp_path, "classes")))
     run = TransferRun("classes", "untrained", None, "scaffold", 0)
-    encoder = transfer.new_encoder(run, data)
+    encoder = finetuning.new_encoder(run, data)
     train = torch.from_numpy(data.split("scaffold").train)
     batch = data.molecules.batch(train)
     first: list[torch.Tensor] = []
@@ -256,18 +258,18 @@ def test_the_similarity_weighs_negatives_by_tanimoto(
     data = Labelled(read_molecules(write(tmp_path, "values")))
     split = data.split("scaffold")
     seen: list[tuple[Any, torch.Tensor]] = []
-    forward = transfer.TwoView.forward
+    forward = finetuning.TwoView.forward
 
     def watched(self: Any, graphs: Any) -> Any:
         rows, columns = torch.tensor([0, 2, 1]), torch.arange(graphs.n_graphs)
         seen.append((graphs.x, self.loss.sampler.pair_weights(rows, columns)))
         return forward(self, graphs)
 
-    monkeypatch.setattr(transfer.TwoView, "forward", watched)
+    monkeypatch.setattr(finetuning.TwoView, "forward", watched)
     how = Finetuning("hscl", epochs=1, similarity=4.0, batch_size=16)
-    transfer.finetune(TransferRun("values", "untrained", how, "scaffold", 0), data, split)
+    finetuning.finetune(TransferRun("values", "untrained", how, "scaffold", 0), data)
     part = data.molecules.take(torch.from_numpy(split.train))
-    batches = transfer.epoch_batches(len(part), 16, seed=0, epoch=1)
+    batches = finetuning.epoch_batches(len(part), 16, seed=0, epoch=1)
     for ids, (x, weights) in zip(batches, seen, strict=True):
         assert torch.equal(part.batch(ids).x, x)
         bits = data.fingerprints[split.train[ids.numpy()]]
@@ -286,17 +288,17 @@ def test_neighbours_stand_beside_each_drawn_molecule_in_its_batch(
     split = data.split("scaffold")
     part = data.molecules.take(torch.from_numpy(split.train))
     seen: list[torch.Tensor] = []
-    forward = transfer.TwoView.forward
+    forward = finetuning.TwoView.forward
     monkeypatch.setattr(
-        transfer.TwoView, "forward",
+        finetuning.TwoView, "forward",
         lambda self, graphs: (seen.append(graphs.y), forward(self, graphs))[1],
     )  # fmt: skip
     how = Finetuning("hscl", epochs=1, neighbours=n, batch_size=16)
-    transfer.finetune(TransferRun("values", "untrained", how, "scaffold", 0), data, split)
+    finetuning.finetune(TransferRun("values", "untrained", how, "scaffold", 0), data)
 
     made = AllChem.GetMorganGenerator(radius=2, fpSize=data.fingerprints.shape[1])
     bits = [made.GetFingerprint(Chem.MolFromSmiles(s.decode())) for s in part.smiles]
-    waiting = torch.cat([*transfer.epoch_batches(len(part), 16, seed=0, epoch=1)]).tolist()
+    waiting = torch.cat([*finetuning.epoch_batches(len(part), 16, seed=0, epoch=1)]).tolist()
     expected: list[int] = []
     while waiting:
         drawn = waiting.pop(0)
@@ -322,7 +324,7 @@ def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
     data = Labelled(read_molecules(write(tmp_path, "cliffs")))
     split = data.split("given")
     how = Finetuning("supervised", batch_size=16)
-    found = transfer.finetune(TransferRun("cliffs", "untrained", how, "given", 0), data, split)
+    found = finetuning.train_head(TransferRun("cliffs", "untrained", how, "given", 0), data)
     assert isinstance(found, Probed)
     assert transfer.rmse(data.y[split.test], found.test) < 0.7 * data.y[split.test].std()
     assert 0 < found.validation < data.y[split.valid].std()
@@ -330,7 +332,7 @@ def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
 
 def test_a_batch_of_unknown_targets_does_not_end_training() -> None:
     graphs = from_smiles(["C", "CC"], [[np.nan], [np.nan]])
-    model = transfer.TargetModel(transfer.MoleculeGIN(8, 2), 1, classes=True, scale=(0.0, 1.0))
+    model = finetuning.TargetModel(finetuning.MoleculeGIN(8, 2), 1, classes=True, scale=(0.0, 1.0))
     loss = model(graphs.all())
     loss.backward()
     assert loss == 0
@@ -391,7 +393,7 @@ def test_seeds_of_a_row_share_its_label_and_files_of_one_name_do_not(tmp_path: P
 def test_a_kernel_of_a_large_set_is_left_out_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "LARGE", 10)
+    monkeypatch.setattr(labelled, "LARGE", 10)
     path, page = write(tmp_path, "classes"), tmp_path / "page.md"
     command = ["--dataset", str(path), "--embeddings=wl,ecfp", "--report", str(page)]
     assert main([*command, "--output", str(tmp_path / "results")]) == 0
@@ -401,9 +403,47 @@ def test_a_kernel_of_a_large_set_is_left_out_and_named(
     assert len(results(tmp_path / "results")) == 1
 
 
+@pytest.mark.parametrize("kind", ["tasks", "values"])
+def test_another_probe_is_another_run(kind: str, tmp_path: Path) -> None:
+    common = ["--dataset", str(write(tmp_path, kind)), "--seeds=1", f"--output={tmp_path}/results"]
+    embeddings = "--embeddings=untrained,ecfp,untrained+counts+ecfp"
+    for probe in (["--probe=linear"], ["--probe=nystroem"], ["--probe=kernel"], []):
+        assert main([*common, embeddings, *probe]) == 0
+    found = results(tmp_path / "results")
+    assert len(found) == 12
+    by_probe = {(one["embedding"], one["probe"]): one["predictions"] for one in found}
+    for name in ("untrained", "ecfp", "untrained+counts+ecfp"):
+        assert by_probe[name, "kernel"] == by_probe[name, None] != by_probe[name, "linear"]
+    assert by_probe["untrained", "linear"] != by_probe["untrained", "nystroem"]
+    assert by_probe["ecfp", "linear"] == by_probe["ecfp", "nystroem"]
+    assert all(np.isfinite(one["validation"]) for one in found)
+
+
+def test_what_is_joined_with_an_encoder_trains_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    forward = finetuning.TwoView.forward
+    monkeypatch.setattr(
+        finetuning.TwoView, "forward",
+        lambda self, graphs: (batches.append(graphs.n_graphs), forward(self, graphs))[1],
+    )  # fmt: skip
+    path = write(tmp_path, "values")
+    common = ["--dataset", str(path), "--finetune=scl", "--epochs=2", "--seeds=2"]
+    joined = "untrained+ecfp"
+    assert main([*common, "--embeddings", joined, f"--output={tmp_path}/one"]) == 0
+    alone = len(batches)
+    assert main([*common, f"--embeddings=untrained,{joined}", f"--output={tmp_path}/two"]) == 0
+    assert len(batches) == 2 * alone
+    first, second = (results(tmp_path / name) for name in ("one", "two"))
+    again = [one["predictions"] for one in second if one["embedding"] == joined]
+    assert again == [one["predictions"] for one in first]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--probe=forest"], "probe"),
         (["--dataset=BASE"], "did you mean BACE"),
         (["--embeddings=missing.pt"], "missing.pt is not there"),
         (["--embeddings=untrained+own.pt"], "joins two encoders"),
@@ -524,14 +564,14 @@ def test_the_compact_form_is_read_like_single_files(tmp_path: Path) -> None:
     assert main(command) == 0
     before, pages = results(output), page.read_text()
     assert main(["--compact", str(output)]) == 0
-    assert [p.name for p in output.iterdir()] == [transfer.COMPACT]
+    assert [p.name for p in output.iterdir()] == [COMPACT]
     assert main([*command, "--report-only"]) == 0
     assert page.read_text().replace(" --report-only", "") == pages
-    known = transfer.finished_results(output)
+    known = finished_results(output)
     assert len(known) == len(before) == 3
     assert main([*command, "--embeddings=wl"]) == 0
     assert main(["--compact", str(output)]) == 0
-    assert len(transfer.finished_results(output)) == 4
+    assert len(finished_results(output)) == 4
 
 
 def test_a_damaged_result_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

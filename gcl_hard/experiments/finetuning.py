@@ -1,0 +1,183 @@
+"""Fine-tuning on labelled molecules: by a label-aware method, or with a supervised head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.evaluation.transfer import Probed, rmse, roc_auc
+from gcl_hard.experiments.experiment import seeded_weights
+from gcl_hard.experiments.labelled import Labelled
+from gcl_hard.experiments.transfer_runs import Finetuning, TransferRun
+from gcl_hard.functional.labels import check_gap
+from gcl_hard.graphs import MoleculeGIN, TwoView, tanimoto
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.models import GraphModel, encode
+from gcl_hard.graphs.molecules import most_similar
+from gcl_hard.graphs.order import beside, epoch_batches
+from gcl_hard.graphs.pretrained import load_pretrained
+from gcl_hard.methods import contrastive_loss
+from gcl_hard.models import evaluating
+from gcl_hard.training.loop import Optimisation, train
+
+CALIBRATION = 10
+"""Batches by which an untrained encoder's BatchNorm is calibrated."""
+
+
+def new_encoder(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
+    """The encoder that a run begins with; BatchNorm of an untrained one is calibrated."""
+    if run.encoder != "untrained":
+        return load_pretrained(str(run.encoder)).encoder
+    with seeded_weights(run.seed, 0):
+        encoder = MoleculeGIN()
+    norms = [part for part in encoder.modules() if isinstance(part, nn.BatchNorm1d)]
+    usual = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = None  # a plain mean
+    train_ids = labelled.split_of(run).train
+    with torch.no_grad():
+        for ids in torch.split(torch.from_numpy(train_ids), 256)[:CALIBRATION]:
+            encode(encoder, labelled.molecules.batch(ids), encoder.out_dim)
+    for norm, momentum in zip(norms, usual, strict=True):
+        norm.momentum = momentum
+    return encoder.eval()
+
+
+class TargetModel(GraphModel):
+    r"""The supervised baseline: an encoder and a linear head.
+
+    .. math:: \ell = \text{mean over known targets of } \operatorname{BCE}(\hat y, y)
+              \text{ or } (\hat y - y)^2
+
+    Args:
+        encoder: trained with the head.
+        n_targets: T.
+        classes: whether targets are 0 and 1.
+        scale: mean and standard deviation of the training targets, for numbers.
+    """
+
+    def __init__(
+        self, encoder: MoleculeGIN, n_targets: int, *, classes: bool, scale: tuple[float, float]
+    ) -> None:
+        super().__init__(encoder)
+        # Sums over atoms are large, and a head that begins at 0 predicts the mean.
+        self.norm = nn.LayerNorm(self.out_dim)
+        self.head = nn.Linear(self.out_dim, n_targets)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.classes, self.scale = classes, scale
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Loss of a batch, float []."""
+        y, found = graphs.y.float().view(graphs.n_graphs, -1), self._targets(graphs)
+        known = y.isfinite()
+        if not known.any():
+            return found.sum() * 0
+        if self.classes:
+            return nn.functional.binary_cross_entropy_with_logits(found[known], y[known])
+        return nn.functional.mse_loss(found[known], (y[known] - self.scale[0]) / self.scale[1])
+
+    def _targets(self, graphs: GraphBatch) -> Tensor:
+        _, z = encode(self.encoder, graphs, self.out_dim)
+        found: Tensor = self.head(self.norm(z))
+        return found
+
+    def predict(self, graphs: GraphBatch) -> np.ndarray[Any, Any]:
+        """Logits or numbers, [G, T], in evaluation mode."""
+        with evaluating(self):
+            found = self._targets(graphs).double().numpy()
+        return found if self.classes else found * self.scale[1] + self.scale[0]
+
+
+def finetune(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
+    """A run's encoder, trained by its method on its training part."""
+    how, train_ids = _method(run), labelled.split_of(run).train
+    part = labelled.molecules.take(torch.from_numpy(train_ids))
+    batch_ids: list[Tensor] = []
+
+    def weights(rows: Tensor, columns: Tensor) -> Tensor:
+        a, b = (labelled.fingerprints[train_ids[batch_ids[-1][of].numpy()]]
+                for of in (rows, columns))  # fmt: skip
+        return torch.from_numpy(how.similarity * tanimoto(a, b)).float()
+
+    encoder = new_encoder(run, labelled)
+    with seeded_weights(run.seed, 1) as views:
+        loss = contrastive_loss(how.method, beta=how.beta, temperature=how.temperature, seed=views)
+    if part.n_classes == 0:
+        loss.sampler.label_gap = check_gap(how.gap(labelled.data.kind))
+    if how.similarity:
+        loss.sampler.pair_weights = weights
+    with seeded_weights(run.seed, 2) as views:
+        model = TwoView(
+            encoder, loss=loss, augmentations=how.augmentations, strength=how.strength, seed=views
+        )
+    near = most_similar(labelled.fingerprints[train_ids]) if how.neighbours else None
+
+    def batches(epoch: int) -> Iterator[GraphBatch]:
+        drawn = [*epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch)]
+        if near is not None:
+            order = beside(torch.cat(drawn).numpy(), near, how.neighbours)
+            drawn = [*torch.split(torch.from_numpy(order), [*map(len, drawn)])]
+        for ids in drawn:
+            batch_ids[:] = [ids]
+            yield part.batch(ids)
+
+    train(model, batches, _optimisation(how), setting=run.key)
+    return encoder
+
+
+def train_head(run: TransferRun, labelled: Labelled) -> Probed:
+    """Predictions of a run's encoder with a linear head, trained on its training part, after the
+    epoch that is best on the validation part.
+    """
+    how, split = _method(run), labelled.split_of(run)
+    y, classes = labelled.y, labelled.classes
+    of_train, of_valid = y[split.train], y[split.valid]
+    known = of_train[np.isfinite(of_train)]
+    scale = (0.0, 1.0) if classes else (float(known.mean()), float(known.std()) or 1.0)
+    encoder = new_encoder(run, labelled)
+    model = TargetModel(encoder, y[:1].size, classes=classes, scale=scale)
+    part = labelled.molecules.take(torch.from_numpy(split.train))
+    valid, test = (
+        labelled.molecules.batch(torch.from_numpy(ids)) for ids in (split.valid, split.test)
+    )
+    best: dict[str, Any] = {"error": np.inf}
+
+    def on_epoch(epoch: int, loss: float) -> None:
+        found = model.predict(valid)
+        score = (
+            roc_auc(of_valid, found.reshape(of_valid.shape)).mean
+            if classes
+            else rmse(of_valid, found[:, 0])
+        )
+        error = math.inf if math.isnan(score) else -score if classes else score
+        if error <= best["error"]:  # the last, where validation cannot tell
+            best.update(error=error, validation=score, test=model.predict(test))
+
+    def batches(epoch: int) -> Iterator[GraphBatch]:
+        for ids in epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch):
+            yield part.batch(ids)
+
+    train(model, batches, _optimisation(how), on_epoch=on_epoch, setting=run.key)
+    found: np.ndarray[Any, Any] = best["test"]
+    if classes:
+        columns = of_train.reshape(len(of_train), -1)
+        found[:, [len(set(one[np.isfinite(one)])) < 2 for one in columns.T]] = np.nan
+    return Probed(found[:, 0] if y.ndim == 1 else found, best["validation"])
+
+
+def _method(run: TransferRun) -> Finetuning:
+    """How a run is fine-tuned."""
+    assert run.finetuning is not None
+    return run.finetuning
+
+
+def _optimisation(how: Finetuning) -> Optimisation:
+    assert how.epochs is not None
+    assert how.lr is not None
+    return Optimisation(epochs=how.epochs, lr=how.lr)
