@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -446,6 +447,10 @@ def collate(graphs: Iterable[Any], *, directed: bool = False) -> RawGraphs:
     )
 
 
+READ = {"edge_index", "num_nodes", "x", "edge_attr", "y"}
+"""What a graph is read from."""
+
+
 def _listed(graphs: Any) -> list[GraphLike]:
     """Graphs one by one, those of NetworkX converted."""
     from torch_geometric.data import Batch, Data
@@ -455,14 +460,22 @@ def _listed(graphs: Any) -> list[GraphLike]:
     if isinstance(graphs, Data) or _is_networkx(graphs) or not isinstance(graphs, Iterable):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
     items = list(graphs)
+    unread: set[str] = set()
     for i, graph in enumerate(items):
         if _is_networkx(graph):
             items[i] = _from_networkx(graph, i)
+            unread |= {*items[i].keys()} - READ
         elif not hasattr(graph, "edge_index"):
             raise InputError(
                 f"graph {i} is a {type(graph).__name__}; expected torch_geometric.data.Data, or a "
                 f"NetworkX graph"
             )
+    if unread:
+        warnings.warn(
+            f"attributes of NetworkX graphs that are not read: {', '.join(sorted(unread))}; what "
+            f"nodes have is read as x, what edges have as edge_attr, and the class as y",
+            stacklevel=4,
+        )
     return items
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ SMILES = ("smiles", "SMILES", "mol", "Smiles")
 """Columns that SMILES are looked for in."""
 OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")
 """Columns that are no targets."""
+WORDS = {
+    "yes": "1", "no": "0", "true": "1", "false": "0", "active": "1", "inactive": "0",
+    "positive": "1", "negative": "0",
+}  # fmt: skip
+"""Answers in words."""
 LONGEST_LINE = 2**24  # characters
 
 
@@ -241,7 +247,8 @@ def read_molecules(
         path: the file, with a line of column names.
         name: name of the set in results; that of the file if None.
         smiles: column of SMILES; ``smiles`` or ``mol`` in any case if None.
-        targets: columns of targets; None for all others that are numbers.
+        targets: columns of targets; None for all others that are numbers, or yes and no in words,
+            except one that numbers the rows, of which a warning is given.
         kind: what they are; if None, ``"classes"`` for one column of whole numbers from 0 on,
             ``"tasks"`` for several of 0, 1 and nothing, ``"values"`` for other numbers.
         limit: only the first so many rows; None for all.
@@ -296,6 +303,8 @@ def read_molecules(
     found = {one: np.array(values)[at] for one, values in table.items()}
     if wanted:
         values = _numbers(y, wanted, path, drop=targets is None and kind != "tasks")
+        if targets is None:
+            _leave_out_numbering(values, path)
         wanted, numbers = [*values], np.stack([*values.values()], 1)
         kind = kind or _kind(numbers)
         classes = kind == "classes"
@@ -319,6 +328,7 @@ def _numbers(
     found = {}
     for i, name in enumerate(names):
         texts = [row[i].strip() for row in rows]
+        texts = [WORDS.get(one.casefold(), one) for one in texts]
         try:
             found[name] = np.array([float(one) if one else np.nan for one in texts])
         except ValueError as error:
@@ -334,6 +344,17 @@ def _numbers(
     if not found:
         raise InputError(f"{path} has no column of numbers: give kind unlabelled, or targets")
     return found
+
+
+def _leave_out_numbering(values: dict[str, NDArray[np.float64]], path: Path) -> None:
+    """Drop columns of whole numbers that rise by one from row to row, if others are left."""
+    numbering = [name for name, one in values.items() if len(one) > 2 and (np.diff(one) == 1).all()]
+    for name in numbering if len(numbering) < len(values) else ():
+        del values[name]
+        warnings.warn(
+            f"{path}: column {name} numbers the rows and is no target; name it by targets if it is",
+            stacklevel=3,
+        )
 
 
 def _kind(y: NDArray[np.float64]) -> Kind:

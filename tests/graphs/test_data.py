@@ -231,6 +231,16 @@ def test_data_sets_batches_and_networkx_graphs_make_the_same_set() -> None:
         assert edges[0] == edges[1]
 
 
+def test_what_is_not_read_of_networkx_graphs_is_said() -> None:
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, 1.0, "height")
+    nx.set_edge_attributes(graph, 2.0, "weight")
+    with pytest.warns(UserWarning, match="height, weight"):
+        found = GraphSet.from_graphs([graph, graph])
+    assert len(found) == 2
+    assert found.edge_attr is None
+
+
 def test_words_as_node_features_are_refused() -> None:
     graph = nx.path_graph(3)
     nx.set_node_attributes(graph, "C", "x")

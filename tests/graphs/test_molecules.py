@@ -260,6 +260,12 @@ def write(path: Path, lines: list[str]) -> Path:
         (["a,SMILES,b", "1,C,", "0,CC,1"], ("tasks", [[1, np.nan], [0, 1]], ("a", "b"))),
         (["mol,a", "C,-1.5", "CC,2"], ("values", [-1.5, 2], ("a",))),
         (["smiles,who,a", "C,x,7", "CC,y,2"], ("values", [7, 2], ("a",))),
+        (["smiles,a", "C,yes", "CC,No"], ("classes", [1, 0], ("a",))),
+        (
+            ["smiles,a,b", "C,active,", "CC,inactive,1"],
+            ("tasks", [[1, np.nan], [0, 1]], ("a", "b")),
+        ),
+        (["smiles,n", "C,1", "CC,2", "CCC,3"], ("values", [1, 2, 3], ("n",))),
     ],
 )
 @pytest.mark.parametrize("name", ["mine.csv", "mine.csv.gz"])
@@ -294,6 +300,15 @@ def test_a_file_that_does_not_fit_is_refused(
         path.write_text("")
     with pytest.raises(InputError, match=said):
         read_molecules(path, **options)
+
+
+def test_a_column_that_numbers_the_rows_is_no_target(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.csv", ["ID,smiles,a", "7,C,1.5", "8,CC,0.5", "9,CCC,2"])
+    with pytest.warns(UserWarning, match="column ID"):
+        found = read_molecules(path)
+    assert found.molecules.tasks == ("a",)
+    np.testing.assert_array_equal(found.molecules.y.numpy(), np.float32([1.5, 0.5, 2]))
+    assert read_molecules(path, targets=["ID", "a"]).molecules.tasks == ("ID", "a")
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8bbroken", b"smiles,a\n\xff\xfe,1\n"])
