@@ -73,7 +73,7 @@ class RankPosterior(Hardening):
 
     Source:
         Liu & Wang (2023), *Bayesian Self-Supervised Contrastive Learning*; the code liubin06/BCL,
-        which takes 1e-3 for a where that is 0, breaks ties upwards and does not normalise.
+        which adds 1e-3 to a, breaks ties upwards and does not normalise.
 
     Example:
         >>> s = torch.tensor([[0.1, 0.2, 0.3]])
