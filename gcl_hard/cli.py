@@ -137,7 +137,7 @@ class BenchOptions:
     ] = None
     select_subset: Annotated[int | None, "images: the same, on so many training images"] = None
     seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)"] = (0, 1, 2, 3, 4)
-    quick: Annotated[bool, "smoke run: few seeds and epochs, not reportable"] = False
+    quick: Annotated[bool, "smoke run: few seeds and epochs, two β; not reportable"] = False
     small: Annotated[bool, "--table 1 on 20,000 images by a fast net: hours on CPUs"] = False
     search: Annotated[Path | None, "YAML of a search for a recipe: configs/search/recipe.yaml"] = (
         None

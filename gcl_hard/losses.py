@@ -918,8 +918,8 @@ def _refuse_with_jsd(
         )
     if temperature is not None:
         raise InputError(
-            f"temperature is InfoNCE's: JSD scores are raw dot products, leave it out (got "
-            f"{temperature})"
+            f"temperature is InfoNCE's: JSD scores are raw dot products. Leave it out (got "
+            f"{temperature:g}), or use the objective infonce, as the contrast two-view does"
         )
     if pooling != "pair" or weight != "others":
         raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")

@@ -25,12 +25,16 @@ def width(encoder: nn.Module, out_dim: int | None) -> int:
         d.
 
     Raises:
-        InputError: if neither is a whole number of at least 1.
+        InputError: if neither is a whole number of at least 1, or the encoder is a class.
 
     Example:
         >>> width(nn.Linear(3, 8), 8)
         8
     """
+    if isinstance(encoder, type):
+        raise InputError(
+            f"{encoder.__name__} is a class: give an encoder, as {encoder.__name__}(…)"
+        )
     known: Any = out_dim if out_dim is not None else getattr(encoder, "out_dim", None)
     check_at_least(f"out_dim, the width of {type(encoder).__name__}'s embeddings,", known, 1)
     return int(known)

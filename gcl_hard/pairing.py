@@ -119,6 +119,11 @@ def views_of(
     if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
         given.append(z2)
     elif z2 is not None:
+        if labels is not None and getattr(z2, "ndim", 1) > 1:
+            found = [f"{type(z).__name__} {[*z.shape]}" for z in (z1, z2) if hasattr(z, "shape")]
+            raise InputError(
+                f"views must be float tensors of the same shape [B, d], got {' and '.join(found)}"
+            )
         if labels is not None:
             raise InputError(
                 "labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)"

@@ -331,6 +331,8 @@ def test_a_single_view_and_its_labels_are_enough():
         contrastive_loss("ucl")(z)
     with pytest.raises(InputError, match="labels are given twice"):
         loss(z, LABELS, LABELS)
+    with pytest.raises(InputError, match=r"float tensors .* got ndarray \[7, 5\] and ndarray"):
+        loss(z.detach().numpy(), z.detach().numpy(), LABELS)
     with pytest.raises(InputError, match=r"candidates must be \[K, 5\]"):
         loss(z, LABELS, candidates=z[:, :2])
     with pytest.raises(InputError, match="none are given"):

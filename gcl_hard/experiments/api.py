@@ -303,6 +303,8 @@ class Evaluation:
         path = self.folder / f"{run.key}{suffix}"
         if not path.exists():
             what = "encoders" if suffix == ENCODERS else "embeddings"
+            if run.config.is_baseline:
+                raise InputError(f"{run}: {what} of baselines are not saved, those of methods are")
             raise InputError(f"{run} has no saved {what}: evaluate with save_{what}=True")
         return run, path
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
+from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.protocols import build
 from gcl_hard.experiments.store import check_writable, locked
 from gcl_hard.graphs import MoleculeData, Molecules, load_molecules, scaffolds
@@ -155,11 +157,20 @@ def _trained(
         every=60 * options.checkpoint_minutes,
     )  # fmt: skip
     total = config.epochs * len(chosen)
-    with _bar("training", " molecules", total) as bar:
+    asked: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        checkpoint.every = 0.0
+
+    with _bar("training", " molecules", total) as bar, on_interrupt(stop):
 
         def batches(epoch: int) -> Iterator[GraphBatch]:
             bar.update((epoch - 1) * len(chosen) - bar.n)
             for ids in order(chosen, groups, config.batch_size, config.data_seed, epoch):
+                if len(asked) > 1:  # the step after the request has been saved
+                    raise KeyboardInterrupt
+                asked.extend(asked)
                 bar.update(len(ids))
                 yield graphs.batch(ids).to(device)
 
@@ -231,7 +242,7 @@ def loaded(name: str, **how: Any) -> MoleculeData:
     with _bar("parsing all, once", " SMILES") as bar:
         data = load_molecules(name, progress=bar.update, **how)
     if invalid := data.molecules.invalid:
-        named = ", ".join(f"{one.smiles!r} (row {one.row + 1})" for one in invalid[:3])
+        named = ", ".join(f"{one.smiles!r} (number {one.row + 1})" for one in invalid[:3])
         print(
             f"{data.molecules.name}: {len(invalid)} of {len(data.molecules) + len(invalid)} SMILES "
             f"cannot be read and are left out: {named}{', …' * (len(invalid) > 3)}",

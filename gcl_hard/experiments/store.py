@@ -446,4 +446,6 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InputError(f"cannot write to {folder}: {error.strerror}") from error
+        raise InputError(
+            f"cannot write to {folder}: {error.strerror}; name another folder"
+        ) from error

@@ -205,6 +205,11 @@ class TransferOptions:
         runs = runs_of(
             datasets, self.embeddings, how, self.split, self.seeds, train_shares=self.train_share
         )
+        if any(how) and all(run.finetuning is None for run in runs):
+            raise InputError(
+                f"fine-tuning trains encoders, and {', '.join(self.embeddings)} is none: give "
+                f"untrained, or a file of python -m gcl_hard.pretrain"
+            )
         check_option("probe", self.probe or PROBES[0], PROBES)
         runs = [replace(run, probe=self.probe) for run in runs]
         if self.targets is None:

@@ -158,10 +158,14 @@ def labels_for(
         return check_labels(given, n_items, needed_by, device, wait=False)
     assert isinstance(given, Tensor)
     if gap is None:
-        kind = "multi-hot rows" if given.dim() == 2 else f"real numbers ({given.dtype})"
+        kind, classes = f"real numbers ({given.dtype})", "labels.long() where they are classes"
+        if given.dim() == 2:
+            of_one = given.shape[1] == 1
+            kind = f"{'a column' if of_one else 'rows'} {list(given.shape)}"
+            classes = "labels[:, 0]" if of_one else "labels.argmax(1) of one-hot rows"
         raise InputError(
-            f"labels must be integers, the classes of {n_items} items, got {kind}: "
-            f"NegativeSampler(label_gap=(δ₊, δ₋)) says which of them are near and which far"
+            f"labels must be integers, the classes of {n_items} items, got {kind}: give {classes}; "
+            f"NegativeSampler(label_gap=(δ₊, δ₋)) says which of others are near and which far"
         )
     if len(given) != n_items or given.dim() > 2:
         raise InputError(

@@ -126,8 +126,8 @@ def check_labels(
         raise InputError(f"labels must be integers (torch.int64), got {labels.dtype}")
     if n_items and (wait or readable(labels)) and int(labels.min()) < 0:
         raise InputError(
-            f"labels must be at least 0, got {int(labels.min())}: {needed_by} cannot use "
-            f"unlabelled items"
+            f"labels must be at least 0, got {int(labels.min())}, as items without a class have: "
+            f"{needed_by} needs the class of each; ucl, dcl, hucl and hcl need none"
         )
     return labels
 

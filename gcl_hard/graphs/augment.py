@@ -337,6 +337,8 @@ def check_views(augmentations: Iterable[str | Transform], strength: float) -> No
     Example:
         >>> check_views(("drop-nodes", "mask-attributes"), strength=0.2)
     """
+    if isinstance(augmentations, str):
+        raise InputError(f"augmentations are a list, as [{augmentations!r}]")
     for name in augmentations:
         if not callable(name):
             check_option("augmentation", name, AUGMENTATIONS)

@@ -413,7 +413,15 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             "these graphs have no node features (x is None): make some, for example with "
             'GraphSet.from_graphs(graphs, features="degree-onehot")'
         )
-    out = encoder(x, graphs.edge_index, batch, **_edge_features(encoder, graphs))
+    edges = _edge_features(encoder, graphs)
+    try:
+        out = encoder(x, graphs.edge_index, batch, **edges)
+    except TypeError as error:
+        _check_call(encoder, (x, graphs.edge_index, batch), edges, error)
+        raise
+    except RuntimeError as error:
+        error.add_note(f"node features x are {list(x.shape)}: is the encoder of that width?")
+        raise
     n_graphs = graphs.num_graphs
     expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
     if not (isinstance(out, tuple) and len(out) == 2 and all(isinstance(o, Tensor) for o in out)):
@@ -427,6 +435,22 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             f"{list(z_graphs.shape)}); is out_dim={out_dim} its width?"
         )
     return z_nodes, z_graphs
+
+
+def _check_call(
+    encoder: nn.Module, given: tuple[Tensor, ...], edges: dict[str, Any], error: TypeError
+) -> None:
+    """Say how an encoder is called, if its ``forward`` cannot be called so."""
+    plain = getattr(encoder, "_orig_mod", encoder)
+    signature = inspect.signature(plain.forward)
+    try:
+        signature.bind(*given, **edges)
+    except TypeError as reason:
+        named = ", edge_attr=edge_attr" * bool(edges)
+        raise InputError(
+            f"an encoder is called as encoder(x, edge_index, batch{named}), and "
+            f"{type(plain).__name__}.forward{signature} cannot be: {reason}"
+        ) from error
 
 
 def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | None]:

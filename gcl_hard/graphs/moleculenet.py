@@ -23,7 +23,7 @@ from gcl_hard.io import cache_root, given_folder, largest_unpacked, scratch_fold
 
 Kind = Literal["classes", "tasks", "values", "unlabelled"]
 """Targets: one class; yes or no of several tasks, NaN where not known; real numbers; none."""
-SMILES = ("smiles", "SMILES", "mol", "Smiles")
+SMILES = ("smiles", "SMILES", "mol", "Smiles", "canonical_smiles")
 """Columns that SMILES are looked for in."""
 OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")
 """Columns that are no targets."""
@@ -271,10 +271,15 @@ def read_molecules(
     """
     path = Path(path)
     columns = _header(path)
+    if isinstance(targets, str):
+        targets = [targets]
     of_smiles = smiles or next((one for one in SMILES if one in columns), None)
     if of_smiles not in columns:
         looked = of_smiles or " or ".join(SMILES[:3])
-        raise InputError(f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}")
+        hint = "name it by smiles" if len(columns) > 1 else "are its columns separated by commas?"
+        raise InputError(
+            f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
+        )
     for one in targets or ():
         if one not in columns:
             raise unknown(f"target of {path.name}", one, columns)
@@ -333,7 +338,9 @@ def _numbers(
             found[name] = np.array([float(one) if one else np.nan for one in texts])
         except ValueError as error:
             if not drop:
-                raise InputError(f"{path}, column {name}: {error}; targets are numbers") from error
+                raise InputError(
+                    f"{path}, column {name}: {error}; targets are numbers, or yes and no"
+                ) from error
             continue
         if np.isinf(found[name]).any():
             row = texts[int(np.isinf(found[name]).argmax())]

@@ -341,6 +341,9 @@ def _mapped(
 
 
 def _parse(chunk: Sequence[str]) -> _Parsed:
+    for one in chunk:
+        if not isinstance(one, str):
+            raise InputError(f"SMILES are strings, got {type(one).__name__}: {one!r}")
     found = [codes(one) for one in chunk]
     bad = {i for i, one in enumerate(found) if one is None}
     good = [one for one in found if one is not None]

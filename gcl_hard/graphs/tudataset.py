@@ -190,6 +190,11 @@ def locate(
     else:
         tried.append(f"download {url}: switched off")
     options = [*MANIFEST, *ALIASES]
+    if Path(name).suffixes[:1] == [".csv"]:
+        raise InputError(
+            f"{name} is no TUDataset: of molecules in a CSV give module:name, a function that "
+            f"returns read_molecules({name!r}).molecules, or use python -m gcl_hard.transfer"
+        )
     head = f"dataset {name!r} is not available"
     if name not in options and nearest(name, options):
         head = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"

@@ -176,6 +176,8 @@ def find(
     looked = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
     tried = [f"{where} {folder}: {looked}" for where, folder in folders.items()]
     head, needed = f"dataset {name!r} is not available", f"{name}.npz"
+    if (folder := Path(name)).is_dir():
+        head += f"; for the folder {name} load {folder.name!r} with data_dir {str(folder.parent)!r}"
     if site is None:
         if nearest(name, KNOWN):
             head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
@@ -618,7 +620,7 @@ def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]
                     yield found
     if damaged:
         more = f"\nand {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
-        raise _DamagedError("\n".join(damaged[:MOST_NAMED]) + more)
+        raise _DamagedError("\n".join(damaged[:MOST_NAMED]) + more + "\nremove or replace them")
 
 
 def _shorter_side(image: Any) -> int:

@@ -559,4 +559,4 @@ def _found(finding: Finding) -> str:
     scores = f"{finding.inner:.1f} % {where}"
     scores += "" if finding.outer is None else f", {finding.outer:.1f} % outside"
     best = settings(finding.best.params)
-    return f"trial {finding.best.number} of {counts}: {best}; {scores}"
+    return f"{counts}; best is trial {finding.best.number}: {best}; {scores}"

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -204,6 +205,10 @@ def fit(
         >>> len(losses)
         2
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"fit takes a model and then its data, got {type(model).__name__} as model"
+        )
     unknown_settings = optimisation.keys() - {one.name for one in fields(Optimisation)}
     if unknown_settings:
         raise unknown("setting", min(unknown_settings), (one.name for one in fields(Optimisation)))
@@ -482,8 +487,19 @@ def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> fl
         batch = int(bad[0])
         raise DivergenceError(
             f"the loss is {values[batch].item()} in epoch {epoch}, batch {batch + 1} of "
-            f"{len(losses)}{_of(setting)}; nothing of this run was saved. Lower lr or beta, or "
-            f"raise temperature"
+            f"{len(losses)}{_of(setting)}; nothing of this run was saved. "
+            + (
+                "It is before the first step: look for numbers that are not finite in the data "
+                "and in what the encoder returns"
+                if (epoch, batch) == (1, 0)
+                else "Lower lr or beta, or raise temperature"
+            )
+        )
+    if epoch == 1 and not values.any():
+        warnings.warn(
+            f"every loss of epoch 1 is 0{_of(setting)}: has any batch a negative? Where labels "
+            f"are read, that is an item of another class",
+            stacklevel=2,
         )
     return float(values.mean())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from gcl_hard.cli import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import pretraining
 from gcl_hard.experiments.pretraining import SEATS, PretrainOptions, order
-from gcl_hard.graphs import MoleculeGIN, embed, from_smiles, from_tu, load
+from gcl_hard.graphs import MoleculeGIN, TwoView, embed, from_smiles, from_tu, load
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.pretrain import main
 from gcl_hard.training import checkpoint
@@ -98,6 +99,33 @@ def test_a_run_stopped_within_an_epoch_ends_as_an_undisturbed_one(
     assert not resumed.exists()
     assert main(flags(csv, resumed, *more)) == 0
     assert equal(whole, resumed)
+
+
+def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
+    csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, stopped = tmp_path / "whole.pt", tmp_path / "stopped.pt"
+    assert main(flags(csv, whole)) == 0
+    steps: list[int] = []
+    forward = TwoView.forward
+
+    def interrupted(self: Any, graphs: Any) -> Any:
+        steps.append(graphs.n_graphs)
+        if len(steps) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return forward(self, graphs)
+
+    monkeypatch.setattr(TwoView, "forward", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    assert main(flags(csv, stopped)) == 130
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not stopped.exists()
+    assert len(steps) <= 4
+    assert stopped.with_suffix(".ckpt").exists()
+    first = len(steps)
+    assert main(flags(csv, stopped)) == 0
+    assert equal(whole, stopped)
+    assert len(steps) < first + 8  # some steps were not repeated
 
 
 @pytest.mark.slow

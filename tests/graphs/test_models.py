@@ -169,6 +169,48 @@ def test_a_wrong_encoder_is_told_both_shapes(mutag, encoder, out_dim, message):
         InfoGraph(encoder, out_dim)(small_batch(mutag))
 
 
+class Usual(MyEncoder):
+    def forward(self, x, edge_index, edge_attr, batch):  # the order of PyTorch Geometric
+        return super().forward(x, edge_index, batch)
+
+
+class Short(MyEncoder):
+    def forward(self, x, edge_index):
+        raise NotImplementedError
+
+
+class Failing(MyEncoder):
+    def forward(self, x, edge_index, batch, edge_attr=None):
+        raise TypeError("of its own")
+
+
+@pytest.mark.parametrize(
+    ("encoder", "error", "said"),
+    [
+        (Usual, InputError, r"encoder\(x, edge_index, batch, edge_attr=edge_attr\).*Usual.forward"),
+        (Short, InputError, r"called as .*Short.forward\(x, edge_index\)"),
+        (Failing, TypeError, "of its own"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*edge features of these graphs are not used")
+def test_an_encoder_of_another_call_is_told_the_call(mutag, encoder, error, said):
+    with pytest.raises(error, match=said):
+        InfoGraph(encoder(), 6)(small_batch(mutag))
+
+
+def test_a_class_in_place_of_an_encoder_is_told():
+    with pytest.raises(InputError, match="MyEncoder is a class"):
+        InfoGraph(MyEncoder)
+
+
+def test_an_encoder_of_another_width_is_told_the_features(mutag):
+    encoder = MyEncoder()
+    encoder.linear = nn.Linear(9, 6)
+    with pytest.raises(RuntimeError) as caught:
+        InfoGraph(encoder, 6)(small_batch(mutag))
+    assert ", 7]: is the encoder of that width?" in caught.value.__notes__[0]
+
+
 def test_an_encoder_that_returns_no_pair_is_told(mutag):
     class Single(MyEncoder):
         def forward(self, x, edge_index, batch, **_):

@@ -125,6 +125,23 @@ def test_divergence_names_epoch_batch_and_setting():
         train(line(), batches, Optimisation(5), setting="PTC hscl, seed 3")
 
 
+def test_numbers_that_are_not_finite_before_the_first_step_are_not_of_its_settings():
+    with pytest.raises(DivergenceError, match="before the first step"):
+        train(line(), lambda epoch: [(X, X * math.nan)], Optimisation(5))
+
+
+def test_data_without_negatives_are_told():
+    from gcl_hard.graphs import GIN, InfoGraph, load
+    from gcl_hard.training.loop import fit
+
+    mutag = load("MUTAG", download=False)
+    of_one = mutag[torch.nonzero(mutag.y == 1)[:20, 0]]
+    with pytest.warns(UserWarning, match="has any batch a negative"):
+        fit(InfoGraph(GIN(7, dim=4, layers=1), method="hscl"), of_one, epochs=2, batch_size=10)
+    with pytest.raises(InputError, match="a model and then its data"):
+        fit(mutag, InfoGraph(GIN(7)))
+
+
 def test_an_epoch_without_batches_is_an_error():
     with pytest.raises(InputError, match="epoch 1 has no batch"):
         train(line(), lambda epoch: [], Optimisation(1))
