@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 PROTOCOLS = {
     "transductive": (
-        "protocol transductive, the paper's: encoders see all graphs, so that its figures can "
-        "stand beside; --protocol inductive estimates the accuracy on new graphs"
+        "protocol transductive, the paper's: encoders see all graphs, so accuracies compare with "
+        "the paper's; --protocol inductive estimates the accuracy on new graphs"
     ),
     "inductive": (
         "protocol inductive: encoders see training graphs alone, which estimates the accuracy on "

@@ -42,6 +42,7 @@ from gcl_hard.experiments.protocols import (
 from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, from_tu, tudataset
 from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
 from gcl_hard.images.batching import ClassPairs
 from gcl_hard.models import evaluating
@@ -98,7 +99,12 @@ class GraphExperiment:
             inner_folds(labels[fold.train], n_inner=5, seed=0)
 
     def advice(self, config: GraphConfig, data: GraphSet) -> str | None:
-        """Faster probes, where the nested SVM of a run takes long."""
+        """Faster probes, where the nested SVM of a run takes long; an encoder for molecules."""
+        if data.features == CODES and config.encoder == "gin" and not config.is_baseline:
+            return (
+                "the features of these molecules are codes, which gin reads as sizes: "
+                "--encoder molecule-gin embeds them"
+            )
         embedded = not config.is_baseline or config.method == "untrained"
         hours = SVM_HOURS * (len(data) / 8000) ** 1.9
         if config.probe != "svm" or not embedded or hours < LONG:

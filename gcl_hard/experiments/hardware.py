@@ -79,8 +79,8 @@ def use_threads(
     each other, and next to another busy process they slow down both many times.
 
     Args:
-        asked: a number of threads, or None to choose.
-        nodes_in_batch: nodes that a step pushes through the encoder.
+        asked: a number of threads, or None to choose, at most ``OMP_NUM_THREADS`` if that is set.
+        nodes_in_batch: nodes that a step pushes through the encoder; infinity for images.
         width: width of the embeddings.
         cores: cores to choose from; all that this process may use if None.
 
@@ -89,7 +89,9 @@ def use_threads(
     """
     if asked is None:
         cores = cores or available_cores()
-        asked = max(1, min(cores, int(nodes_in_batch * width / 1_000_000)))
+        if (limit := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
+            cores = min(cores, int(limit))
+        asked = max(1, int(min(cores, nodes_in_batch * width / 1_000_000)))
     torch.set_num_threads(asked)
     threadpool_limits(asked)  # of NumPy's and scikit-learn's libraries
     return asked

@@ -146,7 +146,7 @@ class ImageExperiment:
         self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
         """Train runs one after the other: a single network fills the device."""
-        hardware.use_threads(context.threads or context.cores, 0, 0)
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
         for run in runs:
             yield train_run(run, data, context, report)
 
@@ -154,7 +154,7 @@ class ImageExperiment:
         self, config: ImageConfig, data: ImageData, context: RunContext, seed: int
     ) -> ImageContrast:
         """A model trained on the training images."""
-        hardware.use_threads(context.threads or context.cores, 0, 0)
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
         encoding = build(config, data, seed, context.parts)
         with tempfile.TemporaryDirectory() as folder:
             context = replace(context, output=Path(folder))
@@ -164,7 +164,7 @@ class ImageExperiment:
 
     def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> tuple[FoldScore]:
         """The accuracy of a linear probe on the test images."""
-        hardware.use_threads(context.threads or context.cores, 0, 0)
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
         return (score_run(trained, data),)
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:

@@ -23,8 +23,8 @@ from gcl_hard.io import cache_root, given_folder, largest_unpacked, scratch_fold
 
 Kind = Literal["classes", "tasks", "values", "unlabelled"]
 """Targets: one class; yes or no of several tasks, NaN where not known; real numbers; none."""
-SMILES = ("smiles", "SMILES", "mol", "Smiles", "canonical_smiles")
-"""Columns that SMILES are looked for in."""
+SMILES = ("smiles", "canonical_smiles", "mol")
+"""Columns that SMILES are looked for in, in any case."""
 OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")
 """Columns that are no targets."""
 WORDS = {
@@ -246,7 +246,7 @@ def read_molecules(
     Args:
         path: the file, with a line of column names.
         name: name of the set in results; that of the file if None.
-        smiles: column of SMILES; ``smiles`` or ``mol`` in any case if None.
+        smiles: column of SMILES; ``smiles``, ``canonical_smiles`` or ``mol`` in any case if None.
         targets: columns of targets; None for all others that are numbers, or yes and no in words,
             except one that numbers the rows, of which a warning is given.
         kind: what they are; if None, ``"classes"`` for one column of whole numbers from 0 on,
@@ -273,9 +273,10 @@ def read_molecules(
     columns = _header(path)
     if isinstance(targets, str):
         targets = [targets]
-    of_smiles = smiles or next((one for one in SMILES if one in columns), None)
+    by_name = {one.casefold(): one for one in reversed(columns)}
+    of_smiles = smiles or next((by_name[one] for one in SMILES if one in by_name), None)
     if of_smiles not in columns:
-        looked = of_smiles or " or ".join(SMILES[:3])
+        looked = of_smiles or " or ".join(SMILES)
         hint = "name it by smiles" if len(columns) > 1 else "are its columns separated by commas?"
         raise InputError(
             f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"

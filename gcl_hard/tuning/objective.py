@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -491,7 +492,7 @@ def _train_images(trial: _Trial, data: ImageData, on_epoch_end: OnEpochEnd | Non
         return True
 
     context, run = trial.scoring.context, Run(trial.config, trial.scoring.inner.seed)
-    hardware.use_threads(context.threads or context.cores, 0, 0)
+    hardware.use_threads(context.threads, math.inf, 1, context.cores)
     try:
         with tempfile.TemporaryDirectory() as folder:
             context = replace(context, output=Path(folder))

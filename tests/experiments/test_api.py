@@ -411,3 +411,6 @@ def test_a_faster_probe_is_offered_where_the_svm_takes_long(mutag: GraphSet) -> 
     assert "--probe nystroem" in (experiment.advice(GraphConfig(), many) or "")
     assert experiment.advice(GraphConfig(probe="logistic"), many) is None
     assert experiment.advice(GraphConfig(method="majority"), many) is None
+    codes = replace(mutag, features="codes")
+    assert "--encoder molecule-gin" in (experiment.advice(GraphConfig(), codes) or "")
+    assert experiment.advice(GraphConfig(encoder="molecule-gin"), codes) is None

@@ -43,7 +43,10 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("_threads_as_before")
-def test_threads_are_those_asked_for_or_few_where_batches_are_small() -> None:
+def test_threads_are_those_asked_for_or_few_where_batches_are_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for asked in (1, 2, 3):
         assert hardware.use_threads(asked, 1e9, 512) == asked == torch.get_num_threads()
     assert hardware.use_threads(None, 100, 32, cores=8) == 1
@@ -51,6 +54,9 @@ def test_threads_are_those_asked_for_or_few_where_batches_are_small() -> None:
     several = [hardware.use_threads(None, nodes, 512, cores=4) for nodes in (1e3, 5e3, 1e4, 1e6)]
     assert several == sorted(several)
     assert several[-1] == 4
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert hardware.use_threads(None, 1e9, 512, cores=2) == 1
+    assert hardware.use_threads(2, 1e9, 512) == 2
 
 
 def test_versions_are_of_what_computes() -> None:

@@ -258,7 +258,7 @@ def write(path: Path, lines: list[str]) -> Path:
         (["smiles,a", "C,1", "CC,0", "no,1"], ("classes", [1, 0], ("a",))),
         (["smiles,a", "C,2", "CC,0", "O,1"], ("classes", [2, 0, 1], ("a",))),
         (["a,SMILES,b", "1,C,", "0,CC,1"], ("tasks", [[1, np.nan], [0, 1]], ("a", "b"))),
-        (["mol,a", "C,-1.5", "CC,2"], ("values", [-1.5, 2], ("a",))),
+        (["Mol,a", "C,-1.5", "CC,2"], ("values", [-1.5, 2], ("a",))),
         (["smiles,who,a", "C,x,7", "CC,y,2"], ("values", [7, 2], ("a",))),
         (["smiles,a", "C,yes", "CC,No"], ("classes", [1, 0], ("a",))),
         (
@@ -282,7 +282,7 @@ def test_a_file_says_what_its_targets_are(
 @pytest.mark.parametrize(
     ("lines", "options", "said"),
     [
-        (["a,b", "C,1"], {}, "no column smiles or SMILES or mol"),
+        (["a,b", "C,1"], {}, "no column smiles or canonical_smiles or mol"),
         (["smiles,b", "C,1"], {"smiles": "text"}, "no column text"),
         (["smiles,b", "C,1"], {"targets": ["c"]}, "unknown target of mine.csv 'c'"),
         (["smiles,b", "C,x"], {"targets": ["b"]}, "column b: .*targets are numbers"),

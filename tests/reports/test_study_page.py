@@ -287,7 +287,7 @@ def test_every_study_has_a_row() -> None:
     one = finding(study(trial(50.0, {"beta": 1.0})), outer=None, why="the search is not over")
     rows = shown(result_of(finding(searched()), one)).splitlines()
     assert rows[0].rstrip().endswith("70.0 % inside, 61.0 % outside")
-    assert rows[1].rstrip().endswith("trial 0 of 1 complete, 0 pruned: β 1; 50.0 % inside")
+    assert rows[1].rstrip().endswith("1 complete, 0 pruned; best is trial 0: β 1; 50.0 % inside")
     assert rows[3].startswith("Outer score none yet")
     assert rows[3].rstrip().endswith("There is none: the search is not over.")
 
