@@ -32,6 +32,11 @@ PAGES = {
         f"--precision bf16 --method {','.join(METHODS)},untrained,supervised,pixels,majority "
         "--seeds 3"
     ),
+    "results-cifar100-conditions": (
+        "--dataset CIFAR100 --method ucl,hucl,scl,hscl --encoder fast --precision bf16 "
+        "--classes 10,100 --subset 2000 --label-noise 0,0.4 --batch-size 64,512 --epochs 10 "
+        "--seeds 3"
+    ),
     "results-digits": "--config configs/images/digits.yaml",
 }
 """Pages, and the options of the command that makes each."""
