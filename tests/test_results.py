@@ -80,7 +80,12 @@ OF_MOLECULES = {
         f"--embeddings {FEW.replace(',untrained+', ',wl,counts,untrained+')},untrained+counts,"
         f"{MOSES}+counts"
     ),
-    "results-cliffs": f"--table cliffs --embeddings {FEW}",
+    "results-cliffs": (
+        f"--table cliffs --embeddings {FEW.replace(',untrained+', ',wl,counts,untrained+')}"
+    ),
+    "results-finetuning-all": (
+        f"--table cliffs --embeddings {MOSES},{MOSES}+ecfp,ecfp --finetune none,scl,hscl"
+    ),
     "results-finetuning": (
         "--dataset CHEMBL1862_Ki,CHEMBL1871_Ki,CHEMBL2047_EC50,CHEMBL2835_Ki "
         f"--embeddings {MOSES},ecfp --finetune none,scl,hscl --beta 0.5,2 --similarity 0,4"

@@ -176,8 +176,8 @@ def size_figure(data: pd.DataFrame, metric: str) -> Figure | None:
 
 
 def cliff_figure(results: Sequence[Result]) -> Figure | None:
-    """hscl less scl on molecules with an activity cliff, by their share of the test part; a point
-    for each set.
+    """hscl less scl on molecules with an activity cliff: sets from the smallest share of such
+    molecules upwards, a panel for each kind of embedding.
 
     Returns:
         The figure; None without sets that both have been scored on.
@@ -196,23 +196,25 @@ def cliff_figure(results: Sequence[Result]) -> Figure | None:
 
 @theme.themed
 def _cliff_panel(found: Sequence[tuple[float, Bootstrap, str, str]]) -> Figure:
-    figure, (panel,) = theme.panels(1, height=3.2)
     names = list(dict.fromkeys(row for _, _, row, _ in found))
-    styles = theme.line_styles(dict.fromkeys(names, "hscl"))
-    for share, got, row, dataset in found:
-        style = {**styles[row], "linestyle": "none", "label": None}
-        ends = [[got.difference - got.low], [got.high - got.difference]]
-        panel.errorbar([100 * share], [got.difference], ends, capsize=2, elinewidth=0.8, **style)
-        panel.annotate(dataset, (100 * share, got.high), xytext=(0, 3), ha="center",
-                       textcoords="offset points", fontsize=theme.SMALL - 1)  # fmt: skip
-    panel.axhline(0, color=theme.INK, linewidth=0.8)
-    panel.margins(x=0.12, y=0.15)
-    panel.set_xlabel("molecules with an activity cliff, % of the test part")
-    panel.set_ylabel("RMSE on them, hscl less scl")
-    theme.heading(figure, "Hard negatives on molecules with an activity cliff (below 0: hscl is "
-                  "better)")  # fmt: skip
-    if len(names) > 1:
-        theme.legend(figure, [styles[name] | {"linestyle": "none"} for name in names])
+    sets = sorted({(share, dataset) for share, _, _, dataset in found})
+    figure, panels = theme.panels(
+        len(names), height=1.2 + 0.19 * len(sets), top=0.3, grid="x", sharey=True
+    )
+    for panel, name in zip(panels, names, strict=True):
+        own = [(sets.index((share, dataset)), got)
+               for share, got, row, dataset in found if row == name]  # fmt: skip
+        y, hue = [at for at, _ in own], theme.colour("hscl")
+        panel.axvline(0, color=theme.INK, linewidth=0.8)
+        panel.hlines(y, [got.low for _, got in own], [got.high for _, got in own], color=hue)
+        panel.plot([got.difference for _, got in own], y, "o", color=hue, markersize=4.5)
+        panel.set_title(name)
+    panels[0].set_yticks(range(len(sets)), [f"{name}, {100 * share:.0f} %" for share, name in sets])
+    panels[0].set_ylim(-0.6, len(sets) - 0.4)
+    figure.supxlabel(
+        "RMSE on molecules with an activity cliff (their share of the test part), hscl less scl",
+        fontsize=theme.TEXT,
+    )
     return figure
 
 
