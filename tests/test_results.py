@@ -80,6 +80,10 @@ OF_MOLECULES = {
         f"--embeddings {FEW.replace(',untrained+', ',wl,counts,untrained+')},untrained+counts,"
         f"{MOSES}+counts"
     ),
+    "results-moleculenet-random": (
+        "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo "
+        f"--split random-0,random-1,random-2 --embeddings untrained,{MOSES},ecfp,wl,counts"
+    ),
     "results-cliffs": (
         f"--table cliffs --embeddings {FEW.replace(',untrained+', ',wl,counts,untrained+')}"
     ),
