@@ -6,7 +6,6 @@ import itertools
 import logging
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -212,6 +211,16 @@ def fit(
     unknown_settings = optimisation.keys() - {one.name for one in fields(Optimisation)}
     if unknown_settings:
         raise unknown("setting", min(unknown_settings), (one.name for one in fields(Optimisation)))
+    sampler, labels = (
+        getattr(getattr(model, "loss", None), "sampler", None),
+        getattr(data, "y", None),
+    )
+    if getattr(sampler, "admit", "") == "other_labels" and isinstance(labels, Tensor):
+        if labels.dim() == 1 and not labels.is_floating_point() and len(labels.unique()) < 2:
+            raise InputError(
+                f"all {len(labels)} items are of one class, and the negatives of this method are "
+                f"of others: train with ucl or hucl, or on several classes"
+            )
     if device is None:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     batches_of = getattr(data, "batches", None)
@@ -494,12 +503,6 @@ def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> fl
                 if (epoch, batch) == (1, 0)
                 else "Lower lr or beta, or raise temperature"
             )
-        )
-    if epoch == 1 and not values.any():
-        warnings.warn(
-            f"every loss of epoch 1 is 0{_of(setting)}: has any batch a negative? Where labels "
-            f"are read, that is an item of another class",
-            stacklevel=2,
         )
     return float(values.mean())
 

@@ -252,6 +252,9 @@ def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) 
         if "error" in found
     }
     # What stands for the reader's own folder and file.
-    assert list(refused) == ["--dataset photos/pets", "--config NAME-best.yaml"]
+    assert list(refused) == [
+        "--dataset photos/pets --encoder fast --batch-size 8 --epochs 1",
+        "--config NAME-best.yaml",
+    ]
     assert "--protocl" in parsed[-1]["error"]
     assert parsed[0] == json.loads(json.dumps(parsed[0]))

@@ -516,7 +516,7 @@ def test_what_is_left_out_of_data_and_scores_is_said(
     command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "results")]
     assert main([*command, "--split=scaffold"]) == 0
     error = capsys.readouterr().err
-    assert "1 of 81 SMILES cannot be read and are left out: 'nothing' (row 1)" in error
+    assert "1 of 81 SMILES cannot be read and are left out: 'nothing' (number 1)" in error
     assert "left out: first" in error
 
 

@@ -373,7 +373,7 @@ def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: 
     with pytest.raises(InputError) as caught:
         load("pets", data_dir=photos, cache_dir=tmp_path)
     assert "broken3.jpg" in str(caught.value)
-    assert str(caught.value).endswith("and 3 more")
+    assert "and 3 more" in str(caught.value)
     assert not [*(tmp_path / "images").glob("*")]  # nothing half-written
     for k in range(22):
         (photos / "pets" / "val" / "dog" / f"broken{k}.jpg").unlink()
@@ -440,7 +440,8 @@ def test_all_damaged_images_are_named_at_once(photos: Path, tmp_path: Path, *, e
         damaged[-1].write_bytes(b"")
     with pytest.raises(InputError) as caught:
         load("pets", data_dir=photos, cache_dir=tmp_path)
-    said = [line.partition(" cannot")[0] for line in str(caught.value).splitlines()]
+    lines = str(caught.value).splitlines()
+    said = [line.partition(" cannot")[0] for line in lines if " cannot" in line]
     assert sorted(said) == sorted(map(str, damaged))
 
 

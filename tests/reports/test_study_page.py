@@ -275,7 +275,7 @@ def shown(made: SearchResult) -> str:
 def test_the_best_settings_and_the_three_numbers() -> None:
     found, inner, outer, optimism = shown(result_of()).splitlines()
     settings = "β 5, learning rate 0.02, temperature γ 0.4"
-    counts = "trial 3 of 6 complete, 1 pruned, 2 failed (2 x diverged)"
+    counts = "6 complete, 1 pruned, 2 failed (2 x diverged); best is trial 3"
     assert found.split("  ")[0] == "made"
     assert found.rstrip().endswith(f"{counts}: {settings}; 70.0 % inside, 61.0 % outside")
     assert inner.startswith("Inner score 70.0 %  ")
