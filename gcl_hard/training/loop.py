@@ -211,16 +211,7 @@ def fit(
     unknown_settings = optimisation.keys() - {one.name for one in fields(Optimisation)}
     if unknown_settings:
         raise unknown("setting", min(unknown_settings), (one.name for one in fields(Optimisation)))
-    sampler, labels = (
-        getattr(getattr(model, "loss", None), "sampler", None),
-        getattr(data, "y", None),
-    )
-    if getattr(sampler, "admit", "") == "other_labels" and isinstance(labels, Tensor):
-        if labels.dim() == 1 and not labels.is_floating_point() and len(labels.unique()) < 2:
-            raise InputError(
-                f"all {len(labels)} items are of one class, and the negatives of this method are "
-                f"of others: train with ucl or hucl, or on several classes"
-            )
+    _check_classes(model, data)
     if device is None:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     batches_of = getattr(data, "batches", None)
@@ -243,6 +234,20 @@ def fit(
         model.to(device), moved, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
         checkpoint=checkpoint,
     )  # fmt: skip
+
+
+def _check_classes(model: nn.Module, data: Any) -> None:
+    """Refuse a set of one class where the negatives are of other classes."""
+    sampler: Any = getattr(getattr(model, "loss", None), "sampler", None)
+    labels: Any = getattr(data, "y", None)
+    if getattr(sampler, "admit", "") != "other_labels" or not isinstance(labels, Tensor):
+        return
+    classes = labels.dim() == 1 and len(labels) > 0 and not labels.is_floating_point()
+    if classes and bool((labels == labels[0]).all()):
+        raise InputError(
+            f"all {len(labels)} items are of one class, and the negatives of this method are of "
+            f"others: train with ucl or hucl, or on several classes"
+        )
 
 
 class _Run:
