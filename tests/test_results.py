@@ -94,6 +94,10 @@ OF_MOLECULES = {
         "--dataset CHEMBL1862_Ki,CHEMBL1871_Ki,CHEMBL2047_EC50,CHEMBL2835_Ki "
         f"--embeddings {MOSES},ecfp --finetune none,scl,hscl --beta 0.5,2 --similarity 0,4"
     ),
+    "results-finetuning-fewer": (
+        "--dataset CHEMBL1862_Ki,CHEMBL1871_Ki,CHEMBL2047_EC50,CHEMBL2835_Ki "
+        f"--embeddings {MOSES},ecfp --finetune none,scl,hscl --train-share 0.25,0.5,1"
+    ),
     "results-fewer-molecules": (
         "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
         f"--embeddings untrained,{MOSES},ecfp --train-share 0.05,0.2,1"
