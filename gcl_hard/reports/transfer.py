@@ -208,7 +208,7 @@ def _cliff_panel(found: Sequence[tuple[float, Bootstrap, str, str]]) -> Figure:
         panel.axvline(0, color=theme.INK, linewidth=0.8)
         panel.hlines(y, [got.low for _, got in own], [got.high for _, got in own], color=hue)
         panel.plot([got.difference for _, got in own], y, "o", color=hue, markersize=4.5)
-        panel.set_title(name)
+        panel.set_title(name.replace(", ", ",\n"))
     panels[0].set_yticks(range(len(sets)), [f"{name}, {100 * share:.0f} %" for share, name in sets])
     panels[0].set_ylim(-0.6, len(sets) - 0.4)
     figure.supxlabel(
