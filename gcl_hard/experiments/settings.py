@@ -333,7 +333,7 @@ PLAIN = {"float": "a finite number", "int": "a whole number", "bool": "true or f
 def explain(message: str, parser: ArgumentParser) -> str:
     """The parser's error in terms of the command line, with the nearest flags."""
     flags = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
-    if match := re.match(r"unrecognized arguments: (.*)", message, re.DOTALL):
+    if match := re.match(r"[Uu]nrecognized arguments: (.*)", message, re.DOTALL):
         wrong = (match[1].split() or [""])[0].split("=")[0]
         if not wrong.startswith("-"):
             return f"{wrong!r} belongs to no flag; several values are separated by commas (a,b)"
