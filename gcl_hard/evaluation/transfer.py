@@ -18,8 +18,6 @@ GAMMAS = (0.25, 1.0, 4.0)
 """Widths of an RBF kernel, times one over the number of dimensions."""
 FEW = 10
 """Members of the rarer class of a task, below which its AUC says little."""
-LANDMARKS = 500
-"""Training molecules that Nyström's features are made of."""
 LARGE = 40_000
 """Training molecules times tasks from which a probe is linear."""
 
@@ -220,6 +218,8 @@ def nystroem_features(
         Williams & Seeger (2000), *Using the Nyström Method to Speed Up Kernel Machines*.
     """
     from sklearn.kernel_approximation import Nystroem
+
+    from gcl_hard.evaluation.probes import LANDMARKS
 
     z, n = standardised(x, train), min(LANDMARKS, len(train))
     made = [Nystroem(gamma=gamma / z.shape[1], n_components=n, random_state=0) for gamma in gammas]

@@ -157,20 +157,21 @@ def _trained(
         every=60 * options.checkpoint_minutes,
     )  # fmt: skip
     total = config.epochs * len(chosen)
-    asked: list[int] = []
+    asked = stopping = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-        checkpoint.every = 0.0
+        nonlocal asked
+        asked, checkpoint.every = True, 0.0
 
     with _bar("training", " molecules", total) as bar, on_interrupt(stop):
 
         def batches(epoch: int) -> Iterator[GraphBatch]:
+            nonlocal stopping
             bar.update((epoch - 1) * len(chosen) - bar.n)
             for ids in order(chosen, groups, config.batch_size, config.data_seed, epoch):
-                if len(asked) > 1:  # the step after the request has been saved
+                if stopping:  # the step after the request has been saved
                     raise KeyboardInterrupt
-                asked.extend(asked)
+                stopping = asked
                 bar.update(len(ids))
                 yield graphs.batch(ids).to(device)
 

@@ -437,11 +437,17 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     return z_nodes, z_graphs
 
 
+def _uncompiled(encoder: nn.Module) -> nn.Module:
+    """The encoder below torch.compile."""
+    plain: nn.Module = getattr(encoder, "_orig_mod", encoder)
+    return plain
+
+
 def _check_call(
     encoder: nn.Module, given: tuple[Tensor, ...], edges: dict[str, Any], error: TypeError
 ) -> None:
     """Say how an encoder is called, if its ``forward`` cannot be called so."""
-    plain = getattr(encoder, "_orig_mod", encoder)
+    plain = _uncompiled(encoder)
     signature = inspect.signature(plain.forward)
     try:
         signature.bind(*given, **edges)
@@ -456,7 +462,7 @@ def _check_call(
 def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | None]:
     """The edge features as an encoder is called with them."""
     edge_attr: Tensor | None = getattr(graphs, "edge_attr", None)
-    plain = getattr(encoder, "_orig_mod", encoder)  # below torch.compile
+    plain = _uncompiled(encoder)
     parameter = _edge_parameter(type(plain).forward)
     if parameter is None:
         if edge_attr is not None:
