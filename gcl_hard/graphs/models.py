@@ -420,7 +420,8 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         _check_call(encoder, (x, graphs.edge_index, batch), edges, error)
         raise
     except RuntimeError as error:
-        error.add_note(f"node features x are {list(x.shape)}: is the encoder of that width?")
+        if "shapes cannot be multiplied" in str(error):
+            error.add_note(f"node features x are {list(x.shape)}: is the encoder of that width?")
         raise
     n_graphs = graphs.num_graphs
     expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
