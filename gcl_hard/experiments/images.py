@@ -139,8 +139,14 @@ class ImageExperiment:
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
 
     def advice(self, config: ImageConfig, data: ImageData) -> str | None:
-        """Nothing: progress is shown from the first step."""
-        return None
+        """That bf16 is slow on a CPU without instructions for it."""
+        on_cpu = data.test.images.device.type == "cpu" and config.encoders > 0
+        if config.precision != "bf16" or not on_cpu or hardware.has_bf16():
+            return None
+        return (
+            "this CPU has no instructions for bf16: a run takes several times as long as with "
+            "--precision fp32"
+        )
 
     def train(
         self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
@@ -393,15 +399,7 @@ def _fit(
     run, config = found.run, cast("ImageConfig", found.run.config)
     options, device = context.options, data.test.images.device
     every = 0 if config.is_baseline else options.diagnostics
-    identity = {**asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest}
-    if world_size() > 1:
-        identity["processes"] = world_size()
-    if every:  # a checkpoint without snapshots cannot be resumed with them
-        identity["diagnostics"] = every
-    checkpoint = Checkpoint(
-        context.checkpoint(run), identity,
-        resume=options.resume, every=60 * options.checkpoint_minutes,
-    )  # fmt: skip
+    checkpoint = _checkpoint(run, context, every)
     split, views = data.pretrain, encoding.views
     if options.loader_workers:  # their views are made on the CPU
         split, views = split.to(torch.device("cpu")), views_of(config, data)
@@ -416,10 +414,13 @@ def _fit(
     parts = _monitored(data.probe) if monitored else None
     make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
     diagnostics = DiagnosticsCallback(config.epochs, every, make)
-    progress = _Progress(run, report, checkpoint)
     notes, last_mean = checkpoint.notes, math.nan
     clock = Clock(notes)
     n_steps = len(data.pretrain) // config.batch_size
+
+    def progress(epoch: float, loss: float) -> None:
+        if not report(run, epoch / config.epochs, loss):
+            checkpoint.stop()
 
     def batches(epoch: int) -> Iterator[ViewPair]:
         for step, pair in enumerate(pairs(epoch)):
@@ -459,21 +460,18 @@ def _fit(
     return clock
 
 
-@dataclass(eq=False)
-class _Progress:
-    """Reports the progress of a run; if asked to stop, it saves a checkpoint first."""
-
-    run: Run
-    report: Report
-    checkpoint: Checkpoint
-    stopping: bool = False
-
-    def __call__(self, epoch: float, loss: float) -> None:
-        if self.report(self.run, epoch / self.run.config.epochs, loss):
-            return
-        if self.stopping:  # the step after the request has been saved
-            raise KeyboardInterrupt
-        self.stopping, self.checkpoint.every = True, 0.0
+def _checkpoint(run: Run, context: RunContext, diagnostics: int) -> Checkpoint:
+    """The checkpoint of a run, with the settings that it can be resumed with."""
+    options = context.options
+    identity = {**asdict(run.config), "seed": run.seed, "inner": run.inner, "data": context.digest}
+    if world_size() > 1:
+        identity["processes"] = world_size()
+    if diagnostics:  # a checkpoint without snapshots cannot be resumed with them
+        identity["diagnostics"] = diagnostics
+    return Checkpoint(
+        context.checkpoint(run), identity,
+        resume=options.resume, every=60 * options.checkpoint_minutes,
+    )  # fmt: skip
 
 
 def _monitored(split: Split) -> tuple[Split, Split] | None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
@@ -157,21 +156,12 @@ def _trained(
         every=60 * options.checkpoint_minutes,
     )  # fmt: skip
     total = config.epochs * len(chosen)
-    asked = stopping = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked, checkpoint.every = True, 0.0
-
-    with _bar("training", " molecules", total) as bar, on_interrupt(stop):
+    interrupted = on_interrupt(lambda *_: checkpoint.stop())
+    with _bar("training", " molecules", total) as bar, interrupted:
 
         def batches(epoch: int) -> Iterator[GraphBatch]:
-            nonlocal stopping
             bar.update((epoch - 1) * len(chosen) - bar.n)
             for ids in order(chosen, groups, config.batch_size, config.data_seed, epoch):
-                if stopping:  # the step after the request has been saved
-                    raise KeyboardInterrupt
-                stopping = asked
                 bar.update(len(ids))
                 yield graphs.batch(ids).to(device)
 

@@ -35,6 +35,7 @@ class Checkpoint:
 
     Attributes:
         notes: JSON-like, the caller's own; saved with the state and restored in place.
+        stopping: whether :meth:`stop` was called.
 
     Raises:
         InputError: for ``every`` below 0.
@@ -55,6 +56,7 @@ class Checkpoint:
         self.resume = resume
         self.every = every
         self.notes: dict[str, Any] = {}
+        self.stopping = False
         self._last = time.monotonic()
 
     def exists(self) -> bool:
@@ -66,9 +68,22 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
         self._sweep()
 
+    def stop(self) -> None:
+        """Let training save after the step it is in, and end by KeyboardInterrupt.
+
+        A signal's handler may call it.
+
+        Example:
+            >>> import signal
+            >>> checkpoint = Checkpoint(Path("run.ckpt"), {"lr": 0.1}, resume=True)
+            >>> before = signal.signal(signal.SIGTERM, lambda *_: checkpoint.stop())
+            >>> _ = signal.signal(signal.SIGTERM, before)  # after training
+        """
+        self.stopping = True
+
     def due(self) -> bool:
-        """Whether enough time has passed since the last write."""
-        return time.monotonic() - self._last >= self.every
+        """Whether to write now: enough time has passed since the last write, or it is to stop."""
+        return self.stopping or time.monotonic() - self._last >= self.every
 
     def save(self, state: State) -> None:
         """Write a state atomically.

@@ -135,6 +135,7 @@ def train(
         InputError: for batches of another type, or a checkpoint that is damaged or of another run.
         OutOfMemory: says what to lower.
         DivergenceError: if a loss is not finite; names epoch, batch and setting.
+        KeyboardInterrupt: after ``checkpoint.stop()``, once the step has been saved.
 
     Example:
         >>> class Square(nn.Module):
@@ -332,8 +333,7 @@ class _Run:
         with memory_for(ran_out):
             for group in _groups(self._open(batches), self.optimisation.accumulate):
                 self._train_group(group)
-                if self.checkpoint is not None and self.checkpoint.due():
-                    self._save()
+                self._checkpoint()
 
     def _open(self, batches: Callable[[int], Iterable[Any]]) -> Iterable[Any]:
         """The batches of an epoch; after a resume the remaining ones."""
@@ -374,19 +374,25 @@ class _Run:
         self.epoch, self.step, self.losses = epoch + 1, 0, []
         answer: Any = None if on_epoch is None else on_epoch(epoch, self.means[-1])
         goes_on = (answer.item() if hasattr(answer, "item") else answer) is not False
-        last = not goes_on or epoch == self.optimisation.epochs
-        if self.checkpoint is not None and (last or self.checkpoint.due()):
-            self._save()
+        self._checkpoint(last=not goes_on or epoch == self.optimisation.epochs)
         return goes_on
 
-    def _save(self) -> None:
-        assert self.checkpoint is not None
+    def _checkpoint(self, *, last: bool = False) -> None:
+        """Save if it is time to; end training before its last step if that was asked for."""
+        if self.checkpoint is None:
+            return
+        if last or self.checkpoint.due():
+            self._save(self.checkpoint)
+        if self.checkpoint.stopping and not last:
+            raise KeyboardInterrupt
+
+    def _save(self, checkpoint: Checkpoint) -> None:
         if not self.fabric.is_global_zero:
             return
         if not all(bool(x.isfinite().all()) for x in (*self.losses, *self.model.parameters())):
             return  # diverging: the last good state is worth more
         now = random_state()
-        self.checkpoint.save({
+        checkpoint.save({
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),

@@ -17,7 +17,7 @@ from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import inner_holdout, linear_probe
 from gcl_hard.evaluation.probes import ProbeRecipe
 from gcl_hard.experiments import images
-from gcl_hard.experiments.config import IMAGE_BASELINES
+from gcl_hard.experiments.config import IMAGE_BASELINES, ImageConfig
 from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.images import ImageExperiment, build, majority
 from gcl_hard.experiments.runs import Run
@@ -266,6 +266,27 @@ def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageD
     found = run(config).score
     assert found.chosen == expected.chosen
     assert found.accuracy == pytest.approx(expected.accuracy, abs=1.01 / len(test))
+
+
+@pytest.mark.parametrize(
+    ("config", "cpu", "told"),
+    [
+        ({"precision": "bf16"}, "AVX2", True),
+        ({"precision": "bf16"}, "AVX512", False),
+        ({"precision": "fp32"}, "AVX2", False),
+        ({"precision": "bf16", "method": "pixels"}, "AVX2", False),
+    ],
+)
+def test_bf16_on_a_cpu_without_it_is_advised_against(
+    config: dict[str, Any],
+    cpu: str,
+    told: bool,
+    digits: ImageData,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: cpu)
+    advice = ImageExperiment().advice(ImageConfig(dataset="digits", **config), digits)
+    assert ("--precision fp32" in (advice or "")) is told
 
 
 def test_an_untrained_encoder_is_scored_without_training(run: Execute) -> None:

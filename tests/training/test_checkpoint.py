@@ -77,6 +77,40 @@ def test_the_state_of_the_precision_is_saved_and_restored(tmp_path, monkeypatch)
     assert restored == [{"scale": 1024.0}]
 
 
+@pytest.mark.parametrize("batch", [1, PER_EPOCH + 3, 2 * PER_EPOCH])
+def test_asked_to_stop_it_saves_the_step_that_it_is_in(tmp_path, batch):
+    path = tmp_path / "run.ckpt"
+    model, losses = fit(None)
+    checkpoint, drawn = Checkpoint(path, RUN, every=math.inf), 0
+
+    def until(epoch):
+        nonlocal drawn
+        for one in lazily(epoch):
+            drawn += 1
+            if drawn == batch:
+                checkpoint.stop()
+            yield one
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint, batches=until)
+    assert drawn == batch
+    resumed, resumed_losses = fit(Checkpoint(path, RUN, resume=True), seed=1)
+    assert resumed.calls == 4 * PER_EPOCH - batch
+    assert resumed_losses == losses
+    assert same(resumed.state_dict(), model.state_dict())
+
+
+def test_asked_to_stop_after_its_last_step_it_ends_as_usual(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run.ckpt", RUN)
+
+    def last(epoch):
+        yield from lazily(epoch)
+        if epoch == 4:
+            checkpoint.stop()
+
+    assert fit(checkpoint, batches=last)[1] == fit(None)[1]
+
+
 def test_stopped_twice(tmp_path):
     path = tmp_path / "run.ckpt"
     _, losses = fit(None)
