@@ -23,7 +23,7 @@ from gcl_hard.graphs.order import beside, epoch_batches
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.methods import contrastive_loss
 from gcl_hard.models import evaluating
-from gcl_hard.training.loop import Optimisation, train
+from gcl_hard.training.loop import OnEpoch, Optimisation, train
 
 CALIBRATION = 10
 """Batches by which an untrained encoder's BatchNorm is calibrated."""
@@ -94,8 +94,8 @@ class TargetModel(GraphModel):
         return found if self.classes else found * self.scale[1] + self.scale[0]
 
 
-def finetune(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
-    """A run's encoder, trained by its method on its training part."""
+def finetune(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None) -> MoleculeGIN:
+    """A run's encoder, trained by its method on its training part; ``on_epoch`` as of training."""
     how, train_ids = _method(run), labelled.split_of(run).train
     part = labelled.molecules.take(torch.from_numpy(train_ids))
     batch_ids: list[Tensor] = []
@@ -127,11 +127,11 @@ def finetune(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
             batch_ids[:] = [ids]
             yield part.batch(ids)
 
-    train(model, batches, _optimisation(how), setting=run.key)
+    train(model, batches, _optimisation(how), on_epoch=on_epoch, setting=run.key)
     return encoder
 
 
-def train_head(run: TransferRun, labelled: Labelled) -> Probed:
+def train_head(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None) -> Probed:
     """Predictions of a run's encoder with a linear head, trained on its training part, after the
     epoch that is best on the validation part.
     """
@@ -148,7 +148,9 @@ def train_head(run: TransferRun, labelled: Labelled) -> Probed:
     )
     best: dict[str, Any] = {"error": np.inf}
 
-    def on_epoch(epoch: int, loss: float) -> None:
+    def ended(epoch: int, loss: float) -> None:
+        if on_epoch is not None:
+            on_epoch(epoch, loss)
         found = model.predict(valid)
         score = (
             roc_auc(of_valid, found.reshape(of_valid.shape)).mean
@@ -163,7 +165,7 @@ def train_head(run: TransferRun, labelled: Labelled) -> Probed:
         for ids in epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch):
             yield part.batch(ids)
 
-    train(model, batches, _optimisation(how), on_epoch=on_epoch, setting=run.key)
+    train(model, batches, _optimisation(how), on_epoch=ended, setting=run.key)
     found: np.ndarray[Any, Any] = best["test"]
     if classes:
         columns = of_train.reshape(len(of_train), -1)

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import product
+from functools import partial
+from itertools import groupby, product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from gcl_hard.experiments import hardware
 from gcl_hard.experiments.finetuning import finetune, new_encoder, train_head
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.pretraining import loaded
+from gcl_hard.experiments.runner import progress
 from gcl_hard.experiments.store import check_writable, locked, write_json
 from gcl_hard.experiments.transfer_runs import (
     LISTS,
@@ -52,28 +54,35 @@ from gcl_hard.graphs import embed
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.methods import METHODS
+from gcl_hard.training.loop import OnEpoch
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 NINE = ("BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo")
 CLIFFS = tuple(name for name in SOURCES if name.startswith("CHEMBL"))
 
 
-def embedded(run: TransferRun, labelled: Labelled) -> np.ndarray[Any, Any]:
+def embedded(
+    run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None
+) -> np.ndarray[Any, Any]:
     """Embeddings of all molecules by a run's encoder, [n, d], after its fine-tuning; what joins
     others with them trains no second encoder.
     """
     alone = replace(run, embedding=str(run.encoder), probe=None)
     if alone not in labelled.embeddings:
-        train = new_encoder if run.finetuning is None else finetune
-        labelled.embeddings[alone] = np.asarray(embed(train(run, labelled), labelled.molecules))
+        frozen = run.finetuning is None
+        encoder = new_encoder(run, labelled) if frozen else finetune(run, labelled, on_epoch)
+        labelled.embeddings[alone] = np.asarray(embed(encoder, labelled.molecules))
     return labelled.embeddings[alone]
 
 
-def predict(run: TransferRun, labelled: Labelled) -> Probed:
+def predict(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None) -> Probed:
     """What a run predicts of the test part, with its score on the validation part."""
     if run.finetuning is not None and run.finetuning.method == SUPERVISED:
-        return train_head(run, labelled)
+        return train_head(run, labelled, on_epoch)
     split, y, classes = labelled.split_of(run), labelled.y, labelled.classes
-    blocks = [embedded(run, labelled)] if run.encoder is not None else []
+    blocks = [embedded(run, labelled, on_epoch)] if run.encoder is not None else []
     blocks += [labelled.counts] * ("counts" in run.parts)
     probe = labelled.probe_of(run)
     if probe != "kernel":
@@ -211,6 +220,8 @@ class TransferOptions:
                 f"untrained, or a file of python -m gcl_hard.pretrain"
             )
         check_option("probe", self.probe or PROBES[0], PROBES)
+        if self.probe not in (None, "kernel") and any("wl" in run.parts for run in runs):
+            raise InputError(f"wl is a kernel, which no {self.probe} probe reads: leave one out")
         runs = [replace(run, probe=self.probe) for run in runs]
         if self.targets is None:
             return runs
@@ -292,36 +303,68 @@ def _run_others(
     too_large: list[str],
 ) -> None:
     """Add the missing results, by number, and wait for those that another command is at."""
-    sets: dict[str, Labelled] = {}
-    versions = hardware.versions()
     todo = [(number, run) for number, run in enumerate(runs, 1) if number not in results]
     while todo:
-        elsewhere = []
-        for number, run in todo:
-            if run.dataset not in sets:
-                sets.clear()
-                sets[run.dataset] = Labelled(
-                    loaded(run.dataset, data_dir=options.data_dir, targets=run.targets)
-                )
-            labelled = sets[run.dataset]
-            if "wl" in run.parts and labelled.probe_of(run) != "kernel":
-                too_large.append(f"{run.dataset} ({run.split}), {run.row}")
-                print(f"{run.dataset} is too large for the kernel of wl: left out", file=sys.stderr)
-                continue
-            path = options.output / f"{run.key}.json"
-            with locked(path.with_name(f".{path.name}.lock")) as mine:
-                if not mine:
-                    elsewhere.append((number, run))
-                    continue
-                if (result := _stored(options.output, run, {})) is None:
-                    result = _result(run, labelled, versions)
-                    write_json({"schema_version": SCHEMA_VERSION, **result}, path)
-            results[number] = result
-            print(f"{number}/{len(runs)} {run.key}: {_said(result)}", file=sys.stderr)
+        elsewhere: list[tuple[int, TransferRun]] = []
+        for dataset, of_set in groupby(todo, key=lambda numbered: numbered[1].dataset):
+            mine = [*of_set]
+            labelled = Labelled(
+                loaded(dataset, data_dir=options.data_dir, targets=mine[0][1].targets)
+            )
+            large = [one for one in mine if "wl" in one[1].parts and labelled.is_large(one[1])]
+            if large:
+                too_large += [f"{run.dataset} ({run.split}), {run.row}" for _, run in large]
+                print(f"{dataset} is too large for the kernel of wl: left out", file=sys.stderr)
+            mine = [one for one in mine if one not in large]
+            elsewhere += _run_set(options.output, mine, labelled, results, len(runs))
         todo = elsewhere
         if todo:
             print(f"waiting for another command to end {len(todo)} runs", file=sys.stderr)
             time.sleep(5.0)
+
+
+def _run_set(
+    folder: Path,
+    numbered: Sequence[tuple[int, TransferRun]],
+    labelled: Labelled,
+    results: dict[int, dict[str, Any]],
+    total: int,
+) -> list[tuple[int, TransferRun]]:
+    """Add the results of runs on one set, with progress; returns those that another command is at.
+
+    Args:
+        folder: folder of the results.
+        numbered: the runs, with their numbers among all.
+        labelled: the set.
+        results: of all sets, by number; extended in place.
+        total: number of runs of all sets.
+    """
+    from rich.console import Console
+
+    elsewhere, versions = [], hardware.versions()
+    with progress(Console(stderr=True)) as bars:
+        bar = bars.add_task("", total=len(numbered))
+        for number, run in numbered:
+            name = f"{run.set_name} {run.row}, seed {run.seed}"
+            bars.update(bar, description=name)
+            path = folder / f"{run.key}.json"
+            with locked(path.with_name(f".{path.name}.lock")) as mine:
+                if not mine:
+                    elsewhere.append((number, run))
+                    continue
+                if (result := _stored(folder, run, {})) is None:
+                    show = partial(_show_epoch, bars, bar, name)
+                    result = _result(run, labelled, versions, show)
+                    write_json({"schema_version": SCHEMA_VERSION, **result}, path)
+            results[number] = result
+            line = f"{number}/{total} {run.key}: {_said(result)}"
+            bars.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            bars.advance(bar)
+    return elsewhere
+
+
+def _show_epoch(bars: Progress, bar: TaskID, name: str, epoch: int, loss: float) -> None:
+    bars.update(bar, description=f"epoch {epoch}, loss {loss:.3f}: {name}")
 
 
 def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -342,10 +385,12 @@ def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _result(run: TransferRun, labelled: Labelled, versions: dict[str, str]) -> dict[str, Any]:
+def _result(
+    run: TransferRun, labelled: Labelled, versions: dict[str, str], on_epoch: OnEpoch
+) -> dict[str, Any]:
     start = time.perf_counter()
     split = labelled.split_of(run)
-    predictions, validation = predict(run, labelled)
+    predictions, validation = predict(run, labelled, on_epoch)
     return {
         **asdict(run),
         "dataset": run.set_name,

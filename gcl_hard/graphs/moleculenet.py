@@ -281,10 +281,10 @@ def read_molecules(
         raise InputError(
             f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
         )
+    wanted = [one for one in columns if one not in (of_smiles, *OTHERS)]
     for one in targets or ():
         if one not in columns:
-            raise unknown(f"target of {path.name}", one, columns)
-    wanted = [one for one in columns if one not in (of_smiles, *OTHERS)]
+            raise unknown(f"target of {path.name}", one, wanted or columns)
     wanted = [] if kind == "unlabelled" else [*targets] if targets else wanted
     special = [one for one in ("split", "cliff_mol") if one in columns]
     rows = _rows(path, columns, [of_smiles, *wanted, *special], limit)

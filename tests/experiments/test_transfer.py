@@ -444,6 +444,7 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
     ("arguments", "said"),
     [
         (["--probe=forest"], "probe"),
+        (["--probe=linear", "--embeddings=ecfp,wl"], "wl is a kernel"),
         (["--embeddings=ecfp", "--finetune=scl"], "ecfp is none"),
         (["--dataset=BASE"], "did you mean BACE"),
         (["--embeddings=missing.pt"], "missing.pt is not there"),
