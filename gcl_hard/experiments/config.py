@@ -198,6 +198,11 @@ class RunConfig(ABC):
         return {name: None if value is None else float(value) for name, value in values.items()}
 
     @property
+    def set_name(self) -> str:
+        """Name of the data set in tables, with the classes that are left of it."""
+        return self.dataset
+
+    @property
     def is_baseline(self) -> bool:
         """Whether nothing contrastive is trained."""
         return self.method in self.baselines
@@ -825,6 +830,11 @@ class ImageConfig(RunConfig):
         if self.encoder not in RESNETS or self.method in ("majority", "pixels"):
             return {"size": size}
         return {"size": size, "stem": self.stem_at(size)}
+
+    @property
+    def set_name(self) -> str:
+        """Name of the data set in tables, with the classes that are left of it."""
+        return self.dataset + (f", {self.classes} classes" if self.classes else "")
 
     @property
     def encoders(self) -> int:

@@ -50,7 +50,7 @@ def grid(results: Results) -> pd.DataFrame:
             continue
         accuracies = [sum(r.fold_accuracies) / len(r.fold_accuracies) for r in records]
         found.append({
-            "dataset": config.dataset, "pair": ", ".join(pair), "gamma": config.temperature,
+            "dataset": config.set_name, "pair": ", ".join(pair), "gamma": config.temperature,
             "beta": config.beta or 0.0, "accuracy": sum(accuracies) / len(accuracies),
             "effective": effective(records[0], config), "others": _others(config),
         })  # fmt: skip
@@ -99,13 +99,13 @@ def gains(results: Results) -> pd.DataFrame:
         and (plain := replace(config, method=hardened[config.method])) in results.configs
         and (found := compare(results.scores(config), results.scores(plain))) is not None
     ]
-    apart = ("dataset", "method", "protocol")
+    apart = ("dataset", "classes", "method", "protocol")
     varied = [
         name for name in LISTED
         if name not in apart and len({getattr(c, name, None) for c, *_ in compared}) > 1
     ]  # fmt: skip
     lines = [
-        (config.dataset, f"{config.method} − {plain}", in_symbols(config, varied),
+        (config.set_name, f"{config.method} − {plain}", in_symbols(config, varied),
          found.mean, found.low, found.high)
         for config, plain, found in compared
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def gain_figure(data: pd.DataFrame) -> Figure | None:
         return None
     groups = [*data.groupby(["dataset", "gain"], sort=False)]
     figure, panels = theme.panels(
-        len(groups), height=0.9 + 0.19 * len(settings), top=0.1, grid="x", sharey=True
+        len(groups), height=1.1 + 0.19 * len(settings), top=0.1, grid="x", sharey=True
     )
     for panel, ((dataset, gain), own) in zip(panels, groups, strict=True):
         hue = theme.colour(gain.partition(" ")[0])
@@ -136,7 +136,7 @@ def gain_figure(data: pd.DataFrame) -> Figure | None:
         panel.axvline(0, color=theme.INK, linewidth=0.8)
         panel.hlines(y, own["low"], own["high"], color=hue)
         panel.plot(own["mean"], y, "o", color=hue, markersize=4.5, label=gain)
-        panel.set_title(f"{dataset}: {gain}")
+        panel.set_title(f"{dataset}\n{gain}")
     panels[0].set_yticks(range(len(settings)), settings)
     panels[0].set_ylim(len(settings) - 0.4, -0.6)
     figure.supxlabel("gain in accuracy, points, with 95 % interval", fontsize=theme.TEXT)
@@ -217,6 +217,6 @@ def choice_lines(results: Results) -> pd.DataFrame:
         varied = [n for n in SYMBOLS if len({getattr(c, n) for c in rivals}) > 1]
         accuracy = f"{results.trials.accuracy(config):.1f}"
         chosen = in_symbols(config, varied)
-        lines.append((config.dataset, config.method, chosen, accuracy, str(len(rivals))))
+        lines.append((config.set_name, config.method, chosen, accuracy, str(len(rivals))))
     heads = ["data set", "method", "chosen", "held-out accuracy, %", "settings"]
     return text_frame(heads, lines)

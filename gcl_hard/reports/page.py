@@ -249,8 +249,8 @@ def _image_sizes(results: Results) -> list[dict[str, Any]]:
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
     for config in results.configs:
         for data in (record.data for record in results.of(config) if "n_train" in record.data):
-            one = known.setdefault((config.dataset, data["n_train"], data["n_test"]), {})
-            one |= {"dataset": config.dataset} | {k: data[k] for k in SIZES if k in data}
+            one = known.setdefault((config.set_name, data["n_train"], data["n_test"]), {})
+            one |= {"dataset": config.set_name} | {k: data[k] for k in SIZES if k in data}
     return [*known.values()]
 
 

@@ -43,7 +43,7 @@ class Row:
     """One row of a table.
 
     Attributes:
-        dataset: canonical name.
+        dataset: canonical name, with the classes that are left of it.
         method: method of the papers, or a baseline.
         protocol: protocol of the row; most baselines are shown under all.
         kind: ``fixed`` settings; chosen ``inside`` the training folds; ``best`` on the test folds,
@@ -136,12 +136,12 @@ def rows(results: Results) -> list[Row]:
     protocols = [*trained, *own] or [c.protocol for c in asked]
     found = []
     for protocol in dict.fromkeys(protocols):
-        for dataset in dict.fromkeys(c.dataset for c in asked):
+        for dataset in dict.fromkeys(c.set_name for c in asked):
             # A baseline is shown under every protocol; one that trains encoders under its own.
             shown = [
                 c
                 for c in asked
-                if c.dataset == dataset
+                if c.set_name == dataset
                 and (c.protocol == protocol or (c.is_baseline and not c.encoders))
             ]
             methods = sorted(dict.fromkeys(c.method for c in shown), key=is_baseline)
@@ -160,7 +160,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         published_accuracy(first) if all(published(*one) is not None for one in finished) else None
     )
     empty = Row(
-        dataset=first.dataset,
+        dataset=first.set_name,
         method=first.method,
         protocol=protocol,
         kind="baseline" if first.is_baseline else "fixed",
@@ -182,8 +182,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         if selection is not None:
             inside = replace(inside, scores=selection.scores, seconds=selection.seconds)
         found.append(inside)
-    if len({(config.epochs, config.without) for config in configs}) > 1:
-        return found  # no maximum over epochs of a test score, or over an ablation
+    conditions = {(c.epochs, c.without, getattr(c, "label_noise", 0)) for c in configs}
+    if len(conditions) > 1:  # a maximum of test scores over them is the best of nothing to choose
+        return found
     best = replace(empty, kind="best", paper=paper)
     # On the seeds that all candidates have: those of the selection, where there is one.
     seeds = (
@@ -214,7 +215,7 @@ def _filled(
         changed=tuple(
             f"{name}={_shown(given)}"
             for name, given in config.stated().items()
-            if name not in names
+            if name not in (*names, "classes")
         ),
     )  # fmt: skip
     if not records:

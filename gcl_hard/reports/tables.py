@@ -541,7 +541,8 @@ def rich_table(
 
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     for index, head in enumerate(heads):
-        table.add_column(head, justify="left" if index < texts else "right", no_wrap=True)
+        text = index < texts  # where the terminal is too narrow, words wrap and numbers stay whole
+        table.add_column(head, justify="left" if text else "right", no_wrap=not text)
     for line in body:
         table.add_row(*line)
     return table

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import Row, rows
@@ -132,6 +132,24 @@ def test_there_is_no_best_over_epochs(protocol: str, inside: list[tuple[str, str
     configs = [config("hscl", protocol, epochs=epochs) for epochs in (20, 100)]
     fixed = [("fixed", "hscl β=1 epochs=20"), ("fixed", "hscl β=1 epochs=100")]
     assert shown(filled(configs, select=True)) == [*fixed, *inside]
+
+
+def test_sets_of_other_classes_are_other_sets_and_wrong_labels_are_nothing_to_choose() -> None:
+    clean = [
+        ImageConfig("CIFAR10", "scl", classes=n, batch_size=size)
+        for n in (2, 10)
+        for size in (64, 512)
+    ]
+    found = rows(with_accuracies({Run(one, seed): 50.0 for one in clean for seed in (0, 1)}))
+    assert [(row.dataset, row.kind) for row in found] == [
+        (f"CIFAR10, {n} classes", kind)
+        for n in (2, 10)
+        for kind in ("fixed", "fixed", "best")
+    ]
+    assert not any("classes" in " ".join([row.label, *row.changed]) for row in found)
+    noisy = [ImageConfig("CIFAR10", "scl", label_noise=share) for share in (0.0, 0.4)]
+    found = rows(with_accuracies({Run(one, seed): 50.0 for one in noisy for seed in (0, 1)}))
+    assert [row.kind for row in found] == ["fixed", "fixed"]
 
 
 def test_rows_go_by_protocol_data_set_and_method_with_baselines_last() -> None:
