@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +75,71 @@ def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
         found[task] = above / (ones * zeros)
     mean = float(np.nanmean(found)) if len(one_class) < len(found) else float("nan")
     return TaskScores(mean, found, tuple(one_class), tuple(few))
+
+
+def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
+    """The mean of :func:`roc_auc` on several draws of molecules.
+
+    Args:
+        y: 0, 1 or NaN where not known, [n] or [n, T].
+        scores: of the same shape; NaN in tasks without scores.
+        ids: molecules of each draw, [B, m].
+
+    Returns:
+        float64 [B], NaN for draws without a task of two classes.
+
+    Example:
+        >>> resampled_auc([0, 1, 1], [0.1, 0.9, 0.0], np.array([[0, 1, 2], [0, 1, 1]]))
+        array([0.5, 1. ])
+    """
+    y, scores = (_columns(one) for one in (y, scores))
+    times = np.stack([np.bincount(draw, minlength=len(y)) for draw in ids])
+    total, defined = np.zeros(len(ids)), np.zeros(len(ids))
+    for labels, of in zip(y.T, scores.T, strict=True):
+        known = np.flatnonzero(np.isfinite(labels))
+        known = known[np.argsort(of[known])]
+        if np.isnan(of[known]).any():
+            continue
+        ones = np.flatnonzero(labels[known] == 1)
+        drawn = times[:, known]
+        zeros = np.concatenate(
+            [np.zeros((len(ids), 1)), np.cumsum(drawn * (labels[known] == 0), axis=1)], axis=1
+        )
+        # Zeros below each one, and half of those that are level with it.
+        below, upto = (
+            zeros[:, np.searchsorted(of[known], of[known[ones]], side)]
+            for side in ("left", "right")
+        )
+        right = (drawn[:, ones] * (below + upto)).sum(1) / 2
+        pairs = drawn[:, ones].sum(1) * zeros[:, -1]
+        total += right / np.maximum(pairs, 1)  # both are 0 without a pair
+        defined += pairs > 0
+    return np.where(defined > 0, total / np.maximum(defined, 1), np.nan)
+
+
+def resampled_rmse(
+    y: ArrayLike, predicted: ArrayLike, ids: Indices, which: ArrayLike | None = None
+) -> Floats:
+    """:func:`rmse` on several draws of molecules.
+
+    Args:
+        y: as of :func:`rmse`, like ``predicted`` and ``which``.
+        predicted: [n].
+        ids: molecules of each draw, [B, m].
+        which: bool [n].
+
+    Returns:
+        float64 [B], NaN for draws without a molecule that counts.
+
+    Example:
+        >>> resampled_rmse([0, 1, 4], [0, 0, 0], np.array([[0, 0, 1], [2, 2, 2]]))
+        array([0.57735027, 4.        ])
+    """
+    y = np.asarray(y, np.float64)
+    counts = np.isfinite(y) if which is None else np.isfinite(y) & np.asarray(which, bool)
+    square = np.where(counts, (y - np.asarray(predicted, np.float64)) ** 2, 0.0)
+    n = counts[ids].sum(1)
+    return np.where(n > 0, np.sqrt(square[ids].sum(1) / np.maximum(n, 1)), np.nan)
 
 
 def rmse(y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None = None) -> float:
@@ -277,8 +342,9 @@ class Bootstrap(NamedTuple):
     high: float
 
 
-Score = Callable[[Indices, int], float]
-"""The score on some test molecules, int64 ids, of the first (0) or the second (1)."""
+Score = Callable[[Indices, int], Floats]
+"""Scores on several draws of test molecules, int64 ids [B, n], of the first (0) or the second (1):
+float64 [B]."""
 
 
 def paired_bootstrap(
@@ -304,26 +370,26 @@ def paired_bootstrap(
 
     Example:
         >>> a, b = np.zeros(50), np.ones(50)
-        >>> paired_bootstrap([(lambda ids, which: float((b if which else a)[ids].mean()), 50)])
+        >>> paired_bootstrap([(lambda ids, which: (b if which else a)[ids].mean(1), 50)])
         Bootstrap(difference=1.0, low=1.0, high=1.0)
     """
     check_at_least("the number of sets", len(sets), 1)
     check_at_least("draws", draws, 1)
     generator = np.random.default_rng(seed)
 
-    def difference(ids_of: Callable[[int], Indices]) -> float:
-        found = []
-        for score, n in sets:
-            ids = ids_of(n)
-            found.append(score(ids, 1) - score(ids, 0))
-        return float(np.mean(found))
+    def differences(ids: Iterable[Indices]) -> Floats:
+        of_sets = [score(of, 1) - score(of, 0) for (score, _), of in zip(sets, ids, strict=True)]
+        found: Floats = np.mean(of_sets, axis=0)
+        return found
 
-    found = np.array([difference(lambda n: generator.integers(n, size=n)) for _ in range(draws)])
+    drawn = [[generator.integers(n, size=n) for _, n in sets] for _ in range(draws)]
+    found = differences(np.stack(of_set) for of_set in zip(*drawn, strict=True))
     found = found[np.isfinite(found)]
     if not len(found):
         return Bootstrap(float("nan"), float("nan"), float("nan"))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
-    return Bootstrap(difference(np.arange), float(low), float(high))
+    (whole,) = differences(np.arange(n)[None] for _, n in sets)
+    return Bootstrap(float(whole), float(low), float(high))
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:

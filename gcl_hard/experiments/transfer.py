@@ -391,6 +391,7 @@ def _result(
     start = time.perf_counter()
     split = labelled.split_of(run)
     predictions, validation = predict(run, labelled, on_epoch)
+    y = np.ravel(labelled.y[split.test])
     return {
         **asdict(run),
         "dataset": run.set_name,
@@ -400,10 +401,11 @@ def _result(
         "validation": _known(validation),
         "sizes": [len(part) for part in split],
         "test": labelled.molecules.rows[split.test].tolist(),
-        "y": [None if math.isnan(y) else y for y in np.ravel(labelled.y[split.test])],
+        "y": [_known(one) for one in y],
         "cliffs": None if labelled.data.cliffs is None
         else labelled.data.cliffs[split.test].tolist(),
-        "predictions": [_known(float(f"{x:.6g}")) for x in np.ravel(predictions)],
+        # Of known targets alone: three of four of ToxCast are not.
+        "predictions": [_known(float(f"{x:.6g}")) for x in np.ravel(predictions)[np.isfinite(y)]],
         "invalid": len(labelled.molecules.invalid),
         "pretrained": _pretrained_on(run),
         "seconds": time.perf_counter() - start,

@@ -15,7 +15,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from gcl_hard.evaluation.checks import Floats, Indices
-from gcl_hard.evaluation.transfer import Bootstrap, Score, paired_bootstrap, rmse, roc_auc
+from gcl_hard.evaluation.transfer import (
+    Bootstrap,
+    Score,
+    paired_bootstrap,
+    resampled_auc,
+    resampled_rmse,
+)
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
@@ -225,29 +231,29 @@ class Predictions:
     y: Floats
     predictions: Floats
     cliffs: Any
-    _scores: dict[tuple[str, int], float] = field(default_factory=dict)
+    _scores: dict[tuple[str, int], Floats] = field(default_factory=dict)
 
-    def score(self, metric: str, ids: Indices) -> float:
-        """On some of the molecules. A row is compared with several on the same draws of them, so
-        scores are kept.
+    def score(self, metric: str, ids: Indices) -> Floats:
+        """On several draws of the molecules, [B]. A row is compared with several on the same draws,
+        so scores are kept.
         """
         key = metric, hash(ids.tobytes())
         if key not in self._scores:
             self._scores[key] = self._score(metric, ids)
         return self._scores[key]
 
-    def _score(self, metric: str, ids: Indices) -> float:
-        y, predictions = self.y[ids], self.predictions[ids]
+    def _score(self, metric: str, ids: Indices) -> Floats:
         if metric == "auc":
-            return 100 * roc_auc(y, predictions).mean
-        which = self.cliffs[ids] if metric == "cliff_rmse" else None
-        return rmse(y[:, 0], predictions[:, 0], which)
+            return 100 * resampled_auc(self.y, self.predictions, ids)
+        which = self.cliffs if metric == "cliff_rmse" else None
+        return resampled_rmse(self.y[:, 0], self.predictions[:, 0], ids, which)
 
     @classmethod
     def of(cls, one: Result) -> Predictions:
         """Those of a result."""
-        n = len(one["test"])
-        y, predictions = (np.array(one[k], float).reshape(n, -1) for k in ("y", "predictions"))
+        y = np.array(one["y"], float).reshape(len(one["test"]), -1)
+        predictions = np.full_like(y, np.nan)
+        predictions[np.isfinite(y)] = np.array(one["predictions"], float)
         return cls(y, predictions, None if one["cliffs"] is None else np.array(one["cliffs"]))
 
 
@@ -271,9 +277,12 @@ def _paired(first: list[Predictions], second: list[Predictions], metric: str) ->
 
 def _score(
     first: list[Predictions], second: list[Predictions], metric: str, ids: Indices, which: int
-) -> float:
-    """The mean score over the seeds of one of two rows, on some test molecules."""
-    return float(np.mean([one.score(metric, ids) for one in (second if which else first)]))
+) -> Floats:
+    """The mean score over the seeds of one of two rows, on several draws of test molecules."""
+    found: Floats = np.mean(
+        [one.score(metric, ids) for one in (second if which else first)], axis=0
+    )
+    return found
 
 
 def write_page(

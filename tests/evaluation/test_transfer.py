@@ -25,6 +25,8 @@ from gcl_hard.evaluation.transfer import (
     nystroem_features,
     paired_bootstrap,
     rbf_kernels,
+    resampled_auc,
+    resampled_rmse,
     rmse,
     roc_auc,
     standardised,
@@ -270,6 +272,27 @@ def test_a_task_of_one_class_in_training_has_no_scores() -> None:
         kernel_predictions([], y, split, classes=True)
 
 
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(1, 30), tasks=st.integers(1, 4), seed=st.integers(0, 1000))
+def test_scores_of_draws_are_those_of_each_draw_alone(n: int, tasks: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = rng.choice([0.0, 1.0, np.nan], size=(n, tasks), p=[0.4, 0.4, 0.2])
+    scores = rng.integers(4, size=(n, tasks)) / 4  # with ties
+    if tasks > 1:
+        scores[:, 0] = np.nan  # a task without scores
+    ids, which = rng.integers(n, size=(7, n)), rng.random(n) < 0.5
+    np.testing.assert_allclose(
+        resampled_auc(y, scores, ids), [roc_auc(y[of], scores[of]).mean for of in ids], rtol=1e-14
+    )
+    predicted = rng.normal(size=n)
+    for counts in (None, which):
+        np.testing.assert_allclose(
+            resampled_rmse(y[:, 0], predicted, ids, counts),
+            [rmse(y[of, 0], predicted[of], None if counts is None else counts[of]) for of in ids],
+            rtol=1e-14,
+        )
+
+
 def test_the_bootstrap_covers_a_known_difference() -> None:
     """Of means of normal differences; an interval is 2 × 1.645 σ / √n wide."""
     rng = np.random.default_rng(0)
@@ -279,7 +302,7 @@ def test_the_bootstrap_covers_a_known_difference() -> None:
         b = a + 0.3 + rng.normal(size=80)
         values = np.stack([a, b])
         found = paired_bootstrap(
-            [(lambda ids, which, v=values: float(v[which, ids].mean()), 80)],
+            [(lambda ids, which, v=values: v[which, ids].mean(1), 80)],
             level=0.9, draws=200, seed=seed,
         )  # fmt: skip
         covered += found.low <= 0.3 <= found.high
@@ -292,10 +315,10 @@ def test_the_bootstrap_covers_a_known_difference() -> None:
 def test_several_sets_count_alike_and_undefined_draws_are_left_out() -> None:
     ones, zeros = np.ones(10), np.zeros(1000)
     sets = [
-        (lambda ids, which, v=v: float(which * v[ids].mean()), len(v)) for v in (ones, zeros)
+        (lambda ids, which, v=v: which * v[ids].mean(1), len(v)) for v in (ones, zeros)
     ]  # fmt: skip
     assert paired_bootstrap(sets, draws=5) == (0.5, 0.5, 0.5)
-    found = paired_bootstrap([(lambda ids, which: float("nan"), 5)], draws=5)
+    found = paired_bootstrap([(lambda ids, which: np.full(len(ids), np.nan), 5)], draws=5)
     assert np.isnan(found).all()
     with pytest.raises(InputError):
         paired_bootstrap([])

@@ -77,7 +77,7 @@ def test_representations_and_finetuning_are_scored(
     assert len(found) == 10
     for one in found:
         assert np.isfinite(one["score"][metric])
-        assert len(one["test"]) * (2 if kind == "tasks" else 1) == len(one["predictions"])
+        assert len(one["predictions"]) == sum(y is not None for y in one["y"]) > 0
     text = page.read_text()
     assert "untrained, hscl" in text
     assert "bootstrap" in text or "untrained, scl" in text

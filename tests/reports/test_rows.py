@@ -142,9 +142,7 @@ def test_sets_of_other_classes_are_other_sets_and_wrong_labels_are_nothing_to_ch
     ]
     found = rows(with_accuracies({Run(one, seed): 50.0 for one in clean for seed in (0, 1)}))
     assert [(row.dataset, row.kind) for row in found] == [
-        (f"CIFAR10, {n} classes", kind)
-        for n in (2, 10)
-        for kind in ("fixed", "fixed", "best")
+        (f"CIFAR10, {n} classes", kind) for n in (2, 10) for kind in ("fixed", "fixed", "best")
     ]
     assert not any("classes" in " ".join([row.label, *row.changed]) for row in found)
     noisy = [ImageConfig("CIFAR10", "scl", label_noise=share) for share in (0.0, 0.4)]
