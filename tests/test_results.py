@@ -80,6 +80,7 @@ OF_MOLECULES = {
         f"--embeddings {FEW.replace(',untrained+', ',wl,counts,untrained+')},untrained+counts,"
         f"{MOSES}+counts"
     ),
+    "results-moleculenet-nine": (f"--table transfer --embeddings untrained,{MOSES},ecfp,counts"),
     "results-moleculenet-random": (
         "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo "
         f"--split random-0,random-1,random-2 --embeddings untrained,{MOSES},ecfp,wl,counts"
