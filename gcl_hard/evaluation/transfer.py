@@ -18,6 +18,8 @@ GAMMAS = (0.25, 1.0, 4.0)
 """Widths of an RBF kernel, times one over the number of dimensions."""
 FEW = 10
 """Members of the rarer class of a task, below which its AUC says little."""
+AT_A_TIME = 4_000_000
+"""Molecules of all draws of a bootstrap that are scored together."""
 LARGE = 40_000
 """Training molecules times tasks from which a probe is linear."""
 
@@ -382,8 +384,13 @@ def paired_bootstrap(
         found: Floats = np.mean(of_sets, axis=0)
         return found
 
-    drawn = [[generator.integers(n, size=n) for _, n in sets] for _ in range(draws)]
-    found = differences(np.stack(of_set) for of_set in zip(*drawn, strict=True))
+    at_a_time = max(1, AT_A_TIME // max(n for _, n in sets))
+    parts = []
+    for start in range(0, draws, at_a_time):
+        several = range(start, min(start + at_a_time, draws))
+        drawn = [[generator.integers(n, size=n) for _, n in sets] for _ in several]
+        parts.append(differences(np.stack(of_set) for of_set in zip(*drawn, strict=True)))
+    found = np.concatenate(parts)
     found = found[np.isfinite(found)]
     if not len(found):
         return Bootstrap(float("nan"), float("nan"), float("nan"))

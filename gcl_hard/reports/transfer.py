@@ -252,8 +252,11 @@ class Predictions:
     def of(cls, one: Result) -> Predictions:
         """Those of a result."""
         y = np.array(one["y"], float).reshape(len(one["test"]), -1)
-        predictions = np.full_like(y, np.nan)
-        predictions[np.isfinite(y)] = np.array(one["predictions"], float)
+        predictions, known = np.full_like(y, np.nan), np.isfinite(y)
+        found = np.array(one["predictions"], float)
+        if len(found) == y.size:  # version 0.2.0 kept those of unknown targets, too
+            found = found[known.ravel()]
+        predictions[known] = found
         return cls(y, predictions, None if one["cliffs"] is None else np.array(one["cliffs"]))
 
 

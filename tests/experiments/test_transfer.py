@@ -576,6 +576,23 @@ def test_the_compact_form_is_read_like_single_files(tmp_path: Path) -> None:
     assert len(finished_results(output)) == 4
 
 
+def test_results_that_keep_predictions_of_unknown_targets_give_the_same_page(
+    tmp_path: Path,
+) -> None:
+    path, output, page = write(tmp_path, "tasks"), tmp_path / "results", tmp_path / "page.md"
+    command = ["--dataset", str(path), "--split=random-2", "--output", str(output)]
+    assert main([*command, "--report", str(page)]) == 0
+    text = page.read_text()
+    for file in output.glob("*.json"):
+        one = json.loads(file.read_text())
+        known = iter(one["predictions"])
+        one["predictions"] = [-9.0 if y is None else next(known) for y in one["y"]]
+        assert -9.0 in one["predictions"]
+        file.write_text(json.dumps(one))
+    assert main([*command, "--report", str(page), "--report-only"]) == 0
+    assert page.read_text().replace(" --report-only", "") == text
+
+
 def test_a_damaged_result_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = write(tmp_path, "classes"), tmp_path / "results"
     command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(output)]
