@@ -91,6 +91,10 @@ OF_MOLECULES = {
     "results-finetuning-all": (
         f"--table cliffs --embeddings {MOSES},{MOSES}+ecfp,ecfp --finetune none,scl,hscl"
     ),
+    "results-finetuning-moleculenet": (
+        "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
+        f"--embeddings untrained,{MOSES},ecfp --finetune none,scl,hscl,supervised"
+    ),
     "results-finetuning": (
         "--dataset CHEMBL1862_Ki,CHEMBL1871_Ki,CHEMBL2047_EC50,CHEMBL2835_Ki "
         f"--embeddings {MOSES},ecfp --finetune none,scl,hscl --beta 0.5,2 --similarity 0,4"

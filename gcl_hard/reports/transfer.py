@@ -108,12 +108,14 @@ def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
 
 
 def _controls(row: str) -> dict[str, str]:
-    """The rows that a row is compared with: of a fine-tuned encoder the frozen one, too, and of
-    hscl, scl.
+    """The rows that a row is compared with: of a fine-tuned encoder the frozen one, too, and one
+    with a supervised head; of hscl, scl.
     """
     curve = _without_share(row)
     share = row.removeprefix(curve)
-    found = {"untrained": "untrained", "ecfp": "ecfp", "frozen": curve.partition(", ")[0]}
+    frozen = curve.partition(", ")[0]
+    found = {"untrained": "untrained", "ecfp": "ecfp", "frozen": frozen}
+    found["supervised"] = f"{frozen}, supervised"
     if ", hscl" in curve:
         found["scl"] = re.sub(", beta [^,]+", "", curve.replace(", hscl", ", scl"))
     return {name: control + share for name, control in found.items()}
