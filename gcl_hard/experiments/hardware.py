@@ -67,7 +67,8 @@ def _processor() -> str:
 
 def has_bf16() -> bool:
     """Whether PyTorch computes in bf16 on this CPU by its instructions; x86 needs AVX-512."""
-    return torch.backends.cpu.get_cpu_capability() != "AVX2"
+    old = ("AVX2", "DEFAULT") if platform.machine() in ("x86_64", "AMD64") else ()
+    return torch.backends.cpu.get_cpu_capability() not in old
 
 
 def available_cores() -> int:

@@ -43,11 +43,8 @@ class Labelled:
 
     def probe_of(self, run: TransferRun) -> str:
         """The probe of a run: of sets too large for kernel machines linear, if none is named."""
-        return run.probe or ("linear" if self.is_large(run) else "kernel")
-
-    def is_large(self, run: TransferRun) -> bool:
-        """Whether kernel machines on a run's training part take too long."""
-        return len(self.split(run.split).train) * self.y[:1].size > LARGE
+        large = len(self.split(run.split).train) * self.y[:1].size > LARGE
+        return run.probe or ("linear" if large else "kernel")
 
     @property
     def classes(self) -> bool:

@@ -221,7 +221,10 @@ class TransferOptions:
             )
         check_option("probe", self.probe or PROBES[0], PROBES)
         if self.probe not in (None, "kernel") and any("wl" in run.parts for run in runs):
-            raise InputError(f"wl is a kernel, which no {self.probe} probe reads: leave one out")
+            raise InputError(
+                f"wl is a kernel, which no {self.probe} probe reads: leave wl out of "
+                f"embeddings, or give --probe kernel"
+            )
         runs = [replace(run, probe=self.probe) for run in runs]
         if self.targets is None:
             return runs
@@ -304,17 +307,28 @@ def _run_others(
 ) -> None:
     """Add the missing results, by number, and wait for those that another command is at."""
     todo = [(number, run) for number, run in enumerate(runs, 1) if number not in results]
+    sets: dict[str, Labelled] = {}
     while todo:
         elsewhere: list[tuple[int, TransferRun]] = []
         for dataset, of_set in groupby(todo, key=lambda numbered: numbered[1].dataset):
             mine = [*of_set]
-            labelled = Labelled(
-                loaded(dataset, data_dir=options.data_dir, targets=mine[0][1].targets)
-            )
-            large = [one for one in mine if "wl" in one[1].parts and labelled.is_large(one[1])]
+            if dataset not in sets:
+                sets.clear()
+                sets[dataset] = Labelled(
+                    loaded(dataset, data_dir=options.data_dir, targets=mine[0][1].targets)
+                )
+            labelled = sets[dataset]
+            large = [
+                one for one in mine
+                if "wl" in one[1].parts and labelled.probe_of(one[1]) != "kernel"
+            ]  # fmt: skip
             if large:
                 too_large += [f"{run.dataset} ({run.split}), {run.row}" for _, run in large]
-                print(f"{dataset} is too large for the kernel of wl: left out", file=sys.stderr)
+                print(
+                    f"{dataset} is too large for the kernel of wl: left out; --probe kernel "
+                    f"computes it anyway",
+                    file=sys.stderr,
+                )
             mine = [one for one in mine if one not in large]
             elsewhere += _run_set(options.output, mine, labelled, results, len(runs))
         todo = elsewhere

@@ -71,7 +71,8 @@ class Checkpoint:
     def stop(self) -> None:
         """Let training save after the step it is in, and end by KeyboardInterrupt.
 
-        A signal's handler may call it.
+        A signal's handler may call it. Of processes that train together the first one saves and
+        ends; the others end with it.
 
         Example:
             >>> import signal

@@ -135,7 +135,8 @@ def train(
         InputError: for batches of another type, or a checkpoint that is damaged or of another run.
         OutOfMemory: says what to lower.
         DivergenceError: if a loss is not finite; names epoch, batch and setting.
-        KeyboardInterrupt: after ``checkpoint.stop()``, once the step has been saved.
+        KeyboardInterrupt: after ``checkpoint.stop()``, once the step has been saved
+            (unless its loss is not finite).
 
     Example:
         >>> class Square(nn.Module):
@@ -378,12 +379,14 @@ class _Run:
         return goes_on
 
     def _checkpoint(self, *, last: bool = False) -> None:
-        """Save if it is time to; end training before its last step if that was asked for."""
+        """Save if it is time to; after ``stop``, end training unless it is over anyway."""
         if self.checkpoint is None:
             return
         if last or self.checkpoint.due():
             self._save(self.checkpoint)
-        if self.checkpoint.stopping and not last:
+        # Only the first process saves, so that its state is there before any process ends.
+        if self.checkpoint.stopping and not last and self.fabric.is_global_zero:
+            self.checkpoint.stopping = False
             raise KeyboardInterrupt
 
     def _save(self, checkpoint: Checkpoint) -> None:

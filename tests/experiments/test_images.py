@@ -272,6 +272,7 @@ def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageD
     ("config", "cpu", "told"),
     [
         ({"precision": "bf16"}, "AVX2", True),
+        ({"precision": "bf16"}, "DEFAULT", True),
         ({"precision": "bf16"}, "AVX512", False),
         ({"precision": "fp32"}, "AVX2", False),
         ({"precision": "bf16", "method": "pixels"}, "AVX2", False),
@@ -285,6 +286,7 @@ def test_bf16_on_a_cpu_without_it_is_advised_against(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: cpu)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     advice = ImageExperiment().advice(ImageConfig(dataset="digits", **config), digits)
     assert ("--precision fp32" in (advice or "")) is told
 

@@ -401,6 +401,8 @@ def test_a_kernel_of_a_large_set_is_left_out_and_named(
         "too large for a kernel: classes.csv" in page.read_text() or "too large" in page.read_text()
     )
     assert len(results(tmp_path / "results")) == 1
+    assert main([*command, "--probe=kernel", "--output", str(tmp_path / "anyway")]) == 0
+    assert len(results(tmp_path / "anyway")) == 2
 
 
 @pytest.mark.parametrize("kind", ["tasks", "values"])

@@ -77,7 +77,7 @@ def test_the_state_of_the_precision_is_saved_and_restored(tmp_path, monkeypatch)
     assert restored == [{"scale": 1024.0}]
 
 
-@pytest.mark.parametrize("batch", [1, PER_EPOCH + 3, 2 * PER_EPOCH])
+@pytest.mark.parametrize("batch", [1, PER_EPOCH + 3, 2 * PER_EPOCH, 4 * PER_EPOCH])
 def test_asked_to_stop_it_saves_the_step_that_it_is_in(tmp_path, batch):
     path = tmp_path / "run.ckpt"
     model, losses = fit(None)
