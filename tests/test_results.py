@@ -62,7 +62,7 @@ def test_the_records_give_the_numbers_of_the_page(
         (folder / f"docs/{name}.md").read_text(encoding="utf-8") for folder in (tmp_path, ROOT)
     )
     assert numbers(made) == numbers(committed)
-    assert sum(n * len(line) for line, n in numbers(made).items()) > 50
+    assert sum(n * len(line) for line, n in numbers(made).items()) > 100
     commands = [page.split("```bash\n")[1].split("\n```")[0] for page in (made, committed)]
     assert commands[0] == commands[1]
     made_csv, committed_csv = (

@@ -19,7 +19,7 @@ GAMMAS = (0.25, 1.0, 4.0)
 FEW = 10
 """Members of the rarer class of a task, below which its AUC says little."""
 AT_A_TIME = 4_000_000
-"""Molecules of all draws of a bootstrap that are scored together."""
+"""Draws times molecules of the largest set that a bootstrap scores at a time."""
 LARGE = 40_000
 """Training molecules times tasks from which a probe is linear."""
 
@@ -56,12 +56,8 @@ def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
     """
     from scipy.stats import rankdata
 
-    y, scores = (_columns(one) for one in (y, scores))
-    if y.shape != scores.shape:
-        raise InputError(f"y is {[*y.shape]} and scores are {[*scores.shape]}; expected the same")
+    y, scores = _labels_and_scores(y, scores)
     known = np.isfinite(y)
-    if not np.isin(y[known], (0, 1)).all():
-        raise InputError("y of ROC-AUC must be 0, 1, or NaN where not known")
     found = np.full(y.shape[1], np.nan)
     one_class, few = [], []
     for task in range(y.shape[1]):
@@ -90,11 +86,14 @@ def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
     Returns:
         float64 [B], NaN for draws without a task of two classes.
 
+    Raises:
+        InputError: as of :func:`roc_auc`.
+
     Example:
         >>> resampled_auc([0, 1, 1], [0.1, 0.9, 0.0], np.array([[0, 1, 2], [0, 1, 1]]))
         array([0.5, 1. ])
     """
-    y, scores = (_columns(one) for one in (y, scores))
+    y, scores = _labels_and_scores(y, scores)
     times = np.stack([np.bincount(draw, minlength=len(y)) for draw in ids])
     total, defined = np.zeros(len(ids)), np.zeros(len(ids))
     for labels, of in zip(y.T, scores.T, strict=True):
@@ -359,7 +358,8 @@ def paired_bootstrap(
     left out.
 
     Args:
-        sets: the score of each set, and its number of test molecules.
+        sets: of each set a function from ids [B, n] and 0 or 1, the first or the second, to their
+            scores [B], and n, its number of test molecules.
         level: share of the interval.
         draws: number of draws.
         seed: of the draws.
@@ -414,6 +414,16 @@ def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
     deviation = z[train].std(0)
     scale = np.where(deviation > 0, deviation, 1.0)
     return csr_matrix(z / scale) if sparse else (z - z[train].mean(0)) / scale
+
+
+def _labels_and_scores(y: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]:
+    """Both as columns; InputError for shapes that differ, or labels that are none."""
+    y, scores = (_columns(one) for one in (y, scores))
+    if y.shape != scores.shape:
+        raise InputError(f"y is {[*y.shape]} and scores are {[*scores.shape]}; expected the same")
+    if not np.isin(y[np.isfinite(y)], (0, 1)).all():
+        raise InputError("y of ROC-AUC must be 0, 1, or NaN where not known")
+    return y, scores
 
 
 def _columns(values: ArrayLike) -> Floats:

@@ -199,7 +199,7 @@ class RunConfig(ABC):
 
     @property
     def set_name(self) -> str:
-        """Name of the data set in tables, with the classes that are left of it."""
+        """Name of the data set in tables, with the number of classes if ``classes`` is given."""
         return self.dataset
 
     @property
@@ -833,7 +833,7 @@ class ImageConfig(RunConfig):
 
     @property
     def set_name(self) -> str:
-        """Name of the data set in tables, with the classes that are left of it."""
+        """Name of the data set in tables, with the number of classes if ``classes`` is given."""
         return self.dataset + (f", {self.classes} classes" if self.classes else "")
 
     @property

@@ -204,7 +204,7 @@ def page(
         origin=origin(results),
         tried=choice_lines(results) if results.trials.runs else None,
         undecided=[
-            f"{group[0].method} on {group[0].dataset} ({n} of {len(group)})"
+            f"{group[0].method} on {group[0].set_name} ({n} of {len(group)})"
             for group, n in results.trials.undecided.items()
         ],
         shorter={

@@ -403,7 +403,7 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
         chosen = Counter(index for row in one.chosen for index in row)
         varied = [n for n in SYMBOLS if len({getattr(c, n) for c in one.candidates}) > 1]
         lines += [
-            (config.dataset, config.method, in_symbols(config, varied), str(chosen[index]))
+            (config.set_name, config.method, in_symbols(config, varied), str(chosen[index]))
             for index, config in enumerate(one.candidates)
         ]
     return text_frame(["data set", "method", "setting", unit], lines)
@@ -542,7 +542,9 @@ def rich_table(
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     for index, head in enumerate(heads):
         text = index < texts  # where the terminal is too narrow, words wrap and numbers stay whole
-        table.add_column(head, justify="left" if text else "right", no_wrap=not text)
+        table.add_column(
+            head, justify="left" if text else "right", no_wrap=not text, overflow="fold"
+        )
     for line in body:
         table.add_row(*line)
     return table

@@ -269,7 +269,7 @@ def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageD
 
 
 @pytest.mark.parametrize(
-    ("config", "cpu", "told"),
+    ("config", "cpu", "advised"),
     [
         ({"precision": "bf16"}, "AVX2", True),
         ({"precision": "bf16"}, "DEFAULT", True),
@@ -281,14 +281,14 @@ def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageD
 def test_bf16_on_a_cpu_without_it_is_advised_against(
     config: dict[str, Any],
     cpu: str,
-    told: bool,
+    advised: bool,
     digits: ImageData,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: cpu)
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     advice = ImageExperiment().advice(ImageConfig(dataset="digits", **config), digits)
-    assert ("--precision fp32" in (advice or "")) is told
+    assert ("--precision fp32" in (advice or "")) == advised
 
 
 def test_an_untrained_encoder_is_scored_without_training(run: Execute) -> None:
