@@ -365,7 +365,8 @@ def paired_bootstrap(
         seed: of the draws.
 
     Raises:
-        InputError: without sets, or for fewer than one draw.
+        InputError: without sets, for fewer than one draw or molecule, or for a function that
+            returns another number of scores than it was given draws.
 
     Source:
         Efron & Tibshirani (1993), *An Introduction to the Bootstrap*, section 13.3.
@@ -377,10 +378,18 @@ def paired_bootstrap(
     """
     check_at_least("the number of sets", len(sets), 1)
     check_at_least("draws", draws, 1)
+    for _, n in sets:
+        check_at_least("the number of molecules of a set", n, 1)
     generator = np.random.default_rng(seed)
 
     def differences(ids: Iterable[Indices]) -> Floats:
-        of_sets = [score(of, 1) - score(of, 0) for (score, _), of in zip(sets, ids, strict=True)]
+        of_sets = []
+        for (score, _), of in zip(sets, ids, strict=True):
+            both = [np.asarray(score(of, which), np.float64) for which in (0, 1)]
+            if any(one.shape != (len(of),) for one in both):
+                got = " and ".join(str([*one.shape]) for one in both)
+                raise InputError(f"scores of {len(of)} draws are [{len(of)}], got {got}")
+            of_sets.append(both[1] - both[0])
         found: Floats = np.mean(of_sets, axis=0)
         return found
 

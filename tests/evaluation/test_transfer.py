@@ -320,5 +320,18 @@ def test_several_sets_count_alike_and_undefined_draws_are_left_out() -> None:
     assert paired_bootstrap(sets, draws=5) == (0.5, 0.5, 0.5)
     found = paired_bootstrap([(lambda ids, which: np.full(len(ids), np.nan), 5)], draws=5)
     assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        [],
+        [(lambda ids, which: ids.mean(1), 0)],
+        [(lambda ids, which: ids.mean(), 5)],
+        [(lambda ids, which: ids, 5)],
+    ],
+    ids=["no sets", "no molecules", "one score of all draws", "a score of each molecule"],
+)
+def test_scores_that_cannot_be_compared_are_refused(sets: list) -> None:
     with pytest.raises(InputError):
-        paired_bootstrap([])
+        paired_bootstrap(sets, draws=3)
