@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import asdict, replace
+from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -14,10 +16,11 @@ from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.diagnostics import OWN
 from gcl_hard.experiments.settings import LISTED
 from gcl_hard.experiments.store import RunResult
+from gcl_hard.methods import method
 from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare
 from gcl_hard.reports.rows import SYMBOLS, in_symbols
-from gcl_hard.reports.tables import text_frame
+from gcl_hard.reports.tables import percent, text_frame
 
 PAIRS = {"ucl": "hucl", "scl": "hscl"}
 """Methods and what hardens them; the first is the second at β = 0."""
@@ -70,13 +73,60 @@ def effective(record: RunResult, config: RunConfig) -> float | None:
     """Effective negatives of a run's last snapshot, in percent of all; None without one."""
     if not record.diagnostics:
         return None
-    if not config.beta:
+    if method(config.method).hardening is None or config.beta == 0:
         return 100.0
     kind, total = ("hscl", "other_labels") if config.reads_labels else ("hucl", "others")
-    settings: dict[str, dict[str, Any]] = record.diagnostics[-1]["settings"]
-    values = settings.get(f"beta={config.beta:g}") or settings.get(OWN, {})
+    values = _own_hardening(record, config)
     of, among = values.get(f"effective_{kind}"), values.get(total)
     return 100 * of / among if of and among else None
+
+
+def _own_hardening(record: RunResult, config: RunConfig) -> dict[str, Any]:
+    """What the last snapshot says of the training's own hardening; empty if nothing."""
+    settings: dict[str, dict[str, Any]] = record.diagnostics[-1]["settings"]
+    name = f"beta={config.beta:g}" if config.beta else f"l={config.threshold_end or 0:g}"
+    return settings.get(name) or settings.get(OWN, {})
+
+
+def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
+    """How hard the negatives of trained encoders are, after the last epoch, mean over seeds.
+
+    Args:
+        results: results of a command.
+        protocol: of the encoders.
+
+    Returns:
+        As text, one line for each data set and setting with ``--diagnostics``: the effective
+        number of negatives in percent of their number, the anchors at which Assumption 1 holds in
+        percent of those at which it says something, and how far the similarities of an anchor to
+        its class and to other classes overlap, in percent (100: no classes to be seen). Hardened
+        methods alone have the first two. Empty without diagnostics.
+    """
+    lines = []
+    for config in results.shown:
+        found = [record for record in results.of(config) if record.diagnostics]
+        if not found or config.protocol != protocol:
+            continue
+        hardened = method(config.method).hardening is not None
+        own = [_own_hardening(record, config) for record in found] if hardened else []
+        measured = {
+            "effective negatives": [effective(r, config) for r in found] if hardened else [],
+            "Assumption 1 holds": [_percent(one.get("assumption_1")) for one in own],
+            "overlap of classes": [
+                _percent(r.diagnostics[-1]["geometry"].get("overlap")) for r in found
+            ],
+        }
+        setting = in_symbols(config, ("temperature", "beta", "threshold_start", "threshold_end"))
+        lines.append(
+            {"data set": config.set_name, "method": config.method, "setting": setting}
+            | {name: percent(mean(some) if (some := [v for v in values if v is not None]) else None)
+               for name, values in measured.items()}
+        )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None or math.isnan(share) else 100 * share
 
 
 def gains(results: Results) -> pd.DataFrame:

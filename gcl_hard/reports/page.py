@@ -216,6 +216,8 @@ def page(
 
 def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> dict[str, Any]:
     """Template variables of a protocol."""
+    from gcl_hard.reports.grid import negatives_table
+
     own = [row for row in shown if row.protocol == protocol]
     stds: dict[str, list[float]] = {}
     for row in own:
@@ -241,6 +243,7 @@ def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> d
         "test_name": tables.test_name(protocol),
         "differences": tables.difference_table(own),
         "choices": tables.choice_table(chosen) if chosen else None,
+        "negatives": negatives_table(results, protocol),
     }
 
 

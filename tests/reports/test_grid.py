@@ -14,7 +14,14 @@ from gcl_hard.experiments.diagnostics import OWN
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Results, Trials
-from gcl_hard.reports.grid import choice_lines, gain_figure, gains, grid, grid_figure
+from gcl_hard.reports.grid import (
+    choice_lines,
+    gain_figure,
+    gains,
+    grid,
+    grid_figure,
+    negatives_table,
+)
 from tests.experiments import record
 
 GAMMAS, BETAS = (0.1, 0.5), (0.25, 1.0)
@@ -64,6 +71,25 @@ def test_effective_negatives_are_a_share_of_those_of_another_label() -> None:
     assert data.to_dict() == {
         (g, b): {0.0: 100.0, 0.25: 25.0, 1.0: 50.0}[b] for g in GAMMAS for b in (0.0, *BETAS)
     }
+
+
+def test_the_table_of_negatives_has_means_over_seeds_of_the_last_epoch() -> None:
+    """Of scl, which hardens nothing, the overlap alone; what is not defined has no number."""
+    first = {"effective_hscl": 30.0, "other_labels": 120.0, "assumption_1": 0.5}
+    second = first | {"effective_hscl": 60.0, "assumption_1": None}
+    asked = [ImageConfig(method="scl"), ImageConfig(temperature=0.5, beta=0.25)]
+    records = {
+        Run(c, seed): result(Run(c, seed), diagnostics=[
+            {"epoch": 1, "settings": {}, "geometry": {}},
+            {"epoch": 2, "settings": {OWN: own}, "geometry": {"overlap": 0.2 + 0.4 * seed}},
+        ])
+        for c in asked for seed, own in enumerate((first, second))
+    }  # fmt: skip
+    found = negatives_table(Results(asked, (0, 1), records), "split")
+    assert found.drop(columns=["data set", "setting"]).to_numpy().tolist() == [
+        ["scl", "–", "–", "40.0 %"], ["hscl", "37.5 %", "50.0 %", "40.0 %"],
+    ]  # fmt: skip
+    assert negatives_table(results(), "split").empty
 
 
 def test_the_best_of_the_shorter_runs_is_chosen() -> None:
