@@ -93,11 +93,7 @@ OF_MOLECULES = {
     ),
     "results-finetuning-moleculenet": (
         "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
-        f"--embeddings untrained,{MOSES},ecfp --finetune none,scl,hscl"
-    ),
-    "results-finetuning-supervised": (
-        "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
-        "--embeddings untrained,ecfp --finetune none,scl,hscl,supervised"
+        f"--embeddings untrained,{MOSES},ecfp --finetune none,scl,hscl,supervised"
     ),
     "results-finetuning": (
         "--dataset CHEMBL1862_Ki,CHEMBL1871_Ki,CHEMBL2047_EC50,CHEMBL2835_Ki "
