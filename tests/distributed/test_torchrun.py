@@ -56,11 +56,11 @@ def test_a_search_is_started_without_it(monkeypatch: pytest.MonkeyPatch, capsys)
 @pytest.mark.slow
 def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: Path) -> None:
     command = [
-        "gcl_hard.bench", "--dataset=digits", "--encoder=resnet18", "--method=hscl", "--seeds=1",
-        "--negatives=gathered", "--batch-size=64", "--subset=256", "--monitor-every=0",
-        "--checkpoint-minutes=0",
+        "gcl_hard.bench", "--dataset=digits", "--encoder=fast", "--width=4", "--size=8",
+        "--method=hscl", "--seeds=1", "--negatives=gathered", "--batch-size=64", "--subset=256",
+        "--monitor-every=0", "--checkpoint-minutes=0",
     ]  # fmt: skip
-    with started(2, *command, "--epochs=400", folder=tmp_path) as process:
+    with started(2, *command, "--epochs=4000", folder=tmp_path) as process:
         end = time.monotonic() + 300
         while not [*tmp_path.glob("results/*.ckpt")]:
             assert process.poll() is None
@@ -68,11 +68,11 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
             time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=100)
-    status, said = torchrun(3, *command, "--epochs=400", "--resume", folder=tmp_path)
+    status, said = torchrun(3, *command, "--epochs=4000", "--resume", folder=tmp_path)
     assert status != 0
     assert "processes 2 there, 3 here" in said
     saved = {path.name: path.stat().st_mtime for path in tmp_path.glob("results/*.ckpt")}
-    with started(2, *command, "--epochs=400", "--resume", folder=tmp_path) as process:
+    with started(2, *command, "--epochs=4000", "--resume", folder=tmp_path) as process:
         end = time.monotonic() + 300
         while saved == {p.name: p.stat().st_mtime for p in tmp_path.glob("results/*.ckpt")}:
             assert process.poll() is None

@@ -535,9 +535,9 @@ def test_ctrl_c_leaves_checkpoints_of_images_that_are_gone_on_from(
     jobs: int, tmp_path: Path
 ) -> None:
     images = [
-        "--dataset=digits", "--encoder=resnet18", "--subset=60", "--batch-size=20", "--blur=0",
-        "--probe-epochs=3", "--method=ucl", "--epochs=5", "--device=cpu",
-        "--threads=2",
+        "--dataset=digits", "--encoder=fast", "--width=4", "--size=8", "--subset=60",
+        "--batch-size=20", "--blur=0", "--probe-epochs=3", "--method=ucl", "--epochs=150",
+        "--monitor-every=0", "--device=cpu", "--threads=1",
     ]  # fmt: skip
     command = [*tasks.command("gcl_hard.bench"), *images, f"--jobs={jobs}", f"--seeds={jobs}"]
     out, whole = tmp_path / "out", tmp_path / "whole"
