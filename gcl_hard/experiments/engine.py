@@ -13,11 +13,11 @@ import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import uuid4
 
 from gcl_hard.errors import GclHardError, InputError
@@ -26,6 +26,8 @@ from gcl_hard.experiments.hardware import source_digest
 if TYPE_CHECKING:
     from distributed.worker import Worker
 
+QUEUED = 2
+"""Maximum number of groups of runs per worker, including the one in training."""
 TRIES = 3
 """Number of workers that may die while they run a task before the task fails."""
 STOP_TIMEOUT = 20.0
@@ -157,6 +159,49 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
     if scheduler is None and jobs == 1:
         return InProcess(on_report)
     return Cluster(jobs, scheduler, on_report)
+
+
+G = TypeVar("G")
+
+
+def work_through(
+    workers: Engine,
+    groups: Sequence[G],
+    *,
+    begin: Callable[[G], bool],
+    ended: Callable[[Task], None],
+    running: Callable[[], int],
+    elsewhere: Callable[[Sequence[G]], None],
+) -> None:
+    """Execute groups of runs, and wait for those that another command works on.
+
+    Args:
+        workers: the engine, started.
+        groups: in the order of their beginning.
+        begin: submits a group, or finds that it is finished; False if another command is at it.
+        ended: called with every task that has ended; may submit more.
+        running: number of groups that are submitted.
+        elsewhere: called with the groups of other commands when nothing else is left.
+    """
+    waiting = list(groups)
+
+    def fill() -> None:
+        for group in [*waiting]:
+            if running() >= QUEUED * workers.workers:
+                break
+            if begin(group):
+                waiting.remove(group)
+
+    while waiting or running():
+        fill()
+        for task in workers.completed():
+            ended(task)
+            fill()
+        if waiting:
+            elsewhere(waiting)
+            while waiting and not running():
+                workers.wait(1.0)
+                fill()
 
 
 @contextmanager
@@ -408,6 +453,12 @@ def dask_setup(worker: Worker) -> None:
     Dask calls it by this name in the main thread of every worker that a driver starts.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _ignore_deprecation()
+
+
+def _ignore_deprecation() -> None:
+    """torch-geometric uses torch.jit at import; nothing here can change that."""
+    warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
 
 
 def _worker_facts(dask_worker: Worker) -> dict[str, Any]:
@@ -435,8 +486,7 @@ def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
     """
     from distributed import get_worker
 
-    # torch-geometric uses torch.jit at import; nothing here can change that.
-    warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    _ignore_deprecation()
     worker = get_worker()
     key = worker.get_current_task()
     last, number = 0.0, 0

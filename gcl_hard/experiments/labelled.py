@@ -25,8 +25,6 @@ class Labelled:
     def __init__(self, data: MoleculeData) -> None:
         self.data, self.molecules = data, data.molecules
         self._splits: dict[str, ScaffoldSplit] = {}
-        self.embeddings: dict[TransferRun, np.ndarray[Any, Any]] = {}
-        """Of encoders, by the run that reads one alone."""
         self.y = data.molecules.y.numpy().astype(np.float64)
         if data.kind == "unlabelled":
             raise InputError(f"{data.molecules.name} has no targets to be scored by")

@@ -20,7 +20,7 @@ from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemo
 from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
-from gcl_hard.experiments.engine import Engine, Task, engine
+from gcl_hard.experiments.engine import Engine, Task, engine, work_through
 from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
 from gcl_hard.experiments.runs import Run, groups_of
 from gcl_hard.experiments.store import RunResult, Store, check_writable
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 MOST_BARS = 4
 """Maximum number of runs with a progress bar of their own."""
-QUEUED = 2
-"""Maximum number of groups per worker, including the one in training."""
 
 
 class Outcome(NamedTuple):
@@ -244,45 +242,38 @@ class _Execution:
 
     def run(self, groups: Sequence[tuple[Run, ...]]) -> None:
         """Execute groups, and wait for those that another command works on."""
-        waiting = list(groups)
         try:
-            while waiting or self._training:
-                waiting = self._fill(waiting)
-                for task in self.workers.completed():
-                    if task in self._training:
-                        self._trained(task)
-                    elif task in self._scoring:
-                        self._scored(task)
-                    waiting = self._fill(waiting)
-                if waiting:
-                    elsewhere = sum(len(group) for group in waiting)
-                    line = f"waiting for another command to end {elsewhere} runs"
-                    self.runner.console.print(line, style="dim", highlight=False)
-                    while waiting and not self._training:
-                        self.workers.wait(1.0)
-                        waiting = self._fill(waiting)
+            work_through(
+                self.workers, groups, begin=self._begin, ended=self._ended,
+                running=lambda: len(self._training), elsewhere=self._elsewhere,
+            )  # fmt: skip
         finally:
             for group in (*self._training.values(), *(g for _, g in self._scoring.values())):
                 for lock in group.locks.values():
                     lock.close()
 
-    def _fill(self, waiting: Sequence[tuple[Run, ...]]) -> list[tuple[Run, ...]]:
-        """Submit unlocked groups while workers are free; returns those that wait."""
-        left = list(waiting)
-        for runs in waiting:
-            if len(self._training) >= QUEUED * self.workers.workers:
-                break
-            locks = self._locked([run for run in runs if run in self.pending])
-            if locks is None:
-                continue
-            left.remove(runs)
-            group = _Group(runs, locks)
-            for run in [*locks]:  # another command may have ended it meanwhile
-                if (result := self.runner.stored(run)) is not None:
-                    self._end(group, run, Outcome(result), new=False)
-            if locks:
-                self._train(group)
-        return left
+    def _ended(self, task: Task) -> None:
+        if task in self._training:
+            self._trained(task)
+        elif task in self._scoring:
+            self._scored(task)
+
+    def _elsewhere(self, groups: Sequence[tuple[Run, ...]]) -> None:
+        line = f"waiting for another command to end {sum(map(len, groups))} runs"
+        self.runner.console.print(line, style="dim", highlight=False)
+
+    def _begin(self, runs: tuple[Run, ...]) -> bool:
+        """Submit a group; False if another command is at one of its runs."""
+        locks = self._locked([run for run in runs if run in self.pending])
+        if locks is None:
+            return False
+        group = _Group(runs, locks)
+        for run in [*locks]:  # another command may have ended it meanwhile
+            if (result := self.runner.stored(run)) is not None:
+                self._end(group, run, Outcome(result), new=False)
+        if locks:
+            self._train(group)
+        return True
 
     def _locked(self, runs: Sequence[Run]) -> dict[Run, ExitStack] | None:
         """Locks of all runs; None if another command holds one."""

@@ -134,6 +134,16 @@ class TransferRun:
         """``untrained`` or a file; None without an encoder."""
         return next(iter(self.encoders), None)
 
+    @property
+    def is_head(self) -> bool:
+        """Whether a supervised head predicts in the place of a probe."""
+        return self.finetuning is not None and self.finetuning.method == SUPERVISED
+
+    @property
+    def trained(self) -> TransferRun:
+        """The run of its encoder alone: what joins others with it trains no second one."""
+        return self if self.encoder is None else replace(self, embedding=self.encoder, probe=None)
+
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What decides the numbers; of a file its content, not its path."""

@@ -12,10 +12,11 @@ import torch
 
 from gcl_hard import pretrain
 from gcl_hard.cli import parse_transfer
-from gcl_hard.evaluation.transfer import Probed
+from gcl_hard.evaluation.transfer import Probed, rmse
 from gcl_hard.experiments import finetuning, labelled, transfer
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.transfer_runs import Finetuning, TransferRun, runs_of
+from gcl_hard.experiments.transfer_scores import scored
 from gcl_hard.experiments.transfer_store import COMPACT, finished_results
 from gcl_hard.graphs import from_smiles, read_molecules
 from gcl_hard.reports.transfer import differences, frame, size_figure
@@ -326,7 +327,7 @@ def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
     how = Finetuning("supervised", batch_size=16)
     found = finetuning.train_head(TransferRun("cliffs", "untrained", how, "given", 0), data)
     assert isinstance(found, Probed)
-    assert transfer.rmse(data.y[split.test], found.test) < 0.7 * data.y[split.test].std()
+    assert rmse(data.y[split.test], found.test) < 0.7 * data.y[split.test].std()
     assert 0 < found.validation < data.y[split.valid].std()
 
 
@@ -442,9 +443,40 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
     assert again == [one["predictions"] for one in first]
 
 
+@pytest.mark.spawns
+def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
+    command = ["--dataset", str(write(tmp_path, "cliffs")), "--embeddings=untrained,untrained+ecfp",
+               "--finetune=none,scl,supervised", "--epochs=2", "--seeds=2"]  # fmt: skip
+    found = {}
+    for jobs in (1, 2):
+        out = tmp_path / f"of-{jobs}"
+        assert main([*command, f"--jobs={jobs}", f"--output={out}"]) == 0
+        found[jobs] = [
+            {k: v for k, v in one.items() if k not in ("seconds", "finished")}
+            for one in results(out)
+        ]
+        assert not [*out.glob(".*")]
+    assert len(found[1]) == 10
+    assert found[1] == found[2]
+
+
+def test_a_run_that_diverges_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--dataset", str(write(tmp_path, "values")), "--embeddings=untrained,ecfp",
+               "--finetune=none,scl", "--epochs=2", "--seeds=1", "--lr=1e30",
+               f"--output={tmp_path / 'out'}"]  # fmt: skip
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "1 of 3 runs" in said
+    assert "untrained_scl" in said
+    assert len(results(tmp_path / "out")) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--jobs=0"], "jobs"),
         (["--probe=forest"], "probe"),
         (["--probe=linear", "--embeddings=ecfp,wl"], "wl is a kernel"),
         (["--embeddings=ecfp", "--finetune=scl"], "ecfp is none"),
@@ -549,7 +581,7 @@ def test_molecules_of_one_class_in_the_test_part_are_named() -> None:
 
     ids = np.arange(4)
     split = ScaffoldSplit(ids[:1], ids[1:2], ids)
-    score = transfer.scored(data, split, np.zeros((4, 2)))
+    score = scored(data, split, np.zeros((4, 2)))
     assert score["one_class"] == ["b"]
     assert score["few"] == ["a"]
     assert score["auc"] == 50
