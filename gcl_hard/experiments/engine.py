@@ -244,8 +244,7 @@ class InProcess(Engine):
                 task.value = task.function(*given, report=self._report)
             except Exception as error:
                 task.error = error
-            self._check_interrupt()
-            yield task
+            yield task  # before a Ctrl-C is heeded: its result is stored
             self._check_interrupt()
 
     def _report(self, *values: Any, wait: bool = False) -> bool:
@@ -457,7 +456,7 @@ def dask_setup(worker: Worker) -> None:
 
 
 def _ignore_deprecation() -> None:
-    """torch-geometric uses torch.jit at import; nothing here can change that."""
+    """Silence a warning of torch-geometric's import, which users cannot change."""
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
 
 

@@ -354,15 +354,14 @@ class _Execution:
         group.locks.pop(run).close()
 
 
-def failure_message(run: Run, error: Exception) -> str:
-    """Message about a run that failed."""
+def failure_message(
+    run: object, error: Exception, remedy: str = "fewer --jobs or a smaller --ensemble-size"
+) -> str:
+    """Message about a run that failed; the remedy is for workers that ran out of memory."""
     if isinstance(error, GclHardError):
         return str(error)
     if type(error).__name__ == "KilledWorker":
-        return (
-            f"{run}: the workers that trained it were killed; if memory ran out, use fewer --jobs "
-            f"or a smaller --ensemble-size"
-        )
+        return f"{run}: the workers that trained it were killed; if memory ran out, use {remedy}"
     trace = "".join(traceback.format_exception(error))
     return f"{run}: {type(error).__name__}: {error}\n{trace}"
 

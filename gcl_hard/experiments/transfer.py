@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.errors import GclHardError, InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.store import check_writable
 from gcl_hard.experiments.transfer_execution import Execution, stored
 from gcl_hard.experiments.transfer_runs import (
@@ -20,6 +20,7 @@ from gcl_hard.experiments.transfer_runs import (
     TransferRun,
     runs_of,
 )
+from gcl_hard.experiments.transfer_scores import Context
 from gcl_hard.experiments.transfer_store import COMPACT, compact, finished_results
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
 from gcl_hard.methods import METHODS
@@ -84,15 +85,17 @@ class TransferOptions:
     data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)"] = None
     jobs: Annotated[int, "processes on this machine"] = 1
     scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
-    threads: Annotated[int | None, "CPU threads of a process (1)"] = None
+    threads: Annotated[int | None, "CPU threads of all processes together (one each)"] = None
     finetuning: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("jobs", "threads"):
+            if (value := getattr(self, name)) is not None:
+                check_at_least(name, value, 1)
 
     def runs(self) -> list[TransferRun]:
         """All runs."""
         datasets = self.dataset
-        for name in ("jobs", "threads"):
-            if (value := getattr(self, name)) is not None:
-                check_at_least(name, value, 1)
         if self.table is not None:
             check_option("table", self.table, ("transfer", "cliffs"))
             datasets = NINE if self.table == "transfer" else CLIFFS
@@ -146,6 +149,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
 
     Raises:
         InputError: for anything that cannot be run.
+        GclHardError: if runs failed, after the others have ended and the page is written.
     """
     if options.compact is not None:
         print(f"{compact(options.compact)} results in {options.compact / COMPACT}")
@@ -156,7 +160,8 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
     if options.report is not None:
         check_writable(options.report.absolute().parent)
-    execution = Execution(options.output, len(runs), options.data_dir, options.threads or 1)
+    threads = max(1, (options.threads or 1) // (1 if options.scheduler else options.jobs))
+    execution = Execution(options.output, len(runs), Context(options.data_dir, threads))
     numbered = [*enumerate(runs, 1)]
     results, too_large = execution.results, execution.too_large
     results |= {i: one for i, run in numbered if (one := stored(options.output, run, known))}
@@ -166,8 +171,16 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         execution.run(todo, options.jobs, options.scheduler)
     found = [results[number] for number in sorted(results)]
     n_open = len(runs) - len(found) - len(too_large)
+    failures = list(dict.fromkeys(execution.failures.values()))
+    failed = GclHardError(
+        f"{len(execution.failures)} of {len(runs)} runs failed:\n" + "\n".join(failures)
+    )
     if not found:
-        raise InputError(f"none of {len(runs)} runs is finished in {options.output}")
+        raise (
+            failed
+            if failures
+            else InputError(f"none of {len(runs)} runs is finished in {options.output}")
+        )
     from gcl_hard.reports import transfer as page
 
     found += chosen(found)
@@ -176,6 +189,8 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         print(f"\n{page.METRICS[metric]}\n{page.table(data, metric).to_string()}")
     if options.report is not None:
         page.write_page(options.report, found, command, n_open, too_large=too_large)
+    if failures:
+        raise failed
     return found
 
 

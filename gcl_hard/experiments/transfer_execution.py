@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,26 +12,26 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
+from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.engine import Engine, Task, engine, work_through
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.pretraining import loaded
-from gcl_hard.experiments.runner import progress
+from gcl_hard.experiments.runner import MOST_BARS, failure_message, progress
 from gcl_hard.experiments.store import locked, write_json
 from gcl_hard.experiments.transfer_runs import TransferRun
-from gcl_hard.experiments.transfer_scores import score_runs
+from gcl_hard.experiments.transfer_scores import Context, embed_run, forget, score_run
 from gcl_hard.experiments.transfer_store import SCHEMA_VERSION, result_in
+from gcl_hard.graphs.pretrained import load_pretrained
 
 Numbered = tuple[int, TransferRun]
 """A run with its number among all of a command."""
 
 
 class _Group(NamedTuple):
-    """Runs that read one encoder, their locks, and their progress bar."""
+    """Runs that read one encoder, and the locks of those that are open."""
 
     runs: tuple[Numbered, ...]
-    locks: ExitStack
-    bar: TaskID
+    locks: dict[int, ExitStack]
 
 
 @dataclass(eq=False)
@@ -40,28 +41,29 @@ class Execution:
     Attributes:
         folder: folder of the results.
         total: number of runs of the command.
-        data_dir: folder with the molecules.
-        threads: CPU threads of a process.
+        context: where and how runs are scored.
         results: of finished runs, by number.
-        too_large: runs that are left out because their sets are too large for their kernels.
-        failures: why runs have failed.
+        too_large: runs that are left out because their sets are too large for the kernel of wl.
+        failures: why runs have failed, by number.
     """
 
     folder: Path
     total: int
-    data_dir: Path | None
-    threads: int
+    context: Context
     results: dict[int, dict[str, Any]] = field(default_factory=dict)
     too_large: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    _running: dict[Task, _Group] = field(default_factory=dict)
-    _shown: dict[str, tuple[TaskID, str]] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    _embedding: dict[Task, _Group] = field(default_factory=dict)
+    _scoring: dict[Task, tuple[Numbered, _Group]] = field(default_factory=dict)
+    _open: int = field(init=False, default=0)
+    _names: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+    _shown: dict[str, TaskID] = field(default_factory=dict)
     _bars: Progress = field(init=False)
     _all: TaskID = field(init=False)
     _workers: Engine = field(init=False)
 
     def run(self, runs: Sequence[Numbered], jobs: int, scheduler: str | None) -> None:
-        """Execute runs.
+        """Execute runs; a failure does not stop the others.
 
         Args:
             runs: with their numbers.
@@ -69,98 +71,143 @@ class Execution:
             scheduler: address of a Dask scheduler, or None.
 
         Raises:
-            InputError: for data that cannot be scored, before anything is trained.
-            GclHardError: if runs have failed, after the others have ended.
+            InputError: for data or encoders that cannot be used, before anything is trained.
         """
-        for name, targets in dict.fromkeys((run.dataset, run.targets) for _, run in runs):
-            Labelled(loaded(name, data_dir=self.data_dir, targets=targets))
+        left = self._checked(runs)
         groups: dict[TransferRun, list[Numbered]] = {}
-        for number, run in runs:
+        for number, run in left:
             groups.setdefault(run.trained, []).append((number, run))
+        if not groups:
+            return
+        self._open = len(left)
         with progress(Console(stderr=True)) as self._bars:
-            self._all = self._bars.add_task("", total=len(runs))
-            self._ended_runs(0)
+            self._all = self._bars.add_task(f"0 of {len(left)} runs done", total=len(left))
             with engine(min(jobs, len(groups)), scheduler, self._reported) as self._workers:
                 try:
                     work_through(
                         self._workers, [tuple(group) for group in groups.values()],
                         begin=self._begin, ended=self._ended,
-                        running=lambda: len(self._running), elsewhere=self._elsewhere,
+                        running=lambda: len(self._embedding) + len(self._scoring),
+                        elsewhere=self._elsewhere,
                     )  # fmt: skip
                 finally:
-                    for group in self._running.values():
-                        group.locks.close()
-        if self.failures:
-            n, shown = len(self.failures), "; ".join(self.failures[:3])
-            raise GclHardError(f"{n} of {len(runs)} runs failed, the others are finished: {shown}")
+                    of_scoring = [group for _, group in self._scoring.values()]
+                    for group in (*self._embedding.values(), *of_scoring):
+                        for lock in group.locks.values():
+                            lock.close()
+                    forget()
+
+    def _checked(self, runs: Sequence[Numbered]) -> list[Numbered]:
+        """The runs whose kernels can be computed; checks every set and encoder file."""
+        left: list[Numbered] = []
+        by_set: dict[Any, list[Numbered]] = {}
+        for number, run in runs:
+            by_set.setdefault((run.dataset, run.targets), []).append((number, run))
+        for encoder in dict.fromkeys(run.encoder for _, run in runs):
+            if encoder not in (None, "untrained"):
+                load_pretrained(encoder)
+        for (name, targets), of_set in by_set.items():
+            labelled = Labelled(loaded(name, data_dir=self.context.data_dir, targets=targets))
+            large = [
+                one for one in of_set
+                if "wl" in one[1].parts and labelled.probe_of(one[1]) != "kernel"
+            ]  # fmt: skip
+            if any(run.split == "given" for _, run in of_set):
+                labelled.split("given")
+            if large:
+                self.too_large += [f"{run.dataset} ({run.split}), {run.row}" for _, run in large]
+                print(
+                    f"{name} is too large for the kernel of wl: left out; --probe kernel computes "
+                    f"it anyway",
+                    file=sys.stderr,
+                )
+            left += [one for one in of_set if one not in large]
+        return left
 
     def _begin(self, runs: tuple[Numbered, ...]) -> bool:
         """Submit runs; False if another command is at one of them."""
-        with ExitStack() as locks:
-            for _, run in runs:
-                if not locks.enter_context(locked(self.folder / f".{run.key}.json.lock")):
+        with ExitStack() as all_locks:
+            locks: dict[int, ExitStack] = {}
+            for number, run in runs:
+                locks[number] = all_locks.enter_context(ExitStack())
+                path = self.folder / f".{run.key}.json.lock"
+                if not locks[number].enter_context(locked(path)):
                     return False
-            left = tuple(one for one in runs if not self._found(*one))
-            if left:
-                first = left[0][1]
-                name = f"{first.set_name} {first.row}, seed {first.seed}"
-                epochs = first.finetuning.epochs if first.finetuning else None
-                bar = self._bars.add_task(name, total=epochs)
-                task = self._workers.submit(
-                    score_runs, tuple(run for _, run in left), self.data_dir, self.threads
-                )
-                self._running[task] = _Group(left, locks.pop_all(), bar)
-                self._shown[first.key] = bar, name
+            group = _Group(runs, locks)
+            for number, run in runs:  # another command may have ended it meanwhile
+                if (found := stored(self.folder, run, {})) is not None:
+                    self._end(group, number, run, found)
+            all_locks.pop_all()
+        if not locks:
+            return True
+        first = next(run for number, run in runs if number in locks)
+        epochs = first.finetuning.epochs if first.finetuning else None
+        self._names[first.key] = f"{first.set_name} {first.row}, seed {first.seed}", epochs
+        if first.needs_embedding:
+            task = self._workers.submit(embed_run, self.context, first, remote=True)
+            self._embedding[task] = group
+        else:
+            self._score(group, None)
         return True
 
-    def _found(self, number: int, run: TransferRun) -> bool:
-        """Whether another command has ended a run meanwhile, whose result is then added."""
-        found = stored(self.folder, run, {})
-        if found is not None:
-            self.results[number] = found
-            self._ended_runs(1)
-        return found is not None
+    def _score(self, group: _Group, embedded: Task | None) -> None:
+        for number, run in group.runs:
+            if number in group.locks:
+                task = self._workers.submit(
+                    score_run, self.context, run, embedded, urgent=embedded is not None
+                )
+                self._scoring[task] = (number, run), group
 
     def _reported(self, key: str, epoch: int, loss: float) -> bool:
-        bar, name = self._shown[key]
-        text = f"epoch {epoch}, loss {loss:.3f}: {name}"
-        self._bars.update(bar, completed=epoch, description=text)
+        name, epochs = self._names[key]
+        if key not in self._shown and len(self._shown) < MOST_BARS:
+            self._shown[key] = self._bars.add_task(name, total=epochs)
+        if key in self._shown:
+            text = f"epoch {epoch}, loss {loss:.3f}: {name}"
+            self._bars.update(self._shown[key], completed=epoch, description=text)
         return True
 
     def _ended(self, task: Task) -> None:
-        group = self._running.pop(task)
-        with group.locks:
-            self._bars.remove_task(group.bar)
-            try:
-                results = task.result()
-            except InputError:
-                raise
-            except (DivergenceError, OutOfMemory) as error:
-                self._fail(group, str(error))
-            except Exception as error:
-                if type(error).__name__ != "KilledWorker":
-                    raise
-                self._fail(group, "workers were killed; if memory ran out, use fewer --jobs")
-            else:
-                for (number, run), result in zip(group.runs, results, strict=True):
-                    self._keep(number, run, result)
-            self._ended_runs(len(group.runs))
-
-    def _keep(self, number: int, run: TransferRun, result: dict[str, Any] | None) -> None:
-        if result is None:
-            self.too_large.append(f"{run.dataset} ({run.split}), {run.row}")
-            self._say(
-                f"{number}/{self.total} {run.key}: {run.set_name} is too large for the kernel of "
-                f"wl: left out; --probe kernel computes it anyway"
-            )
+        """A task has ended: score what was embedded, store what was scored."""
+        if task in self._embedding:
+            group = self._embedding.pop(task)
+            mine = [one for one in group.runs if one[0] in group.locks]
+        else:
+            one, group = self._scoring.pop(task)
+            mine = [one]
+        self._hide(mine[0][1].key)
+        try:
+            found = _value(task)
+        except Exception as error:
+            remedy = "fewer --jobs, or workers with more memory"
+            message = failure_message(mine[0][1].key, error, remedy)
+            self._say(f"failed: {message.splitlines()[0]}")
+            for number, run in mine:
+                self.failures[number] = message
+                self._end(group, number, run, None)
             return
-        write_json({"schema_version": SCHEMA_VERSION, **result}, self.folder / f"{run.key}.json")
-        self.results[number] = result
-        self._say(f"{number}/{self.total} {run.key}: {_said(result)}")
+        if task.remote:
+            self._score(group, task)
+            return
+        ((number, run),) = mine
+        write_json({"schema_version": SCHEMA_VERSION, **found}, self.folder / f"{run.key}.json")
+        self._end(group, number, run, found)
 
-    def _fail(self, group: _Group, message: str) -> None:
-        self.failures.append(f"{group.runs[0][1].key}: {message}")
-        self._say(f"failed: {self.failures[-1]}")
+    def _end(
+        self, group: _Group, number: int, run: TransferRun, found: dict[str, Any] | None
+    ) -> None:
+        """A run has a result or has failed: other commands may be at it."""
+        if found is not None:
+            self.results[number] = found
+            self._say(f"{number}/{self.total} {run.key}: {_said(found)}")
+        group.locks.pop(number).close()
+        self._bars.advance(self._all)
+        done = int(self._bars.tasks[0].completed)
+        self._bars.update(self._all, description=f"{done} of {self._open} runs done")
+
+    def _hide(self, key: str) -> None:
+        if key in self._shown:
+            self._bars.remove_task(self._shown.pop(key))
 
     def _elsewhere(self, groups: Sequence[tuple[Numbered, ...]]) -> None:
         self._say(f"waiting for another command to end {sum(map(len, groups))} runs")
@@ -168,12 +215,13 @@ class Execution:
     def _say(self, line: str) -> None:
         self._bars.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def _ended_runs(self, n: int) -> None:
-        self._bars.advance(self._all, n)
-        done, of = (int(value or 0) for value in (
-            self._bars.tasks[0].completed, self._bars.tasks[0].total
-        ))  # fmt: skip
-        self._bars.update(self._all, description=f"{done} of {of} runs done")
+
+def _value(task: Task) -> Any:
+    """What a task returned; of one whose worker stopped that is nothing."""
+    found = task.result()
+    if found is None and not task.remote:
+        raise GclHardError("its worker stopped: give the command again")
+    return found
 
 
 def stored(

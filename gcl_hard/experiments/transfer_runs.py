@@ -140,6 +140,11 @@ class TransferRun:
         return self.finetuning is not None and self.finetuning.method == SUPERVISED
 
     @property
+    def needs_embedding(self) -> bool:
+        """Whether a probe reads the embeddings of an encoder."""
+        return self.encoder is not None and not self.is_head
+
+    @property
     def trained(self) -> TransferRun:
         """The run of its encoder alone: what joins others with it trains no second one."""
         return self if self.encoder is None else replace(self, embedding=self.encoder, probe=None)

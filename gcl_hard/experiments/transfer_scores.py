@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import hstack
 
+from gcl_hard.errors import DivergenceError, GclHardError, InputError
 from gcl_hard.evaluation.folds import ScaffoldSplit
 from gcl_hard.evaluation.transfer import (
     Probed,
@@ -27,77 +30,144 @@ from gcl_hard.evaluation.transfer import (
     standardised,
 )
 from gcl_hard.experiments import hardware
+from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.finetuning import finetune, new_encoder, train_head
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.transfer_runs import TransferRun
 from gcl_hard.graphs import embed, load_molecules
-from gcl_hard.graphs.moleculenet import is_file
 from gcl_hard.graphs.pretrained import load_pretrained
-from gcl_hard.io import file_digest
 from gcl_hard.training.loop import OnEpoch
 
-Report = Callable[..., bool]
 
+@dataclass(frozen=True)
+class Context:
+    """Where and how a command scores.
 
-def score_runs(
-    runs: tuple[TransferRun, ...], data_dir: Path | None, threads: int, *, report: Report
-) -> list[dict[str, Any] | None]:
-    """Task: the results of runs of one :attr:`TransferRun.trained`, whose encoder is trained once.
-
-    Args:
-        runs: on one split of one set.
+    Attributes:
         data_dir: folder with the molecules.
-        threads: CPU threads.
-        report: called with the key of the first run, the epoch and its loss; returns whether to
-            go on.
-
-    Returns:
-        A result of each run, None where the set is too large for its kernel.
-
-    Raises:
-        KeyboardInterrupt: if ``report`` returned False.
+        threads: CPU threads of a process.
+        versions: of the packages that numbers depend on.
+        command: tells the sets that a worker keeps from those of another command.
     """
-    hardware.use_threads(threads, 0, 0)
-    first = runs[0]
-    digest = file_digest(first.dataset) if is_file(first.dataset) else None
-    labelled = _labelled(first.dataset, first.targets, data_dir, digest)
 
-    def on_epoch(epoch: int, loss: float) -> None:
-        if not report(first.key, epoch, loss):
-            raise KeyboardInterrupt
+    data_dir: Path | None
+    threads: int
+    versions: dict[str, str] = field(default_factory=hardware.versions, hash=False)
+    command: str = field(default_factory=lambda: uuid4().hex)
 
-    embedded: NDArray[Any] | None = None
-    results: list[dict[str, Any] | None] = []
-    for run in runs:
-        start = time.perf_counter()
-        if "wl" in run.parts and labelled.probe_of(run) != "kernel":
-            results.append(None)
-            continue
-        if run.is_head:
-            found = train_head(run, labelled, on_epoch)
-        else:
-            if embedded is None and run.encoder is not None:
-                embedded = embeddings_of(run, labelled, on_epoch)
-            found = predict(run, labelled, embedded)
-        results.append(_result(run, labelled, found, time.perf_counter() - start))
-    return results
+    def labelled(self, run: TransferRun) -> Labelled:
+        """The set of a run, kept until one of another set is asked for."""
+        return _labelled(self, run.dataset, run.targets)
 
 
 @lru_cache(maxsize=1)
-def _labelled(
-    dataset: str, targets: tuple[str, ...] | None, data_dir: Path | None, digest: str | None
-) -> Labelled:
-    """The set of this process's last run; of a file with this content."""
-    return Labelled(load_molecules(dataset, data_dir=data_dir, targets=targets))
+def _labelled(context: Context, dataset: str, targets: tuple[str, ...] | None) -> Labelled:
+    return Labelled(load_molecules(dataset, data_dir=context.data_dir, targets=targets))
+
+
+def forget() -> None:
+    """Free the set that this process keeps."""
+    _labelled.cache_clear()
+
+
+def embed_run(
+    context: Context, run: TransferRun, *, report: Callable[..., bool]
+) -> tuple[NDArray[Any], float]:
+    """Task: embeddings by a run's encoder, which is fine-tuned first.
+
+    Args:
+        context: where and how.
+        run: with an encoder and without a supervised head.
+        report: called with the run's key, the epoch and its loss; returns whether to go on.
+
+    Returns:
+        Embeddings of all molecules, [n, d], and the seconds that they took.
+
+    Raises:
+        DivergenceError: if a loss or an embedding is not finite.
+        KeyboardInterrupt: if ``report`` returned False.
+    """
+    start = time.perf_counter()
+    labelled = _begun(context, run)
+    found = embeddings_of(run, labelled, _told(run, report))
+    return found, time.perf_counter() - start
+
+
+def score_run(
+    context: Context,
+    run: TransferRun,
+    embedded: tuple[NDArray[Any], float] | None,
+    *,
+    report: Callable[..., bool],
+) -> dict[str, Any]:
+    """Task: the result of a run.
+
+    Args:
+        context: where and how.
+        run: the run.
+        embedded: of :func:`embed_run`; None without an encoder, and for a supervised head.
+        report: see :func:`embed_run`; a probe does not report.
+
+    Raises:
+        DivergenceError: if a loss or a prediction is not finite.
+        GclHardError: if the worker of :func:`embed_run` had to stop.
+        KeyboardInterrupt: on Ctrl-C, or if ``report`` returned False.
+    """
+    start = time.perf_counter()
+    if embedded is None and run.needs_embedding:
+        raise GclHardError(f"{run.key}: its worker stopped: give the command again")
+    labelled = _begun(context, run)
+    z, seconds = embedded or (None, 0.0)
+    with on_interrupt(signal.default_int_handler):  # a probe has nothing to save
+        if run.is_head:
+            found = train_head(run, labelled, _told(run, report))
+            if not np.isfinite(found.test).all():
+                raise _diverged(run, "predictions")
+        else:
+            found = predict(run, labelled, z)
+    return _result(context, run, labelled, found, seconds + time.perf_counter() - start)
+
+
+def _begun(context: Context, run: TransferRun) -> Labelled:
+    """The set of a run, if its files are those that the command began with."""
+    hardware.use_threads(context.threads, 0, 0)
+    if replace(run).identity != run.identity:
+        raise InputError(
+            f"{run.key}: a file of its molecules or its encoder is another than when the command "
+            f"began: give the command again"
+        )
+    return context.labelled(run)
+
+
+def _told(run: TransferRun, report: Callable[..., bool]) -> OnEpoch:
+    def on_epoch(epoch: int, loss: float) -> None:
+        if not report(run.key, epoch, loss):
+            raise KeyboardInterrupt
+
+    return on_epoch
+
+
+def _diverged(run: TransferRun, what: str) -> DivergenceError:
+    return DivergenceError(
+        f"{what} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
+        f"temperature"
+    )
 
 
 def embeddings_of(
     run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None
 ) -> NDArray[Any]:
-    """Embeddings of all molecules by a run's encoder, [n, d], after its fine-tuning."""
+    """Embeddings of all molecules by a run's encoder, [n, d], after its fine-tuning.
+
+    Raises:
+        DivergenceError: if a loss or an embedding is not finite.
+    """
     frozen = run.finetuning is None
     encoder = new_encoder(run, labelled) if frozen else finetune(run, labelled, on_epoch)
-    return np.asarray(embed(encoder, labelled.molecules))
+    found = np.asarray(embed(encoder, labelled.molecules))
+    if not np.isfinite(found).all():
+        raise _diverged(run, "embeddings")
+    return found
 
 
 def predict(run: TransferRun, labelled: Labelled, embedded: NDArray[Any] | None) -> Probed:
@@ -160,7 +230,9 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _result(run: TransferRun, labelled: Labelled, found: Probed, seconds: float) -> dict[str, Any]:
+def _result(
+    context: Context, run: TransferRun, labelled: Labelled, found: Probed, seconds: float
+) -> dict[str, Any]:
     split, (predictions, validation) = labelled.split_of(run), found
     y = np.ravel(labelled.y[split.test])
     return {
@@ -181,7 +253,7 @@ def _result(run: TransferRun, labelled: Labelled, found: Probed, seconds: float)
         "pretrained": _pretrained_on(run),
         "seconds": seconds,
         "device": hardware.device_name(torch.device("cpu")),
-        "versions": hardware.versions(),
+        "versions": context.versions,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import torch
 
 from gcl_hard import pretrain
 from gcl_hard.cli import parse_transfer
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.transfer import Probed, rmse
-from gcl_hard.experiments import finetuning, labelled, transfer
+from gcl_hard.experiments import finetuning, labelled, transfer, transfer_scores
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.transfer_runs import Finetuning, TransferRun, runs_of
-from gcl_hard.experiments.transfer_scores import scored
+from gcl_hard.experiments.transfer_scores import Context, score_run, scored
 from gcl_hard.experiments.transfer_store import COMPACT, finished_results
 from gcl_hard.graphs import from_smiles, read_molecules
 from gcl_hard.reports.transfer import differences, frame, size_figure
@@ -396,14 +398,14 @@ def test_a_kernel_of_a_large_set_is_left_out_and_named(
 ) -> None:
     monkeypatch.setattr(labelled, "LARGE", 10)
     path, page = write(tmp_path, "classes"), tmp_path / "page.md"
-    command = ["--dataset", str(path), "--embeddings=wl,ecfp", "--report", str(page)]
+    command = ["--dataset", str(path), "--embeddings=wl,ecfp,ecfp+wl", "--report", str(page)]
     assert main([*command, "--output", str(tmp_path / "results")]) == 0
     assert (
         "too large for a kernel: classes.csv" in page.read_text() or "too large" in page.read_text()
     )
     assert len(results(tmp_path / "results")) == 1
     assert main([*command, "--probe=kernel", "--output", str(tmp_path / "anyway")]) == 0
-    assert len(results(tmp_path / "anyway")) == 2
+    assert len(results(tmp_path / "anyway")) == 3
 
 
 @pytest.mark.parametrize("kind", ["tasks", "values"])
@@ -460,17 +462,72 @@ def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
     assert found[1] == found[2]
 
 
+@pytest.mark.parametrize(
+    ("method", "epochs"), [("scl", 1), ("scl", 3), ("supervised", 3)],
+    ids=["embeddings", "loss", "of a head"],
+)  # fmt: skip
 def test_a_run_that_diverges_does_not_stop_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    method: str, epochs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["--dataset", str(write(tmp_path, "values")), "--embeddings=untrained,ecfp",
-               "--finetune=none,scl", "--epochs=2", "--seeds=1", "--lr=1e30",
-               f"--output={tmp_path / 'out'}"]  # fmt: skip
+    embeddings = "untrained,untrained+ecfp,ecfp"
+    command = ["--dataset", str(write(tmp_path, "values")), f"--embeddings={embeddings}",
+               f"--finetune={method},none", f"--epochs={epochs}", "--seeds=1", "--lr=1e30",
+               f"--output={tmp_path / 'out'}", f"--report={tmp_path / 'page.md'}"]  # fmt: skip
     assert main(command) == 2
+    n = 2 if method == "scl" else 1  # with a head nothing is joined
     said = capsys.readouterr().err
-    assert "1 of 3 runs" in said
-    assert "untrained_scl" in said
+    assert f"{n} of {n + 3} runs failed" in said
+    assert "Lower lr" in said or "lower lr" in said
+    assert "Traceback" not in said
+    assert len(results(tmp_path / "out")) == 3
+    assert not [*(tmp_path / "out").glob(".*")]
+    assert f"{n} of {n + 3} runs" in (tmp_path / "page.md").read_text()
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a probe it ends the command at once, and the run before has been stored."""
+    command = ["--dataset", str(write(tmp_path, "values")), "--embeddings=untrained,untrained+ecfp",
+               "--seeds=1", f"--output={tmp_path / 'out'}"]  # fmt: skip
+    probe, calls = transfer_scores.kernel_predictions, []
+
+    def interrupted(*given: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return probe(*given, **options)
+
+    monkeypatch.setattr(transfer_scores, "kernel_predictions", interrupted)
+    assert main(command) == 130
+    assert len(calls) == 2
+    assert [one["embedding"] for one in results(tmp_path / "out")] == ["untrained"]
+    assert not [*(tmp_path / "out").glob(".*")]
+    assert main(command) == 0
     assert len(results(tmp_path / "out")) == 2
+
+
+def test_other_data_of_the_same_name_are_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        folder = tmp_path / f"data-{number}"
+        folder.mkdir()
+        rows = [f"{s},{number * s.count('C')}" for s in SMILES]
+        (folder / "delaney.csv").write_text("smiles,measured log solubility in mols per litre\n"
+                                         + "\n".join(rows) + "\n")  # fmt: skip
+        monkeypatch.setenv("GCL_HARD_DATA", str(folder))
+        out = tmp_path / f"out-{number}"
+        assert main(["--dataset=ESOL", "--embeddings=ecfp", f"--output={out}"]) == 0
+    first, second = (np.array(results(tmp_path / f"out-{n}")[0]["y"]) for n in (1, 2))
+    assert (second == 2 * first).all()
+
+
+def test_a_file_that_changes_while_a_command_runs_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "values")
+    run = TransferRun(str(path), "ecfp", None, "scaffold", 0)
+    assert run.key
+    path.write_text(path.read_text().replace("\nC", "\nCC", 1))
+    with pytest.raises(InputError, match="another than when"):
+        score_run(Context(None, 1), run, None, report=lambda *_: True)
 
 
 @pytest.mark.parametrize(
