@@ -37,6 +37,9 @@ PAGES = {
         "--classes 10,100 --subset 2000 --label-noise 0,0.4 --batch-size 64,512 --epochs 10 "
         "--seeds 3"
     ),
+    "results-cifar100-small": (
+        "--table 1 --small --dataset CIFAR100 --method ucl,hucl,scl,hscl,untrained,supervised,pixels"
+    ),
     "results-digits": "--config configs/images/digits.yaml",
 }
 """Pages, and the options of the command that makes each."""
@@ -87,6 +90,9 @@ OF_MOLECULES = {
     ),
     "results-cliffs": (
         f"--table cliffs --embeddings {FEW.replace(',untrained+', ',wl,counts,untrained+')}"
+    ),
+    "results-cliffs-supervised": (
+        "--table cliffs --embeddings untrained,ecfp --finetune none,supervised"
     ),
     "results-finetuning-all": (
         f"--table cliffs --embeddings {MOSES},{MOSES}+ecfp,ecfp --finetune none,scl,hscl"
