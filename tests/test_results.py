@@ -38,7 +38,8 @@ PAGES = {
         "--seeds 3"
     ),
     "results-cifar100-small": (
-        "--table 1 --small --dataset CIFAR100 --method ucl,hucl,scl,hscl,untrained,supervised,pixels"
+        "--table 1 --small --dataset CIFAR100 "
+        "--method ucl,hucl,scl,hscl,untrained,supervised,pixels"
     ),
     "results-digits": "--config configs/images/digits.yaml",
 }
