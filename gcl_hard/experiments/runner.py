@@ -23,7 +23,7 @@ from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Engine, Task, engine, work_through
 from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
 from gcl_hard.experiments.runs import Run, groups_of
-from gcl_hard.experiments.store import RunResult, Store, check_writable
+from gcl_hard.experiments.store import RunResult, Store, all_locked, check_writable
 from gcl_hard.gathering import world_size
 
 if TYPE_CHECKING:
@@ -264,7 +264,9 @@ class _Execution:
 
     def _begin(self, runs: tuple[Run, ...]) -> bool:
         """Submit a group; False if another command is at one of its runs."""
-        locks = self._locked([run for run in runs if run in self.pending])
+        locks = all_locked(
+            [run for run in runs if run in self.pending], self.runner.store.lock
+        )  # fmt: skip
         if locks is None:
             return False
         group = _Group(runs, locks)
@@ -274,17 +276,6 @@ class _Execution:
         if locks:
             self._train(group)
         return True
-
-    def _locked(self, runs: Sequence[Run]) -> dict[Run, ExitStack] | None:
-        """Locks of all runs; None if another command holds one."""
-        with ExitStack() as all_locks:
-            locks: dict[Run, ExitStack] = {}
-            for run in runs:
-                locks[run] = all_locks.enter_context(ExitStack())
-                if not locks[run].enter_context(self.runner.store.lock(run)):
-                    return None
-            all_locks.pop_all()
-            return locks
 
     def _train(self, group: _Group) -> None:
         for run in group.locks:

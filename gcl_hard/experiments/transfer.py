@@ -171,16 +171,12 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         execution.run(todo, options.jobs, options.scheduler)
     found = [results[number] for number in sorted(results)]
     n_open = len(runs) - len(found) - len(too_large)
-    failures = list(dict.fromkeys(execution.failures.values()))
-    failed = GclHardError(
-        f"{len(execution.failures)} of {len(runs)} runs failed:\n" + "\n".join(failures)
-    )
+    failures = "\n".join(dict.fromkeys(execution.failures.values()))
+    failed = f"{len(execution.failures)} of {len(runs)} runs failed:\n{failures}"
+    if not found and failures:
+        raise GclHardError(failed)
     if not found:
-        raise (
-            failed
-            if failures
-            else InputError(f"none of {len(runs)} runs is finished in {options.output}")
-        )
+        raise InputError(f"none of {len(runs)} runs is finished in {options.output}")
     from gcl_hard.reports import transfer as page
 
     found += chosen(found)
@@ -190,7 +186,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     if options.report is not None:
         page.write_page(options.report, found, command, n_open, too_large=too_large)
     if failures:
-        raise failed
+        raise GclHardError(failed)
     return found
 
 

@@ -17,7 +17,7 @@ from gcl_hard.experiments.engine import Engine, Task, engine, work_through
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.pretraining import loaded
 from gcl_hard.experiments.runner import MOST_BARS, failure_message, progress
-from gcl_hard.experiments.store import locked, write_json
+from gcl_hard.experiments.store import all_locked, locked, write_json
 from gcl_hard.experiments.transfer_runs import TransferRun
 from gcl_hard.experiments.transfer_scores import Context, embed_run, forget, score_run
 from gcl_hard.experiments.transfer_store import SCHEMA_VERSION, result_in
@@ -53,6 +53,7 @@ class Execution:
     results: dict[int, dict[str, Any]] = field(default_factory=dict)
     too_large: list[str] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
+    _begun: list[_Group] = field(default_factory=list)
     _embedding: dict[Task, _Group] = field(default_factory=dict)
     _scoring: dict[Task, tuple[Numbered, _Group]] = field(default_factory=dict)
     _open: int = field(init=False, default=0)
@@ -91,8 +92,7 @@ class Execution:
                         elsewhere=self._elsewhere,
                     )  # fmt: skip
                 finally:
-                    of_scoring = [group for _, group in self._scoring.values()]
-                    for group in (*self._embedding.values(), *of_scoring):
+                    for group in self._begun:
                         for lock in group.locks.values():
                             lock.close()
                     forget()
@@ -126,18 +126,15 @@ class Execution:
 
     def _begin(self, runs: tuple[Numbered, ...]) -> bool:
         """Submit runs; False if another command is at one of them."""
-        with ExitStack() as all_locks:
-            locks: dict[int, ExitStack] = {}
-            for number, run in runs:
-                locks[number] = all_locks.enter_context(ExitStack())
-                path = self.folder / f".{run.key}.json.lock"
-                if not locks[number].enter_context(locked(path)):
-                    return False
-            group = _Group(runs, locks)
-            for number, run in runs:  # another command may have ended it meanwhile
-                if (found := stored(self.folder, run, {})) is not None:
-                    self._end(group, number, run, found)
-            all_locks.pop_all()
+        paths = {number: self.folder / f".{run.key}.json.lock" for number, run in runs}
+        locks = all_locked(paths, lambda number: locked(paths[number]))
+        if locks is None:
+            return False
+        group = _Group(runs, locks)
+        self._begun.append(group)
+        for number, run in runs:  # another command may have ended it meanwhile
+            if (found := stored(self.folder, run, {})) is not None:
+                self._end(group, number, run, found)
         if not locks:
             return True
         first = next(run for number, run in runs if number in locks)

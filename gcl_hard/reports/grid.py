@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from statistics import mean
 from typing import Any
@@ -110,19 +111,24 @@ def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
         hardened = method(config.method).hardening is not None
         own = [_own_hardening(record, config) for record in found] if hardened else []
         measured = {
-            "effective negatives": [effective(r, config) for r in found] if hardened else [],
-            "Assumption 1 holds": [_percent(one.get("assumption_1")) for one in own],
-            "overlap of classes": [
+            "effective negatives": _mean(effective(r, config) for r in found if hardened),
+            "Assumption 1 holds": _mean(_percent(one.get("assumption_1")) for one in own),
+            "overlap of classes": _mean(
                 _percent(r.diagnostics[-1]["geometry"].get("overlap")) for r in found
-            ],
+            ),
         }
         setting = in_symbols(config, ("temperature", "beta", "threshold_start", "threshold_end"))
         lines.append(
             {"data set": config.set_name, "method": config.method, "setting": setting}
-            | {name: percent(mean(some) if (some := [v for v in values if v is not None]) else None)
-               for name, values in measured.items()}
+            | measured
         )  # fmt: skip
     return pd.DataFrame(lines)
+
+
+def _mean(values: Iterable[float | None]) -> str:
+    """The mean of what is defined, as text."""
+    defined = [value for value in values if value is not None]
+    return percent(mean(defined) if defined else None)
 
 
 def _percent(share: float | None) -> float | None:
