@@ -13,11 +13,11 @@ import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from gcl_hard.errors import GclHardError, InputError
@@ -159,49 +159,6 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
     if scheduler is None and jobs == 1:
         return InProcess(on_report)
     return Cluster(jobs, scheduler, on_report)
-
-
-G = TypeVar("G")
-
-
-def work_through(
-    workers: Engine,
-    groups: Sequence[G],
-    *,
-    begin: Callable[[G], bool],
-    ended: Callable[[Task], None],
-    running: Callable[[], int],
-    elsewhere: Callable[[Sequence[G]], None],
-) -> None:
-    """Execute groups of runs, and wait for those that another command works on.
-
-    Args:
-        workers: the engine, started.
-        groups: in the order of their beginning.
-        begin: submits a group, or finds that it is finished; False if another command is at it.
-        ended: called with every task that has ended; may submit more.
-        running: number of groups that are submitted.
-        elsewhere: called with the groups of other commands when nothing else is left.
-    """
-    waiting = list(groups)
-
-    def fill() -> None:
-        for group in [*waiting]:
-            if running() >= QUEUED * workers.workers:
-                break
-            if begin(group):
-                waiting.remove(group)
-
-    while waiting or running():
-        fill()
-        for task in workers.completed():
-            ended(task)
-            fill()
-        if waiting:
-            elsewhere(waiting)
-            while waiting and not running():
-                workers.wait(1.0)
-                fill()
 
 
 @contextmanager
@@ -514,5 +471,5 @@ def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
 
     try:
         return function(*arguments, report=report)
-    except KeyboardInterrupt:  # training that was asked to stop; the worker serves other drivers
-        return None
+    except KeyboardInterrupt as error:  # asked to stop; the worker serves other drivers
+        raise GclHardError("its worker was told to stop: give the same command again") from error

@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-import math
-import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
-from gcl_hard.experiments.engine import Engine, Task, engine, work_through
+from gcl_hard.experiments.engine import Task, engine
+from gcl_hard.experiments.execution import Execution, Group, failure_message
 from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
+from gcl_hard.experiments.progress import Bars, progress
 from gcl_hard.experiments.runs import Run, groups_of
-from gcl_hard.experiments.store import RunResult, Store, all_locked, check_writable
+from gcl_hard.experiments.store import RunResult, Store, check_writable
 from gcl_hard.gathering import world_size
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
 
     from gcl_hard.experiments.diagnostics import Points
     from gcl_hard.graphs import GraphSet
 
-MOST_BARS = 4
-"""Maximum number of runs with a progress bar of their own."""
-
 
 class Outcome(NamedTuple):
-    """The result of a run, or why there is none."""
+    """The result of a run, and the arrays that are stored with it."""
 
-    result: RunResult | None = None
-    points: Points | None = None
-    encoders: dict[str, Any] | None = None
-    embeddings: dict[str, NDArray[Any]] | None = None
-    failure: str | None = None
-    diverged: bool = False
+    result: RunResult
+    points: Points | None
+    encoders: dict[str, Any] | None
+    embeddings: dict[str, NDArray[Any]] | None
 
 
 @dataclass
@@ -203,9 +196,11 @@ class Runner:
         with progress(self.console) as shown:
             bars = Bars(shown, costs, scoring)
             with engine(jobs, self.scheduler, bars.report) as workers:
-                execution = _Execution(self, workers, context, bars, {*pending})
-                execution.run(groups)
-        return execution.results, list(dict.fromkeys(execution.failures))
+                execution = _Execution(
+                    workers, bars, self.console, {*pending}, runner=self, context=context
+                )
+                execution.execute(groups)
+        return execution.results, list(dict.fromkeys(execution.failures.values()))
 
 
 def share_of(context: RunContext, processes: int) -> RunContext:
@@ -218,71 +213,25 @@ def share_of(context: RunContext, processes: int) -> RunContext:
     )
 
 
-class _Group(NamedTuple):
-    """A group, with the locks of its runs that are to be stored."""
-
-    runs: tuple[Run, ...]
-    locks: dict[Run, ExitStack]
-
-
 @dataclass(eq=False)
-class _Execution:
+class _Execution(Execution[Run]):
     """Executes the groups of a command."""
 
+    _: KW_ONLY
     runner: Runner
-    workers: Engine
     context: RunContext
-    bars: Bars
-    pending: set[Run]
-    results: dict[Run, RunResult] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
+    remedy: str = "fewer --jobs or a smaller --ensemble-size"
     _sets: dict[str, Task] = field(default_factory=dict)
-    _training: dict[Task, _Group] = field(default_factory=dict)
-    _scoring: dict[Task, tuple[Run, _Group]] = field(default_factory=dict)
 
-    def run(self, groups: Sequence[tuple[Run, ...]]) -> None:
-        """Execute groups, and wait for those that another command works on."""
-        try:
-            work_through(
-                self.workers, groups, begin=self._begin, ended=self._ended,
-                running=lambda: len(self._training), elsewhere=self._elsewhere,
-            )  # fmt: skip
-        finally:
-            for group in (*self._training.values(), *(g for _, g in self._scoring.values())):
-                for lock in group.locks.values():
-                    lock.close()
+    def lock(self, run: Run) -> AbstractContextManager[bool]:
+        return self.runner.store.lock(run)
 
-    def _ended(self, task: Task) -> None:
-        if task in self._training:
-            self._trained(task)
-        elif task in self._scoring:
-            self._scored(task)
+    def stored(self, run: Run) -> RunResult | None:
+        return self.runner.stored(run)
 
-    def _elsewhere(self, groups: Sequence[tuple[Run, ...]]) -> None:
-        line = f"waiting for another command to end {sum(map(len, groups))} runs"
-        self.runner.console.print(line, style="dim", highlight=False)
-
-    def _begin(self, runs: tuple[Run, ...]) -> bool:
-        """Submit a group; False if another command is at one of its runs."""
-        locks = all_locked(
-            [run for run in runs if run in self.pending], self.runner.store.lock
-        )  # fmt: skip
-        if locks is None:
-            return False
-        group = _Group(runs, locks)
-        for run in [*locks]:  # another command may have ended it meanwhile
-            if (result := self.runner.stored(run)) is not None:
-                self._end(group, run, Outcome(result), new=False)
-        if locks:
-            self._train(group)
-        return True
-
-    def _train(self, group: _Group) -> None:
-        for run in group.locks:
-            self.bars.started(run)
+    def train(self, group: Group[Run]) -> Task:
         own = self._own(group.runs[0])
-        task = self.workers.submit(train_group, self.context, group.runs, own, remote=True)
-        self._training[task] = group
+        return self.workers.submit(train_group, self.context, group.runs, own, remote=True)
 
     def _own(self, run: Run) -> Task | None:
         """The user's own set of a run, which each worker gets once."""
@@ -291,75 +240,35 @@ class _Execution:
             self._sets[name] = self.workers.submit(share_graphs, graphs, remote=True)
         return self._sets.get(name)
 
-    def _trained(self, task: Task) -> None:
-        group = self._training.pop(task)
-        try:
-            task.result()
-        except Exception as error:
-            self._failed(group, error)
+    def training_failed(self, group: Group[Run], error: Exception) -> None:
+        """Train the runs of a failed group one by one."""
+        if len(group.locks) == 1 or isinstance(error, OutOfMemory):
+            super().training_failed(group, error)
             return
-        for run in group.locks:
-            number = group.runs.index(run)
-            scored = self.workers.submit(
-                score_run, self.context, task, number, self._own(run), urgent=True
-            )
-            self._scoring[scored] = run, group
+        self.split(group)
 
-    def _failed(self, group: _Group, error: Exception) -> None:
-        """Train the runs of a failed group one by one; record the failure of a single run."""
-        if len(group.locks) > 1 and not isinstance(error, OutOfMemory):
-            for run, lock in group.locks.items():
-                self._train(_Group((run,), {run: lock}))
-            return
-        for run in [*group.locks]:
-            self._end(group, run, Outcome(failure=failure_message(run, error)))
+    def score(self, run: Run, group: Group[Run], trained: Task | None) -> Task:
+        number = group.runs.index(run)
+        return self.workers.submit(
+            score_run, self.context, trained, number, self._own(run), urgent=True
+        )
 
-    def _scored(self, task: Task) -> None:
-        run, group = self._scoring.pop(task)
-        try:
-            outcome = task.result()
-        except Exception as error:
-            outcome = Outcome(failure=failure_message(run, error))
-        self._end(group, run, outcome)
+    def store(self, run: Run, scored: Outcome) -> RunResult:
+        store = self.runner.store
+        store.put_arrays(run, scored.points)
+        store.put_encoders(run, scored.encoders)
+        store.put_arrays(run, scored.embeddings, EMBEDDINGS)
+        store.put(run, scored.result)
+        self.runner.context.checkpoint(run).unlink(missing_ok=True)
+        return scored.result
 
-    def _end(self, group: _Group, run: Run, outcome: Outcome, *, new: bool = True) -> None:
-        """Store a result or record a failure; other commands may then train the run."""
-        result, failure = outcome.result, outcome.failure
-        if new and result is not None:
-            self.runner.store.put_arrays(run, outcome.points)
-            self.runner.store.put_encoders(run, outcome.encoders)
-            self.runner.store.put_arrays(run, outcome.embeddings, EMBEDDINGS)
-            self.runner.store.put(run, result)
-        if failure is None or outcome.diverged:  # resuming would diverge again
+    def failed(self, run: Run, error: Exception) -> None:
+        if isinstance(error, DivergenceError):  # resuming would diverge again
             self.runner.context.checkpoint(run).unlink(missing_ok=True)
-        if failure is not None:
-            self.failures.append(failure)
-            line = f"failed: {failure.splitlines()[0]}"
-            self.runner.console.print(line, style="red", highlight=False)
-        elif result is not None:
-            self.results[run] = result
-            if new:
-                self.runner.console.print(_line(run, result), highlight=False)
-        self.pending.discard(run)
-        self.bars.ended(run)
-        group.locks.pop(run).close()
 
-
-def failure_message(
-    run: object, error: Exception, remedy: str = "fewer --jobs or a smaller --ensemble-size"
-) -> str:
-    """Message about a run that failed; the remedy is for workers that ran out of memory."""
-    if isinstance(error, GclHardError):
-        return str(error)
-    if type(error).__name__ == "KilledWorker":
-        return f"{run}: the workers that trained it were killed; if memory ran out, use {remedy}"
-    trace = "".join(traceback.format_exception(error))
-    return f"{run}: {type(error).__name__}: {error}\n{trace}"
-
-
-def _line(run: Run, result: RunResult) -> str:
-    mean = sum(result.fold_accuracies) / len(result.fold_accuracies)
-    return f"{run}: {mean:.1f} % ({result.seconds_train + result.seconds_eval:.0f} s)"
+    def line(self, run: Run, result: RunResult) -> str:
+        mean = sum(result.fold_accuracies) / len(result.fold_accuracies)
+        return f"{run}: {mean:.1f} % ({result.seconds_train + result.seconds_eval:.0f} s)"
 
 
 # Tasks: these functions run in this process, or in the workers of a cluster.
@@ -418,7 +327,7 @@ def train_group(
         if world_size() == 1:
             raise
         # The other processes wait for this one, and only its end ends them.
-        raise SystemExit(f"error: {failure_message(runs[0], error)}") from error
+        raise SystemExit(f"error: {failure_message(runs[0], error, _Execution.remedy)}") from error
     device = hardware.device_name(torch.device(context.device))
     if world_size() > 1:
         device = f"{world_size()} × {device}"
@@ -456,12 +365,15 @@ def score_run(
         report: unused.
 
     Returns:
-        The result, or why there is none.
+        The result.
+
+    Raises:
+        DivergenceError: if the training diverged.
     """
     trained = group[number]
     run, data = trained.run, data_sets(context)
     if trained.error is not None:
-        return Outcome(failure=str(trained.error), diverged=True)
+        raise trained.error
     start = time.perf_counter()
     experiment = experiment_of(run.config)
     scores, embeddings = trained.scores, None
@@ -494,104 +406,3 @@ def score_run(
         seconds_diagnostics=trained.seconds_diagnostics,
     )
     return Outcome(result, trained.points, trained.encoders, embeddings)
-
-
-class Bars:
-    """Progress bars: one over all runs, and one per training run if they are few."""
-
-    def __init__(self, bars: Progress, costs: dict[Run, float], scoring: dict[Run, float]) -> None:
-        self._bars, self._costs, self._scoring = bars, costs, scoring
-        self._runs = {run.key: run for run in costs}
-        self._all = bars.add_task(f"0 of {len(costs)} runs done", total=sum(costs.values()))
-        self._tasks: dict[Run, TaskID] = {}
-        self._shares: dict[Run, float] = {}
-        self._done = 0
-        bars.update(self._all, visible=len(costs) > 1)
-
-    def started(self, run: Run) -> None:
-        """Show that a run has started or restarted."""
-        self._advance(run, 0.0)
-        if run not in self._tasks and len(self._tasks) < MOST_BARS:
-            self._tasks[run] = self._bars.add_task(str(run), total=1.0)
-
-    def report(self, key: str, share: float, loss: float) -> bool:
-        """Show the progress of a run; never stops it."""
-        run = self._runs.get(key)
-        if run is not None:
-            if run in self._tasks:
-                mean = "" if math.isnan(loss) else f" loss {loss:.3f}"
-                epoch = math.ceil(share * run.config.epochs)
-                text = f"epoch {epoch}/{run.config.epochs}{mean}" if share < 1 else "scoring"
-                text = f"{text}: {run}"
-                done = share * self._trained(run)
-                self._bars.update(self._tasks[run], completed=done, description=text)
-            self._advance(run, share * self._trained(run))
-        return True
-
-    def _trained(self, run: Run) -> float:
-        """Share of a run's work that is training."""
-        cost = self._costs[run]
-        return 1 - min(self._scoring[run] / cost, 1.0) if cost else 1.0
-
-    def ended(self, run: Run) -> None:
-        """Show that a run has ended."""
-        if run in self._tasks:
-            self._bars.remove_task(self._tasks.pop(run))
-        self._advance(run, 1.0)
-        self._done += 1
-        self._bars.update(self._all, description=f"{self._done} of {len(self._costs)} runs done")
-
-    def _advance(self, run: Run, share: float) -> None:
-        self._bars.advance(self._all, (share - self._shares.get(run, 0.0)) * self._costs[run])
-        self._shares[run] = share
-
-
-@contextmanager
-def progress(console: Console, *, every: float = 60.0, **options: Any) -> Iterator[Progress]:
-    """Progress bars: the share done, the time passed and left, and a description.
-
-    Where the output is no terminal, each unfinished bar is a plain line at regular intervals.
-
-    Args:
-        console: console to draw on.
-        every: seconds between two lines.
-        **options: options of rich's ``Progress``.
-    """
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.table import Column
-
-    text = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    bars = Progress(
-        TextColumn("{task.percentage:3.0f} %"), BarColumn(12), TimeElapsedColumn(),
-        TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
-        TextColumn("{task.description}", table_column=text),
-        console=console, transient=True, expand=True, **options,
-    )  # fmt: skip
-    ended = threading.Event()
-
-    def lines() -> None:
-        while not ended.wait(every):
-            for task in bars.tasks:
-                if task.visible and not task.finished:
-                    passed, left = timedelta(seconds=int(task.elapsed or 0)), task.time_remaining
-                    eta = "" if left is None else f", ETA {timedelta(seconds=int(left))}"
-                    line = f"{task.percentage:.0f} % after {passed}{eta}: {task.description}"
-                    console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
-
-    plain = not (console.is_terminal or console.is_jupyter or console.quiet)
-    thread = threading.Thread(target=lines, daemon=True)
-    with bars:
-        if plain:
-            thread.start()
-        try:
-            yield bars
-        finally:
-            ended.set()
-            if plain:
-                thread.join()

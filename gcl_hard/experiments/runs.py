@@ -29,6 +29,11 @@ class Run(NamedTuple):
         """Its name, and the stem of its file names if one process trains it."""
         return self.name(processes=1)
 
+    @property
+    def epochs(self) -> int:
+        """Passes of its encoders over the training data."""
+        return self.config.epochs
+
     def name(self, processes: int) -> str:
         """Stem of the file names of its result.
 

@@ -291,31 +291,6 @@ def locked(path: Path) -> Iterator[bool]:
         lock.release()
 
 
-K = TypeVar("K")
-
-
-def all_locked(
-    keys: Iterable[K], lock: Callable[[K], contextlib.AbstractContextManager[bool]]
-) -> dict[K, contextlib.ExitStack] | None:
-    """Hold a lock of each key, or of none; None if another process holds one.
-
-    Args:
-        keys: what is locked.
-        lock: the lock of a key, such as :meth:`Store.lock`.
-
-    Returns:
-        The locks by their keys, each to be closed by itself.
-    """
-    with contextlib.ExitStack() as stack:
-        locks: dict[K, contextlib.ExitStack] = {}
-        for key in keys:
-            locks[key] = stack.enter_context(contextlib.ExitStack())
-            if not locks[key].enter_context(lock(key)):
-                return None
-        stack.pop_all()
-        return locks
-
-
 def read_result(path: Path) -> RunResult:
     """The result in a single file.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from gcl_hard.errors import GclHardError, InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.store import check_writable
-from gcl_hard.experiments.transfer_execution import Execution, stored
+from gcl_hard.experiments.transfer_execution import check, execute, stored
 from gcl_hard.experiments.transfer_runs import (
     LISTS,
     NONE,
@@ -19,6 +19,7 @@ from gcl_hard.experiments.transfer_runs import (
     Finetuning,
     TransferRun,
     runs_of,
+    share_label,
 )
 from gcl_hard.experiments.transfer_scores import Context
 from gcl_hard.experiments.transfer_store import COMPACT, compact, finished_results
@@ -80,6 +81,9 @@ class TransferOptions:
         "transfer"
     )
     report: Annotated[Path | None, "page.md to write"] = None
+    against: Annotated[str | None, "label of a row that the page compares all others with, too"] = (
+        None
+    )
     report_only: Annotated[bool, "run nothing: show what is finished"] = False
     compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
     data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)"] = None
@@ -155,26 +159,36 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
         print(f"{compact(options.compact)} results in {options.compact / COMPACT}")
         return []
     runs = options.runs()
+    if options.against is not None:
+        labels = (
+            row.removesuffix(share_label(run.train_share))
+            for run in runs for row in (run.row, run.choice) if row
+        )  # fmt: skip
+        check_option("against", options.against, dict.fromkeys(labels))
     known = finished_results(options.output)
     if options.report is not None and options.report.suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
     if options.report is not None:
         check_writable(options.report.absolute().parent)
     threads = max(1, (options.threads or 1) // (1 if options.scheduler else options.jobs))
-    execution = Execution(options.output, len(runs), Context(options.data_dir, threads))
-    numbered = [*enumerate(runs, 1)]
-    results, too_large = execution.results, execution.too_large
-    results |= {i: one for i, run in numbered if (one := stored(options.output, run, known))}
+    results = {run: one for run in runs if (one := stored(options.output, run, known))}
+    failed: dict[TransferRun, str] = {}
+    too_large: list[TransferRun] = []
     if not options.report_only and len(results) < len(runs):
         check_writable(options.output)
-        todo = [(number, run) for number, run in numbered if number not in results]
-        execution.run(todo, options.jobs, options.scheduler)
-    found = [results[number] for number in sorted(results)]
+        context = Context(options.data_dir, threads)
+        too_large = check([run for run in runs if run not in results], context)
+        if todo := [run for run in runs if run not in results and run not in too_large]:
+            done, failed = execute(
+                todo, options.output, context, options.jobs, options.scheduler
+            )  # fmt: skip
+            results |= done
+    found = [results[run] for run in runs if run in results]
     n_open = len(runs) - len(found) - len(too_large)
-    failures = "\n".join(dict.fromkeys(execution.failures.values()))
-    failed = f"{len(execution.failures)} of {len(runs)} runs failed:\n{failures}"
+    failures = "\n".join(dict.fromkeys(failed.values()))
+    message = f"{len(failed)} of {len(runs)} runs failed:\n{failures}"
     if not found and failures:
-        raise GclHardError(failed)
+        raise GclHardError(message)
     if not found:
         raise InputError(f"none of {len(runs)} runs is finished in {options.output}")
     from gcl_hard.reports import transfer as page
@@ -184,9 +198,12 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     for metric in data["metric"].drop_duplicates():
         print(f"\n{page.METRICS[metric]}\n{page.table(data, metric).to_string()}")
     if options.report is not None:
-        page.write_page(options.report, found, command, n_open, too_large=too_large)
+        left_out = [f"{run.dataset} ({run.split}), {run.row}" for run in too_large]
+        page.write_page(
+            options.report, found, command, n_open, too_large=left_out, against=options.against
+        )  # fmt: skip
     if failures:
-        raise GclHardError(failed)
+        raise GclHardError(message)
     return found
 
 

@@ -145,6 +145,15 @@ class TransferRun:
         return self.encoder is not None and not self.is_head
 
     @property
+    def epochs(self) -> int:
+        """Passes of fine-tuning over the training part."""
+        return (self.finetuning and self.finetuning.epochs) or 0
+
+    def __str__(self) -> str:
+        """Name in messages and progress bars."""
+        return f"{self.set_name} {self.row}, seed {self.seed}"
+
+    @property
     def trained(self) -> TransferRun:
         """The run of its encoder alone: what joins others with it trains no second one."""
         return self if self.encoder is None else replace(self, embedding=self.encoder, probe=None)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import hstack
 
-from gcl_hard.errors import DivergenceError, GclHardError, InputError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.folds import ScaffoldSplit
 from gcl_hard.evaluation.transfer import (
     Probed,
@@ -78,7 +78,8 @@ def embed_run(
     Args:
         context: where and how.
         run: with an encoder and without a supervised head.
-        report: called with the run's key, the epoch and its loss; returns whether to go on.
+        report: called with the run's key, the share of its training done, and its loss; returns
+            whether to go on.
 
     Returns:
         Embeddings of all molecules, [n, d], and the seconds that they took.
@@ -110,12 +111,9 @@ def score_run(
 
     Raises:
         DivergenceError: if a loss or a prediction is not finite.
-        GclHardError: if the worker of :func:`embed_run` had to stop.
         KeyboardInterrupt: on Ctrl-C, or if ``report`` returned False.
     """
     start = time.perf_counter()
-    if embedded is None and run.needs_embedding:
-        raise GclHardError(f"{run.key}: its worker stopped: give the command again")
     labelled = _begun(context, run)
     z, seconds = embedded or (None, 0.0)
     with on_interrupt(signal.default_int_handler):  # a probe has nothing to save
@@ -141,7 +139,7 @@ def _begun(context: Context, run: TransferRun) -> Labelled:
 
 def _told(run: TransferRun, report: Callable[..., bool]) -> OnEpoch:
     def on_epoch(epoch: int, loss: float) -> None:
-        if not report(run.key, epoch, loss):
+        if not report(run.key, epoch / run.epochs, loss):
             raise KeyboardInterrupt
 
     return on_epoch

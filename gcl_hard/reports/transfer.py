@@ -90,13 +90,19 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
     return found if found.shape[1] <= WIDEST else found.T
 
 
-def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
-    """Each row less each control on the sets, splits and seeds that both have, with intervals."""
+def differences(results: Sequence[Result], metric: str, against: str | None = None) -> pd.DataFrame:
+    """Each row less each control on the sets, splits and seeds that both have, with intervals.
+
+    Args:
+        results: finished runs.
+        metric: one of :data:`METRICS`.
+        against: the label of one more control.
+    """
     by_row = _by_row(results, metric)
     found: dict[str, dict[str, str]] = {}
     digits = 1 if metric == "auc" else 3
     for row, cases in by_row.items():
-        for name, control in _controls(row).items():
+        for name, control in _controls(row, against).items():
             shared = [case for case in cases if case in by_row.get(control, {})]
             if row == control or not shared:
                 continue
@@ -107,9 +113,9 @@ def differences(results: Sequence[Result], metric: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(found, orient="index").fillna("–")
 
 
-def _controls(row: str) -> dict[str, str]:
+def _controls(row: str, against: str | None = None) -> dict[str, str]:
     """The rows that a row is compared with: of a fine-tuned encoder the frozen one, too, and one
-    with a supervised head; of hscl, scl.
+    with a supervised head; of hscl, scl; and one more.
     """
     curve = _without_share(row)
     share = row.removeprefix(curve)
@@ -118,6 +124,8 @@ def _controls(row: str) -> dict[str, str]:
     found["supervised"] = f"{frozen}, supervised"
     if ", hscl" in curve:
         found["scl"] = re.sub(", beta [^,]+", "", curve.replace(", hscl", ", scl"))
+    if against is not None:
+        found.setdefault(against, against)
     return {name: control + share for name, control in found.items()}
 
 
@@ -297,6 +305,7 @@ def write_page(
     n_open: int,
     *,
     too_large: Sequence[str] = (),
+    against: str | None = None,
 ) -> None:
     """Write the page, with its figures next to it.
 
@@ -307,6 +316,7 @@ def write_page(
         command: that makes it.
         n_open: number of runs that are not finished.
         too_large: runs that were left out because their sets are too large.
+        against: see :func:`differences`.
     """
     data = frame(results)
     metrics = [metric for metric in METRICS if (data["metric"] == metric).any()]
@@ -315,7 +325,7 @@ def write_page(
             "title": METRICS[metric],
             "lower": metric != "auc",
             "table": table(data, metric).to_markdown(disable_numparse=True),
-            "differences": differences(results, metric).to_markdown(disable_numparse=True),
+            "differences": differences(results, metric, against).to_markdown(disable_numparse=True),
         }
         for metric in metrics
     ]

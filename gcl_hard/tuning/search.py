@@ -23,7 +23,8 @@ from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import canonical, experiment_of
 from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, RunOptions
-from gcl_hard.experiments.runner import data_sets, progress, share_graphs, share_of
+from gcl_hard.experiments.progress import progress
+from gcl_hard.experiments.runner import data_sets, share_graphs, share_of
 from gcl_hard.tuning.objective import (
     GraphOuter,
     Objective,

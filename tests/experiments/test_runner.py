@@ -24,7 +24,7 @@ from gcl_hard.experiments import protocols, runner
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.engine import TRIES
 from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.experiments.runner import Bars, progress
+from gcl_hard.experiments.progress import Bars, progress
 from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.experiments.store import SCHEMA_VERSION, Store
 from tests.experiments import engine_tasks as tasks

@@ -109,6 +109,15 @@ def test_hscl_is_compared_with_scl_and_the_frozen_encoder_of_the_same_settings(
                 said = float(table.loc[row, column].split(" ")[0])
                 assert said == pytest.approx(mean[row] - mean[control], abs=6e-4)
     assert "[" in table.loc["untrained, hscl, chosen", "− scl"]
+    other = "untrained, hscl, chosen"
+    table = differences(found, "cliff_rmse", other)
+    assert (
+        table.loc["untrained", f"− {other}"].split(" ")[0]
+        == f"{mean['untrained'] - mean[other]:+.3f}"
+    )
+    assert main([*command, *more, *target, "--report-only", f"--against={other}"]) == 0
+    assert f"− {other}" in page.read_text()
+    assert main([*command, *more, *target, "--report-only", "--against=untrained, hcsl"]) == 2
     assert page.with_name("page-cliffs.png").stat().st_size > 1000
     assert "(page-cliffs.png)" in page.read_text()
     assert "GCN" not in page.read_text()  # published means are over twenty sets
