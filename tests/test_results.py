@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -100,7 +101,8 @@ OF_MOLECULES = {
     ),
     "results-finetuning-moleculenet": (
         "--dataset BACE,BBBP,ClinTox,SIDER,ESOL,FreeSolv,Lipo --split scaffold "
-        f"--embeddings untrained,{MOSES},ecfp --finetune none,scl,hscl,supervised"
+        f"--embeddings untrained,{MOSES},ecfp --finetune none,scl,hscl,supervised "
+        "--against 'untrained, supervised'"
     ),
     "results-finetuning": (
         "--dataset CHEMBL1862_Ki,CHEMBL1871_Ki,CHEMBL2047_EC50,CHEMBL2835_Ki "
@@ -134,7 +136,7 @@ def test_the_records_give_the_pages_of_molecules(
     monkeypatch.chdir(ROOT)
     page = tmp_path / f"{name}.md"
     target = ["--output", "benchmarks/results/transfer", "--report", str(page), "--report-only"]
-    assert transfer([*OF_MOLECULES[name].split(), *target]) == 0
+    assert transfer([*shlex.split(OF_MOLECULES[name]), *target]) == 0
     committed = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
     assert numbers(page.read_text(encoding="utf-8")) == numbers(committed)
     assert " are open" not in committed

@@ -306,7 +306,7 @@ def _entry(row: Row | None) -> str:
 
 
 def difference_table(rows: Sequence[Row]) -> DataFrame:
-    """Differences from the controls with their p-values, of rows of one protocol."""
+    """Differences from the controls with intervals and p-values, of rows of one protocol."""
     table = text_frame(DIFFERENCES, (_tested(row) for row in rows if row.tests))
     return table.drop(columns="protocol")
 
@@ -320,10 +320,12 @@ def _tested(row: Row) -> tuple[str, ...]:
 
 
 def _difference(test: Comparison | None) -> tuple[str, str]:
-    """Points, marked if not significant, and p of the t-test, in brackets of Wilcoxon's."""
+    """Points with their interval, marked if not significant, and p of the t-test, in brackets of
+    Wilcoxon's.
+    """
     if test is None:
         return "–", "–"
-    shown = f"{round(test.mean, 1) + 0.0:+.1f}" + ("" if test.significant else " ns")
+    shown = interval(test) + ("" if test.significant else f"{NBSP}ns")
     return shown, f"{p_value(test.p)} ({p_value(test.p_wilcoxon)})"
 
 

@@ -200,8 +200,10 @@ def test_optimism_stands_by_method_and_set() -> None:
 def test_differences_are_shown_and_what_is_not_significant() -> None:
     ucl, scl, far = config(method="ucl"), config(method="scl"), config(method="hucl")
     table = difference_table(rows(results(ucl, scl, far, shift={far: -40.0, scl: 0.5})))
-    assert table[["method", "− ucl", "− scl"]].to_numpy().tolist() == [
-        ["ucl", "–", "-0.5"], ["scl", "+0.5", "–"], ["hucl β=1", "-40.0", "-40.5"],
+    found = table[["method", "− ucl", "− scl"]].replace(NBSP, " ", regex=True)
+    assert found.to_numpy().tolist() == [
+        ["ucl", "–", "-0.5 [-0.5, -0.5]"], ["scl", "+0.5 [+0.5, +0.5]", "–"],
+        ["hucl β=1", "-40.0 [-40.0, -40.0]", "-40.5 [-40.5, -40.5]"],
     ]  # fmt: skip
     noisy = results(ucl, config(method="dcl"))
     other = {
@@ -213,7 +215,7 @@ def test_differences_are_shown_and_what_is_not_significant() -> None:
     ((*_, difference, p, _, _),) = lines_of(
         difference_table(rows(Results(noisy.configs, SEEDS, other)))
     )
-    assert difference.endswith(" ns")
+    assert re.fullmatch(r"\+[\d.]+ \[-[\d.]+, \+[\d.]+\] ns", difference.replace(NBSP, " "))
     assert re.fullmatch(r"(1|\.\d{3}) \((1|\.\d{3})\)", p)
 
 
