@@ -171,6 +171,7 @@ def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> No
         left_over(folder)
         assert bench.main([one.replace("OUT", str(folder)) for one in [*command, "--force"]]) == 0
         assert {path.name for path in folder.iterdir()} == names
+        assert numbers(folder) == numbers(whole)
 
 
 @pytest.mark.slow

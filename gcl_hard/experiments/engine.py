@@ -440,7 +440,7 @@ def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
     ``report(*values)`` returns at once and tells whether the driver still wants the result;
     ``report(*values, wait=True)`` waits for the driver's answer.
     """
-    from distributed import get_worker
+    from distributed import Reschedule, get_worker
 
     _ignore_deprecation()
     worker = get_worker()
@@ -471,5 +471,5 @@ def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
 
     try:
         return function(*arguments, report=report)
-    except KeyboardInterrupt as error:  # asked to stop; the worker serves other drivers
-        raise GclHardError("its worker was told to stop: give the same command again") from error
+    except KeyboardInterrupt as error:  # told to stop, as by a worker short of memory or leaving
+        raise Reschedule from error

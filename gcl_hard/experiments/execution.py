@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.engine import QUEUED, Engine, Task
@@ -20,8 +20,8 @@ R = TypeVar("R", bound=AnyRun)
 
 
 @dataclass(eq=False)
-class Group(Generic[R]):
-    """Runs that are trained together, with the locks of those that are to be stored."""
+class OpenGroup(Generic[R]):
+    """Runs that are trained together, with the locks of those that are still to be stored."""
 
     runs: tuple[R, ...]
     locks: dict[R, ExitStack]
@@ -33,24 +33,26 @@ class Execution(ABC, Generic[R]):
 
     Attributes:
         workers: the engine, started.
+        locks: closed once the engine has ended, so that no run is locked after that.
         bars: progress bars of the runs to be stored.
         console: console for what has ended.
         pending: the runs to be stored that have not ended.
         results: of the runs that ended.
         failures: messages about those that failed.
-        remedy: what to do if workers ran out of memory.
     """
 
+    remedy: ClassVar[str]
+    """What to do if workers ran out of memory."""
     workers: Engine
+    locks: ExitStack
     bars: Bars
     console: Console
     pending: set[R]
-    results: dict[R, Any] = field(default_factory=dict)
-    failures: dict[R, str] = field(default_factory=dict)
-    remedy: str = "fewer --jobs"
-    _open: list[Group[R]] = field(default_factory=list)
-    _training: dict[Task, Group[R]] = field(default_factory=dict)
-    _scoring: dict[Task, tuple[R, Group[R]]] = field(default_factory=dict)
+    results: dict[R, Any] = field(default_factory=dict, init=False)
+    failures: dict[R, str] = field(default_factory=dict, init=False)
+    _open: list[OpenGroup[R]] = field(default_factory=list, init=False)
+    _training: dict[Task, OpenGroup[R]] = field(default_factory=dict, init=False)
+    _scoring: dict[Task, tuple[R, OpenGroup[R]]] = field(default_factory=dict, init=False)
 
     @abstractmethod
     def lock(self, run: R) -> AbstractContextManager[bool]:
@@ -61,11 +63,11 @@ class Execution(ABC, Generic[R]):
         """The stored result of a run, None if there is none."""
 
     @abstractmethod
-    def train(self, group: Group[R]) -> Task | None:
+    def train(self, group: OpenGroup[R]) -> Task | None:
         """Submit the training of a group, whose result stays with the workers; None if none."""
 
     @abstractmethod
-    def score(self, run: R, group: Group[R], trained: Task | None) -> Task:
+    def score(self, run: R, group: OpenGroup[R], trained: Task | None) -> Task:
         """Submit the scoring of a run of a trained group."""
 
     @abstractmethod
@@ -76,7 +78,7 @@ class Execution(ABC, Generic[R]):
     def line(self, run: R, result: Any) -> str:
         """A result in a line."""
 
-    def failed(self, run: R, error: Exception) -> None:
+    def clean_up(self, run: R, error: Exception) -> None:
         """Called before the lock of a run that failed is given up."""
 
     def execute(self, groups: Sequence[tuple[R, ...]]) -> None:
@@ -85,23 +87,18 @@ class Execution(ABC, Generic[R]):
         Args:
             groups: in the order of their beginning.
         """
-        waiting = list(groups)
-        try:
-            while waiting or self._open:
+        waiting, told = list(groups), False
+        while waiting:
+            self._fill(waiting)
+            for task in self.workers.completed():
+                self._handle(task)
                 self._fill(waiting)
-                for task in self.workers.completed():
-                    self._ended(task)
-                    self._fill(waiting)
-                if waiting:
-                    n = sum(run in self.pending for runs in waiting for run in runs)
-                    self._say(f"waiting for another command to end {n} runs", "dim")
-                while waiting and not self._open:
-                    self.workers.wait(1.0)
-                    self._fill(waiting)
-        finally:
-            for group in self._open:
-                for lock in group.locks.values():
-                    lock.close()
+            if waiting and not told:
+                n = sum(run in self.pending for runs in waiting for run in runs)
+                self._say(f"waiting for another command to end {n} runs", "dim")
+                told = True
+            if waiting:
+                self.workers.wait(1.0)
 
     def _fill(self, waiting: list[tuple[R, ...]]) -> None:
         for runs in [*waiting]:
@@ -112,24 +109,24 @@ class Execution(ABC, Generic[R]):
 
     def _begin(self, runs: tuple[R, ...]) -> bool:
         """Submit a group; False if another command is at one of its runs."""
-        with ExitStack() as all_locks:
-            group = Group(runs, {})
+        group = OpenGroup(runs, {})
+        with ExitStack() as locks:
             for run in runs:
                 if run in self.pending:
-                    group.locks[run] = all_locks.enter_context(ExitStack())
+                    group.locks[run] = locks.enter_context(ExitStack())
                     if not group.locks[run].enter_context(self.lock(run)):
                         return False
-            all_locks.pop_all()
+            self.locks.push(locks.pop_all())
         self._open.append(group)
         for run in [*group.locks]:  # another command may have ended it meanwhile
             if (result := self.stored(run)) is not None:
                 self.results[run] = result
-                self._end(run, group)
+                self._close(run, group)
         if group.locks:
             self._train(group)
         return True
 
-    def _train(self, group: Group[R]) -> None:
+    def _train(self, group: OpenGroup[R]) -> None:
         for run in group.locks:
             self.bars.started(run)
         task = self.train(group)
@@ -138,11 +135,11 @@ class Execution(ABC, Generic[R]):
         else:
             self._training[task] = group
 
-    def _score(self, group: Group[R], trained: Task | None) -> None:
+    def _score(self, group: OpenGroup[R], trained: Task | None) -> None:
         for run in group.locks:
             self._scoring[self.score(run, group, trained)] = run, group
 
-    def _ended(self, task: Task) -> None:
+    def _handle(self, task: Task) -> None:
         """A task has ended: score what was trained, store what was scored."""
         if (group := self._training.pop(task, None)) is not None:
             if task.error is None:
@@ -152,31 +149,32 @@ class Execution(ABC, Generic[R]):
         elif task in self._scoring:
             run, group = self._scoring.pop(task)
             if task.error is not None:
-                self._failed(run, group, task.error)
+                self._failed([run], group, task.error)
                 return
             self.results[run] = result = self.store(run, task.value)
             self._say(self.line(run, result))
-            self._end(run, group)
+            self._close(run, group)
 
-    def training_failed(self, group: Group[R], error: Exception) -> None:
-        """The training of a group has failed."""
-        for run in [*group.locks]:
-            self._failed(run, group, error)
+    def training_failed(self, group: OpenGroup[R], error: Exception) -> None:
+        """Record the failure of a group's runs."""
+        self._failed([*group.locks], group, error)
 
-    def split(self, group: Group[R]) -> None:
+    def split(self, group: OpenGroup[R]) -> None:
         """Train the runs of a group one by one."""
         self._open.remove(group)
         for run, lock in group.locks.items():
-            self._open.append(Group((run,), {run: lock}))
+            self._open.append(OpenGroup((run,), {run: lock}))
             self._train(self._open[-1])
 
-    def _failed(self, run: R, group: Group[R], error: Exception) -> None:
-        self.failures[run] = failure_message(run, error, self.remedy)
-        self._say(f"failed: {self.failures[run].splitlines()[0]}", "red")
-        self.failed(run, error)
-        self._end(run, group)
+    def _failed(self, runs: Sequence[R], group: OpenGroup[R], error: Exception) -> None:
+        message = failure_message(runs[0], error, self.remedy)
+        self._say(f"failed: {message.splitlines()[0]}", "red")
+        for run in runs:
+            self.failures[run] = message
+            self.clean_up(run, error)
+            self._close(run, group)
 
-    def _end(self, run: R, group: Group[R]) -> None:
+    def _close(self, run: R, group: OpenGroup[R]) -> None:
         """A run has a result or has failed: other commands may be at it."""
         self.pending.discard(run)
         self.bars.ended(run)

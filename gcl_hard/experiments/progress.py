@@ -18,7 +18,7 @@ MOST_BARS = 4
 
 
 class AnyRun(Protocol):
-    """What progress bars know of a run."""
+    """What execution and progress bars know of a run."""
 
     @property
     def key(self) -> str:
@@ -44,15 +44,16 @@ class Bars:
         bars.update(self._all, visible=len(costs) > 1)
 
     def started(self, run: AnyRun) -> None:
-        """Show that a run has started or restarted."""
+        """Show that a run has started, or starts over."""
         self._advance(run, 0.0)
-        if run not in self._tasks and len(self._tasks) < MOST_BARS:
-            self._tasks[run] = self._bars.add_task(str(run), total=1.0)
 
     def report(self, key: str, share: float, loss: float) -> bool:
         """Show the progress of a run; never stops it."""
         run = self._runs.get(key)
         if run is not None:
+            # Not before: runs that wait in the queue need no bar.
+            if run not in self._tasks and len(self._tasks) < MOST_BARS:
+                self._tasks[run] = self._bars.add_task(str(run), total=1.0)
             if run in self._tasks:
                 mean = "" if math.isnan(loss) else f" loss {loss:.3f}"
                 epoch = math.ceil(share * run.epochs - 1e-9)

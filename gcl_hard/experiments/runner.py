@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.domains import DataSets, experiment_of
 from gcl_hard.experiments.engine import Task, engine
-from gcl_hard.experiments.execution import Execution, Group, failure_message
+from gcl_hard.experiments.execution import Execution, OpenGroup, failure_message
 from gcl_hard.experiments.experiment import EMBEDDINGS, RunContext, TrainedRun
 from gcl_hard.experiments.progress import Bars, progress
 from gcl_hard.experiments.runs import Run, groups_of
@@ -193,11 +193,11 @@ class Runner:
         costs = {run: run.cost(size) for run, size in sizes.items()}
         scoring = {run: run.config.cost(size)[1] for run, size in sizes.items()}
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
-        with progress(self.console) as shown:
+        with progress(self.console) as shown, ExitStack() as locks:
             bars = Bars(shown, costs, scoring)
             with engine(jobs, self.scheduler, bars.report) as workers:
                 execution = _Execution(
-                    workers, bars, self.console, {*pending}, runner=self, context=context
+                    workers, locks, bars, self.console, {*pending}, runner=self, context=context
                 )
                 execution.execute(groups)
         return execution.results, list(dict.fromkeys(execution.failures.values()))
@@ -220,16 +220,19 @@ class _Execution(Execution[Run]):
     _: KW_ONLY
     runner: Runner
     context: RunContext
-    remedy: str = "fewer --jobs or a smaller --ensemble-size"
-    _sets: dict[str, Task] = field(default_factory=dict)
+    remedy = "fewer --jobs or a smaller --ensemble-size"
+    _sets: dict[str, Task] = field(default_factory=dict, init=False)
 
     def lock(self, run: Run) -> AbstractContextManager[bool]:
         return self.runner.store.lock(run)
 
     def stored(self, run: Run) -> RunResult | None:
-        return self.runner.stored(run)
+        result = self.runner.stored(run)
+        if result is not None:  # the command that ended it may have been killed before this
+            self.runner.context.checkpoint(run).unlink(missing_ok=True)
+        return result
 
-    def train(self, group: Group[Run]) -> Task:
+    def train(self, group: OpenGroup[Run]) -> Task:
         own = self._own(group.runs[0])
         return self.workers.submit(train_group, self.context, group.runs, own, remote=True)
 
@@ -240,14 +243,14 @@ class _Execution(Execution[Run]):
             self._sets[name] = self.workers.submit(share_graphs, graphs, remote=True)
         return self._sets.get(name)
 
-    def training_failed(self, group: Group[Run], error: Exception) -> None:
+    def training_failed(self, group: OpenGroup[Run], error: Exception) -> None:
         """Train the runs of a failed group one by one."""
         if len(group.locks) == 1 or isinstance(error, OutOfMemory):
             super().training_failed(group, error)
             return
         self.split(group)
 
-    def score(self, run: Run, group: Group[Run], trained: Task | None) -> Task:
+    def score(self, run: Run, group: OpenGroup[Run], trained: Task | None) -> Task:
         number = group.runs.index(run)
         return self.workers.submit(
             score_run, self.context, trained, number, self._own(run), urgent=True
@@ -262,7 +265,7 @@ class _Execution(Execution[Run]):
         self.runner.context.checkpoint(run).unlink(missing_ok=True)
         return scored.result
 
-    def failed(self, run: Run, error: Exception) -> None:
+    def clean_up(self, run: Run, error: Exception) -> None:
         if isinstance(error, DivergenceError):  # resuming would diverge again
             self.runner.context.checkpoint(run).unlink(missing_ok=True)
 

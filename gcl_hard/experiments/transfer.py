@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from gcl_hard.errors import GclHardError, InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.store import check_writable
-from gcl_hard.experiments.transfer_execution import check, execute, stored
+from gcl_hard.experiments.transfer_execution import check, execute, stored_result
 from gcl_hard.experiments.transfer_runs import (
     LISTS,
     NONE,
@@ -164,14 +164,14 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
             row.removesuffix(share_label(run.train_share))
             for run in runs for row in (run.row, run.choice) if row
         )  # fmt: skip
-        check_option("against", options.against, dict.fromkeys(labels))
+        _check_against(options, [*dict.fromkeys(labels)])
     known = finished_results(options.output)
     if options.report is not None and options.report.suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
     if options.report is not None:
         check_writable(options.report.absolute().parent)
     threads = max(1, (options.threads or 1) // (1 if options.scheduler else options.jobs))
-    results = {run: one for run in runs if (one := stored(options.output, run, known))}
+    results = {run: one for run in runs if (one := stored_result(options.output, run, known))}
     failed: dict[TransferRun, str] = {}
     too_large: list[TransferRun] = []
     if not options.report_only and len(results) < len(runs):
@@ -185,10 +185,11 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
             results |= done
     found = [results[run] for run in runs if run in results]
     n_open = len(runs) - len(found) - len(too_large)
-    failures = "\n".join(dict.fromkeys(failed.values()))
-    message = f"{len(failed)} of {len(runs)} runs failed:\n{failures}"
-    if not found and failures:
-        raise GclHardError(message)
+    failures = GclHardError(
+        "\n".join([f"{len(failed)} of {len(runs)} runs failed:", *dict.fromkeys(failed.values())])
+    )
+    if failed and not found:
+        raise failures
     if not found:
         raise InputError(f"none of {len(runs)} runs is finished in {options.output}")
     from gcl_hard.reports import transfer as page
@@ -198,13 +199,23 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     for metric in data["metric"].drop_duplicates():
         print(f"\n{page.METRICS[metric]}\n{page.table(data, metric).to_string()}")
     if options.report is not None:
-        left_out = [f"{run.dataset} ({run.split}), {run.row}" for run in too_large]
         page.write_page(
-            options.report, found, command, n_open, too_large=left_out, against=options.against
+            options.report, found, command, n_open,
+            too_large=[*map(str, too_large)], against=options.against,
         )  # fmt: skip
-    if failures:
-        raise GclHardError(message)
+    if failed:
+        raise failures
     return found
+
+
+def _check_against(options: TransferOptions, labels: Sequence[str]) -> None:
+    if options.report is None:
+        raise InputError("against compares rows on a page: give --report page.md, too")
+    if options.against not in labels:
+        raise InputError(
+            f"against is the label of a row, one of {'; '.join(map(repr, labels))}; got "
+            f"{options.against!r}"
+        )
 
 
 def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

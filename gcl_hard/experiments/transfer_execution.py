@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from gcl_hard.experiments.engine import Task, engine
-from gcl_hard.experiments.execution import Execution, Group
+from gcl_hard.experiments.execution import Execution, OpenGroup
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.pretraining import loaded
 from gcl_hard.experiments.progress import Bars, progress
@@ -30,21 +30,21 @@ class _Execution(Execution[TransferRun]):
     _: KW_ONLY
     folder: Path
     context: Context
-    remedy: str = "fewer --jobs, or workers with more memory"
+    remedy = "fewer --jobs, or workers with more memory"
 
     def lock(self, run: TransferRun) -> AbstractContextManager[bool]:
         return locked(self.folder / f".{run.key}.json.lock")
 
     def stored(self, run: TransferRun) -> dict[str, Any] | None:
-        return stored(self.folder, run, {})
+        return stored_result(self.folder, run, {})
 
-    def train(self, group: Group[TransferRun]) -> Task | None:
+    def train(self, group: OpenGroup[TransferRun]) -> Task | None:
         first = next(iter(group.locks))
         if not first.needs_embedding:
             return None
         return self.workers.submit(embed_run, self.context, first, remote=True)
 
-    def score(self, run: TransferRun, group: Group[TransferRun], trained: Task | None) -> Task:
+    def score(self, run: TransferRun, group: OpenGroup[TransferRun], trained: Task | None) -> Task:
         return self.workers.submit(
             score_run, self.context, run, trained, urgent=trained is not None
         )
@@ -83,11 +83,11 @@ def execute(
     for run in runs:
         groups.setdefault(run.trained, []).append(run)
     console = Console(stderr=True)
-    with progress(console) as shown:
+    with progress(console) as shown, ExitStack() as locks:
         bars = Bars(shown, dict.fromkeys(runs, 1.0), dict.fromkeys(runs, 0.0))
         with engine(min(jobs, len(groups)), scheduler, bars.report) as workers:
             execution = _Execution(
-                workers, bars, console, {*runs}, folder=folder, context=context
+                workers, locks, bars, console, {*runs}, folder=folder, context=context
             )  # fmt: skip
             try:
                 execution.execute([tuple(group) for group in groups.values()])
@@ -97,10 +97,10 @@ def execute(
 
 
 def check(runs: Sequence[TransferRun], context: Context) -> list[TransferRun]:
-    """Check every set and encoder file of runs.
+    """Check every set and encoder file of runs, and find those that cannot be run.
 
     Returns:
-        The runs that are left out: their sets are too large for the kernel of wl.
+        Runs whose sets are too large for the kernel of wl.
 
     Raises:
         InputError: for data or encoders that cannot be used.
@@ -129,7 +129,7 @@ def check(runs: Sequence[TransferRun], context: Context) -> list[TransferRun]:
     return too_large
 
 
-def stored(
+def stored_result(
     folder: Path, run: TransferRun, known: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any] | None:
     """The result of a finished run, in the row that it is asked for.

@@ -147,11 +147,11 @@ class TransferRun:
     @property
     def epochs(self) -> int:
         """Passes of fine-tuning over the training part."""
-        return (self.finetuning and self.finetuning.epochs) or 0
+        return 0 if self.finetuning is None else self.finetuning.epochs or 0
 
     def __str__(self) -> str:
         """Name in messages and progress bars."""
-        return f"{self.set_name} {self.row}, seed {self.seed}"
+        return f"{self.set_name} ({self.split}) {self.row}, seed {self.seed}"
 
     @property
     def trained(self) -> TransferRun:

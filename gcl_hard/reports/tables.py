@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -307,26 +307,29 @@ def _entry(row: Row | None) -> str:
 
 def difference_table(rows: Sequence[Row]) -> DataFrame:
     """Differences from the controls with intervals and p-values, of rows of one protocol."""
-    table = text_frame(DIFFERENCES, (_tested(row) for row in rows if row.tests))
+    table = text_frame(DIFFERENCES, (_tested(row, interval) for row in rows if row.tests))
     return table.drop(columns="protocol")
 
 
 DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")
 
 
-def _tested(row: Row) -> tuple[str, ...]:
+def _tested(row: Row, text: Callable[[Comparison], str]) -> tuple[str, ...]:
     tests = [row.tests.get(control) for control in CONTROLS]
-    return (row.dataset, _name(row), row.protocol, *(x for t in tests for x in _difference(t)))
+    texts = [x for test in tests for x in (_difference(test, text), _p_values(test))]
+    return (row.dataset, _name(row), row.protocol, *texts)
 
 
-def _difference(test: Comparison | None) -> tuple[str, str]:
-    """Points with their interval, marked if not significant, and p of the t-test, in brackets of
-    Wilcoxon's.
-    """
+def _difference(test: Comparison | None, text: Callable[[Comparison], str]) -> str:
+    """A difference, marked if it is not significant."""
     if test is None:
-        return "–", "–"
-    shown = interval(test) + ("" if test.significant else f"{NBSP}ns")
-    return shown, f"{p_value(test.p)} ({p_value(test.p_wilcoxon)})"
+        return "–"
+    return text(test) + ("" if test.significant else " ns")
+
+
+def _p_values(test: Comparison | None) -> str:
+    """p of the t-test, and in brackets that of Wilcoxon's test."""
+    return "–" if test is None else f"{p_value(test.p)} ({p_value(test.p_wilcoxon)})"
 
 
 def significance_table(rows: Sequence[Row]) -> DataFrame:
@@ -500,7 +503,7 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
     if not fits:
         texts = [_texts(row) for row in rows]
     parts = [rich_table(heads, texts)]
-    if tested := [_tested(row) for row in rows if row.tests]:
+    if tested := [_tested(row, lambda test: points(test.mean)) for row in rows if row.tests]:
         parts.append(rich_table(DIFFERENCES, tested))
     said = notes(rows)
     if not fits and any(row.changed for row in rows):

@@ -125,7 +125,7 @@ def _controls(row: str, against: str | None = None) -> dict[str, str]:
     if ", hscl" in curve:
         found["scl"] = re.sub(", beta [^,]+", "", curve.replace(", hscl", ", scl"))
     if against is not None:
-        found.setdefault(against, against)
+        found[f"“{against}”"] = against  # in quotes, as other columns may have its name
     return {name: control + share for name, control in found.items()}
 
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
+from distributed import Client, get_worker
+from distributed.core import Status
 
 ROOT = Path(__file__).parents[2]
 Reporter = Callable[..., bool]
@@ -65,6 +66,17 @@ def die(count: str, *, report: Reporter) -> None:
     with Path(count).open("a", encoding="utf-8") as file:
         file.write("x")
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pause_once(marker: str, *, report: Reporter) -> str:
+    """Pauses the worker that it is tried on first, as Dask does one that is short of memory."""
+    if Path(marker).exists():
+        return "alive"
+    Path(marker).touch()
+    get_worker().status = Status.paused
+    while report("paused", 0.5, 0.0):
+        time.sleep(0.02)
+    raise KeyboardInterrupt  # as training does
 
 
 def until_stopped(started: str, saved: str, *, report: Reporter) -> None:

@@ -219,6 +219,15 @@ def test_what_a_killed_worker_had_is_done_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @linux
+def test_a_task_that_a_paused_worker_stops_is_done_elsewhere(tmp_path: Path) -> None:
+    with engine(2, None, watched([])) as workers:
+        task = workers.submit(tasks.pause_once, str(tmp_path / "marker"))
+        assert list(workers.completed()) == [task]
+        assert task.result() == "alive"
+
+
+@pytest.mark.slow
+@linux
 def test_a_task_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     with engine(2, None, watched([])) as workers:
         killer = workers.submit(tasks.die, str(tmp_path / "count"))

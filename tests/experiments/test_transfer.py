@@ -112,11 +112,11 @@ def test_hscl_is_compared_with_scl_and_the_frozen_encoder_of_the_same_settings(
     other = "untrained, hscl, chosen"
     table = differences(found, "cliff_rmse", other)
     assert (
-        table.loc["untrained", f"− {other}"].split(" ")[0]
+        table.loc["untrained", f"− “{other}”"].split(" ")[0]
         == f"{mean['untrained'] - mean[other]:+.3f}"
     )
     assert main([*command, *more, *target, "--report-only", f"--against={other}"]) == 0
-    assert f"− {other}" in page.read_text()
+    assert f"− “{other}”" in page.read_text()
     assert main([*command, *more, *target, "--report-only", "--against=untrained, hcsl"]) == 2
     assert page.with_name("page-cliffs.png").stat().st_size > 1000
     assert "(page-cliffs.png)" in page.read_text()
@@ -486,6 +486,7 @@ def test_a_run_that_diverges_does_not_stop_the_others(
     n = 2 if method == "scl" else 1  # with a head nothing is joined
     said = capsys.readouterr().err
     assert f"{n} of {n + 3} runs failed" in said
+    assert len([line for line in said.splitlines() if line.startswith("failed: ")]) == 1
     assert "Lower lr" in said or "lower lr" in said
     assert "Traceback" not in said
     assert len(results(tmp_path / "out")) == 3
