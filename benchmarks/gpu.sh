@@ -3,9 +3,9 @@
 #   benchmarks/gpu.sh DIR [PART ...]
 # DIR holds CIFAR10.npz and CIFAR100.npz, or the folders that their publisher packs, NAME.zip files
 # of the TUDataset collection, and moses/train.csv.gz. Without parts all are run, one after the
-# other. A part is stopped after MINUTES (10), and the same command goes on where it was: runs have
-# checkpoints, finished runs and measurements are not made again. EPOCHS (200) is of the images, and
-# OUT (DIR) a folder for what is only timed.
+# other, until one is not finished. A part is stopped after MINUTES (10), and the same command goes
+# on where it was: runs have checkpoints, finished runs and measurements are not made again. EPOCHS
+# (200) is of the images, and OUT (DIR) a folder for what is only timed.
 #
 #   tests       the tests marked gpu
 #   step        a step of ResNet-50 against its network alone, in bf16, plain and compiled
@@ -81,8 +81,8 @@ run() {
       ;;
     time-to-94)
       images CIFAR10 docs/results-cifar10-time.md --seeds 1 --monitor-every 1 --beta 1 \
-        --method scl,hscl --encoder resnet18
-      "$python" benchmarks/time_to.py "$results/tables" --accuracy 94
+        --method scl,hscl --encoder resnet18 --output "$out/time-to-94" &&
+        "$python" benchmarks/time_to.py "$out/time-to-94" --accuracy 94
       ;;
     table2) table2 transductive && table2 inductive ;;
     moses)

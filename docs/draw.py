@@ -8,6 +8,7 @@ FOLDER is docs/figures if not given. No data set is needed, and nothing is train
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +63,9 @@ def draw(folder: Path) -> int:
     frozen = [
         one
         for one in finished_results(TRANSFER).values()
-        if one["split"] == "scaffold" and one["finetuning"] is None
+        if one["split"] == "scaffold"
+        and one["finetuning"] is None
+        and re.fullmatch(r"untrained|moses\d+[km]", one["row"])  # of one method
     ]
     for metric in ("auc", "rmse"):
         figure = size_figure(frame(frozen), metric)

@@ -300,7 +300,7 @@ def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
         (["--pretrain-split=unlabeled"], "unlabeled.*train, test"),
         (["--probe-split=test"], "probe-split must not be test"),
         (["--subset=2000"], "subset 2000 is more than the 1437 images of train"),
-        (["--subset=20"], "digits: the probe is chosen on a part of its 20 .*one --probe-lr"),
+        (["--subset=20"], "digits: .*the probe.* one --probe-lr"),
         (["--dataset=digitz"], "digitz.*did you mean digits"),
     ],
 )
@@ -331,13 +331,13 @@ BAD_SETS: list[tuple[str, dict[str, Any], list[str], str]] = [
         "a class of the test images alone",
         {"train_labels": np.minimum(LABELS, 1)},
         ["--method=ucl,majority"],
-        "class 2 is among the test images and not among the 60 images of train",
+        "of the class 2 there are test images, and none among the 60 images of train",
     ),
     (
         "a class of one image",
         {"train_labels": np.where(np.arange(60) == 59, 2, LABELS % 2)},
         [],
-        "class 2 has 1 member",
+        "the class 2 has one training image.* one --probe-lr",
     ),
     ("grey images", {"train_images": IMAGES[..., 0]}, [], "grey"),
     ("images of floats", {"train_images": IMAGES / 255}, [], "must be uint8"),
@@ -392,6 +392,27 @@ def test_where_memory_ends_batch_and_size_are_named(
     assert re.search("lower size,? or batch-size", command.err)
     assert command("--method=pixels") == (2 if where[1] == "plain" else 0)
     assert command.err == "" or "of 8 pixels" in command.err
+
+
+def test_an_encoder_for_larger_images_is_refused(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "image_encoder", image_encoder)
+    where = mirror(command.folder / "mine")
+    said = command.refuses(*OWN, where, "--encoder=fast")
+    assert re.search("encoder fast fails on images of 6 pixels.*--size", said, re.DOTALL)
+
+
+def test_what_classes_are_short_of_is_said(command: Command) -> None:
+    names = np.array(["cat", "dog", "owl"])
+    few = np.where(np.arange(60) < 4, 2, LABELS % 2)
+    where = mirror(
+        command.folder / "mine", train_labels=few, test_labels=LABELS % 2, class_names=names
+    )
+    assert command(*OWN, where, "--balanced=true") == 0
+    said = " ".join(command.out.split())
+    assert "no test image of shades is of the class owl" in said
+    assert "have 6 seats a class, more than there are images of owl" in said
 
 
 def test_a_truncated_set_is_one_message(command: Command) -> None:

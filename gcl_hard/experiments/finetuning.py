@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.transfer import Probed, rmse, roc_auc
 from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.experiments.labelled import Labelled
@@ -139,6 +140,8 @@ def train_head(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = 
     y, classes = labelled.y, labelled.classes
     of_train, of_valid = y[split.train], y[split.valid]
     known = of_train[np.isfinite(of_train)]
+    if not known.size:
+        raise InputError(f"{run.key}: no target is known in the training part")
     scale = (0.0, 1.0) if classes else (float(known.mean()), float(known.std()) or 1.0)
     encoder = new_encoder(run, labelled)
     model = TargetModel(encoder, y[:1].size, classes=classes, scale=scale)
@@ -167,10 +170,22 @@ def train_head(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = 
 
     train(model, batches, _optimisation(how), on_epoch=ended, setting=run.key)
     found: np.ndarray[Any, Any] = best["test"]
+    if not np.isfinite(found).all():
+        raise diverged(run, "predictions")
     if classes:
         columns = of_train.reshape(len(of_train), -1)
         found[:, [len(set(one[np.isfinite(one)])) < 2 for one in columns.T]] = np.nan
     return Probed(found[:, 0] if y.ndim == 1 else found, best["validation"])
+
+
+def diverged(run: TransferRun, what: str) -> DivergenceError:
+    """The error for embeddings or predictions that are not finite."""
+    if run.finetuning is None:
+        return DivergenceError(f"{what} are not finite ({run.key}): its encoder is of no use")
+    return DivergenceError(
+        f"{what} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
+        f"temperature"
+    )
 
 
 def _method(run: TransferRun) -> Finetuning:

@@ -34,7 +34,7 @@ class ImageData:
             split.
         test: images that the probe is scored on, once.
         shared: int64 [n_probe], position of each probe image in ``pretrain``; −1 if not there.
-        n_classes: C.
+        class_names: names of the classes, by label.
     """
 
     name: str
@@ -42,7 +42,12 @@ class ImageData:
     probe: Split
     test: Split
     shared: Tensor
-    n_classes: int
+    class_names: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.class_names)
 
     @property
     def side(self) -> int:
@@ -114,7 +119,7 @@ def image_data(
         )
     return ImageData(
         name=found.name, pretrain=pretrain, probe=probe, test=found.split("test").to(device),
-        shared=_shared(config, found, kept), n_classes=found.n_classes,
+        shared=_shared(config, found, kept), class_names=found.class_names,
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError, GclHardError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import FAST, RESNETS, ImageConfig
+from gcl_hard.experiments.config import RESNETS, ImageConfig
 from gcl_hard.experiments.custom import Parts, check_call, own_part
 from gcl_hard.experiments.diagnostics import (
     SALT,
@@ -108,7 +108,7 @@ class ImageExperiment:
                     f"reads labels; {remedy}"
                 )
         _check_classes(config, data)
-        if config.encoder not in (*RESNETS, FAST):
+        if config.encoder not in RESNETS:
             check_encoder(config, data, context.parts)
         if not config.encoders:
             return
@@ -139,14 +139,26 @@ class ImageExperiment:
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
 
     def advice(self, config: ImageConfig, data: ImageData) -> str | None:
-        """That bf16 is slow on a CPU without instructions for it."""
+        """That bf16 is slow on a CPU without instructions for it, and what classes are short of."""
+        said = []
         on_cpu = data.test.images.device.type == "cpu" and config.encoders > 0
-        if config.precision != "bf16" or not on_cpu or hardware.has_bf16():
-            return None
-        return (
-            "this CPU has no instructions for bf16: a run takes several times as long as with "
-            "--precision fp32"
-        )
+        if config.precision == "bf16" and on_cpu and not hardware.has_bf16():
+            said.append(
+                "this CPU has no instructions for bf16: a run takes several times as long as with "
+                "--precision fp32"
+            )
+        if untested := _classes_of(data, _counts(data.test.labels, data) == 0):
+            said.append(f"no test image of {config.dataset} is of the class {untested}")
+        if config.balanced and config.encoders:
+            counts = _counts(data.pretrain.labels, data)
+            seats = config.batch_size // int((counts > 0).sum())
+            if few := _classes_of(data, (counts > 0) & (counts < seats)):
+                said.append(
+                    f"balanced batches of {config.batch_size} have {seats} seats a class, more "
+                    f"than there are images of {few}: others take the rest, a smaller batch-size "
+                    f"makes parts equal"
+                )
+        return "\n".join(said) or None
 
     def train(
         self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
@@ -183,16 +195,25 @@ class ImageExperiment:
 def _check_classes(config: ImageConfig, data: ImageData) -> None:
     """Check, before training, the classes that the probe needs."""
     if not _several(data.probe.labels):
-        raise InputError(f"{config.dataset}: the training images are of one class only")
-    strange = data.test.labels.cpu()[~torch.isin(data.test.labels.cpu(), data.probe.labels.cpu())]
-    if len(strange):
         raise InputError(
-            f"{config.dataset}: class {int(strange[0])} is among the test images and not among the "
+            f"{config.dataset}: the training images are of one class only, and the probe tells "
+            f"classes apart: add images of a second one"
+        )
+    in_probe = _counts(data.probe.labels, data)
+    if strange := _classes_of(data, (_counts(data.test.labels, data) > 0) & (in_probe == 0)):
+        raise InputError(
+            f"{config.dataset}: of the class {strange} there are test images, and none among the "
             f"{len(data.probe)} images of {config.probe_split} that the probe is trained on"
         )
     chooses = config.probe == "logistic" or len(config.probe_lr) > 1
     if config.method == "majority" or not chooses:
         return
+    if alone := _classes_of(data, in_probe == 1):
+        raise InputError(
+            f"{config.dataset}: the class {alone} has one training image, and the probe, which is "
+            f"chosen on a fifth of them, needs two: give more, leave the class out, or give one "
+            f"--probe-lr, which needs no choice"
+        )
     labels = data.probe.labels.cpu().numpy()
     try:
         inner_holdout(np.arange(len(labels)), labels, seed=0)
@@ -201,6 +222,18 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
             f"{config.dataset}: the probe is chosen on a part of its {len(labels)} training "
             f"images: {error}; give more of them, or one --probe-lr, which needs no choice"
         ) from error
+
+
+def _counts(labels: Tensor, data: ImageData) -> Tensor:
+    """Images of each class, int64 [C]."""
+    labels = labels.cpu()
+    return torch.bincount(labels[labels >= 0], minlength=data.n_classes)
+
+
+def _classes_of(data: ImageData, which: Tensor) -> str:
+    """Names of the classes of a mask [C], at most five of them."""
+    names = [name for name, one in zip(data.class_names, which.tolist(), strict=True) if one]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _several(labels: Tensor) -> bool:
@@ -254,14 +287,22 @@ def new_encoder(config: ImageConfig, size: int, parts: Parts | None) -> nn.Modul
 
 
 def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> None:
-    """Check an encoder that is not ours on two images of the size of views.
+    """Check an encoder on two images of the size of views.
 
     Raises:
-        InputError: if it has no width, gives another shape, or fails; says why.
+        InputError: if it cannot be made, has no width, gives another shape, or fails; says why.
     """
     size, named = config.size or data.side, config.encoder.partition("@")[0]
     with torch.random.fork_rng(devices=[]):
-        model = ImageContrast(new_encoder(config, size, parts), method="ucl")
+        try:
+            encoder = new_encoder(config, size, parts)
+        except GclHardError:
+            raise
+        except Exception as error:  # of the user's code, such as a file of weights that is missing
+            raise InputError(
+                f"the encoder {named} cannot be made ({type(error).__name__}: {error})"
+            ) from error
+        model = ImageContrast(encoder, method="ucl")
     try:
         with evaluating(model):
             model.encode(torch.zeros(2, 3, size, size))

@@ -131,13 +131,22 @@ class Runner:
         return ", ".join(parts)
 
     def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
-        """Stored results of runs; reports unusable files."""
-        results, problems = {}, []
+        """Stored results of runs; reports unusable files, and those of other data."""
+        results, problems, others = {}, [], []
         for run in runs:
             if (result := self.stored(run)) is not None:
                 results[run] = result
             elif (problem := self.store.problem(run)) is not None:
                 problems.append(problem)
+            elif (found := self.store.get(run)) is not None and self._of_other_data(run, found):
+                others.append(run)
+        if others:
+            names = ", ".join(dict.fromkeys(run.config.dataset for run in others))
+            self.console.print(
+                f"results of {len(others)} runs in {self.context.output} are of other data named "
+                f"{names}: they are made again and replaced; another --output keeps them",
+                style="yellow", highlight=False,
+            )  # fmt: skip
         if problems and not self.force:
             shown = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
             what = "left out" if self.report_only else "run again"
@@ -159,10 +168,12 @@ class Runner:
             return None
         if not all(self.context.file(run, suffix).exists() for suffix in self.context.saves(run)):
             return None
+        return None if self._of_other_data(run, result) else result
+
+    def _of_other_data(self, run: Run, result: RunResult) -> bool:
         facts = self.data.facts(run.config, self.own(run.config))
-        made = dict(result.data)
-        made.pop("processes", None)
-        return result if {**facts, **made} == facts else None
+        made = {k: v for k, v in result.data.items() if k != "processes"}
+        return {**facts, **made} != facts
 
     def own(self, config: RunConfig) -> GraphSet | None:
         """The user's own set of a configuration, None for a named one."""

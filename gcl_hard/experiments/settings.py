@@ -131,6 +131,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 BY_TYPE: dict[Any, Callable[[Any], Any]] = {
     tuple[str, ...]: _words,
     tuple[float, ...]: _numbers,
+    tuple[int, ...]: _list_of(int, "whole numbers"),
     tuple[str, ...] | None: _optional(_words),
     tuple[float, ...] | None: _optional(_numbers),
 }

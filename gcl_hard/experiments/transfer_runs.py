@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,7 +117,7 @@ class TransferRun:
     @property
     def set_name(self) -> str:
         """Name of the set; of a file without folder and suffix."""
-        return Path(self.dataset).name.partition(".")[0]
+        return _stem(self.dataset)
 
     @property
     def parts(self) -> list[str]:
@@ -212,6 +212,12 @@ def runs_of(
     if len({*labels.values()}) < len(labels):
         labels = {one: one for one in embeddings}
     names = [one if is_file(one) else canonical(one) for one in datasets]
+    for name, same in groupby(sorted(dict.fromkeys(names), key=_stem), key=_stem):
+        if len(paths := [*same]) > 1:
+            raise InputError(
+                f"{' and '.join(paths)} are both named {name}, and results are told apart by this "
+                f"name: rename one"
+            )
     for dataset, embedding, tuned, share, seed in product(
         names, embeddings, finetunings, train_shares, seeds
     ):
@@ -245,6 +251,10 @@ def runs_of(
                 continue
             found.append(run)
     return list(dict.fromkeys(found))
+
+
+def _stem(dataset: str) -> str:
+    return Path(dataset).name.partition(".")[0]
 
 
 def share_label(share: float) -> str:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import hstack
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import ScaffoldSplit
 from gcl_hard.evaluation.transfer import (
     Probed,
@@ -31,7 +31,7 @@ from gcl_hard.evaluation.transfer import (
 )
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.engine import on_interrupt
-from gcl_hard.experiments.finetuning import finetune, new_encoder, train_head
+from gcl_hard.experiments.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.transfer_runs import TransferRun
 from gcl_hard.graphs import embed, load_molecules
@@ -119,8 +119,6 @@ def score_run(
     with on_interrupt(signal.default_int_handler):  # a probe has nothing to save
         if run.is_head:
             found = train_head(run, labelled, _told(run, report))
-            if not np.isfinite(found.test).all():
-                raise _diverged(run, "predictions")
         else:
             found = predict(run, labelled, z)
     return _result(context, run, labelled, found, seconds + time.perf_counter() - start)
@@ -145,13 +143,6 @@ def _told(run: TransferRun, report: Callable[..., bool]) -> OnEpoch:
     return on_epoch
 
 
-def _diverged(run: TransferRun, what: str) -> DivergenceError:
-    return DivergenceError(
-        f"{what} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
-        f"temperature"
-    )
-
-
 def embeddings_of(
     run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None
 ) -> NDArray[Any]:
@@ -164,7 +155,7 @@ def embeddings_of(
     encoder = new_encoder(run, labelled) if frozen else finetune(run, labelled, on_epoch)
     found = np.asarray(embed(encoder, labelled.molecules))
     if not np.isfinite(found).all():
-        raise _diverged(run, "embeddings")
+        raise diverged(run, "embeddings")
     return found
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
+import math
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
@@ -277,7 +278,7 @@ def read_molecules(
     of_smiles = smiles or next((by_name[one] for one in SMILES if one in by_name), None)
     if of_smiles not in columns:
         looked = of_smiles or " or ".join(SMILES)
-        hint = "name it by smiles" if len(columns) > 1 else "are its columns separated by commas?"
+        hint = "rename it to smiles" if len(columns) > 1 else "are its columns separated by commas?"
         raise InputError(
             f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
         )
@@ -334,15 +335,21 @@ def _numbers(
     found = {}
     for i, name in enumerate(names):
         texts = [row[i].strip() for row in rows]
-        texts = [WORDS.get(one.casefold(), one) for one in texts]
-        try:
-            found[name] = np.array([float(one) if one else np.nan for one in texts])
-        except ValueError as error:
+        numbers = [_number(WORDS.get(one.casefold(), one)) for one in texts]
+        others = [row for row, one in enumerate(numbers) if one is None]
+        if others:
+            strange = (
+                f"{path}, column {name}, row {others[0] + 1}: {texts[others[0]]!r} is no number"
+            )
             if not drop:
-                raise InputError(
-                    f"{path}, column {name}: {error}; targets are numbers, or yes and no"
-                ) from error
+                raise InputError(f"{strange}; targets are numbers, or yes and no")
+            if len(others) < len(texts) / 2:
+                warnings.warn(
+                    f"{strange}, so the column is no target; correct or empty it if it should be",
+                    stacklevel=3,
+                )
             continue
+        found[name] = np.array(numbers, float)
         if np.isinf(found[name]).any():
             row = texts[int(np.isinf(found[name]).argmax())]
             raise InputError(
@@ -352,6 +359,16 @@ def _numbers(
     if not found:
         raise InputError(f"{path} has no column of numbers: give kind unlabelled, or targets")
     return found
+
+
+def _number(text: str) -> float | None:
+    """A number, NaN of what stands for an unknown one; None of another text."""
+    if text.casefold() in ("", "na", "n/a", "null", "none"):
+        return math.nan
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _leave_out_numbering(values: dict[str, NDArray[np.float64]], path: Path) -> None:

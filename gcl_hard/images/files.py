@@ -167,10 +167,10 @@ def find(
     for folder in folders.values():
         if (npz := _npz(folder, name)) is not None:
             return Found(npz, "npz")
-        if site is None and has_classes(folder / name):
-            return Found(folder / name, "classes")
         if site and site.folder and (folder / site.folder).is_dir():
             return Found(folder / site.folder, site.layout)
+        if has_classes(folder / name):
+            return Found(_own_folder(folder / name), "classes")
     if name == "digits":
         return None
     looked = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
@@ -197,6 +197,13 @@ def find(
         "any folder that --data-dir or GCL_HARD_DATA names)\ndigits are in the package and work "
         "offline"
     )
+
+
+def _own_folder(path: Path) -> Path:
+    """A folder of the user's images, unless a known set has its name."""
+    if path.name in KNOWN:
+        raise InputError(f"{path} has the name of a known set: give your images another one")
+    return path
 
 
 def _npz(folder: Path, name: str) -> Path | None:
@@ -440,7 +447,10 @@ def _in_classes(folder: Path, names: Sequence[str]) -> Listed:
         (file, label) for label, name in enumerate(names) for file in _images_in(folder / name)
     ]
     if not listed:
-        raise InputError(f"there are no images in {folder}/CLASS/, where the test images should be")
+        raise InputError(
+            f"there are no images in {folder}/CLASS/, where the test images should be (or in val/; "
+            f"of folders CLASS/ without train/ a fifth becomes the test images)"
+        )
     full = {label for _, label in listed}
     for label, name in enumerate(names):
         if label not in full and (folder / name).is_dir():
@@ -454,13 +464,15 @@ def _in_classes(folder: Path, names: Sequence[str]) -> Listed:
 def _mark(path: Path, files: Sequence[Path] | None = None) -> str:
     if files is None:
         files = [path / "wnids.txt", path / "train", path / "val" / "val_annotations.txt"]
-    ages = [_age(file) if file.exists() else "" for file in files]
+    ages = [_age(file, path) if file.exists() else "" for file in files]
     return hashlib.sha256("\n".join([str(path.resolve()), *ages]).encode()).hexdigest()[:12]
 
 
-def _age(file: Path) -> str:
+def _age(file: Path, path: Path) -> str:
     found = file.stat()
-    return f"{file} {found.st_mtime_ns}" + (f" {found.st_size}" if file.is_file() else "")
+    return f"{file.relative_to(path)} {found.st_mtime_ns}" + (
+        f" {found.st_size}" if file.is_file() else ""
+    )
 
 
 def _text(file: Path) -> str:
@@ -539,10 +551,16 @@ def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> 
 def _kept(listed: dict[str, Listed], kept: Path) -> Arrays:
     """The images of a folder in the cache."""
     note = kept / NOTE
-    _warn(note.read_text(encoding="utf-8") if note.exists() else "")
+    try:
+        _warn(note.read_text(encoding="utf-8") if note.exists() else "")
+        images = {split: np.load(kept / f"{split}.npy", mmap_mode="c") for split in listed}
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(
+            f"{kept}, with images decoded before, is damaged ({error}): remove it, and they are "
+            f"decoded again"
+        ) from error
     return {
-        split: (np.moveaxis(np.load(kept / f"{split}.npy", mmap_mode="c"), 1, -1), _labels(part))
-        for split, part in listed.items()
+        split: (np.moveaxis(images[split], 1, -1), _labels(part)) for split, part in listed.items()
     }
 
 

@@ -107,6 +107,12 @@ def _of_timm(name: str) -> nn.Module:
         raise MissingExtraError(
             f"timm:{name} needs timm, which is not installed: pip install 'gcl-hard[timm]'"
         ) from error
+    if "." in name:
+        raise InputError(
+            f"timm:{name} names weights, and encoders start untrained: give "
+            f"timm:{name.partition('.')[0]}, or MODULE:FUNCTION, a function of yours that returns "
+            f"one with weights"
+        )
     if not timm.is_model(name):
         raise _no_model("timm", name, timm.list_models())
     network: nn.Module = timm.create_model(name, pretrained=False, num_classes=0)

@@ -13,6 +13,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.config import RunConfig
 from gcl_hard.experiments.diagnostics import OWN
 from gcl_hard.experiments.settings import LISTED
@@ -21,7 +22,7 @@ from gcl_hard.methods import method
 from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare
 from gcl_hard.reports.rows import SYMBOLS, in_symbols
-from gcl_hard.reports.tables import percent, text_frame
+from gcl_hard.reports.tables import interval, percent, text_frame
 
 PAIRS = {"ucl": "hucl", "scl": "hscl"}
 """Methods and what hardens them; the first is the second at β = 0."""
@@ -167,6 +168,22 @@ def gains(results: Results) -> pd.DataFrame:
     ]  # fmt: skip
     columns = ["dataset", "gain", "setting", "mean", "low", "high"]
     return pd.DataFrame(lines if {*varied} - {"beta"} else [], columns=columns)
+
+
+def gain_table(data: pd.DataFrame) -> pd.DataFrame:
+    """Gains of hardness as text.
+
+    Args:
+        data: of :func:`gains`.
+
+    Returns:
+        ``data set``, ``difference``, ``setting`` and ``points``, the mean with its interval.
+    """
+    lines = (
+        (one.dataset, one.gain, one.setting, interval(Interval(one.mean, one.low, one.high)))
+        for one in data.itertuples()
+    )
+    return text_frame(["data set", "difference", "setting", "points"], lines)
 
 
 @theme.themed

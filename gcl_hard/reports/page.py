@@ -174,7 +174,7 @@ def page(
         quick: whether they are of a smoke run, which the page then says first.
         figures: file names, ``NAME-<protocol>-<figure>.png``.
     """
-    from gcl_hard.reports.grid import choice_lines
+    from gcl_hard.reports.grid import choice_lines, gain_table, gains
 
     gaps = sorted((row.gap, f"{row.dataset} {row.method}") for row in shown if row.gap is not None)
     return rendered(
@@ -202,6 +202,7 @@ def page(
             for protocol in tables.names(shown, "protocol")
         ],
         origin=origin(results),
+        gains=gain_table(gains(results)),
         tried=choice_lines(results) if results.trials.runs else None,
         undecided=[
             f"{group[0].method} on {group[0].set_name} ({n} of {len(group)})"

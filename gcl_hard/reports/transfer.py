@@ -168,13 +168,13 @@ def size_figure(data: pd.DataFrame, metric: str) -> Figure | None:
         metric: one of :data:`METRICS`.
 
     Returns:
-        The figure, of sets with encoders of several sizes; None if there is none.
+        The figure, of sets with encoders of several sizes, one of each; None if there is none.
     """
     alone = ~data["row"].str.contains(r"[+,]")
     mine = data[(data["metric"] == metric) & alone & data["pretrained"].notna()]
     sizes_of = mine[mine["pretrained"] > 0].groupby("dataset")["pretrained"].nunique()
     mine = mine[mine["dataset"].isin(sizes_of.index[sizes_of > 1])]
-    if mine.empty:
+    if mine.empty or mine.groupby(["dataset", "pretrained"])["row"].nunique().max() > 1:
         return None
     sizes = sorted({*mine["pretrained"]} - {0})
     keys = ["dataset", "pretrained"]

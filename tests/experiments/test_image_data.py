@@ -201,7 +201,7 @@ def test_where_probe_images_are_among_those_of_pretraining(folder: Path) -> None
 def test_a_class_that_cannot_be_held_out_is_refused() -> None:
     labels = torch.tensor([0, 0, 0, 0, 0, 1])
     split = Split(torch.zeros(6, 3, SIDE, SIDE, dtype=torch.uint8), labels)
-    lonely = ImageData("lonely", split, split, split, torch.arange(6), 2)
+    lonely = ImageData("lonely", split, split, split, torch.arange(6), ("a", "b"))
     with pytest.raises(InputError, match="class 1 has 1 member"):
         lonely.held_out(0)
 

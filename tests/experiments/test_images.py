@@ -238,7 +238,7 @@ def test_majority_is_the_share_of_the_most_frequent_training_class() -> None:
         return Split(torch.zeros(len(labels), 3, 4, 4, dtype=torch.uint8), torch.tensor(labels))
 
     train, test = split([2, 1, 1, 2, 0]), split([1, 1, 1, 2, 0, 2, 2, 2])
-    data = ImageData("mine", train, train, test, torch.arange(5), 3)
+    data = ImageData("mine", train, train, test, torch.arange(5), ("a", "b", "c"))
     score = majority(data)
     assert score.accuracy == 3 / 8  # 1 and 2 are equally frequent: the first
     assert (score.n_train, score.n_test, score.chosen) == (5, 8, None)

@@ -174,8 +174,10 @@ def test_other_graphs_of_the_same_name_do_not_meet_old_numbers(
     result = Ran(tmp_path, [run]).results[run]
     spoil(tmp_path / f"{run.key}.json", data={**result.data, "digest": "0" * 16})
     started.clear()
-    assert Ran(tmp_path, [run]).results[run].data == result.data
+    ran = Ran(tmp_path, [run])
+    assert ran.results[run].data == result.data
     assert started == [("hscl", 0)]
+    assert "are of other data named MUTAG" in " ".join(ran.shown.split())
 
 
 def test_a_changed_setting_never_meets_old_numbers(tmp_path: Path, started: Started) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -594,6 +595,44 @@ def test_encoders_of_several_sizes_give_a_curve(tmp_path: Path) -> None:
     drawn = [line.get_ydata() for line in figure.axes[0].get_lines()]
     expected = [data.loc[data["row"] == row, "score"].iloc[0] for row in ("of-20", "of-60")]
     assert any(np.allclose(y, expected) for y in drawn)
+    other = data.assign(row=data["row"] + "-hscl")
+    assert size_figure(pd.concat([data, other]), "auc") is None  # a curve of two methods
+
+
+def test_a_head_scores_the_tasks_that_training_can_tell_apart(tmp_path: Path) -> None:
+    path, output = tmp_path / "mine.csv", tmp_path / "results"
+    lines = [f"{s},{int('O' in s)},{0 if i % 7 == 0 else ''}" for i, s in enumerate(SMILES)]
+    path.write_text("\n".join(["smiles,oxygen,rare", *lines, ""]))
+    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=supervised"]
+    assert main([*command, "--epochs=2", "--seeds=1", "--output", str(output)]) == 0
+    (found,) = results(output)
+    assert found["score"]["auc"] > 0
+    assert found["score"]["one_class"] == ["rare"]
+
+
+def test_lists_of_the_command_are_read(tmp_path: Path) -> None:
+    path, output = write(tmp_path, "classes"), tmp_path / "results"
+    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=scl", "--epochs=1"]
+    lists = ["--neighbours=0,3", "--similarity=0,4"]
+    assert main([*command, *lists, "--seeds=1", "--output", str(output)]) == 0
+    settings = {
+        (one["finetuning"]["neighbours"], one["finetuning"]["similarity"])
+        for one in results(output)
+    }
+    assert settings == {(0, 0.0), (0, 4.0), (3, 0.0), (3, 4.0)}
+
+
+def test_two_files_of_one_name_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        paths.append(str(write(tmp_path / name, "classes")))
+    command = ["--dataset", ",".join(paths), "--embeddings=ecfp"]
+    assert main([*command, "--output", str(tmp_path / "results")]) == 2
+    assert "both named classes" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
 
 
 def test_one_of_several_targets_is_scored_and_named_runs_differ(tmp_path: Path) -> None:

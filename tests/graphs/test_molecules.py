@@ -285,7 +285,7 @@ def test_a_file_says_what_its_targets_are(
         (["a,b", "C,1"], {}, "no column smiles or canonical_smiles or mol"),
         (["smiles,b", "C,1"], {"smiles": "text"}, "no column text"),
         (["smiles,b", "C,1"], {"targets": ["c"]}, "unknown target of mine.csv 'c'"),
-        (["smiles,b", "C,x"], {"targets": ["b"]}, "column b: .*targets are numbers"),
+        (["smiles,b", "C,x"], {"targets": ["b"]}, "column b, row 1: 'x' .*targets are numbers"),
         (["smiles,b", "C,x"], {}, "no column of numbers"),
         (["smiles,b", "C"], {}, "line 2: 1 columns, expected 2"),
         (["smiles,b", "no,1"], {}, "none of 1 SMILES is a molecule: the first is 'no'"),
@@ -309,6 +309,14 @@ def test_a_column_that_numbers_the_rows_is_no_target(tmp_path: Path) -> None:
     assert found.molecules.tasks == ("a",)
     np.testing.assert_array_equal(found.molecules.y.numpy(), np.float32([1.5, 0.5, 2]))
     assert read_molecules(path, targets=["ID", "a"]).molecules.tasks == ("ID", "a")
+
+
+def test_a_column_of_numbers_with_another_cell_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.csv", ["smiles,a,b,note", "C,1.5,2,x", "CC,NA,>5,y", "CCC,2,3,z"])
+    with pytest.warns(UserWarning, match="column b, row 2: '>5' is no number"):
+        found = read_molecules(path)
+    assert found.molecules.tasks == ("a",)
+    np.testing.assert_array_equal(found.molecules.y.numpy(), np.float32([1.5, np.nan, 2]))
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8bbroken", b"smiles,a\n\xff\xfe,1\n"])

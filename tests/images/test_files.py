@@ -388,6 +388,26 @@ def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: 
     shutil.rmtree(photos / "pets" / "val")
     with pytest.raises(InputError, match=r"no images in .*test"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
+    (photos / "pets").rename(photos / "digits")
+    with pytest.raises(InputError, match="digits has the name of a known set"):
+        load("digits", data_dir=photos, cache_dir=tmp_path)
+
+
+def test_a_folder_is_decoded_once_by_whatever_path(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    whole = load("pets", data_dir=photos, cache_dir=cache).split("train").images.clone()
+    monkeypatch.chdir(photos)
+    load("pets", data_dir=".", cache_dir=cache)
+    (kept,) = cache.rglob("pets-*")
+    content = (kept / "train.npy").read_bytes()
+    (kept / "train.npy").write_bytes(content[:-100])
+    with pytest.raises(InputError, match=f"{kept}.* is damaged .*remove it"):
+        load("pets", data_dir=photos, cache_dir=cache)
+    shutil.rmtree(kept)
+    again = load("pets", data_dir=photos, cache_dir=cache)
+    assert torch.equal(again.split("train").images, whole)
 
 
 def test_images_of_folders_stay_on_the_disk(photos: Path, tmp_path: Path) -> None:

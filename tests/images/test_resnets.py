@@ -103,6 +103,12 @@ def test_an_encoder_that_is_none_is_refused(name: str, said: str) -> None:
         image_encoder(name)
 
 
+def test_weights_of_timm_are_not_left_out_in_silence() -> None:
+    pytest.importorskip("timm")
+    with pytest.raises(InputError, match=r"names weights.*give timm:resnet10t, or MODULE:FUNCTION"):
+        image_encoder("timm:resnet10t.c3_in1k")
+
+
 def test_timm_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'gcl-hard\[timm\]'"):

@@ -17,6 +17,7 @@ from gcl_hard.reports.frame import Results, Trials
 from gcl_hard.reports.grid import (
     choice_lines,
     gain_figure,
+    gain_table,
     gains,
     grid,
     grid_figure,
@@ -152,6 +153,8 @@ def test_a_gain_is_the_paired_difference_at_equal_settings() -> None:
     half = float(student.ppf(0.975, 2)) * 2 / 3**0.5
     for line in data.itertuples():
         assert (line.mean, line.low, line.high) == pytest.approx((9, 9 - half, 9 + half))
+    text = f"+9.0 [{9 - half:+.1f},\N{NO-BREAK SPACE}{9 + half:+.1f}]"
+    assert gain_table(data)["points"].tolist() == [text] * 4
     figure = gain_figure(data)
     assert figure is not None
     (panel,) = figure.axes
