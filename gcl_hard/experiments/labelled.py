@@ -97,7 +97,8 @@ class Labelled:
         test = self.data.test
         if test is None or not test.any() or test.all():
             raise InputError(
-                f"{self.molecules.name}: its column split names no test, or nothing else"
+                f"{self.molecules.name}: its column split names no test, or nothing else; it says "
+                f"test, train, and valid where there is such a part"
             )
         if (valid := self.data.valid) is not None:
             rest = np.flatnonzero(~(test | valid))

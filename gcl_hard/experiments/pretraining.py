@@ -117,6 +117,8 @@ def pretrain(options: PretrainOptions) -> Pretrained:
         options.config.dataset, data_dir=options.data_dir, jobs=options.jobs
     ).molecules  # fmt: skip
     chosen = _drawn(len(whole), options.n, options.config.data_seed)
+    if len(chosen) < 2:
+        raise InputError(f"{options.config.dataset} has one molecule: contrast takes two or more")
     run = _run(options, whole, chosen)
     if (found := _finished(options, run)) is not None:
         return found
@@ -148,6 +150,11 @@ def _trained(
     config, graphs, groups = options.config, whole, None
     if options.labels is not None:
         groups = _groups(whole, chosen, options.jobs, key=run["data"])
+        if len(torch.unique(groups[chosen])) < 2:
+            raise InputError(
+                f"all {len(chosen)} molecules have one scaffold, and {config.method} contrasts "
+                f"those of different ones: give a method without labels, such as hucl"
+            )
         graphs = replace(whole, y=groups, n_classes=int(groups.max()) + 1)
     model = build(config, whole.n_features, options.seed).to(device)
     assert isinstance(model, GraphContrast)

@@ -175,9 +175,9 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     failed: dict[TransferRun, str] = {}
     too_large: list[TransferRun] = []
     if not options.report_only and len(results) < len(runs):
-        check_writable(options.output)
         context = Context(options.data_dir, threads)
         too_large = check([run for run in runs if run not in results], context)
+        check_writable(options.output)
         if todo := [run for run in runs if run not in results and run not in too_large]:
             done, failed = execute(
                 todo, options.output, context, options.jobs, options.scheduler

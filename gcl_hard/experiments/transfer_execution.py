@@ -58,7 +58,7 @@ class _Execution(Execution[TransferRun]):
         said = [f"{k} {v:.3f}" for k, v in score.items() if isinstance(v, float)]
         if score.get("one_class"):
             said.append(
-                f"one class alone in the training or the test part, left out: "
+                f"one class alone, or none, in the training or the test part, left out: "
                 f"{', '.join(score['one_class'])}"
             )
         return f"{run.key}: {'; '.join(said)} ({result['seconds']:.0f} s)"

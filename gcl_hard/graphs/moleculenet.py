@@ -33,6 +33,8 @@ WORDS = {
     "positive": "1", "negative": "0",
 }  # fmt: skip
 """Answers in words."""
+CLIFF = ("1", "1.0", "true", "yes")
+"""What the column ``cliff_mol`` says of a molecule with an activity cliff, in any case."""
 LONGEST_LINE = 2**24  # characters
 
 
@@ -168,7 +170,7 @@ def has_split(name: str) -> bool:
         >>> has_split("CHEMBL204_Ki"), has_split("BACE")
         (True, False)
     """
-    return "split" in _header(Path(name)) if is_file(name) else name.startswith("CHEMBL")
+    return "split" in _special(_header(Path(name))) if is_file(name) else name.startswith("CHEMBL")
 
 
 def canonical(name: str) -> str:
@@ -225,9 +227,16 @@ def locate(
     where = (given or cache) / source.file
     raise InputError(
         f"set of molecules {name!r} is not available\ntried:\n  " + "\n  ".join(tried)
-        + f"\nto use it offline, put its file at {where} (or into any folder named by --data-dir "
-        f"or GCL_HARD_DATA); a CSV file of your own is named by its path"
+        + f"\n{'to use it offline' if source.downloads else _origin(name)}, put its file at "
+        f"{where} (or into any folder named by --data-dir or GCL_HARD_DATA); a CSV file of your "
+        f"own is named by its path"
     )  # fmt: skip
+
+
+def _origin(name: str) -> str:
+    if name == "MOSES":
+        return "it is data/train.csv of github.com/molecularsets/moses"
+    return f"it is {name}.csv of github.com/molML/MoleculeACE"
 
 
 def read_molecules(
@@ -282,13 +291,13 @@ def read_molecules(
         raise InputError(
             f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
         )
-    wanted = [one for one in columns if one not in (of_smiles, *OTHERS)]
+    special = _special(columns)
+    wanted = [one for one in columns if one not in (of_smiles, *OTHERS, *special.values())]
     for one in targets or ():
         if one not in columns:
             raise unknown(f"target of {path.name}", one, wanted or columns)
     wanted = [] if kind == "unlabelled" else [*targets] if targets else wanted
-    special = [one for one in ("split", "cliff_mol") if one in columns]
-    rows = _rows(path, columns, [of_smiles, *wanted, *special], limit)
+    rows = _rows(path, columns, [of_smiles, *wanted, *special.values()], limit)
     y, table = [], {one: list[str]() for one in special}
 
     def texts() -> Iterator[str]:
@@ -318,13 +327,14 @@ def read_molecules(
         if numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         molecules = molecules.with_targets(numbers, classes=classes, tasks=wanted)
-    part = np.char.lower(found["split"]) if "split" in found else None
+    found = {one: np.char.lower(np.char.strip(values)) for one, values in found.items()}
+    part = found.get("split")
     valid = None if part is None else np.isin(part, ("valid", "validation", "val"))
     return MoleculeData(
         molecules, kind or "unlabelled",
         test=None if part is None else part == "test",
         valid=valid if valid is not None and valid.any() else None,
-        cliffs=found["cliff_mol"] == "1" if "cliff_mol" in found else None,
+        cliffs=np.isin(found["cliff_mol"], CLIFF) if "cliff_mol" in found else None,
     )  # fmt: skip
 
 
@@ -433,7 +443,13 @@ def _header(path: Path) -> list[str]:
         found = next(csv.reader(lines), [])
     if not found:
         raise InputError(f"{path} is empty; expected a line of column names")
-    return found
+    return [one.strip() for one in found]
+
+
+def _special(columns: Sequence[str]) -> dict[str, str]:
+    """The columns ``split`` and ``cliff_mol``, in any case, by these names."""
+    by_name = {one.casefold(): one for one in reversed(columns)}
+    return {one: by_name[one] for one in ("split", "cliff_mol") if one in by_name}
 
 
 def _rows(

@@ -50,20 +50,18 @@ def load_pretrained(path: str | Path) -> Pretrained:
         saved = torch.load(path, map_location="cpu", weights_only=True)
         of, config = saved["vocabulary"], saved["about"]["run"]["config"]
         state: dict[str, Tensor] = saved["encoder"]
-    if of != vocabulary():
-        raise InputError(
-            f"{path} has the vocabulary {of}, and this version of gcl_hard {vocabulary()}: train "
-            f"it again"
-        )
-    encoder = MoleculeGIN(
-        config["dim"], config["layers"], readout=config["readout"], jk=config["jk"]
-    )
+        dim, layers, readout, jk = (config[name] for name in ("dim", "layers", "readout", "jk"))
+        int(saved["about"]["n"])  # molecules that it was trained on, which scores tell
+    if of != (ours := vocabulary()):
+        others = [f"{k} {of.get(k)}, here {ours[k]}" for k in ours if of.get(k) != ours[k]]
+        raise InputError(f"{path} has other codes, {'; '.join(others)}: train it again")
+    encoder = MoleculeGIN(dim, layers, readout=readout, jk=jk)
     try:
         encoder.load_state_dict(state)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise InputError(
-            f"{path} holds weights of another encoder than its settings say, {config['layers']} "
-            f"layers of {config['dim']}: train it again"
+            f"{path} holds weights of another encoder than its settings say, {layers} layers of "
+            f"{dim}: train it again"
         ) from error
     return Pretrained(encoder.eval(), of, saved["about"])
 

@@ -229,6 +229,20 @@ def test_what_cannot_be_trained_is_one_message(
     assert not output.exists()
 
 
+@pytest.mark.parametrize(
+    ("smiles", "said"),
+    [(["CCO"], "one molecule"), (["c1ccccc1O", "c1ccccc1N"], "all 2 molecules have one scaffold")],
+)
+def test_molecules_that_give_no_contrast_are_refused(
+    smiles: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, output = tmp_path / "few.csv", tmp_path / "none.pt"
+    path.write_text("\n".join(["smiles", *smiles, ""]))
+    assert main([*flags(path, output), "--method=scl"]) == 2
+    assert said in capsys.readouterr().err
+    assert not output.exists()
+
+
 def test_files_that_are_no_encoder_are_named(csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "encoder.pt"
     path.write_bytes(b"nothing")
@@ -242,7 +256,12 @@ def test_files_that_are_no_encoder_are_named(csv: Path, tmp_path: Path) -> None:
     saved = torch.load(good, weights_only=True)
     saved["vocabulary"]["atoms"]["element"] = 5
     torch.save(saved, path)
-    with pytest.raises(InputError, match="has the vocabulary"):
+    with pytest.raises(InputError, match=r"has other codes, atoms .*'element': 5"):
+        load_pretrained(path)
+    saved = torch.load(good, weights_only=True)
+    del saved["about"]["n"]
+    torch.save(saved, path)
+    with pytest.raises(InputError, match="not a pre-trained encoder"):
         load_pretrained(path)
     saved = torch.load(good, weights_only=True)
     saved["about"]["run"]["config"]["dim"] = 9

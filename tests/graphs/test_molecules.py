@@ -319,6 +319,18 @@ def test_a_column_of_numbers_with_another_cell_is_named(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.molecules.y.numpy(), np.float32([1.5, np.nan, 2]))
 
 
+def test_parts_and_cliffs_are_read_in_any_writing(tmp_path: Path) -> None:
+    lines = ["SMILES, y,Split,Cliff_mol", "C,1.5,Train,True", "CC,2,TEST ,false", "CCC,3,val,1"]
+    found = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert found.molecules.tasks == ("y",)
+    assert found.test is not None
+    assert found.valid is not None
+    assert found.cliffs is not None
+    assert found.test.tolist() == [False, True, False]
+    assert found.valid.tolist() == [False, False, True]
+    assert found.cliffs.tolist() == [True, False, True]
+
+
 @pytest.mark.parametrize("content", [b"\x1f\x8bbroken", b"smiles,a\n\xff\xfe,1\n"])
 def test_a_damaged_file_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
