@@ -1,7 +1,7 @@
 """Draws activity cliffs: pairs of similar molecules of very different activity, most alike first.
 
-python nearest_pairs.py [FILE.csv] [LEAST]: a file with a column of SMILES and one of numbers, and
-the least difference within a pair (1). Without a file: ten benzenes and the logarithm of their
+python nearest_pairs.py [FILE.csv] [LEAST] [COLUMN]: a file with a column of SMILES and of numbers,
+the least difference within a pair (1), and which column, if there are several. Without a file: ten benzenes and the logarithm of their
 solubility in water, mol/l (Delaney 2004). Needs `pip install 'gcl-hard[molecules]'`.
 """
 
@@ -21,7 +21,9 @@ if len(sys.argv) == 1:
         "Nc1ccccc1O,-0.72\nNc1ccccc1Cl,-1.52\n"
     )
     sys.argv += ["benzenes.csv"]
-molecules = load_molecules(sys.argv[1]).molecules
+molecules = load_molecules(sys.argv[1], targets=sys.argv[3:] or None).molecules
+if len(molecules.tasks) > 1:
+    sys.exit(f"name one column, {' or '.join(molecules.tasks)}, after the file and a difference")
 y, least = molecules.y.double().numpy().ravel(), float((*sys.argv, 1)[2])
 
 bits = fingerprints(molecules)

@@ -393,6 +393,21 @@ def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: 
         load("digits", data_dir=photos, cache_dir=tmp_path)
 
 
+def test_images_of_any_mode_become_rgb(tmp_path: Path) -> None:
+    colour, modes = (200, 40, 90), ("RGB", "RGBA", "CMYK", "P", "L", "LA", "1", "YCbCr")
+    for part in ("train", "test"):
+        for name, mode in zip("abcdefgh", modes, strict=True):
+            folder = tmp_path / "modes" / part / name
+            folder.mkdir(parents=True)
+            picture = Image.new("RGB", (9, 9), colour).convert(mode)
+            picture.save(folder / ("0.tif" if mode in ("CMYK", "YCbCr") else "0.png"))
+    found = load("modes", data_dir=tmp_path, cache_dir=tmp_path / "cache").split("test")
+    means = found.images.float().mean((2, 3))
+    for n, mode in enumerate(modes):
+        expected = Image.new("RGB", (9, 9), colour).convert(mode).convert("RGB")
+        np.testing.assert_allclose(means[n], np.asarray(expected).mean((0, 1)), atol=0.5)
+
+
 def test_a_folder_is_decoded_once_by_whatever_path(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
