@@ -38,9 +38,8 @@ PAGES = {
         "--classes 10,100 --subset 2000 --label-noise 0,0.4 --batch-size 64,512 --epochs 10 "
         "--seeds 3"
     ),
-    "results-cifar100-small": (
-        "--table 1 --small --dataset CIFAR100 "
-        "--method ucl,hucl,scl,hscl,untrained,supervised,pixels"
+    "results-images-small": (
+        "--table 1 --small --method ucl,hucl,scl,hscl,untrained,supervised,pixels"
     ),
     "results-digits": "--config configs/images/digits.yaml",
 }
