@@ -1,8 +1,9 @@
 """Draws activity cliffs: pairs of similar molecules of very different activity, most alike first.
 
 python nearest_pairs.py [FILE.csv] [LEAST] [COLUMN]: a file with a column of SMILES and of numbers,
-the least difference within a pair (1), and which column, if there are several. Without a file: ten benzenes and the logarithm of their
-solubility in water, mol/l (Delaney 2004). Needs `pip install 'gcl-hard[molecules]'`.
+the least difference within a pair (1), and which column, if there are several. Without a file: ten
+benzenes and the logarithm of their solubility in water, mol/l (Delaney 2004). Needs
+`pip install 'gcl-hard[molecules]'`.
 """
 
 import sys
