@@ -300,7 +300,7 @@ def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
         (["--pretrain-split=unlabeled"], "unlabeled.*train, test"),
         (["--probe-split=test"], "probe-split must not be test"),
         (["--subset=2000"], "subset 2000 is more than the 1437 images of train"),
-        (["--subset=20"], "digits: .*the probe.* one --probe-lr"),
+        (["--subset=20"], "digits: the probe is chosen on a part of its 20 .*one --probe-lr"),
         (["--dataset=digitz"], "digitz.*did you mean digits"),
     ],
 )

@@ -471,5 +471,7 @@ def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
 
     try:
         return function(*arguments, report=report)
-    except KeyboardInterrupt as error:  # told to stop, as by a worker short of memory or leaving
+    except KeyboardInterrupt as error:
+        # Told to stop, as by a worker short of memory: another does it. Not passed on, as the
+        # worker serves other drivers.
         raise Reschedule from error

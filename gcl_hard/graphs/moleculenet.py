@@ -283,7 +283,7 @@ def read_molecules(
     columns = _header(path)
     if isinstance(targets, str):
         targets = [targets]
-    by_name = {one.casefold(): one for one in reversed(columns)}
+    by_name = _by_name(columns)
     of_smiles = smiles or next((by_name[one] for one in SMILES if one in by_name), None)
     if of_smiles not in columns:
         looked = of_smiles or " or ".join(SMILES)
@@ -446,9 +446,14 @@ def _header(path: Path) -> list[str]:
     return [one.strip() for one in found]
 
 
+def _by_name(columns: Sequence[str]) -> dict[str, str]:
+    """Columns by their names in lower case, of several the first."""
+    return {one.casefold(): one for one in reversed(columns)}
+
+
 def _special(columns: Sequence[str]) -> dict[str, str]:
     """The columns ``split`` and ``cliff_mol``, in any case, by these names."""
-    by_name = {one.casefold(): one for one in reversed(columns)}
+    by_name = _by_name(columns)
     return {one: by_name[one] for one in ("split", "cliff_mol") if one in by_name}
 
 
