@@ -301,21 +301,20 @@ def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]
 
 
 def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:
-    for graphs in sets:
-        moved = graphs.to("cuda")
-        for case in cases_of(graphs.name):
-            seconds: Values = {f"step, P = {size}": [] for size in arguments.sizes}
-            peaks: dict[int, int] = {}
-            for round_ in range(arguments.pairs + 1):
-                for size in arguments.sizes:
-                    each, peaks[size], estimate = cuda_step(case, moved, size)
-                    if round_:  # the first makes batches and loads kernels
-                        seconds[f"step, P = {size}"].append(each)
-            of_one = f"step, P = {min(arguments.sizes)}"
-            table.add(str(case), seconds)
-            table.add(str(case), ratios(seconds, [(name, of_one) for name in seconds]))
-            if len(peaks) > 1:
-                table.add(f"{case} cuda", memory_rows(slope(peaks), estimate), unit="MB")
+    moved = {graphs.name: graphs.to("cuda") for graphs in sets}
+    for case in table.each(case for name in moved for case in cases_of(name)):
+        seconds: Values = {f"step, P = {size}": [] for size in arguments.sizes}
+        peaks: dict[int, int] = {}
+        for round_ in range(arguments.pairs + 1):
+            for size in arguments.sizes:
+                each, peaks[size], estimate = cuda_step(case, moved[case.dataset], size)
+                if round_:  # the first makes batches and loads kernels
+                    seconds[f"step, P = {size}"].append(each)
+        of_one = f"step, P = {min(arguments.sizes)}"
+        table.add(str(case), seconds)
+        table.add(str(case), ratios(seconds, [(name, of_one) for name in seconds]))
+        if len(peaks) > 1:
+            table.add(f"{case} cuda", memory_rows(slope(peaks), estimate), unit="MB")
 
 
 def loaded(names: Sequence[str], data_dir: str | None) -> list[GraphSet]:
@@ -355,7 +354,7 @@ def main() -> None:
     if arguments.quick:
         names, arguments.pairs = names[:1], 3
     sets = loaded(names, arguments.data_dir)
-    table = Table("ensembles")
+    table = Table("ensembles", arguments)
     (on_cpu if arguments.device == "cpu" else on_cuda)(table, sets, arguments)
     table.write(arguments.out)
 

@@ -39,7 +39,7 @@ limited() {
   }
 }
 
-# A benchmark whose table is there already is done.
+# A benchmark whose table is there already is done; an unfinished one goes on.
 measured() {
   local script=$1 table=$2
   shift 2
@@ -74,7 +74,7 @@ run() {
     losses) measured losses.py losses-gpu.csv --sizes 2048,8192,65536,262144 --peers-up-to 16384 ;;
     methods) measured methods.py methods-gpu.csv ;;
     ensembles) measured ensembles.py ensembles-gpu.csv --data-dir "$data" ;;
-    tuning) measured tuning.py tuning-gpu.csv --trials 256 --data-dir "$data" ;;
+    tuning) measured tuning.py tuning-gpu.csv --pairs 3 --data-dir "$data" ;;
     cifar10 | cifar100)
       images "${part^^}" "docs/results-$part.md" --seeds 1 --monitor-every 5 --beta 1 --compile true \
         --method ucl,hucl,scl,hscl,supervised,majority,pixels,untrained

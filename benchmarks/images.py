@@ -1,11 +1,13 @@
 """Training steps on images against their network alone, and H-SCL against its published loop.
 
-Run: python benchmarks/images.py [--device auto] [--encoder resnet18] [--width N] [--size 32]
-     [--batch-size 256] [--precision fp32] [--pairs 7] [--threads N] [--out results.csv] [--quick]
+Run: python benchmarks/images.py [--device auto] [--encoder resnet18 resnet18:16] [--size 32]
+     [--batch-size 256] [--precision fp32 bf16] [--layout last first] [--pairs 7] [--threads N]
+     [--out results.csv] [--quick]
 
 The whole step makes two views of each image from bytes on the device, encodes and projects them,
 and takes H-SCL's loss; the network alone has random views lying ready and sums its outputs. Both
-go backward and end with Adam, in the same precision and memory format.
+go backward and end with Adam, in the same precision and memory format. All combinations of the
+encoders, precisions and layouts asked for are measured.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from gcl_hard.images import (
 )
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LAYOUTS = {"last": torch.channels_last, "first": torch.contiguous_format}
 CALLS = {"cpu": 1, "cuda": 10}  # per reading of the clock, so that a GPU is seldom waited for
 MOST_OVERHEAD = {"cpu": 25, "cuda": 15}  # percent, the aims
 LEAST_SPEEDUP = 20  # of the loss over the published loop, the aim
@@ -64,6 +67,7 @@ class Setting:
     size: int
     batch_size: int
     precision: str
+    layout: str
     threads: int
     workers: int
     compiled: bool
@@ -71,7 +75,8 @@ class Setting:
     def __str__(self) -> str:
         where = f"cpu x{self.threads}" if self.device.type == "cpu" else self.device.type
         width = f"-{self.width}" if self.width else ""
-        how = f" loaders={self.workers}" * (self.workers > 0) + " compiled" * self.compiled
+        how = " channels first" * (self.layout == "first")
+        how += f" loaders={self.workers}" * (self.workers > 0) + " compiled" * self.compiled
         size = f"{self.size}px B={self.batch_size}"
         return f"{self.encoder}{width} {size} {self.precision} {where}{how}"
 
@@ -84,7 +89,9 @@ def new_model(setting: Setting) -> ImageContrast:
     """The same weights at every call."""
     torch.manual_seed(0)
     encoder = image_encoder(setting.encoder, stem=stem_for(setting.size), width=setting.width)
-    model = ImageContrast(encoder, loss=hscl(), channels_last=True).to(setting.device)
+    model = ImageContrast(encoder, loss=hscl(), channels_last=setting.layout == "last").to(
+        setting.device
+    )
     if setting.compiled:
         model.encoder.compile()
     return model
@@ -132,7 +139,7 @@ def whole_step(setting: Setting) -> Callable[[], None]:
 def network_alone(setting: Setting) -> Callable[[], None]:
     model = new_model(setting)
     shape = (2 * setting.batch_size, 3, setting.size, setting.size)
-    ready = torch.randn(shape, device=setting.device).to(memory_format=torch.channels_last)
+    ready = torch.randn(shape, device=setting.device).to(memory_format=LAYOUTS[setting.layout])
     return step_of(model, setting, lambda: ready, lambda x: model.head(model.encode(x)).sum())
 
 
@@ -244,14 +251,30 @@ def time_losses(device: torch.device, pairs: int, table: Table) -> None:
     print(f"  aim: at least {LEAST_SPEEDUP} times as fast; measured {measured:.3g}: {met}")
 
 
+def encoder_named(text: str) -> tuple[str, int | None]:
+    """``NAME``, or ``NAME:CHANNELS`` with as many channels in its first layer."""
+    name, _, width = text.partition(":")
+    if name not in models.WIDTH:
+        raise argparse.ArgumentTypeError(
+            f"unknown encoder {name}; known: {', '.join(models.WIDTH)}"
+        )
+    return name, int(width) if width else None
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
-    parser.add_argument("--encoder", choices=sorted(models.WIDTH), default="resnet18")
-    parser.add_argument("--width", type=int, help="channels of its first layer (the usual)")
+    parser.add_argument(
+        "--encoder", type=encoder_named, nargs="+", default=[("resnet18", None)],
+        help="names, or NAME:CHANNELS of the first layer (resnet18)",
+    )  # fmt: skip
     parser.add_argument("--size", type=int, default=32, help="pixels of a view's side (32)")
     parser.add_argument("--batch-size", type=int, default=256, help="images of a batch (256)")
-    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
+    parser.add_argument("--precision", choices=PRECISIONS, nargs="+", default=["fp32"])
+    parser.add_argument(
+        "--layout", choices=LAYOUTS, nargs="+", default=["last"],
+        help="channels last or first in memory (last)",
+    )  # fmt: skip
     parser.add_argument(
         "--loader-workers", type=int, default=0, help="processes that make views ahead (0)"
     )
@@ -262,26 +285,36 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="16 images of 8 pixels, 3 pairs")
     arguments = parser.parse_args()
     arguments.device = hardware.choose_device(arguments.device)
-    if arguments.precision == "fp16" and arguments.device.type == "cpu":
+    if "fp16" in arguments.precision and arguments.device.type == "cpu":
         parser.error("--precision fp16 needs a CUDA device; bf16 works on CPUs too")
     if arguments.quick:
         arguments.size, arguments.batch_size, arguments.pairs = 8, 16, 3
     return arguments
 
 
+def settings(given: argparse.Namespace) -> Iterator[Setting]:
+    """All that are asked for."""
+    for encoder, precision, layout in itertools.product(
+        given.encoder, given.precision, given.layout
+    ):
+        yield Setting(
+            given.device, *encoder, given.size, given.batch_size, precision, layout,
+            torch.get_num_threads(), given.loader_workers, given.compile,
+        )  # fmt: skip
+
+
 def main() -> None:
     arguments = parsed()
     torch.set_num_threads(arguments.threads or torch.get_num_threads())
-    device = arguments.device
-    setting = Setting(
-        device, arguments.encoder, arguments.width, arguments.size, arguments.batch_size,
-        arguments.precision, torch.get_num_threads(), arguments.loader_workers, arguments.compile,
-    )  # fmt: skip
+    device, pairs = arguments.device, arguments.pairs
     print(hardware.device_name(device))
-    table = Table("images")
-    time_losses(device, arguments.pairs, table)
-    measure_memory(setting, table)
-    time_steps(setting, arguments.pairs, table)
+    table = Table("images", arguments)
+    parts = {"loss": partial(time_losses, device, pairs, table)}
+    for setting in settings(arguments):
+        parts[f"{setting}, memory"] = partial(measure_memory, setting, table)
+        parts[f"{setting}, steps"] = partial(time_steps, setting, pairs, table)
+    for part in table.each(parts):
+        parts[part]()
     table.write(arguments.out)
 
 

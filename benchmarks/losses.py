@@ -146,8 +146,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     peers = [name for name, (module, _) in PEERS.items() if importlib.util.find_spec(module)]
-    table = Table("losses")
-    for n in map(int, arguments.sizes.split(",")):
+    table = Table("losses", arguments)
+    for n in table.each(map(int, arguments.sizes.split(","))):
         names = [*VIEW, *CLASS]
         if n <= arguments.peers_up_to:
             names += ["ucl dense", "hscl dense", *peers]
@@ -161,7 +161,7 @@ def main() -> None:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
                 added = fresh.submit(megabytes, name, n, arguments.device).result()
             table.add(f"n={n}, memory", {name: [added]}, unit="MB")
-        table.write(arguments.out)
+    table.write(arguments.out)
 
 
 if __name__ == "__main__":

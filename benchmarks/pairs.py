@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
+import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+from gcl_hard.io import atomic_write
 
 COLUMNS = ("benchmark", "case", "metric", "median", "min", "max", "unit", "pairs")
 
@@ -42,19 +46,45 @@ def ratios(seconds: Values, pairs: Sequence[tuple[str, str]]) -> Values:
 
 
 class Table:
-    """Rows that are printed as they come and written at the end."""
+    """Rows that are printed as they come and written at the end.
 
-    def __init__(self, benchmark: str) -> None:
+    Args:
+        benchmark: its name.
+        options: of the command, with ``out``. If given, and ``out`` is a path, the rows of each
+            part of :meth:`each` are kept beside it in ``OUT.unfinished``, and a later command with
+            the same options goes on with the other parts.
+    """
+
+    def __init__(self, benchmark: str, options: argparse.Namespace | None = None) -> None:
         self.benchmark = benchmark
-        self.rows: list[tuple[str | int, ...]] = []
-        print(f"{'case':32}{'metric':44}{'median':>10}{'min':>10}{'max':>10}")
+        self.rows: list[Sequence[str | int]] = []
+        given = vars(options) if options else {}
+        self._options = {name: str(value) for name, value in given.items()}
+        self._done: list[str] = []
+        out: Path | None = given.get("out")
+        self._kept = out.with_name(f"{out.name}.unfinished") if out else None
+        if self._kept and self._kept.exists():
+            found = json.loads(self._kept.read_text())
+            if found["options"] == self._options:
+                self.rows, self._done = found["rows"], found["done"]
+        print(f"{'case':32} {'metric':44}{'median':>10}{'min':>10}{'max':>10}")
+
+    def each(self, parts: Iterable[T]) -> Iterator[T]:
+        """Parts of the work that are not done yet; one is done when the next is asked for."""
+        for part in parts:
+            if str(part) in self._done:
+                print(f"{part}: done by an earlier command")
+                continue
+            yield part
+            self._done.append(str(part))
+            self._keep()
 
     def add(self, case: str, measured: Values, unit: str = "s") -> None:
         """One row a metric; a metric with a slash is a ratio, whatever the unit of the others."""
         for metric, values in measured.items():
             figures = [statistics.median(values), min(values), max(values)]
             shown = "".join(f"{value:10.4g}" for value in figures)
-            print(f"{case:32}{metric:44}{shown}", flush=True)
+            print(f"{case:32} {metric:44}{shown}", flush=True)
             cells = [f"{value:.6g}" for value in figures]
             own_unit = "x" if "/" in metric else unit
             self.rows.append((self.benchmark, case, metric, *cells, own_unit, len(values)))
@@ -65,3 +95,11 @@ class Table:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerows([COLUMNS, *self.rows])
+        if self._kept:
+            self._kept.unlink(missing_ok=True)
+
+    def _keep(self) -> None:
+        if self._kept:
+            found = {"options": self._options, "done": self._done, "rows": self.rows}
+            with atomic_write(self._kept) as file:
+                file.write(json.dumps(found).encode())

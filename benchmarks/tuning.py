@@ -137,27 +137,28 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="CSV file (results/tuning.csv; cuda: -gpu)")
     parser.add_argument("--quick", action="store_true", help="MUTAG alone, tiny studies, 1 pair")
     arguments = parser.parse_args(given)
-    device, out, pairs = arguments.device, arguments.out, arguments.pairs
+    device, pairs = arguments.device, arguments.pairs
     names, trials, few, epochs = DATASETS, arguments.trials, arguments.trials, EPOCHS
     if arguments.quick:
         pairs, names, trials, few, epochs = 1, names[1:], QUICK_TRIALS, QUICK_FEW, 1
-    elif out is None:
-        out = RESULTS / ("tuning.csv" if device == "cpu" else "tuning-gpu.csv")
+    elif arguments.out is None:
+        arguments.out = RESULTS / ("tuning.csv" if device == "cpu" else "tuning-gpu.csv")
     here = [graphs.name for graphs in loaded(names, arguments.data_dir)]
     cases = [Case(name, trials, epochs, device, arguments.data_dir) for name in here]
-    table, said = Table("tuning"), []
-    for case in cases:
-        worst = time_batches(table, case, pairs)
-        said.append(f"{case}, batched: at least {worst:.2f}; the aim is {AIMS[device]}")
-        table.write(out)
-    for case in cases if device == "cpu" else ():
-        worst = time_jobs(table, replace(case, trials=few), pairs)
-        said.append(f"{case}, two jobs: at least {worst:.2f}; the aim is 1.6")
-        table.write(out)
-    for case in cases[-1:] if device == "cpu" else ():
-        most = time_overhead(table, replace(case, trials=few), pairs)
-        said.append(f"overhead: at most {most:.2f} % of a trial of {TRIAL:.0f} s; the aim is 2")
-        table.write(out)
+    table, said = Table("tuning", arguments), []
+    aim = f"the aim is {AIMS[device]}"
+    parts = {f"{case}, batched: at least {{:.2f}}; {aim}": (time_batches, case) for case in cases}
+    if device == "cpu":
+        small = [replace(case, trials=few) for case in cases]
+        limit = f"% of a trial of {TRIAL:.0f} s; the aim is 2"
+        parts |= {f"{case}, two jobs: at least {{:.2f}}; the aim is 1.6": (time_jobs, case)
+                  for case in small}  # fmt: skip
+        parts |= {f"overhead: at most {{:.2f}} {limit}": (time_overhead, case)
+                  for case in small[-1:]}  # fmt: skip
+    for part in table.each(parts):
+        measure, case = parts[part]
+        said.append(part.format(measure(table, case, pairs)))
+    table.write(arguments.out)
     print("", *markdown(table), "", *said, sep="\n")
 
 
