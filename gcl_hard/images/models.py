@@ -27,6 +27,7 @@ Stem = Literal["cifar", "imagenet"]
 SMALL = 64  # pixels: at or below, the ImageNet stem would discard most of an image
 HIDDEN, PROJECTED = 512, 128
 CLASSES = 1000  # of torchvision's models
+AUXILIARY = ("googlenet", "inception_v3")  # have further classifiers while they are trained
 WIDTH: dict[str, int] = {"resnet50": 64, "resnet18": 64, "fast": 32}
 """Channels of the first layer, where nothing else is asked for."""
 
@@ -76,26 +77,23 @@ def image_encoder(name: str, *, stem: Stem = "cifar", width: int | None = None) 
 
 
 def _of_torchvision(name: str) -> nn.Module:
-    """A classifier of torchvision without its last linear layer."""
+    """A classifier of torchvision without its last layer, linear or (SqueezeNet) a convolution."""
     from torchvision import models
 
     known = models.list_models(module=models)
     if name not in known:
         raise _no_model("torchvision", name, known)
-    network: nn.Module = models.get_model(name, weights=None)
-    classifiers = [
+    plain = {"aux_logits": False, "init_weights": True} if name in AUXILIARY else {}
+    network: nn.Module = models.get_model(name, weights=None, **plain)
+    *_, (parent, of, layer) = (
         (parent, of, layer)
         for parent in network.modules()
         for of, layer in parent.named_children()
-        if isinstance(layer, nn.Linear) and layer.out_features == CLASSES
-    ]
-    if len(classifiers) != 1:
-        raise InputError(
-            f"torchvision:{name} has no linear classifier of its own to take off: choose another"
-        )
-    parent, of, layer = classifiers[0]
+        if CLASSES in (getattr(layer, "out_features", None), getattr(layer, "out_channels", None))
+    )
     setattr(parent, of, nn.Identity())
-    network.out_dim = layer.in_features  # type: ignore[assignment]
+    inputs = "in_features" if isinstance(layer, nn.Linear) else "in_channels"
+    network.out_dim = getattr(layer, inputs)
     return network
 
 
