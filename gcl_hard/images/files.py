@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
+import shutil
 import socket
 import sys
 import warnings
@@ -462,10 +464,14 @@ def _in_classes(folder: Path, names: Sequence[str]) -> Listed:
 
 
 def _mark(path: Path, files: Sequence[Path] | None = None) -> str:
+    """``WHERE-STATE`` of a folder: where it is, and the names and ages of its files."""
     if files is None:
         files = [path / "wnids.txt", path / "train", path / "val" / "val_annotations.txt"]
     ages = [_age(file, path) if file.exists() else "" for file in files]
-    return hashlib.sha256("\n".join([str(path.resolve()), *ages]).encode()).hexdigest()[:12]
+    return "-".join(
+        hashlib.sha256(text.encode()).hexdigest()[:12]
+        for text in (str(path.resolve()), "\n".join(ages))
+    )
 
 
 def _age(file: Path, path: Path) -> str:
@@ -513,10 +519,11 @@ def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> 
     """Images as RGB in squares of one size, decoded into files of the cache that memory maps.
 
     So a set may be larger than memory. Where nothing can be written, they are decoded into memory.
+    What was decoded of an earlier state of the folder is removed.
 
     Args:
         listed: the files of every split.
-        kept: the folder in the cache, made by the first call.
+        kept: the folder in the cache, made by the first call: ``NAME-WHERE-STATE``.
         side: pixels of the square that they must have; if None they are scaled and cropped to the
             shortest side of all, at most :data:`LARGEST`.
 
@@ -525,7 +532,8 @@ def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> 
     """
     if kept.is_dir():
         return _kept(listed, kept)
-    name, fit = kept.name.rpartition("-")[0], side is None
+    folder_of, fit = kept.name.rpartition("-")[0], side is None
+    name = folder_of.rpartition("-")[0]
     every = [item for part in listed.values() for item in part]
     try:
         final, note = _common_side(every, name) if side is None else (side, "")
@@ -545,6 +553,9 @@ def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> 
             raise
         _warn(note)
         return {s: (np.stack([*images[s]()]), _labels(of)) for s, of in listed.items()}
+    for earlier in kept.parent.glob(f"{glob.escape(folder_of)}-*"):
+        if earlier != kept:
+            shutil.rmtree(earlier, ignore_errors=True)
     return _kept(listed, kept)
 
 
