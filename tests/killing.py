@@ -58,7 +58,7 @@ def parse_molecules(arguments: Sequence[str]) -> int:
     from gcl_hard.graphs import read_molecules
 
     molecules = read_molecules(arguments[1], cache_dir=arguments[0]).molecules
-    return _digest(arguments, molecules.smiles.copy(), molecules.node_ptr.numpy())
+    return _digest(arguments, b"\n".join(molecules.smiles), molecules.node_ptr.numpy())
 
 
 def decode_images(arguments: Sequence[str]) -> int:

@@ -260,7 +260,7 @@ def _run(options: PretrainOptions, whole: Molecules, chosen: Tensor) -> dict[str
     """What is trained, as the checkpoint and the file name it."""
     digest = hashlib.sha256()
     for part in np.array_split(chosen.numpy(), max(1, math.ceil(len(chosen) / 100_000))):
-        digest.update(whole.smiles[part].tobytes())
+        digest.update(b"\n".join(whole.smiles[part]))
     read = {k: v for k, v in asdict(options.config).items() if k not in OTHERS}
     return {
         "config": read, "seed": options.seed, "labels": options.labels, "n": len(chosen),

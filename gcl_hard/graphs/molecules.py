@@ -63,7 +63,7 @@ class Molecules(GraphSet):
     embeds them. Their arrays may be files that are read as they are used.
 
     Attributes:
-        smiles: bytes [G], as given.
+        smiles: bytes objects [G], as given.
         rows: int64 [G], row of each molecule among what was given; of a part of a set its own.
         tasks: names of the targets, one for each column of ``y``.
         invalid: what could not be read.
@@ -77,7 +77,7 @@ labels)
         ((Invalid(row=2, smiles='no'),), [0.0, 1.0], [6, 6, 8])
     """
 
-    smiles: NDArray[np.bytes_] = field(default_factory=lambda: np.empty(0, "S1"))
+    smiles: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, object))
     rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     tasks: tuple[str, ...] = ()
     invalid: tuple[Invalid, ...] = ()
@@ -288,15 +288,15 @@ _FILES: dict[str, tuple[Any, int]] = {
 def _write(smiles: Iterable[str], folder: Path, jobs: int, progress: Progress | None) -> None:
     """Parse all and write the arrays chunk by chunk, so that memory does not grow."""
     invalid: list[Invalid] = []
-    done = nodes = width = 0
+    done = nodes = 0
     files = {name: (folder / f"{name}.bin").open("wb") for name in _FILES}
     try:
         with (folder / "smiles.txt").open("wb") as texts:
             for chunk, parsed in _mapped(_parse, smiles, jobs):
                 invalid += [Invalid(done + i, s) for i, s in enumerate(chunk) if i in parsed.bad]
-                kept = [s.encode() for i, s in enumerate(chunk) if i not in parsed.bad]
-                width = max([width, *map(len, kept)])
-                texts.writelines(s + b"\n" for s in kept)
+                texts.writelines(
+                    s.encode() + b"\n" for i, s in enumerate(chunk) if i not in parsed.bad
+                )
                 rows = np.setdiff1d(np.arange(len(chunk)), [*parsed.bad]) + done
                 parts = parsed.arrays._asdict() | {"rows": rows}
                 starts = nodes + np.cumsum(parts["n_atoms"]) - parts["n_atoms"]
@@ -312,9 +312,7 @@ def _write(smiles: Iterable[str], folder: Path, jobs: int, progress: Progress | 
     if not nodes:
         first = f": the first is {invalid[0].smiles!r}" if invalid else ""
         raise InputError(f"none of {done} SMILES is a molecule{first}; is it the right column?")
-    (folder / "about.json").write_text(
-        json.dumps({"width": width, "invalid": invalid}), encoding="utf-8"
-    )
+    (folder / "about.json").write_text(json.dumps({"invalid": invalid}), encoding="utf-8")
 
 
 class _Parsed(NamedTuple):
@@ -364,7 +362,7 @@ def _read(folder: Path, name: str, *, mapped: bool) -> Molecules:
         part = np.empty(0, dtype) if empty else read(path, dtype=dtype)
         parts[file] = part.reshape(-1, columns) if columns > 1 else part
     with (folder / "smiles.txt").open("rb") as lines:
-        texts = np.fromiter(map(bytes.rstrip, lines), f"S{max(about['width'], 1)}")
+        texts = np.fromiter(map(bytes.rstrip, lines), object)  # of a fixed width would be padded
     tensors = {file: torch.from_numpy(part) for file, part in parts.items() if file != "rows"}
     return Molecules(
         name=name, x=tensors["atoms"], edge_index=tensors["edges"].T,

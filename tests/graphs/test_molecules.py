@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import pickle
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,12 @@ def test_what_is_outside_the_vocabulary_is_unknown_and_codes_stay_inside_it() ->
         assert (codes.long() < torch.tensor([*sizes.values()])).all()
     charge, element = found[len(SOME)].x[0, 2], found[SOME.index("*CC")].x[0, 0]
     assert charge == element == molecules.UNKNOWN
+
+
+def test_a_long_molecule_costs_its_own_length_alone() -> None:
+    long, short = "C" * 5000, ["C"] * 1000
+    sizes = [len(pickle.dumps(from_smiles(some))) for some in (short, [long, *short], [long])]
+    assert sizes[1] < sizes[0] + 2 * sizes[2]
 
 
 def test_what_is_no_molecule_is_named_and_its_targets_are_left_out() -> None:
