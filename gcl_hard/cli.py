@@ -523,6 +523,7 @@ def bench_configs(
     rows = [METHODS[name] for name in map(str.casefold, values["method"]) if name in METHODS]
     if "contrast" in shared and any(row.infonce_only for row in rows):
         shared["contrast"] = shared["contrast"] or "two-view"  # of all, so that they compare
+    with_prior = [row.name for row in rows if row.takes_prior]
     found = []
     for combination in itertools.product(*(values[name] for name in listed)):
         one = dict(zip(listed, combination, strict=True))
@@ -533,7 +534,10 @@ def bench_configs(
             views = ("objective", "temperature", "augmentations", "strength")
             usual = {name: value for name, value in usual.items() if name not in views}
         usual = {name: value for name, value in usual.items() if name not in given}
-        found.append(config(**one | shared | usual))
+        settings = one | shared | usual
+        if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
+            settings["class_prior"] = None  # of the others
+        found.append(config(**settings))
     return found
 
 

@@ -65,6 +65,11 @@ class Method:
         return self.admit == "other_labels" or self.positives == "class"
 
     @property
+    def takes_prior(self) -> bool:
+        """Whether it has a class prior."""
+        return self.debias or self.hardening == "rank-posterior"
+
+    @property
     def infonce_only(self) -> bool:
         """Whether it needs embeddings of length 1, that is views and InfoNCE."""
         return self.synthetic is not None or self.positives == "hard"
@@ -302,5 +307,7 @@ def _class_prior(row: Method, given: float | None) -> float | None:
             f"class prior {given} with {row.name}: a label-aware method admits no negative of the "
             f"anchor's class, so there is nothing to debias; leave it out"
         )
-    debiased = ", ".join(m.name for m in METHODS.values() if m.debias)
-    raise InputError(f"class prior {given} with {row.name}: only {debiased} and bcl have one")
+    *some, last = (m.name for m in METHODS.values() if m.takes_prior)
+    raise InputError(
+        f"class prior {given} with {row.name}: only {', '.join(some)} and {last} have one"
+    )

@@ -84,6 +84,22 @@ def test_a_quick_table_leaves_the_small_one_as_it_is() -> None:
     assert parse_bench(small) == before
 
 
+def test_a_class_prior_is_of_the_methods_that_have_one() -> None:
+    def priors(*arguments: str) -> set[tuple[str, str, float | None]]:
+        options = parse_bench(["--method=ucl,HCL,bcl,scl,pixels", *arguments])
+        return {(one.dataset, one.method, one.class_prior) for one in options.configs}
+
+    assert priors("--dataset=CIFAR10", "--class-prior=0.3") == {
+        ("CIFAR10", "hcl", 0.3), ("CIFAR10", "bcl", 0.3),
+        *(("CIFAR10", method, None) for method in ("ucl", "scl", "pixels")),
+    }  # fmt: skip
+    of_table = priors("--table=1", "--small")
+    for dataset, classes in (("CIFAR10", 10), ("CIFAR100", 100)):
+        assert {(dataset, "hcl", 1 / classes), (dataset, "ucl", None)} <= of_table
+    with pytest.raises(InputError, match="only dcl, hcl and bcl have one"):
+        parse_bench(["--dataset=CIFAR10", "--method=ucl", "--class-prior=0.3"])
+
+
 def test_options_are_equal_when_asked_equally() -> None:
     one = parse_bench(["--seeds", "2", "--beta", "1,2"])
     assert one == parse_bench(["--beta=1.0,2.0", "--seeds=0,1"])

@@ -157,7 +157,7 @@ class RunConfig(ABC):
             given = getattr(self, name)
             own = row.settings.get(name) if given is None else given
             filled[name] = own if name in row.settings else None
-        if (row.debias or row.hardening == "rank-posterior") and self.class_prior is None:
+        if row.takes_prior and self.class_prior is None:
             filled["class_prior"] = DEFAULT_CLASS_PRIOR
         hard = filled.get("positives", row.positives) == "hard"
         most = self.hard_positives or row.settings.get("hard_positives") or 2

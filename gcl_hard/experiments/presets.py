@@ -102,7 +102,11 @@ PRESETS: dict[str, Preset] = {
             "threshold_end": (-0.1, 0.0, 0.1),
             "select": True,
         },
-        by_dataset={"STL10": {"size": 32, "stem": "cifar"}},  # as in configs/images/stl10.yaml
+        by_dataset={
+            "STL10": {"size": 32, "stem": "cifar"},  # as in configs/images/stl10.yaml
+            "CIFAR100": {"class_prior": 0.01},  # one over the number of classes
+            "TinyImageNet": {"class_prior": 0.005},
+        },
     ),
     "2": Preset(
         "graphs",
