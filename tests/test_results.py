@@ -39,7 +39,7 @@ PAGES = {
         "--seeds 3"
     ),
     "results-images-small": (
-        "--table 1 --small --method ucl,hucl,scl,hscl,untrained,supervised,pixels"
+        "--table 1 --small --method ucl,hucl,scl,hscl,hscl-tau,untrained,supervised,pixels"
     ),
     "results-digits": "--config configs/images/digits.yaml",
 }
