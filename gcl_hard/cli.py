@@ -536,7 +536,7 @@ def bench_configs(
         usual = {name: value for name, value in usual.items() if name not in given}
         settings = one | shared | usual
         if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
-            settings["class_prior"] = None  # of the others
+            settings["class_prior"] = None  # only for methods that have one
         found.append(config(**settings))
     return found
 

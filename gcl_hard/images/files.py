@@ -532,8 +532,7 @@ def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> 
     """
     if kept.is_dir():
         return _kept(listed, kept)
-    folder_of, fit = kept.name.rpartition("-")[0], side is None
-    name = folder_of.rpartition("-")[0]
+    (name, where, _), fit = kept.name.rsplit("-", 2), side is None
     every = [item for part in listed.values() for item in part]
     try:
         final, note = _common_side(every, name) if side is None else (side, "")
@@ -553,7 +552,7 @@ def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> 
             raise
         _warn(note)
         return {s: (np.stack([*images[s]()]), _labels(of)) for s, of in listed.items()}
-    for earlier in kept.parent.glob(f"{glob.escape(folder_of)}-*"):
+    for earlier in kept.parent.glob(f"{glob.escape(f'{name}-{where}')}-*"):
         if earlier != kept:
             shutil.rmtree(earlier, ignore_errors=True)
     return _kept(listed, kept)

@@ -11,10 +11,6 @@ from types import ModuleType
 import pytest
 
 
-class Stopped(Exception):  # noqa: N818 (no error: somebody ends the command)
-    """The time of a command is up."""
-
-
 @pytest.fixture(scope="module")
 def pairs(bare_names: None) -> ModuleType:
     return importlib.import_module("pairs")
@@ -28,7 +24,7 @@ def measure(pairs: ModuleType, out: Path, turns: int, stop: str | None = None) -
         measured.append(part)
         table.add(part, {"time": [float(turns)]})
         if part == stop:
-            raise Stopped(measured)
+            raise KeyboardInterrupt(measured)
         table.add(part, {"memory": [1.0, 2.0]}, "MB")
     table.write(out)
     return measured
@@ -39,7 +35,7 @@ def test_a_stopped_command_goes_on_and_ends_with_the_undisturbed_table(
 ) -> None:
     stopped, whole = tmp_path / "stopped.csv", tmp_path / "whole.csv"
     for stop, first in (("b", "a"), ("b", "b"), ("c", "b")):
-        with pytest.raises(Stopped) as found:
+        with pytest.raises(KeyboardInterrupt) as found:
             measure(pairs, stopped, 3, stop)
         assert found.value.args[0][0] == first
         assert not stopped.exists()
@@ -55,7 +51,7 @@ def test_a_stopped_command_goes_on_and_ends_with_the_undisturbed_table(
 
 def test_a_command_with_other_options_measures_all_anew(pairs: ModuleType, tmp_path: Path) -> None:
     out = tmp_path / "table.csv"
-    with pytest.raises(Stopped):
+    with pytest.raises(KeyboardInterrupt):
         measure(pairs, out, 3, "c")
     assert measure(pairs, out, 5) == ["a", "b", "c"]
 
