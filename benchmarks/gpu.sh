@@ -8,7 +8,8 @@
 # (200) is of the images, and OUT (DIR) a folder for what is only timed.
 #
 #   tests       the tests marked gpu
-#   step        a step of ResNet-50 against its network alone, in bf16, plain and compiled
+#   step        a step of ResNet-50 against its network alone, in bf16: plain, compiled, and with
+#               CUDA graphs
 #   losses      InfoNCE of up to 262,144 embeddings
 #   methods     the loss of every method
 #   ensembles   seconds of a step, and memory, by the number of models
@@ -70,6 +71,8 @@ run() {
     step)
       measured images.py images-gpu.csv --encoder resnet50 --precision bf16
       measured images.py images-gpu-compiled.csv --encoder resnet50 --precision bf16 --compile
+      measured images.py images-gpu-graphs.csv --encoder resnet50 --precision bf16 \
+        --compile reduce-overhead
       ;;
     losses) measured losses.py losses-gpu.csv --sizes 2048,8192,65536,262144 --peers-up-to 16384 ;;
     methods) measured methods.py methods-gpu.csv ;;
