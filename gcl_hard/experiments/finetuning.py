@@ -32,10 +32,10 @@ CALIBRATION = 10
 
 def new_encoder(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
     """The encoder that a run begins with; BatchNorm of an untrained one is calibrated."""
-    if run.encoder != "untrained":
-        return load_pretrained(str(run.encoder)).encoder
+    if not run.is_untrained:
+        return load_pretrained(str(run.file)).encoder
     with seeded_weights(run.seed, 0):
-        encoder = MoleculeGIN()
+        encoder = MoleculeGIN(**run.shape)
     norms = [part for part in encoder.modules() if isinstance(part, nn.BatchNorm1d)]
     usual = [norm.momentum for norm in norms]
     for norm in norms:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from gcl_hard.errors import GclHardError, InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.store import check_writable
-from gcl_hard.experiments.transfer_execution import check, execute, stored_result
+from gcl_hard.experiments.transfer_execution import check, check_encoders, execute, stored_result
 from gcl_hard.experiments.transfer_runs import (
     LISTS,
     NONE,
@@ -41,8 +41,8 @@ class TransferOptions:
     ] = None
     embeddings: Annotated[
         tuple[str, ...],
-        "untrained, ecfp, wl, counts (of atoms and bonds), or a file of gcl_hard.pretrain; a+b "
-        "joins kernels; {seed} in a file's name is the seed",
+        "a file of gcl_hard.pretrain, untrained, untrained:FILE (of a file's shape), ecfp, wl or "
+        "counts (of atoms and bonds); a+b joins kernels; {seed} in a file's name is the seed",
     ] = ("untrained", "ecfp")
     finetune: Annotated[
         tuple[str, ...], "none, a method that reads labels, or supervised, of encoders"
@@ -174,6 +174,8 @@ def transfer(options: TransferOptions, command: str = "") -> list[dict[str, Any]
     results = {run: one for run in runs if (one := stored_result(options.output, run, known))}
     failed: dict[TransferRun, str] = {}
     too_large: list[TransferRun] = []
+    if not options.report_only:
+        check_encoders(runs)
     if not options.report_only and len(results) < len(runs):
         context = Context(options.data_dir, threads)
         too_large = check([run for run in runs if run not in results], context)

@@ -17,10 +17,10 @@ from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.pretraining import loaded
 from gcl_hard.experiments.progress import Bars, progress
 from gcl_hard.experiments.store import locked, write_json
-from gcl_hard.experiments.transfer_runs import TransferRun
+from gcl_hard.experiments.transfer_runs import UNTRAINED, TransferRun
 from gcl_hard.experiments.transfer_scores import Context, embed_run, forget, score_run
 from gcl_hard.experiments.transfer_store import SCHEMA_VERSION, result_in
-from gcl_hard.graphs.pretrained import load_pretrained
+from gcl_hard.graphs.pretrained import USUAL_SHAPE, load_pretrained
 
 
 @dataclass(eq=False)
@@ -97,17 +97,14 @@ def execute(
 
 
 def check(runs: Sequence[TransferRun], context: Context) -> list[TransferRun]:
-    """Check every set and encoder file of runs, and find those that cannot be run.
+    """Check every set of runs, and find those that cannot be run.
 
     Returns:
         Runs whose sets are too large for the kernel of wl.
 
     Raises:
-        InputError: for data or encoders that cannot be used.
+        InputError: for data that cannot be used.
     """
-    for encoder in dict.fromkeys(run.encoder for run in runs):
-        if encoder not in (None, "untrained"):
-            load_pretrained(encoder)
     by_set: dict[Any, list[TransferRun]] = {}
     for run in runs:
         by_set.setdefault((run.dataset, run.targets), []).append(run)
@@ -127,6 +124,22 @@ def check(runs: Sequence[TransferRun], context: Context) -> list[TransferRun]:
                 file=sys.stderr,
             )
     return too_large
+
+
+def check_encoders(runs: Sequence[TransferRun]) -> None:
+    """Read every file of an encoder, and tell if ``untrained`` has another shape than one.
+
+    Raises:
+        InputError: for a file that cannot be used.
+    """
+    files = [file for file in dict.fromkeys(run.file for run in runs) if file]
+    other = [file for file in files if load_pretrained(file).shape != USUAL_SHAPE]
+    untrained = {run.encoder for run in runs if run.is_untrained}
+    if other and untrained == {UNTRAINED}:
+        print(
+            f"{UNTRAINED} has another shape than {other[0]}: {UNTRAINED}:{other[0]} has the same",
+            file=sys.stderr,
+        )
 
 
 def stored_result(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, product
@@ -16,13 +16,14 @@ from gcl_hard.errors import InputError, check_at_least, check_number, check_opti
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.graphs.augment import check_views
 from gcl_hard.graphs.moleculenet import canonical, has_split, is_file
+from gcl_hard.graphs.pretrained import USUAL_SHAPE, load_pretrained
 from gcl_hard.io import file_digest
 from gcl_hard.methods import METHODS, contrastive_loss
 
 SPLITS = ("given", "scaffold", "random-0", "random-1", "random-2")
 FIXED = ("ecfp", "wl", "counts")
 """Representations without an encoder."""
-NONE, SUPERVISED = "none", "supervised"
+UNTRAINED, NONE, SUPERVISED = "untrained", "none", "supervised"
 PROBES = ("kernel", "linear", "nystroem")
 LISTS = ("beta", "similarity", "neighbours")
 """Settings of fine-tuning of which a command takes several."""
@@ -90,9 +91,10 @@ class TransferRun:
 
     Attributes:
         dataset: name of the set.
-        embedding: ``untrained``, a file of :func:`gcl_hard.experiments.pretraining.pretrain`,
-            ``ecfp``, ``wl`` or ``counts``, of atoms and bonds of each code; joined with a plus,
-            their kernels are added.
+        embedding: a file of :func:`gcl_hard.experiments.pretraining.pretrain`, ``untrained``
+            or ``untrained:FILE``, of the shape of a file's encoder, ``ecfp``, ``wl`` or
+            ``counts``, of atoms and bonds of each code; joined with a plus, their kernels are
+            added.
         finetuning: how the encoder is trained on the training part, None for not at all.
         split: one of :data:`SPLITS`.
         seed: of weights, views and draws.
@@ -126,13 +128,31 @@ class TransferRun:
 
     @property
     def encoders(self) -> list[str]:
-        """The parts that are ``untrained`` or a file; one at most may be joined."""
+        """The parts that are no :data:`FIXED`; one at most may be joined."""
         return [part for part in self.parts if part not in FIXED]
 
     @property
     def encoder(self) -> str | None:
-        """``untrained`` or a file; None without an encoder."""
+        """The part that is an encoder, if one is."""
         return next(iter(self.encoders), None)
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether an encoder begins with new weights."""
+        return self.encoder is not None and _is_untrained(self.encoder)
+
+    @property
+    def file(self) -> str | None:
+        """The file of an encoder, or of its shape if it is untrained; None for the usual one."""
+        encoder = self.encoder
+        if encoder is not None and _is_untrained(encoder):
+            return encoder.partition(":")[2] or None
+        return encoder
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Arguments of its :class:`~gcl_hard.graphs.MoleculeGIN`."""
+        return load_pretrained(self.file).shape if self.file else USUAL_SHAPE
 
     @property
     def is_head(self) -> bool:
@@ -172,9 +192,9 @@ class TransferRun:
             del found["finetuning"]["neighbours"]  # as before there were any
         if is_file(self.dataset):
             found["dataset"] = f"{self.set_name} {file_digest(self.dataset)}"
-        if self.encoder not in (None, "untrained"):
-            digest = file_digest(str(self.encoder))
-            names = [digest if part == self.encoder else part for part in self.parts]
+        if self.file:
+            name = _with_shape(self.shape) if self.is_untrained else file_digest(self.file)
+            names = [name if part == self.encoder else part for part in self.parts]
             found["embedding"] = "+".join(names)
         return found
 
@@ -183,7 +203,9 @@ class TransferRun:
         """Name of its file, without suffix."""
         text = json.dumps(self.identity, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-        name = "+".join(Path(part).stem for part in self.parts)
+        name = "+".join(
+            UNTRAINED if _is_untrained(part) else Path(part).stem for part in self.parts
+        )
         tuned = self.finetuning.method if self.finetuning else NONE
         return f"{self.set_name}_{name}_{tuned}_{self.split}_{digest}_seed{self.seed}"
 
@@ -239,12 +261,12 @@ def runs_of(
                 raise InputError(
                     f"{embedding} joins two encoders: join one with {', '.join(FIXED)}"
                 )
-            drawn = "untrained" in encoders or "{seed}" in embedding or run.finetuning is not None
+            drawn = run.is_untrained or "{seed}" in embedding or run.finetuning is not None
             if not drawn and share == 1:
                 run = replace(run, seed=0)
-            if encoders and encoders[0] != "untrained" and not Path(encoders[0]).is_file():
+            if run.file and not Path(run.file).is_file():
                 raise InputError(
-                    f"{encoders[0]} is not there: an embedding is untrained, {', '.join(FIXED)}, "
+                    f"{run.file} is not there: an embedding is untrained, {', '.join(FIXED)}, "
                     f"or a file of python -m gcl_hard.pretrain"
                 )
             if tuned is not None and tuned.method == SUPERVISED and len(run.parts) > 1:
@@ -280,8 +302,21 @@ def _names(
 
 def _label(embedding: str) -> str:
     """Names of the parts: of a file its stem, without the place of the seed."""
-    names = [
-        part if part in FIXED else re.sub(r"[-_.]?\{seed\}", "", Path(part).stem)
-        for part in embedding.split("+")
-    ]  # fmt: skip
-    return "+".join(names)
+    return "+".join(_name(part) for part in embedding.split("+"))
+
+
+def _name(part: str) -> str:
+    if part in (*FIXED, UNTRAINED):
+        return part
+    of = f"{UNTRAINED}:" if _is_untrained(part) else ""
+    return of + re.sub(r"[-_.]?\{seed\}", "", Path(part.removeprefix(of)).stem)
+
+
+def _is_untrained(part: str) -> bool:
+    return part.partition(":")[0] == UNTRAINED
+
+
+def _with_shape(shape: Mapping[str, Any]) -> str:
+    """``untrained``, with what of the shape is not as usual."""
+    unusual = [f"{name} {value}" for name, value in shape.items() if value != USUAL_SHAPE[name]]
+    return " ".join([UNTRAINED, *unusual])

@@ -249,6 +249,6 @@ def _result(
 
 def _pretrained_on(run: TransferRun) -> int | None:
     """Molecules that the encoder of a run was pre-trained on."""
-    if run.encoder in (None, "untrained"):
-        return 0 if run.encoder else None
-    return int(load_pretrained(str(run.encoder)).about["n"])
+    if run.encoder is None:
+        return None
+    return 0 if run.is_untrained else int(load_pretrained(str(run.file)).about["n"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,9 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs.encoders import MoleculeGIN
 from gcl_hard.graphs.molecules import ATOMS, BONDS
 from gcl_hard.io import reading
+
+USUAL_SHAPE = {name: one.default for name, one in inspect.signature(MoleculeGIN).parameters.items()}
+"""Arguments of a :class:`MoleculeGIN` that nothing is said of."""
 
 
 class Pretrained(NamedTuple):
@@ -26,6 +30,11 @@ class Pretrained(NamedTuple):
     encoder: MoleculeGIN
     vocabulary: dict[str, dict[str, int]]
     about: dict[str, Any]
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Arguments of its :class:`MoleculeGIN`: ``MoleculeGIN(**shape)`` has new weights."""
+        return _shape(self.about)
 
 
 def load_pretrained(path: str | Path) -> Pretrained:
@@ -48,22 +57,26 @@ def load_pretrained(path: str | Path) -> Pretrained:
     """
     with reading(Path(path), "a pre-trained encoder"):
         saved = torch.load(path, map_location="cpu", weights_only=True)
-        of, config = saved["vocabulary"], saved["about"]["run"]["config"]
+        of, shape = saved["vocabulary"], _shape(saved["about"])
         state: dict[str, Tensor] = saved["encoder"]
-        dim, layers, readout, jk = (config[name] for name in ("dim", "layers", "readout", "jk"))
         int(saved["about"]["n"])  # molecules that it was trained on, which scores tell
     if of != (ours := vocabulary()):
         others = [f"{k} {of.get(k)}, here {ours[k]}" for k in ours if of.get(k) != ours[k]]
         raise InputError(f"{path} has other codes, {'; '.join(others)}: train it again")
-    encoder = MoleculeGIN(dim, layers, readout=readout, jk=jk)
+    encoder = MoleculeGIN(**shape)
     try:
         encoder.load_state_dict(state)
     except (RuntimeError, TypeError) as error:
         raise InputError(
-            f"{path} holds weights of another encoder than its settings say, {layers} layers of "
-            f"{dim}: train it again"
+            f"{path} holds weights of another encoder than its settings say, "
+            f"{shape['layers']} layers of {shape['dim']}: train it again"
         ) from error
     return Pretrained(encoder.eval(), of, saved["about"])
+
+
+def _shape(about: dict[str, Any]) -> dict[str, Any]:
+    config = about["run"]["config"]
+    return {name: config[name] for name in USUAL_SHAPE}
 
 
 def vocabulary() -> dict[str, dict[str, int]]:

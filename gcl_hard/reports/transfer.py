@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -102,7 +102,7 @@ def differences(results: Sequence[Result], metric: str, against: str | None = No
     found: dict[str, dict[str, str]] = {}
     digits = 1 if metric == "auc" else 3
     for row, cases in by_row.items():
-        for name, control in _controls(row, against).items():
+        for name, control in _controls(row, against, by_row).items():
             shared = [case for case in cases if case in by_row.get(control, {})]
             if row == control or not shared:
                 continue
@@ -113,20 +113,28 @@ def differences(results: Sequence[Result], metric: str, against: str | None = No
     return pd.DataFrame.from_dict(found, orient="index").fillna("–")
 
 
-def _controls(row: str, against: str | None = None) -> dict[str, str]:
-    """The rows that a row is compared with: of a fine-tuned encoder the frozen one, too, and one
-    with a supervised head; of hscl, scl; and one more.
+def _controls(row: str, against: str | None, rows: Iterable[str]) -> dict[str, str]:
+    """Of all rows those that one is compared with: the untrained one of its shape where there is
+    one, and else the first; of a fine-tuned encoder the frozen one, too, and one with a supervised
+    head; of hscl, scl; and one more.
     """
     curve = _without_share(row)
     share = row.removeprefix(curve)
     frozen = curve.partition(", ")[0]
-    found = {"untrained": "untrained", "ecfp": "ecfp", "frozen": frozen}
+    new = [one for one in map(_without_share, rows) if re.fullmatch("untrained(:[^+,]+)?", one)]
+    alike = [one for one in new if one.partition(":")[2] in re.split(r"[+:]", frozen)]
+    found = {"untrained": next(iter(alike + new), "untrained"), "ecfp": "ecfp", "frozen": frozen}
     found["supervised"] = f"{frozen}, supervised"
     if ", hscl" in curve:
-        found["scl"] = re.sub(", beta [^,]+", "", curve.replace(", hscl", ", scl"))
+        found["scl"] = _scl(curve)
     if against is not None:
         found[f"“{against}”"] = against  # in quotes, as other columns may have its name
     return {name: control + share for name, control in found.items()}
+
+
+def _scl(row: str) -> str:
+    """The row of scl with the settings of one of hscl, which has β, too."""
+    return re.sub(", beta [^,]+", "", row.replace(", hscl", ", scl"))
 
 
 def _without_share(row: str) -> str:
@@ -199,11 +207,11 @@ def cliff_figure(results: Sequence[Result]) -> Figure | None:
         The figure; None without sets that both have been scored on.
     """
     metric, by_row = "cliff_rmse", _by_row(results, "cliff_rmse")
-    rows = [row for row in by_row if ", hscl" in row and _controls(row)["scl"] in by_row]
+    rows = [row for row in by_row if ", hscl" in row and _scl(row) in by_row]
     best = [row for row in rows if row.endswith(", chosen")] or rows
     found = []
     for row in best:
-        cases, scl = by_row[row], by_row[_controls(row)["scl"]]
+        cases, scl = by_row[row], by_row[_scl(row)]
         for case in [case for case in cases if case in scl]:
             got = paired_bootstrap([_paired(scl[case], cases[case], metric)])
             found.append((float(np.mean(cases[case][0].cliffs)), got, row, case[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,43 @@ def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
     assert runs[0].key == runs[1].key
     other = TransferRun(str(path), str(tmp_path / "own-1.pt"), None, "scaffold", 0)
     assert other.key != runs[0].key
+
+
+def test_an_untrained_encoder_may_have_the_shape_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page = write(tmp_path, "classes"), tmp_path / "page.md"
+    files = {}
+    for name, shape in (("own", ["--layers=2", "--dim=8"]), ("usual", [])):
+        files[name] = str(tmp_path / f"{name}.pt")
+        made = ["--dataset", str(path), "--output", files[name], "--epochs=1", *shape]
+        assert pretrain.main(made) == 0
+    new, usual = (f"untrained:{files[name]}" for name in files)
+    data = Labelled(read_molecules(path))
+    of = [TransferRun(str(path), one, None, "scaffold", 0) for one in (new, usual, "untrained")]
+    pretrained = finetuning.new_encoder(replace(of[0], embedding=files["own"]), data)
+    mine = finetuning.new_encoder(of[0], data)
+    assert [p.shape for p in mine.parameters()] == [p.shape for p in pretrained.parameters()]
+    assert any(
+        (p != q).any() for p, q in zip(mine.parameters(), pretrained.parameters(), strict=True)
+    )
+    assert len({run.key for run in of}) == 2
+    assert of[1].key == of[2].key
+
+    command = ["--dataset", str(path), "--seeds=1", "--output", str(tmp_path / "results")]
+    capsys.readouterr()
+    assert main([*command, f"--embeddings=untrained,{files['own']},{new}"]) == 0
+    assert new not in capsys.readouterr().err
+    assert main([*command, f"--embeddings=untrained,{files['own']}"]) == 0
+    assert new in capsys.readouterr().err
+    assert main([*command, f"--embeddings={new},{files['own']}", "--report", str(page)]) == 0
+    assert len(results(tmp_path / "results")) == 3
+    means = {one["row"]: one["score"]["auc"] for one in results(tmp_path / "results")}
+    found = transfer.transfer(parse_transfer([*command, f"--embeddings={new},{files['own']}"]))
+    said = differences(found, "auc").loc["own", "− untrained"]
+    assert said.startswith(f"{100 * (means['own'] - means['untrained:own']):+.1f}")
+    assert main([*command, "--embeddings=untrained:none.pt"]) == 2
+    assert "none.pt is not there" in capsys.readouterr().err
 
 
 def test_training_sees_no_test_molecule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
