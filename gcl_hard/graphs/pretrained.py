@@ -15,7 +15,7 @@ from gcl_hard.graphs.molecules import ATOMS, BONDS
 from gcl_hard.io import reading
 
 USUAL_SHAPE = {name: one.default for name, one in inspect.signature(MoleculeGIN).parameters.items()}
-"""Arguments of a :class:`MoleculeGIN` that nothing is said of."""
+"""The default arguments of :class:`MoleculeGIN`."""
 
 
 class Pretrained(NamedTuple):
