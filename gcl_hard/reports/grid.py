@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from statistics import mean
 from typing import Any
@@ -105,10 +105,15 @@ def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
         methods alone have the first two. Empty without diagnostics.
     """
     lines = []
-    for config in results.shown:
-        found = [record for record in results.of(config) if record.diagnostics]
-        if not found or config.protocol != protocol:
-            continue
+    records = {
+        config: found
+        for config in results.shown
+        if config.protocol == protocol
+        and (found := [record for record in results.of(config) if record.diagnostics])
+    }
+    usual = ("temperature", "beta", "threshold_start", "threshold_end")
+    named = dict.fromkeys([*usual, *_varied([*records])])
+    for config, found in records.items():
         hardened = method(config.method).hardening is not None
         own = [_own_hardening(record, config) for record in found] if hardened else []
         measured = {
@@ -118,12 +123,21 @@ def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
                 _percent(r.diagnostics[-1]["geometry"].get("overlap")) for r in found
             ),
         }
-        setting = in_symbols(config, ("temperature", "beta", "threshold_start", "threshold_end"))
         lines.append(
-            {"data set": config.set_name, "method": config.method, "setting": setting}
-            | measured
+            {"data set": config.set_name, "method": config.method,
+             "setting": in_symbols(config, named)} | measured
         )  # fmt: skip
     return pd.DataFrame(lines)
+
+
+def _varied(configs: Sequence[RunConfig]) -> list[str]:
+    """Settings that differ among configurations and have no column of their own."""
+    apart = ("dataset", "classes", "method", "protocol")
+    return [
+        name
+        for name in LISTED
+        if name not in apart and len({getattr(one, name, None) for one in configs}) > 1
+    ]
 
 
 def _mean(values: Iterable[float | None]) -> str:
@@ -156,11 +170,7 @@ def gains(results: Results) -> pd.DataFrame:
         and (plain := replace(config, method=hardened[config.method])) in results.configs
         and (found := compare(results.scores(config), results.scores(plain))) is not None
     ]
-    apart = ("dataset", "classes", "method", "protocol")
-    varied = [
-        name for name in LISTED
-        if name not in apart and len({getattr(c, name, None) for c, *_ in compared}) > 1
-    ]  # fmt: skip
+    varied = _varied([config for config, *_ in compared])
     lines = [
         (config.set_name, f"{config.method} − {plain}", in_symbols(config, varied),
          found.mean, found.low, found.high)

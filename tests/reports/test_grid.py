@@ -93,6 +93,14 @@ def test_the_table_of_negatives_has_means_over_seeds_of_the_last_epoch() -> None
     assert negatives_table(results(), "split").empty
 
 
+def test_lines_of_negatives_that_differ_in_epochs_alone_are_told_apart() -> None:
+    asked = [ImageConfig(method="scl", epochs=n) for n in (15, 30)]
+    snapshot = {"epoch": 1, "settings": {}, "geometry": {"overlap": 0.5}}
+    records = {Run(c, 0): result(Run(c, 0), diagnostics=[snapshot]) for c in asked}
+    found = negatives_table(Results(asked, (0,), records), "split")
+    assert len({*found["setting"]}) == 2
+
+
 def test_the_best_of_the_shorter_runs_is_chosen() -> None:
     found = by_trials()
     best = [(c.method, c.temperature, c.beta) for c in found.trials.chosen]
