@@ -9,7 +9,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv lint spell types test test-slow test-all test-perturbed test-oldest fuzz check bench docs format clean
+.PHONY: help venv lint spell types test test-all pages test-oldest fuzz check bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -42,19 +42,23 @@ spell: venv
 types: venv ## mypy --strict
 	$(BIN)/mypy
 
-# One thread a process: busy processes with several each only wait for each other.
-test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4
+# One thread a process: busy processes with several each only wait for each other. Without byte code
+# every process that a test starts would compile the whole package.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest
+PARALLEL := -n auto --maxprocesses 4 --dist worksteal
+TESTS ?=
 
-test-slow: venv ## what `make test` leaves out: killed processes, clusters, servers
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -m 'slow and not gpu and not network'
+# PERTURB=1 moves matrix products by a unit in the last place, as another CPU might; SLOW=third adds
+# a third of the slow tests, drawn by the commit, SLOW=all all of them; TESTS are files or options.
+test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most (PERTURB=1, SLOW=third)
+	$(PYTEST) $(PARALLEL) --slow $(or $(SLOW),none) $(if $(PERTURB),--perturb-matmul) $(TESTS)
 
-test-all: test test-slow ## both
+test-all: SLOW := all
+test-all: test ## with all slow tests: killed processes, clusters, servers, long pages
 
-test-perturbed: venv ## the same while matrix products are moved by a unit in the last place
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto --maxprocesses 4 \
-	  --perturb-matmul tests/training tests/graphs tests/experiments tests/functional \
-	  tests/evaluation tests/properties tests/tuning tests/images tests/reports
+pages: venv ## hold the committed pages of results against the records
+	$(PYTEST) $(PARALLEL) --slow all tests/test_results.py
 
 # NumPy 1.26, the oldest, has no wheels for Python 3.13. Old libraries warn of what was to come.
 OLDEST ?= python3.11
@@ -68,12 +72,12 @@ OLDEST ?= python3.11
 	@touch $@
 
 test-oldest: .venv-oldest/.installed ## tests with the oldest versions that pyproject.toml allows
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/python -m pytest -n auto --maxprocesses 4 \
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/python -m pytest $(PARALLEL) \
 	  -W ignore::DeprecationWarning -W ignore::FutureWarning tests/functional tests/graphs \
 	  tests/training tests/evaluation tests/properties tests/test_losses.py tests/test_bench.py
 
 fuzz: venv ## 10,000 random command lines and files: whatever they hold, no traceback
-	FUZZ=800 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest tests/fuzz
+	FUZZ=800 $(PYTEST) tests/fuzz
 
 check: lint types test ## lint, types, test
 

@@ -195,7 +195,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
 def outcome(tree: Path, tests: Sequence[str], timeout: float) -> str:
     """What becomes of tests in a checkout: survived, killed or timed out."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    command += ["-m", "not gpu and not network", *(f"tests/{test}" for test in tests)]
+    command += ["--slow", "all", *(f"tests/{test}" for test in tests)]
     environment = os.environ | {"PYTHONPATH": str(tree)}
     try:
         done = subprocess.run(

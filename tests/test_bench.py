@@ -21,6 +21,7 @@ from gcl_hard.methods import METHODS
 from tests.experiments import engine_tasks as tasks
 from tests.experiments.made_recipes import put, recipes
 from tests.experiments.test_graphs import Wrong
+from tests.said import says
 
 __all__ = ["recipes"]
 
@@ -102,8 +103,8 @@ def test_a_table_is_printed_tested_and_written_with_its_files(command: Command) 
     arguments = ("--table=2", "--dataset=MUTAG", "--method=ucl,hscl,majority", "--beta=1,10",
                  "--seeds=2", "--jobs=1", "--quick", f"--report={page}")  # fmt: skip
     assert command(*arguments) == 0
-    for part in ("not reportable", "hscl", "majority"):
-        assert part in command.out, part
+    for part in ("smoke", "hscl", "majority"):
+        assert says(command.out, part), part
     names = sorted(path.name for path in page.parent.iterdir())
     assert {"results.md", "results.csv", "results.tex"} < set(names)
     text = page.read_text(encoding="utf-8")
@@ -116,7 +117,7 @@ def test_a_table_is_printed_tested_and_written_with_its_files(command: Command) 
 
 def test_a_report_alone_says_that_nothing_is_there(command: Command) -> None:
     assert command("--report-only") == 0
-    assert "0 of 1 runs were finished" in command.out
+    assert says(command.out, 0, 1, "runs", "finished")
     assert command.files() == []
 
 
@@ -155,44 +156,42 @@ def test_help_and_a_printed_config_end_with_status_0(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "facts"),
     [
-        (["--dataset=MUTGA"], ["unknown dataset 'MUTGA'; did you mean MUTAG?", "works offline"]),
+        (["--dataset=MUTGA"], ["'MUTGA'", "MUTAG", "MUTAG", "MUTAG", "offline"]),
         (
             ["--dataset=ENZYMES"],
-            ["dataset 'ENZYMES' is not available", "ENZYMES.zip", "--data-dir"],
+            ["'ENZYMES'", "ENZYMES.zip", "--data-dir"],
         ),
-        (["--dataset=../MUTAG"], ["dataset '../MUTAG'"]),
-        (["--method=hslc"], ["unknown method 'hslc'; did you mean hscl"]),
-        (["--epochs=0"], ["epochs must be at least 1, got 0"]),
-        (["--seeds=0"], ["--seeds"]),
-        (["--resume"], ["it is of images"]),
-        (["--epoch=3"], ["unknown flag --epoch; did you mean --epochs"]),
-        (["--device=gpu"], ["device must be auto, cpu, cuda or cuda:N, got 'gpu'"]),
-        (["--data-dir=/no/such/folder"], ["'/no/such/folder' is not a folder"]),
+        (["--dataset=../MUTAG"], ["dataset", "'../MUTAG'"]),
+        (["--method=hslc"], ["'hslc'", "hscl", "hscl", "hscl"]),
+        (["--epochs=0"], ["epochs", 1, 0]),
+        (["--seeds=0"], ["--seeds", 1, 0, 0]),
+        (["--resume"], ["--resume", "images", "--dataset"]),
+        (["--epoch=3"], ["--epoch", "--epochs"]),
+        (["--device=gpu"], ["device", "auto", "cpu", "cuda", "cuda:N", "'gpu'"]),
+        (["--data-dir=/no/such/folder"], ["'/no/such/folder'", "NAME.zip"]),
         (["--config=gone.yaml"], ["gone.yaml"]),
-        (["--features=attributes"], ["'attributes' are not in this set", "labels"]),
-        (["--folds=64"], ["class 0 has 63 members, fewer than the 64 folds"]),
+        (["--features=attributes"], ["'attributes'", "labels"]),
+        (["--folds=64"], ["class 0", 63, 64]),
     ],
 )
 def test_bad_input_is_one_message_and_status_2(
-    arguments: list[str], says: list[str], command: Command
+    arguments: list[str], facts: list[object], command: Command
 ) -> None:
-    message = command.refuses(*arguments)
-    for part in says:
-        assert part in message
+    assert says(command.refuses(*arguments), *facts)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_device_that_is_not_there_is_refused(command: Command) -> None:
-    assert "sees 0 CUDA device(s); use --device cpu" in command.refuses("--device=cuda")
+    assert says(command.refuses("--device=cuda"), "CUDA", 0, "--device cpu")
 
 
 @pytest.mark.parametrize("flag", ["--output", "--json"])
 def test_a_place_below_a_file_is_refused(flag: str, command: Command) -> None:
     (command.folder / "file").write_text("mine")
     message = command.refuses(f"{flag}={command.folder / 'file' / 'below' / 'x.json'}")
-    assert f"cannot write to {command.folder / 'file'}" in message
+    assert says(message, "write", str(command.folder / "file"))
     assert (command.folder / "file").read_text() == "mine"
 
 
@@ -230,24 +229,28 @@ def test_another_set_of_the_same_name_never_meets_the_old_numbers(command: Comma
 
 
 @pytest.mark.parametrize(
-    ("labels", "changed", "says"),
+    ("labels", "changed", "facts"),
     [
-        (["1"] * 20, {}, "expected two classes or more"),
-        (["0"] * 20 + ["1"] * 9, {}, "class 1 has 9 members, fewer than the 10 folds"),
-        (["0", "1"] * 10, {"graph_labels": "0\n1\n" * 9}, "graph_labels has 18 lines"),
-        (["0", "1"] * 9 + ["0", "1.5"], {}, "graph_labels must hold integers only"),
-        (["0", "1"] * 9 + ["0", "nan"], {}, "graph_labels must hold integers only"),
-        (["0", "1"] * 10, {"graph_labels": ""}, "graph_labels is empty"),
-        (["0", "1"] * 10, {"node_attributes": "nan\n" * 80}, "node_attributes holds NaN"),
-        (["0", "1"] * 10, {"A": "1, 5\n"}, "edges between different graphs"),
+        (["1"] * 20, {}, ["labels", "two"]),
+        (["0"] * 20 + ["1"] * 9, {}, ["class 1", 9, 10]),
+        (
+            ["0", "1"] * 10,
+            {"graph_labels": "0\n1\n" * 9},
+            ["graph_labels", 18, "graph_indicator", 20],
+        ),
+        (["0", "1"] * 9 + ["0", "1.5"], {}, ["graph_labels", "integers", "'1.5'"]),
+        (["0", "1"] * 9 + ["0", "nan"], {}, ["graph_labels", "integers", "'nan'"]),
+        (["0", "1"] * 10, {"graph_labels": ""}, ["graph_labels", "empty"]),
+        (["0", "1"] * 10, {"node_attributes": "nan\n" * 80}, ["node_attributes", "NaN"]),
+        (["0", "1"] * 10, {"A": "1, 5\n"}, ["edges", "different", "graphs"]),
     ],
 )
 def test_a_set_that_cannot_be_used_is_refused(
-    labels: list[str], changed: dict[str, str], says: str, command: Command
+    labels: list[str], changed: dict[str, str], facts: list[object], command: Command
 ) -> None:
     write_set(command.folder, "BAD", labels, **changed)
     message = command.refuses("--dataset=BAD", f"--data-dir={command.folder}", "--folds=10")
-    assert says in message
+    assert says(message, *facts)
 
 
 def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(
@@ -263,7 +266,7 @@ def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(
     monkeypatch.setattr(GraphExperiment, "train", train)
     write_set(command.folder, "SMALL", ["0"] * 20 + ["1"] * 4)
     message = command.refuses("--dataset=SMALL", f"--data-dir={command.folder}", "--folds=3")
-    assert "fewer than the 5 folds" in message
+    assert says(message, "n_inner=5", "class 1", 3, 5)
     assert trained == []
 
 
@@ -286,7 +289,8 @@ def test_a_damaged_archive_is_named(damage: str, command: Command) -> None:
 
 def test_a_set_that_is_not_the_known_one_is_refused(command: Command) -> None:
     write_set(command.folder, "MUTAG", ["0", "1"] * 10)
-    assert "20 graphs where MUTAG has 188" in command.refuses(f"--data-dir={command.folder}")
+    message = command.refuses(f"--data-dir={command.folder}")
+    assert says(message, 20, "MUTAG", 188)
 
 
 # Training that fails
@@ -294,7 +298,7 @@ def test_a_set_that_is_not_the_known_one_is_refused(command: Command) -> None:
 
 def test_divergence_names_epoch_batch_and_setting_and_saves_nothing(command: Command) -> None:
     message = command.refuses("--lr=1e30", "--batch-size=64", "--epochs=2")
-    assert "in epoch 1, batch 2 of 3 (MUTAG hscl β=1 transductive, seed 0)" in message
+    assert says(message, "epoch 1", "batch 2", 3, "(MUTAG hscl β=1 transductive, seed 0)")
 
 
 def test_finished_runs_are_shown_and_kept_beside_a_diverged_one(
@@ -314,7 +318,7 @@ def test_finished_runs_are_shown_and_kept_beside_a_diverged_one(
     with monkeypatch.context() as patch:
         patch.setattr(protocols, "build", build)
         assert command("--seeds=2") == 2
-    assert re.fullmatch(r"error: the loss is nan in epoch 1, .*seed 1\).*\n", command.err)
+    assert re.fullmatch(r"error: .*\bnan\b.*\bepoch 1\b.*seed 1\).*\n", command.err)
     assert "results: " in command.out
     assert kept.read_bytes() == content
     assert len(list(command.output.glob("*_seed*.json"))) == 1
@@ -326,7 +330,7 @@ def test_an_encoder_of_the_wrong_shape_is_one_message(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocols, "GIN", Wrong)
-    assert "the encoder must return (nodes [" in command.refuses()
+    assert re.search(r"encoder\b.*\(nodes \[\d+, 8\].*\(nodes \[\d+, 9\]", command.refuses())
 
 
 def test_an_interrupt_ends_with_status_130_and_says_how_to_go_on(
@@ -341,7 +345,7 @@ def test_an_interrupt_ends_with_status_130_and_says_how_to_go_on(
 
     monkeypatch.setattr(GraphExperiment, "train", train)
     assert command("--seeds=3", "--ensemble-size=1") == 130
-    assert "the same command continues" in command.err
+    assert says(command.err, "stopped", 1, 3, 2, "command")
     assert "Traceback" not in command.err
     assert [path.name[-11:] for path in command.files()] == ["_seed0.json"]
 
@@ -366,15 +370,15 @@ def test_a_folder_is_compacted_and_read_as_before(command: Command) -> None:
     assert command("--method=ucl,hscl", "--seeds=2") == 0
     before = command.result()
     assert command(f"--compact={command.output}") == 0
-    assert "4 results in" in command.out
+    assert says(command.out, "4 results", str(command.output / "runs.jsonl"))
     assert not list(command.output.glob("*_seed*.json"))
     assert command("--method=ucl,hscl", "--seeds=2") == 0
-    assert "4 of 4 runs were finished before" in command.out
+    assert says(command.out, 4, 4, "runs", "finished")
     assert command.result() == before
     assert command("--method=ucl,hscl", "--seeds=3") == 0
     assert len(list(command.output.glob("*_seed2.json"))) == 2
     assert command(f"--compact={command.output}") == 0
-    assert "6 results in" in command.out
+    assert says(command.out, "6 results", str(command.output / "runs.jsonl"))
 
 
 def test_the_result_file_stands_where_it_was_asked_for(command: Command) -> None:
@@ -384,21 +388,24 @@ def test_the_result_file_stands_where_it_was_asked_for(command: Command) -> None
     assert [path.suffixes for path in command.files()] == [[".json"]]
     (command.folder / "folder").mkdir()
     assert command(f"--json={command.folder / 'folder'}") == 2
-    assert "json must be a file" in command.err
+    assert says(command.err, "json", "file", str(command.folder / "folder"))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "facts"),
     [
-        (["--beta=1,5", "--protocol=transductive"], "transductive has none"),
-        (["--protocol=inductive"], "give several, of beta"),
+        (
+            ["--beta=1,5", "--protocol=transductive"],
+            ["select", "transductive", "--protocol inductive", "--select"],
+        ),
+        (["--protocol=inductive"], ["select", "beta", "temperature", "--select"]),
     ],
 )
 def test_a_selection_that_would_choose_nothing_is_refused(
-    command: Command, arguments: list[str], says: str
+    command: Command, arguments: list[str], facts: list[object]
 ) -> None:
     assert command(*arguments, "--select=true") == 2
-    assert says in command.err
+    assert says(command.err, *facts)
     assert command.files() == []
 
 
@@ -433,7 +440,7 @@ def test_a_smoke_run_is_not_written_over_results_and_that_is_known_before(
 ) -> None:
     page = command.folder / "results.md"
     page.write_text("# Results\n")
-    assert "holds results" in command.refuses("--quick", f"--report={page}")
+    assert says(command.refuses("--quick", f"--report={page}"), str(page), "smoke", "--report")
     assert page.read_text() == "# Results\n"
 
 
@@ -578,8 +585,7 @@ def test_a_score_that_a_search_lacks_is_named(
             (tmp_path / name).write_bytes(content)
     assert bench.main([*search(searched, "--report-only"), "--output", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "no score of MUTAG hscl β=1 inductive, seed 5, inner hold-out (lr 0.01)" in error
-    assert "--report-only runs nothing: leave it out" in error
+    assert says(error, "MUTAG hscl β=1 inductive", "seed 5", "(lr 0.01)", "--report-only")
 
 
 def test_why_a_search_lacks_a_score_is_said_too(
@@ -590,7 +596,7 @@ def test_why_a_search_lacks_a_score_is_said_too(
     arguments = ["--search", str(searched / "search.yaml"), "--output", str(tmp_path)]
     assert bench.main(arguments) == 2
     error = capsys.readouterr().err
-    assert re.search(r"no score of MUTAG .*\nloss is nan in epoch 1\n$", error)
+    assert re.search(r"\bMUTAG .*\nloss is nan in epoch 1\n$", error)
 
 
 @pytest.mark.usefixtures("_no_training")
@@ -599,7 +605,7 @@ def test_nothing_is_run_for_a_folder_of_other_configs(
 ) -> None:
     (tmp_path / "mutag.yaml").write_text("dataset: MUTAG\n", encoding="utf-8")
     assert bench.main(["--search", str(searched / "search.yaml"), "--best", str(tmp_path)]) == 2
-    assert "mutag.yaml is no recipe of a search" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, str(tmp_path / "mutag.yaml"), "recipe", "--best")
     assert [path.name for path in tmp_path.iterdir()] == ["mutag.yaml"]
 
 
@@ -607,7 +613,7 @@ def test_a_search_that_is_not_there_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert bench.main(["--search", str(tmp_path / "gone.yaml")]) == 2
-    assert re.search(r"cannot read .*gone\.yaml", capsys.readouterr().err)
+    assert re.search(r"\bread\b.*gone\.yaml", capsys.readouterr().err)
 
 
 # As a process
@@ -619,9 +625,10 @@ def start(*arguments: str) -> Any:
 
 def test_a_process_with_a_mistyped_method_exits_with_2_and_no_traceback(tmp_path: Path) -> None:
     with start("--method=hslc", f"--output={tmp_path}") as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert err.startswith("error: unknown method 'hslc'; did you mean hscl")
+    assert err.startswith("error: ")
+    assert says(err, "'hslc'", "hscl", "hscl", "hscl")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -629,10 +636,11 @@ def test_ctrl_c_keeps_every_finished_run_whole(tmp_path: Path) -> None:
     with start("--seeds=1000", "--ensemble-size=1", f"--output={tmp_path}") as process:
         tasks.wait_for(lambda: list(tmp_path.glob("MUTAG*_seed1.json")))
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate()
     assert process.returncode == 130
     n = len(list(tmp_path.glob("*_seed*.json")))
-    assert err.startswith(f"\nstopped; {n} of 1000 runs are finished, {1000 - n} not:")
+    assert err.startswith("\n")
+    assert says(err, "stopped", n, 1000, 1000 - n)
     left = sorted(path.name for path in tmp_path.iterdir())
     assert len(left) >= 2
     assert all(name.startswith("MUTAG_hscl_transductive_") and "_seed" in name for name in left)
@@ -654,7 +662,8 @@ def test_rows_and_files_name_what_differs(command: Command) -> None:
 
 def test_the_first_line_says_which_protocol_runs(command: Command) -> None:
     assert command() == 0
-    assert command.out.startswith("protocol transductive, the paper's")
+    assert command.out.startswith("protocol transductive")
+    assert says(command.out.partition("\n")[0], "transductive", "paper's")
     assert "--protocol inductive" in command.out.partition("MUTAG")[0]
     assert command("--protocol=inductive") == 0
     assert command.out.startswith("protocol inductive")

@@ -21,6 +21,7 @@ from gcl_hard.experiments.config import CONFIGS, GraphConfig, ImageConfig
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.settings import all_settings
 from gcl_hard.methods import SETTINGS
+from tests.said import says
 
 ROOT = Path(__file__).parents[1]
 NOT_SETTINGS = "--help", "--version", "--config", "--print-config"
@@ -96,7 +97,7 @@ def test_a_class_prior_is_of_the_methods_that_have_one() -> None:
     of_table = priors("--table=1", "--small")
     for dataset, classes in (("CIFAR10", 10), ("CIFAR100", 100)):
         assert {(dataset, "hcl", 1 / classes), (dataset, "ucl", None)} <= of_table
-    with pytest.raises(InputError, match="only dcl, hcl and bcl have one"):
+    with pytest.raises(InputError, match=r"\b0\.3\b.*\bucl\b.*\bdcl\b.*\bhcl\b.*\bbcl\b"):
         parse_bench(["--dataset=CIFAR10", "--method=ucl", "--class-prior=0.3"])
 
 
@@ -230,7 +231,7 @@ def test_methods_beside_one_that_needs_views_have_views_too() -> None:
     assert contrasts("--method=ucl,spacl") == ["two-view"] * 2
     assert contrasts("--method=ucl,ring") == ["local-global"] * 2
     assert contrasts("--method=spacl", "--without=none,anchor,filter+anchor") == ["two-view"] * 3
-    with pytest.raises(InputError, match="spacl needs views"):
+    with pytest.raises(InputError, match=r"spacl\b.*\btwo-view\b"):
         contrasts("--method=spacl", "--contrast=local-global")
 
 
@@ -263,27 +264,28 @@ def test_flags_win_over_the_file_wherever_they_stand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "facts"),
     [
-        ("epoch: 5\n", "unknown key 'epoch' in the config file; did you mean epochs"),
-        ("epochs: many\n", "--epochs.*many"),
-        ("epochs: 0\n", "epochs must be at least 1, got 0"),
-        ("beta: .nan\n", "beta must be a finite number, got nan"),
-        ("beta: [1, -2]\n", "beta .*got -2"),
-        ("beta: []\n", "beta.*at least one value"),
-        ("seeds: [1, 1]\n", "--seeds"),
-        ("seeds: true\n", "--seeds"),
-        ("epochs: [5\n", "config|[Yy][Aa][Mm][Ll]"),
-        ("just words\n", "config|just words"),
+        ("epoch: 5\n", ["'epoch'", "config", "epochs"]),
+        ("epochs: many\n", ["--epochs", "many"]),
+        ("epochs: 0\n", ["epochs", 1, 0]),
+        ("beta: .nan\n", ["beta", "finite", "nan"]),
+        ("beta: [1, -2]\n", ["beta", 0, -2.0]),
+        ("beta: []\n", ["--beta", "value"]),
+        ("seeds: [1, 1]\n", ["--seeds", "[1, 1]"]),
+        ("seeds: true\n", ["--seeds", "True"]),
+        ("epochs: [5\n", ["config", "line 1"]),
+        ("just words\n", ["config", "just words"]),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_the_reason(
-    text: str, says: str, tmp_path: Path
+    text: str, facts: list[object], tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError) as error:
         parse_bench(["--config", str(path)])
+    assert says(str(error.value), *facts)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -363,21 +365,22 @@ def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "facts"),
     [
-        (["--dataset=digits,MUTAG"], r"images \(digits\) and graphs \(MUTAG\)"),
-        (["--table=1", "--dataset=MUTAG"], "--table 1 is of images, and MUTAG of graphs"),
-        (["--table=2", "--dataset=digits"], "--table 2 is of graphs, and digits of images"),
-        (["--dataset=digits", "--layers=3"], "--layers; it is of graphs"),
-        (["--dataset=digits", "--ensemble-size=3"], "--ensemble-size; it is of graphs"),
-        (["--dataset=digits", "--encodr=resnet18"], "--encodr; did you mean --encoder"),
-        (["--dataset=MUTAG", "--resume"], "--resume; it is of images: give their --dataset"),
-        (["--encoder=resnet18"], "it is of images: give their --dataset"),
+        (["--dataset=digits,MUTAG"], ["images", "digits", "graphs", "MUTAG"]),
+        (["--table=1", "--dataset=MUTAG"], ["--table 1", "images", "MUTAG", "graphs"]),
+        (["--table=2", "--dataset=digits"], ["--table 2", "graphs", "digits", "images"]),
+        (["--dataset=digits", "--layers=3"], ["--layers", "graphs", "images"]),
+        (["--dataset=digits", "--ensemble-size=3"], ["--ensemble-size", "graphs", "images"]),
+        (["--dataset=digits", "--encodr=resnet18"], ["--encodr", "--encoder"]),
+        (["--dataset=MUTAG", "--resume"], ["--resume", "images", "--dataset"]),
+        (["--encoder=resnet18"], ["'resnet18'", "images", "--dataset"]),
     ],
 )
-def test_settings_of_the_other_domain_are_refused(arguments: list[str], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        parse_bench(arguments)
+def test_settings_of_the_other_domain_are_refused(
+    arguments: list[str], facts: list[object]
+) -> None:
+    assert says(refusal(*arguments), *facts)
 
 
 def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) -> None:
@@ -390,49 +393,50 @@ def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "facts"),
     [
-        (["--epoch", "3"], "unknown flag --epoch; did you mean --epochs"),
-        (["--bta=1"], "unknown flag --bta; did you mean --beta"),
-        (["--print_config"], "unknown flag --print_config; did you mean --print-config"),
-        (["--data_dir", "x"], "unknown flag --data_dir; did you mean --data-dir"),
-        (["--temp", "0.5"], "unknown flag --temp"),
-        (["MUTAG"], "'MUTAG' belongs to no flag; several values are separated by commas"),
-        (["--epochs"], "--epochs: expected one argument"),
-        (["--epochs", "1.5"], "--epochs: .*1.5"),
-        (["--beta", "x"], "--beta: .*x"),
-        (["--threads", "x"], "--threads must be a whole number, got x"),
-        (["--dataset=digits", "--size", "1.5"], "--size must be a whole number, got 1.5"),
-        (["--beta", ","], "--beta: .*at least one"),
-        (["--standardise", "maybe"], "--standardise must be true or false, got maybe"),
-        (["--jobs", "0"], "jobs must be at least 1, got 0"),
-        (["--threads", "0"], "threads must be at least 1, got 0"),
-        (["--table", "3"], "--table: expected 1, 2 or recipe, got 3"),
-        (["--table", "recipes"], "--table: expected 1, 2 or recipe, got recipes"),
-        (["--report", "page.html"], "NAME.md, got page.html"),
-        (["--epochs", "10,x"], "--epochs: expected whole numbers, separated by commas, got 10,x"),
-        (["--method", "ucl,majorty"], "unknown method 'majorty'; did you mean majority"),
-        (["--protocol", "induktive"], "unknown protocol 'induktive'; did you mean inductive"),
-        (["--beta", "1,inf"], "beta must be a finite number, got inf"),
-        (["--beta", "-0.5"], "beta must be .*got -0.5"),
-        (["--hardness-scale=z-score"], "hardness-scale"),
-        (["--ensemble-size", "0"], "--ensemble-size.*auto or a whole number"),
-        (["--best", "folder"], "give --search too"),
-        (["--dataset=digits", "--encoder=resnet34"], "unknown encoder 'resnet34'"),
-        (["--dataset=digits", "--probe-lr=a"], "--probe-lr.*numbers, separated by commas"),
-        (["--dataset=digits", "--loader-workers=-1"], "loader-workers must be at least 0"),
-        (["--dataset=digits", "--monitor-every=-1"], "monitor-every must be at least 0"),
-        (["--dataset=digits", "--checkpoint-minutes=-1"], "checkpoint-minutes must be at least 0"),
-        (["--dataset=digits", "--resume", "--force"], "resume continues .* force starts over"),
-        (["--diagnostics=-1"], "diagnostics must be at least 0"),
-        (["--diagnostics=1.5"], "--diagnostics.*1.5"),
-        (["--diagnostics=x"], "--diagnostics.*x"),
-        (["--seeds=0"], "--seeds"),
+        (["--epoch", "3"], ["--epoch", "--epochs"]),
+        (["--bta=1"], ["--bta", "--beta"]),
+        (["--print_config"], ["--print_config", "--print-config"]),
+        (["--data_dir", "x"], ["--data_dir", "--data-dir"]),
+        (["--temp", "0.5"], ["--temp", "--temperature"]),
+        (["MUTAG"], ["'MUTAG'", "flag", "commas"]),
+        (["--epochs"], ["--epochs", "argument"]),
+        (["--epochs", "1.5"], ["--epochs", "whole", 1.5]),
+        (["--beta", "x"], ["--beta", "numbers", "x"]),
+        (["--threads", "x"], ["--threads", "whole", "x"]),
+        (["--dataset=digits", "--size", "1.5"], ["--size", "whole", 1.5]),
+        (["--beta", ","], ["--beta", "value"]),
+        (["--standardise", "maybe"], ["--standardise", "true", "false", "maybe"]),
+        (["--jobs", "0"], ["jobs", 1, 0]),
+        (["--threads", "0"], ["threads", 1, 0]),
+        (["--table", "3"], ["--table", 1, 2, "recipe", 3]),
+        (["--table", "recipes"], ["--table", 1, 2, "recipe", "recipes"]),
+        (["--report", "page.html"], ["report", "NAME.md", "page.html"]),
+        (["--epochs", "10,x"], ["--epochs", "whole", "commas", "10,x"]),
+        (["--method", "ucl,majorty"], ["method", "'majorty'", "majority", "majority"]),
+        (["--protocol", "induktive"], ["protocol", "'induktive'", "inductive", "inductive"]),
+        (["--beta", "1,inf"], ["beta", "finite", "inf"]),
+        (["--beta", "-0.5"], ["beta", 0, -0.5]),
+        (["--hardness-scale=z-score"], ["hardness-scale", "'z-score'"]),
+        (["--ensemble-size", "0"], ["--ensemble-size", "auto", "whole", 1, 0]),
+        (["--best", "folder"], ["best", "--search"]),
+        (["--dataset=digits", "--encoder=resnet34"], ["encoder", "'resnet34'", "resnet18"]),
+        (["--dataset=digits", "--probe-lr=a"], ["--probe-lr", "numbers", "commas"]),
+        (["--dataset=digits", "--loader-workers=-1"], ["loader-workers", 0, -1]),
+        (["--dataset=digits", "--monitor-every=-1"], ["monitor-every", 0, -1]),
+        (["--dataset=digits", "--checkpoint-minutes=-1"], ["checkpoint-minutes", 0, -1.0]),
+        (["--dataset=digits", "--resume", "--force"], ["resume", "force"]),
+        (["--diagnostics=-1"], ["diagnostics", 0, -1]),
+        (["--diagnostics=1.5"], ["--diagnostics", "whole", 1.5]),
+        (["--diagnostics=x"], ["--diagnostics", "whole", "x"]),
+        (["--seeds=0"], ["--seeds", 1, 0, 0]),
     ],
 )
-def test_a_mistake_is_named_with_what_would_be_right(arguments: list[str], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        parse_bench(arguments)
+def test_a_mistake_is_named_with_what_would_be_right(
+    arguments: list[str], facts: list[object]
+) -> None:
+    assert says(refusal(*arguments), *facts)
 
 
 @pytest.mark.parametrize(
@@ -459,7 +463,7 @@ def test_a_refused_value_is_named_without_the_parsers_jargon(flag: str, value: s
 )  # fmt: skip
 def test_a_setting_beside_a_search_is_refused(flags: list[str]) -> None:
     said = refusal("--search", "configs/search/recipe.yaml", *flags)
-    assert f"states what is searched: leave out {flags[0][2:]}" in said
+    assert says(said, "configs/search/recipe.yaml", flags[0][2:])
 
 
 def test_a_search_may_be_restricted_to_some_sets() -> None:
@@ -533,7 +537,7 @@ def test_one_command_has_the_others(name: str, capsys: pytest.CaptureFixture[str
     assert any_command([name, "--nonsense=1"]) == 2
     assert "nonsense" in capsys.readouterr().err
     assert any_command([name[:-1]]) == 2
-    assert f"did you mean {name}" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, f"'{name[:-1]}'", name, name)
 
 
 @pytest.mark.parametrize("name", ["bench", "tune", "figures", "pretrain", "transfer"])

@@ -35,6 +35,7 @@ from tests.experiments import engine_tasks as tasks
 from tests.experiments.made import numbers
 from tests.experiments.test_pretraining import equal
 from tests.experiments.test_store import held_elsewhere
+from tests.said import says
 from tests.test_commands import complete, outcome, scores
 from tests.test_commands import graphs as rings
 from tests.tuning.test_processes import trials
@@ -71,7 +72,8 @@ def bomb(path: Path, *, times: int) -> Path:
 def test_an_archive_that_unpacks_to_a_thousandfold_is_refused_unread(tmp_path: Path) -> None:
     path = bomb(tmp_path / "SET.zip", times=220)
     assert path.stat().st_size < MIB
-    with in_little_memory(), pytest.raises(InputError, match="would unpack from"):
+    sizes = rf"SET\.zip\b.*\b{path.stat().st_size:,}\b.*\b2\d\d,\d{{3}},\d{{3}}\b"
+    with in_little_memory(), pytest.raises(InputError, match=sizes):
         load_graphs("SET", data_dir=tmp_path, download=False)
 
 
@@ -82,7 +84,10 @@ def test_an_archive_is_not_unpacked_beyond_the_size_that_it_declares(tmp_path: P
     content = path.read_bytes()
     assert content.count(struct.pack("<L", real)) == 2  # in the member's header and the directory
     path.write_bytes(content.replace(struct.pack("<L", real), struct.pack("<L", 1000)))
-    with in_little_memory(), pytest.raises(InputError, match="cannot be read"):
+    with (
+        in_little_memory(),
+        pytest.raises(InputError, match=r"SET\.zip .*read.*SET_A\.txt.*copy"),
+    ):
         load_graphs("SET", data_dir=tmp_path, download=False)
 
 
@@ -106,7 +111,8 @@ def test_a_gzipped_table_that_unpacks_to_a_thousandfold_is_refused(
         file.write(b"smiles\n")
         for _ in range(220):
             file.write(text * (MIB // len(text)))
-    with in_little_memory(), pytest.raises(InputError, match="would unpack from"):
+    sizes = rf"mine\.csv\.gz\b.*\b{path.stat().st_size:,}\b.*\b209,715,200\b"
+    with in_little_memory(), pytest.raises(InputError, match=sizes):
         read_molecules(path, cache_dir=tmp_path / "cache")
     assert not list(tmp_path.glob("cache/molecules/*"))
 
@@ -116,7 +122,10 @@ def test_a_gzipped_header_without_an_end_is_refused(tmp_path: Path) -> None:
     with gzip.open(path, "w") as file:
         for _ in range(220):
             file.write(b"C" * MIB)
-    with in_little_memory(128 * MIB), pytest.raises(InputError, match="has a line of more than"):
+    with (
+        in_little_memory(128 * MIB),
+        pytest.raises(InputError, match=r"mine\.csv\.gz .* 16,777,216 "),
+    ):
         read_molecules(path, cache_dir=tmp_path / "cache")
 
 
@@ -136,7 +145,7 @@ def killed(target: str, folder: Path, *arguments: str) -> tuple[Path, list[Path]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.killing", target, str(KILLS), str(folder),
          *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=550, check=False,
+        cwd=ROOT, capture_output=True, text=True, check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -153,7 +162,7 @@ def left_over(folder: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> None:
     command = [
         "--method=ucl", "--seeds=3", "--epochs=4", "--folds=2", "--ensemble-size=1",
@@ -175,7 +184,7 @@ def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_searches_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> None:
     whole, ended = killed(
         "gcl_hard.tune:main", tmp_path / "out", "--method=hscl", "--epochs=2", "--trials=3",
@@ -199,7 +208,7 @@ def test_searches_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_pre_training_killed_at_any_moment_ends_as_undisturbed(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     table = write_chains(tmp_path / "chains.csv", 60)
@@ -362,7 +371,7 @@ def test_a_cache_on_a_full_disk_says_so_and_with_room_it_is_filled(
     pytest.importorskip("rdkit")
     table = write_chains(tmp_path / "chains.csv", 400)
     ballast = fill(disk)
-    with pytest.raises(InputError, match=f"cannot write {disk}.*: No space left"):
+    with pytest.raises(InputError, match=f"write {disk}.*: No space left"):
         read_molecules(table, cache_dir=disk)
     assert files(disk) == {ballast}
     ballast.unlink()
@@ -374,7 +383,7 @@ def test_a_checkpoint_on_a_full_disk_says_so_and_leaves_the_one_before(disk: Pat
     checkpoint = Checkpoint(disk / "run.ckpt", {"lr": 1}, resume=True)
     checkpoint.save({"step": 1})
     ballast = fill(disk)
-    with pytest.raises(InputError, match=r"cannot write .*run\.ckpt: No space left"):
+    with pytest.raises(InputError, match=r"write .*run\.ckpt: No space left"):
         checkpoint.save({"step": 2, "weights": torch.zeros(100_000)})
     assert files(disk) == {ballast, checkpoint.path}
     assert checkpoint.load() == {"step": 1}
@@ -393,7 +402,7 @@ def words(command: Callable[..., int], arguments: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_of_two_commands_one_pre_trains_and_the_other_says_so(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     table = write_chains(tmp_path / "chains.csv", 60)
@@ -402,12 +411,12 @@ def test_of_two_commands_one_pre_trains_and_the_other_says_so(tmp_path: Path) ->
     assert pretrain.main([*command, f"--output={alone}"]) == 0
     both = words(pretrain.main, [*command, f"--output={tmp_path / 'out' / 'a.pt'}"])
     with tasks.process(*both) as one, tasks.process(*both) as other:
-        said = [process.communicate(timeout=240)[1] for process in (one, other)]
+        said = [process.communicate()[1] for process in (one, other)]
     status = {one.returncode, other.returncode}
     assert status <= {0, 2}, said
     assert 0 in status, said
     if 2 in status:
-        assert any("is being trained by another command" in text for text in said)
+        assert any(says(text, "a.pt", "another command") for text in said)
     assert equal(tmp_path / "out" / "a.pt", alone)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.pt"]
 
@@ -419,7 +428,7 @@ def test_an_encoder_that_another_command_trains_is_left_to_it(
     command, arguments = commands(tmp_path, tmp_path)["pretrain"]
     with held_elsewhere(tmp_path / ".a.pt.lock"):
         assert command(arguments) == 2
-        assert "a.pt is being trained by another command" in capsys.readouterr().err
+        assert says(capsys.readouterr().err, "a.pt", "another command")
     assert command(arguments) == 0
 
 
@@ -431,7 +440,7 @@ def scored(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_two_commands_share_the_runs_of_transfer(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     command, arguments = commands(tmp_path, tmp_path)["transfer"]
@@ -439,7 +448,7 @@ def test_two_commands_share_the_runs_of_transfer(tmp_path: Path) -> None:
     arguments += ["--finetune=none,supervised", "--epochs=40"]
     both = words(command, [*arguments, f"--output={tmp_path / 'both'}"])
     with tasks.process(*both) as one, tasks.process(*both) as other:
-        said = [process.communicate(timeout=240)[1] for process in (one, other)]
+        said = [process.communicate()[1] for process in (one, other)]
         assert [one.returncode, other.returncode] == [0, 0], said
     assert command([*arguments, f"--output={tmp_path / 'alone'}"]) == 0
     assert scored(tmp_path / "both") == scored(tmp_path / "alone")
@@ -451,7 +460,7 @@ def test_two_commands_share_the_runs_of_transfer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: Path) -> None:
     out, alone = tmp_path / "out", tmp_path / "alone"
     command = ["--method=ucl,hscl", "--seeds=3", "--epochs=60", "--folds=2", "--ensemble-size=1",
@@ -467,7 +476,7 @@ def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: P
             if status:
                 tasks.wait_for(lambda: list(out.glob("*_seed*.json")))
                 of_scheduler.kill()
-            _, said = driver.communicate(timeout=240)
+            _, said = driver.communicate()
             assert driver.returncode == status, said
     assert bench.main([*command, f"--output={alone}"]) == 0
     assert len(numbers(alone)) == 6
@@ -476,7 +485,7 @@ def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
     out, alone = tmp_path / "out", tmp_path / "alone"
     command = ["--method=hscl", "--epochs=60", "--trials=6", "--batch=1", "--sampler=random",
@@ -489,9 +498,9 @@ def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
     ):
         tasks.wait_for(lambda: complete(out) > 0)
         of_scheduler.kill()
-        _, said = driver.communicate(timeout=240)
+        _, said = driver.communicate()
         assert driver.returncode == 2, said
-        assert "connection to the scheduler was lost; the same command" in " ".join(said.split())
+        assert says(said, "scheduler", "lost", "command")
     assert 0 < complete(out) < 6
     for folder in (out, alone):
         assert tune.main([*command, f"--output={folder}"]) == 0
@@ -523,13 +532,13 @@ def with_clock(
     """A command whose clock is off by so many seconds each time that it looks, in turn."""
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", JUMPING, command.__module__, jumps, *arguments],
-        capture_output=True, text=True, timeout=240, check=False, cwd=ROOT,
+        capture_output=True, text=True, check=False, cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_results_of_a_clock_that_was_set_back_replace_older_ones(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ["--method=ucl", "--epochs=1", "--seeds=1", "--folds=2", "--c-grid=1", *TINY[:-1],
@@ -548,7 +557,7 @@ def test_results_of_a_clock_that_was_set_back_replace_older_ones(tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.spawns
+@pytest.mark.exact
 @pytest.mark.parametrize("name", ["bench", "tune", "pretrain", "transfer"])
 def test_a_clock_that_jumps_changes_no_number(name: str, tmp_path: Path) -> None:
     found = {}

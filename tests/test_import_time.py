@@ -1,82 +1,87 @@
-"""What an import and a `--help` load, read from Python's own import log in a fresh process."""
+"""What an import, a flag and a run load, step by step in one fresh process."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = {
-    "torch_geometric", "sklearn", "lightning_fabric", "optuna", "matplotlib", "distributed", "dask",
-    "pandas", "seaborn", "jinja2",
+CLUSTER = {"distributed", "dask"}
+HEAVY = CLUSTER | {
+    "torch_geometric", "sklearn", "lightning_fabric", "optuna", "matplotlib", "pandas", "seaborn",
+    "jinja2",
 }  # fmt: skip
 HEAVIER_THAN_TORCH = HEAVY | {
-    "torchvision",
-    "kornia",
-    "scipy",
-    "lightning",
-    "rich",
-    "jsonargparse",
+    "torchvision", "kornia", "scipy", "lightning", "rich", "jsonargparse"
+}  # fmt: skip
+
+RUN = "bench.main(['--method=majority', '--seeds=1', '--device=cpu', '--threads=1', '--output={}'])"
+STEPS = {
+    "import gcl_hard": HEAVIER_THAN_TORCH,
+    "from gcl_hard.graphs import load": HEAVIER_THAN_TORCH - {"scipy"},
+    "from gcl_hard.evaluation import corrected_t_test, wilcoxon": {"sklearn", "scipy.stats"},
+    "import gcl_hard.experiments.bench": {"sklearn", "torch_geometric"},
+    "from gcl_hard import bench; ended(bench.main, ['--help'])": HEAVY,
+    "ended(bench.main, ['--no-such-flag'])": HEAVY,
+    RUN: CLUSTER,
+    "import sklearn": set[str](),
 }
+"""Lines of one program, and modules that are not loaded when they have been executed."""
 
+PROGRAM = """
+import json, sys, time
 
-def packages_loaded(*arguments: str, status: int = 0) -> set[str]:
-    """Top-level packages that `python ARGUMENTS` imports."""
-    command = [sys.executable, "-X", "importtime", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    lines = done.stderr.splitlines()
-    said = [line for line in lines if not line.startswith("import time:")]
-    assert done.returncode == status, "\n".join(said)
-    log = [line for line in lines if line.startswith("import time:")]
-    return {line.rpartition("|")[2].strip().split(".")[0] for line in log}
+def ended(main, arguments):
+    try:
+        return main(arguments)
+    except SystemExit as left:
+        return left.code
+
+scope = {"ended": ended}
+for line in ["import torch", *sys.argv[1:]]:
+    begin = time.process_time()
+    exec(line, scope)
+    seconds = time.process_time() - begin
+    print("\\n@", json.dumps({"line": line, "seconds": seconds, "loaded": sorted(sys.modules)}))
+"""
+
+Log = tuple[dict[str, set[str]], dict[str, float]]
 
 
 @pytest.fixture(scope="module")
-def with_torch() -> set[str]:
-    """Packages of a bare `import torch`: what it brings along is not ours to avoid."""
-    return packages_loaded("-c", "import torch")
-
-
-def test_the_log_shows_a_package_that_is_imported() -> None:
-    assert "sklearn" in packages_loaded("-c", "import sklearn")
-
-
-def test_import_gcl_hard_loads_torch_and_nothing_heavier(with_torch: set[str]) -> None:
-    loaded = packages_loaded("-c", "import gcl_hard")
-    assert "gcl_hard" in loaded
-    assert loaded & HEAVIER_THAN_TORCH - with_torch == set()
-
-
-@pytest.mark.parametrize(("flag", "status"), [("--help", 0), ("--no-such-flag", 2)])
-def test_bench_answers_a_flag_without_heavy_packages(
-    flag: str, status: int, with_torch: set[str]
-) -> None:
-    loaded = packages_loaded("-m", "gcl_hard.bench", flag, status=status)
-    assert "gcl_hard" in loaded
-    assert loaded & HEAVY - with_torch == set()
-
-
-def test_one_process_needs_no_cluster(tmp_path: Path) -> None:
-    loaded = packages_loaded(
-        "-m", "gcl_hard.bench", "--method=majority", "--seeds=1", "--device=cpu", "--threads=1",
-        f"--output={tmp_path}",
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """Modules loaded, and CPU seconds, by line."""
+    folder = tmp_path_factory.mktemp("results")
+    lines = [line.replace("{}", str(folder)) for line in STEPS]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *lines],
+        cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list(folder.glob("*_seed0.json"))) == 1
+    said = [json.loads(line[2:]) for line in done.stdout.splitlines() if line.startswith("@ ")]
+    names = ["import torch", *STEPS]
+    return (
+        {name: set(one["loaded"]) for name, one in zip(names, said, strict=True)},
+        {name: one["seconds"] for name, one in zip(names, said, strict=True)},
+    )
+
+
+@pytest.mark.parametrize("line", STEPS)
+def test_what_is_not_used_is_not_loaded(line: str, log: Log) -> None:
+    loaded = log[0][line]
     assert "gcl_hard" in loaded
-    assert loaded & {"distributed", "dask"} == set()
-    assert len(list(tmp_path.glob("*_seed0.json"))) == 1
+    # What a bare `import torch` brings along is not ours to avoid.
+    assert loaded & STEPS[line] - log[0]["import torch"] == set()
 
 
-def test_import_gcl_hard_takes_hardly_longer_than_import_torch() -> None:
-    seconds: dict[str, list[float]] = {"torch": [], "gcl_hard": []}
-    for _ in range(3):
-        for name, found in seconds.items():  # in turn, so that a busy machine slows both
-            code = f"import {name}, time; print(time.process_time())"
-            done = subprocess.run(
-                [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-            )
-            found.append(float(done.stdout))
-    assert median(seconds["gcl_hard"]) < 1.3 * median(seconds["torch"]), seconds
+def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:
+    assert "sklearn" in log[0]["import sklearn"]
+
+
+def test_import_gcl_hard_takes_hardly_longer_than_import_torch(log: Log) -> None:
+    assert log[1]["import gcl_hard"] < 0.3 * log[1]["import torch"], log[1]

@@ -26,6 +26,7 @@ from gcl_hard import (
 )
 from gcl_hard.functional.hardness import HardnessScale
 from tests.reference import loops
+from tests.said import says
 
 ETAS = {
     "uniform": (Uniform(), lambda t: 1.0),
@@ -67,7 +68,7 @@ def test_two_views_equal_the_loops(name, admit, positives, reduction):
     assert abs(loss(z1, z2, LABELS).item() - expected) < 1e-10
 
 
-@pytest.mark.filterwarnings("ignore:more than half of the anchors")
+@pytest.mark.filterwarnings("ignore:.*class_prior:UserWarning")
 @pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("prior", [0.0, 0.1, 0.5, 0.95])
 @pytest.mark.parametrize("positives", ["view", "class"])
@@ -327,20 +328,20 @@ def test_a_single_view_and_its_labels_are_enough():
     z, _ = views()
     loss = contrastive_loss("hscl")
     assert loss(z, LABELS) == loss([z], LABELS.tolist()) == loss(z, labels=LABELS.numpy())
-    with pytest.raises(InputError, match=r'one view has no other: .* positives="class"'):
+    with pytest.raises(InputError, match=r'\bview\b.*\bpositives="class"'):
         contrastive_loss("ucl")(z)
-    with pytest.raises(InputError, match="labels are given twice"):
+    with pytest.raises(InputError, match=r"labels\b.*\(z1, z2, labels\).*\(\[z1, …\], labels\)"):
         loss(z, LABELS, LABELS)
-    with pytest.raises(InputError, match=r"float tensors .* got ndarray \[7, 5\] and ndarray"):
+    with pytest.raises(InputError, match=r"tensors\b.*ndarray \[7, 5\].*\bndarray\b"):
         loss(z.detach().numpy(), z.detach().numpy(), LABELS)
-    with pytest.raises(InputError, match=r"candidates must be \[K, 5\]"):
+    with pytest.raises(InputError, match=r"candidates\b.*\[K, 5\].*\[7, 2\]"):
         loss(z, LABELS, candidates=z[:, :2])
-    with pytest.raises(InputError, match="none are given"):
+    with pytest.raises(InputError, match=r"candidate_labels\b.*\bcandidates\b"):
         loss(z, LABELS, candidate_labels=LABELS)
     assert loss(z, LABELS.to(torch.uint8), candidates=z, candidate_labels=LABELS + 256) == loss(
         z, LABELS, candidates=z, candidate_labels=LABELS + 256
     )
-    with pytest.raises(InputError, match="with candidates needs labels"):
+    with pytest.raises(InputError, match=r"candidates\b.*\blabels\b.*\binteger\b.*\[7\]"):
         loss(z, LABELS, candidates=z)
 
 
@@ -402,7 +403,7 @@ def test_a_negative_label_is_nan_where_nobody_can_wait_for_it():
     wrong = LABELS.clone()
     wrong[2] = -1
     loss = contrastive_loss("hscl")
-    with pytest.raises(InputError, match="labels must be at least 0"):
+    with pytest.raises(InputError, match=r"labels\b.*\b0\b.*-1\b"):
         loss(z1, z2, wrong)
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     assert compiled(z1, z2, wrong).isnan()
@@ -433,7 +434,8 @@ def test_anchors_without_a_negative_leave_the_mean_and_are_counted():
     keep = kept.any(1)
     assert torch.allclose(loss.local_global(nodes[keep], graphs, batch[keep]), value, atol=1e-12)
     strict = ContrastiveLoss(sampler, on_empty="raise")
-    with pytest.raises(InputError, match="have no negative"):
+    n_empty = int((~keep).sum())
+    with pytest.raises(InputError, match=rf"\b{n_empty} .*\b{len(nodes)} .*\b0 .*on_empty='raise'"):
         strict.local_global(nodes, graphs, batch)
 
 
@@ -485,9 +487,9 @@ def test_an_empty_batch_is_an_attached_zero_or_refused(sampler, n_graphs, object
     assert none.grad.shape == none.shape
     assert graphs.grad is not None
     assert torch.equal(graphs.grad, torch.zeros_like(graphs))
-    with pytest.raises(InputError, match="the batch is empty"):
+    with pytest.raises(InputError, match=r"batch\b.*\bempty\b"):
         strict(none, none, batch)
-    with pytest.raises(InputError, match="the batch is empty"):
+    with pytest.raises(InputError, match=r"batch\b.*\bempty\b"):
         strict.local_global(none, graphs, batch, labels)
 
 
@@ -543,29 +545,31 @@ def test_state_dict_pickle_and_deepcopy_keep_epoch_and_draws():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "facts"),
     [
-        ({"temperature": 0.0}, "temperature must be a finite number above 0, got 0.0"),
-        ({"temperature": math.nan}, "temperature must be"),
-        ({"objective": "jsd", "temperature": 0.5}, "temperature is InfoNCE's"),
-        ({"objective": "jsd", "pooling": "logsumexp"}, "belong to InfoNCE"),
-        ({"objective": "nce"}, "unknown objective 'nce'; did you mean infonce"),
-        ({"weight": -1.0}, "weight must be"),
-        ({"class_prior": 1.0}, "class_prior must be .* at least 0 and below 1"),
-        ({"positives": "clas"}, "did you mean class"),
-        ({"temperature": "a"}, "temperature must be a finite number above 0, got 'a'"),
-        ({"class_prior": "0.1"}, "class_prior must be .* got '0.1'"),
-        ({"weight": None}, "weight must be .* got None"),
+        ({"temperature": 0.0}, ["temperature", 0, 0.0]),
+        ({"temperature": math.nan}, ["temperature", "finite", "nan"]),
+        ({"objective": "jsd", "temperature": 0.5}, ["temperature", "JSD", "infonce", 0.5]),
+        ({"objective": "jsd", "pooling": "logsumexp"}, ["pooling", "InfoNCE", "JSD"]),
+        ({"objective": "nce"}, ["objective", "'nce'", "infonce", "infonce"]),
+        ({"weight": -1.0}, ["weight", 0, -1.0]),
+        ({"class_prior": 1.0}, ["class_prior", 0, 1, 1.0]),
+        ({"positives": "clas"}, ["positives", "'clas'", "class", "class"]),
+        ({"temperature": "a"}, ["temperature", 0, "'a'"]),
+        ({"class_prior": "0.1"}, ["class_prior", 0, 1, "'0.1'"]),
+        ({"weight": None}, ["weight", 0, "None"]),
     ],
 )
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_arguments_are_named(arguments, facts):
+    with pytest.raises(InputError) as error:
         ContrastiveLoss(NegativeSampler(), **arguments)
+    assert says(str(error.value), *facts)
 
 
 @pytest.mark.parametrize("beta", ["1", None, True, math.inf, torch.nn.Parameter(torch.ones(()))])
 def test_a_beta_that_would_not_act_is_refused(beta):
-    with pytest.raises(InputError, match="beta must be"):
+    got = "Parameter" if isinstance(beta, torch.Tensor) else repr(beta)
+    with pytest.raises(InputError, match=rf"^beta\b.*\bnumber\b.*{got}"):
         contrastive_loss("hscl", beta=beta)
 
 
@@ -593,9 +597,9 @@ def test_beta_and_threshold_of_a_loss_can_be_set():
         before = loss(z1, z2, labels)
         setattr(loss, setting, values[1])
         assert loss(z1, z2, labels) == other(z1, z2, labels) != before
-    with pytest.raises(InputError, match="no beta: its hardening is Threshold"):
+    with pytest.raises(InputError, match=r"\bbeta\b.*\bThreshold\("):
         loss.beta = 3.0
-    with pytest.raises(InputError, match="beta must be"):
+    with pytest.raises(InputError, match=r"^beta\b.*\b0\b.*-1\.0$"):
         contrastive_loss("hscl").beta = -1.0
 
 
@@ -605,43 +609,44 @@ def test_labels_may_be_a_list_or_an_array():
     expected = loss(z1, z2, torch.tensor(labels))
     assert loss(z1, z2, labels) == loss(z1, z2, np.array(labels)) == expected
     for words in (["a", "b", "a", "c"], np.array(["a", "b", "a", "c"])):
-        with pytest.raises(InputError, match="labels must be integers, one per item, got"):
+        with pytest.raises(InputError, match=r"labels\b.*\bintegers\b.*\b(str|ndarray): "):
             loss(z1, z2, words)
 
 
 def test_combinations_that_mean_nothing_are_refused():
-    with pytest.raises(InputError, match="nothing to debias"):
+    with pytest.raises(InputError, match=r'class_prior\b.*admit="others"'):
         ContrastiveLoss(NegativeSampler("other_labels"), class_prior=0.1)
-    with pytest.raises(InputError, match="hardening above 0 everywhere"):
+    with pytest.raises(InputError, match=r"class_prior\b.*hardening\b.*\bExponential\b"):
         ContrastiveLoss(NegativeSampler("others", Threshold(0.0)), class_prior=0.1)
-    with pytest.raises(InputError, match="detach_weights=False needs draws=None"):
+    with pytest.raises(InputError, match=r"detach_weights=False\b.*\bdraws=None\b"):
         ContrastiveLoss(NegativeSampler(draws=3), detach_weights=False)
-    with pytest.raises(InputError, match="it would favour easy negatives"):
+    with pytest.raises(InputError, match=r"t = -[0-9.]+ .*t = -[0-9.]+.*\beasy\b"):
         ContrastiveLoss(NegativeSampler("others", lambda t: -2 * t))
 
 
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    ("labels", "facts"),
     [
-        (None, "needs labels: pass an integer tensor of shape"),
-        (torch.zeros(6, dtype=torch.int64), r"labels must have shape \[7\], one per item, got \[6"),
-        (torch.zeros(7), "labels must be integers"),
-        (torch.tensor([0, 1, 1, -1, 0, 3, 1]), "labels must be at least 0, got -1"),
+        (None, ["labels", "integer", "[7]"]),
+        (torch.zeros(6, dtype=torch.int64), ["labels", "[7]", "[6]"]),
+        (torch.zeros(7), ["labels", "integers", "float32"]),
+        (torch.tensor([0, 1, 1, -1, 0, 3, 1]), ["labels", 0, -1]),
     ],
 )
-def test_bad_labels_are_named(labels, message):
+def test_bad_labels_are_named(labels, facts):
     z1, z2 = views()
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError) as error:
         ContrastiveLoss(NegativeSampler("other_labels"))(z1, z2, labels)
+    assert says(str(error.value), *facts)
 
 
 def test_wrong_shapes_are_named():
     loss = ContrastiveLoss(NegativeSampler())
-    with pytest.raises(InputError, match=r"got \[3, 2\] and \[4, 2\]"):
+    with pytest.raises(InputError, match=r"views\b.*\[3, 2\].*\[4, 2\]"):
         loss(torch.zeros(3, 2), torch.zeros(4, 2))
-    with pytest.raises(InputError, match=r"got \[3, 2\] and \[4, 5\]"):
+    with pytest.raises(InputError, match=r"nodes\b.*\bgraphs\b.*\[3, 2\].*\[4, 5\]"):
         loss.local_global(torch.zeros(3, 2), torch.zeros(4, 5), torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(InputError, match="floating point"):
+    with pytest.raises(InputError, match="floating"):
         loss(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, 2, dtype=torch.int64))
 
 
@@ -756,7 +761,7 @@ def test_labels_that_nothing_needs_may_be_of_any_kind():
     z1, z2 = views()
     seen = contrastive_loss("ucl").with_diagnostics(z1, z2, torch.full((7,), -1))[1]
     torch.testing.assert_close(seen.effective_negatives, torch.full((14,), 12.0).double())
-    with pytest.raises(InputError, match="at least 0"):
+    with pytest.raises(InputError, match=r"labels\b.*\b0\b.*-1\b"):
         _ = seen.own_label_weight
 
 
@@ -814,10 +819,10 @@ def test_a_prior_that_clamps_most_anchors_is_warned_of(fused):
 def test_it_is_warned_of_in_blocks_too(streaming):
     z1, z2 = views(n=40, d=20)
     loss = contrastive_loss("hcl", class_prior=0.9, temperature=0.1, streaming=streaming)
-    with pytest.warns(UserWarning, match="more than half of the anchors"):
+    with pytest.warns(UserWarning, match=r"\bhalf\b.*class_prior 0\.9\b"):
         loss(z1, z1 + 0.1 * z2)
 
 
 def test_a_misspelt_setting_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"detach_weight'.*did you mean detach_weights"):
+    with pytest.raises(InputError, match=r"'detach_weight'(.*\bdetach_weights\b){2}"):
         contrastive_loss("hscl", detach_weight=True)  # type: ignore[call-arg]

@@ -49,17 +49,17 @@ def test_a_loss_takes_its_candidates_and_no_gradient_reaches_them():
 
 def test_what_does_not_fit_is_refused():
     queue = Queue(4, 3)
-    with pytest.raises(InputError, match="a queue of 4 is smaller than a batch of 5"):
+    with pytest.raises(InputError, match=r"queue\b.*\b4\b.*\b5\b"):
         queue.add(torch.randn(5, 3))
-    with pytest.raises(InputError, match=r"\[B, 3\], got \[2, 4\]"):
+    with pytest.raises(InputError, match=r"\[B, 3\].*\[2, 4\]"):
         queue.add(torch.randn(2, 4))
-    with pytest.raises(InputError, match="a queue keeps classes"):
+    with pytest.raises(InputError, match=r"queue\b.*\bintegers \[2\].*float32.*candidate_labels"):
         queue.add(torch.randn(2, 3), torch.tensor([0.5, 1.5]))
     with pytest.raises(InputError, match="size"):
         Queue(0, 3)
     queue.add(torch.randn(2, 3), torch.tensor([0, 1]))
     queue.add(torch.randn(2, 3))
-    with pytest.raises(InputError, match="candidates needs labels"):
+    with pytest.raises(InputError, match=r"candidates\b.*\blabels\b.*\binteger\b.*\[\d\]"):
         contrastive_loss("scl")(
             torch.randn(2, 3), torch.randn(2, 3), torch.tensor([0, 1]), **queue.candidates()
         )

@@ -277,7 +277,7 @@ def test_a_game_that_diverges_is_frozen_and_training_goes_on():
     before = [x.detach().clone() for x in parameters]
     for group in adversary._game[0].optimisers[1].param_groups:
         group["lr"] = math.inf
-    with pytest.warns(UserWarning, match="generator.*diverged.*training goes on"):
+    with pytest.warns(UserWarning, match=r"generator\b.*\bdiverged\b.*\bfrozen\b.*\blr\b"):
         assert loss(*views).isfinite()
     assert adversary.frozen
     assert all(torch.equal(a, b) for a, b in zip(before, parameters, strict=True))
@@ -385,15 +385,15 @@ def test_what_spacl_cannot_be_combined_with_is_refused(given):
 
 
 def test_rest_transport_and_parts_of_other_methods_are_refused():
-    with pytest.raises(InputError, match="synthetic negatives"):
+    with pytest.raises(InputError, match=r'admit="rest".*\bsynthetic\b.*admit="others"'):
         ContrastiveLoss(NegativeSampler("rest", synthetic=HardMixing()))
-    with pytest.raises(InputError, match="hard positives"):
+    with pytest.raises(InputError, match=r'admit="rest".*\bhard\b.*admit="others"'):
         ContrastiveLoss(NegativeSampler("rest"), positives="hard")
-    with pytest.raises(InputError, match="Transport is of all anchors"):
+    with pytest.raises(InputError, match=r"Transport\b.*\bgathered\b.*\blocal\b"):
         contrastive_loss("ot", negatives="gathered")
-    with pytest.raises(InputError, match="synthetic"):
+    with pytest.raises(InputError, match=r"gathered\b.*\bsynthetic\b.*\blocal\b"):
         contrastive_loss("mochi", negatives="gathered")
-    with pytest.raises(InputError, match="Transport shares candidates"):
+    with pytest.raises(InputError, match=r"Transport\b.*\bsynthetic\b"):
         ContrastiveLoss(NegativeSampler(hardening=Transport(), synthetic=HardMixing()))
     loss = contrastive_loss("spacl")
     with pytest.raises(InputError, match="TwoView"):
@@ -402,9 +402,9 @@ def test_rest_transport_and_parts_of_other_methods_are_refused():
         ContrastiveLoss(NegativeSampler(pair_weights=torch.zeros(9, 9)), positives="hard")(
             [numbers(7, 4, seed=s) for s in range(3)]
         )
-    with pytest.raises(InputError, match="positives 'view' are not chosen"):
+    with pytest.raises(InputError, match=r"anchor\b.*positives 'view'"):
         contrastive_loss("spacl", positives="view", without=["anchor"])
-    with pytest.raises(InputError, match="ucl has no such part"):
+    with pytest.raises(InputError, match=r"filter\b.*\bucl\b.*\bspacl\b"):
         contrastive_loss("ucl", without=["filter"])
-    with pytest.raises(InputError, match="unknown part of SPACL 'filtre'"):
+    with pytest.raises(InputError, match=r"SPACL 'filtre'.*\bfilter\b.*\bfilter\b"):
         contrastive_loss("spacl", without=["filtre"])

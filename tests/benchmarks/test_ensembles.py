@@ -69,7 +69,7 @@ def test_laps_of_two_go_on_until_both_are_done_and_count_their_own(script: Modul
 def test_training_that_ends_by_itself_is_no_timing(script: ModuleType) -> None:
     with script.stopped():
         raise script.Enough
-    with pytest.raises(AssertionError, match="before enough epochs"), script.stopped():
+    with pytest.raises(AssertionError, match="epochs"), script.stopped():
         pass
 
 
@@ -185,5 +185,5 @@ def test_the_usual_size_is_that_of_the_command(cases: ModuleType, protocol: str)
 
 def test_sizes_are_read_in_order_and_have_a_model(script: ModuleType) -> None:
     assert script.sizes_of("16,1,4,4") == (1, 4, 16)
-    with pytest.raises(ArgumentTypeError, match="at least one model, got 0"):
+    with pytest.raises(ArgumentTypeError, match=r"ensemble\b.*\bmodel\b.*\b0$"):
         script.sizes_of("0,4")

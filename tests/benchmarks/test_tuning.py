@@ -104,7 +104,7 @@ def test_both_contenders_train_the_same_settings_to_the_same_scores(
     assert len(one.trials) == 5
     assert one.scores == more.scores
     script.check_same(one, more)
-    with pytest.raises(AssertionError, match="other settings"):
+    with pytest.raises(AssertionError, match="settings"):
         script.check_same(one, replace(more, trials=more.trials | {4: one.trials[3]}))
 
 
@@ -117,12 +117,14 @@ def test_scoring_is_clocked_and_what_it_found_is_handed_on(
 
     monkeypatch.setattr(objective, "_svm_accuracies", score)
     spent: list[float] = []
+    begin = time.perf_counter()
     with cases.clocked_scoring(spent):
         found = [objective._svm_accuracies(n, 3) for n in (1, 2)]  # type: ignore[call-arg, arg-type]
     assert found == [(1, 3), (2, 3)]
     assert objective._svm_accuracies is score
     assert len(spent) == 2
-    assert all(0.02 <= seconds < 1 for seconds in spent)
+    assert all(seconds >= 0.02 for seconds in spent)
+    assert sum(spent) <= time.perf_counter() - begin
 
 
 @pytest.mark.parametrize(("reports", "steps"), [(0, []), (5, [10, 20, 30, 40, 50])])
@@ -157,5 +159,5 @@ def test_a_search_that_lost_a_trial_is_no_timing(
 
     monkeypatch.setattr(cases, "command", loses)
     assert cases.whole_search(cases.Case("MUTAG", trials=3), 2)[1] == 1.0
-    with pytest.raises(AssertionError, match="2 jobs ended 3 of 4"):
+    with pytest.raises(AssertionError, match=r"\b2 jobs\b.*\b3\b.*\b4\b"):
         cases.whole_search(cases.Case("MUTAG", trials=4), 2)

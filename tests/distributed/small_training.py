@@ -1,15 +1,13 @@
-"""A small training, of one process or of several that torchrun starts: its weights in a file."""
+"""A small training, of one process or of several: its weights in a file."""
 
 from __future__ import annotations
 
 import os
-import sys
 
 import torch
 from torch import distributed, nn
 
-from gcl_hard import contrastive_loss
-from gcl_hard.gathering import rank, world_size
+from gcl_hard import contrastive_loss, gathering
 from gcl_hard.training.loop import Optimisation, train
 
 LABELS = torch.arange(10) % 3
@@ -31,22 +29,22 @@ def batches(epoch):
     """Three batches of ten items, of which each process takes a part; parts differ in size."""
     generator = torch.Generator().manual_seed(epoch)
     for x in torch.randn(3, 10, 4, generator=generator, dtype=torch.float64):
-        yield tuple(of.tensor_split(world_size())[rank()] for of in (x, LABELS))
+        yield tuple(of.tensor_split(gathering.world_size())[gathering.rank()] for of in (x, LABELS))
 
 
-def main(path: str) -> None:
+def main(rank: int, world: int, path: str) -> None:
+    """One of several processes, with the environment that torchrun gives it."""
     torch.set_num_threads(1)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        distributed.init_process_group("gloo")
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
+    if world > 1:
+        distributed.init_process_group(
+            "gloo", init_method=f"file://{path}.meet", rank=rank, world_size=world
+        )
     model = Model()
     losses = train(
         model, batches, Optimisation(epochs=4, lr=0.05, precision="64-true"), together=True
     )
-    if rank() == 0:
+    if rank == 0:
         torch.save((losses, model.state_dict()), path)
-    if world_size() > 1:
+    if world > 1:
         distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -11,6 +11,7 @@ import torch
 from torch import distributed, multiprocessing
 
 from gcl_hard import ContrastiveLoss, Exponential, InputError, NegativeSampler, Threshold, gather
+from tests.said import says
 
 SPLITS = {2: (6, 3), 3: (4, 0, 5)}
 """Items of each process, the joined batch of nine."""
@@ -117,9 +118,12 @@ def worker(rank, world, folder):
     distributed.destroy_process_group()
 
 
+@pytest.mark.exact
 @pytest.mark.parametrize("world", SPLITS)
 def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path) -> None:
-    multiprocessing.spawn(worker, (world, str(tmp_path)), nprocs=world)
+    multiprocessing.start_processes(
+        worker, (world, str(tmp_path)), nprocs=world, start_method="fork"
+    )
     parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
     edges = torch.tensor(SPLITS[world]).cumsum(0)
     graph_rows = torch.searchsorted(NODES, edges).tolist()
@@ -139,10 +143,10 @@ def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path)
                 *(s[n:] for s, n in zip(slopes, n_nodes, strict=True)),
             ]
         torch.testing.assert_close(torch.cat(slopes), expected.gradient, rtol=1e-8, atol=1e-12)
-    for _, every, y, _, refused in parts:
+    for rank, (_, every, y, _, refused) in enumerate(parts):
         assert torch.equal(every, numbers(9, 5))
         assert torch.equal(y, LABELS)
-        assert "same kinds of rows" in refused
+        assert says(refused, "rows", rank, world, f"[2, {3 + rank}]")
     weighed = world * numbers(9, 5, seed=3)
     torch.testing.assert_close(torch.cat([part[3] for part in parts]), weighed)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import Fold, check_labels, inner_holdout, outer_folds
 from gcl_hard.evaluation.folds import inner_folds
+from tests.said import says
 
 class_sizes = st.lists(st.integers(10, 40), min_size=2, max_size=6)
 
@@ -57,40 +58,42 @@ def test_inner_holdout_splits_the_training_fold_alone(sizes, seed, fraction):
 
 
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    ("labels", "facts"),
     [
-        (np.zeros((20, 2), int), r"one dimension \[n\], got shape \(20, 2\)"),
-        (np.repeat([0.0, 1.0], 10), "expected integers, got dtype float64"),
-        (np.repeat([False, True], 10), "expected integers, got dtype bool"),
-        (np.repeat(["a", "b"], 10), "expected integers, got dtype <U1"),
-        (np.zeros(20, int), r"two classes or more, got \[0\]"),
-        (np.zeros(0, int), r"two classes or more, got \[\]"),
-        (np.repeat([0, 7], [20, 4]), "class 7 has 4 members, fewer than the 10 folds; use at most"),
-        (np.repeat([0, 7], [20, 1]), "class 7 has 1 member, fewer .* leave that class out"),
+        (np.zeros((20, 2), int), ["labels", "[n]", "(20, 2)"]),
+        (np.repeat([0.0, 1.0], 10), ["labels", "integers", "float64"]),
+        (np.repeat([False, True], 10), ["labels", "integers", "bool"]),
+        (np.repeat(["a", "b"], 10), ["labels", "integers", "<U1"]),
+        (np.zeros(20, int), ["labels", "two", "[0]"]),
+        (np.zeros(0, int), ["labels", "two", "[]"]),
+        (np.repeat([0, 7], [20, 4]), ["labels", "class 7", 4, 10, 4]),
+        (np.repeat([0, 7], [20, 1]), ["labels", "class 7", 1, 10, "leave"]),
     ],
 )
-def test_labels_that_cannot_be_stratified_are_named(labels, message):
-    with pytest.raises(InputError, match=message):
+def test_labels_that_cannot_be_stratified_are_named(labels, facts):
+    with pytest.raises(InputError) as error:
         outer_folds(labels, seed=0)
+    assert says(str(error.value), *facts)
 
 
 def test_labels_of_wrong_length_are_refused_and_fewer_folds_accept_a_small_class():
-    with pytest.raises(InputError, match="expected 21, one per sample, got 20"):
+    with pytest.raises(InputError, match=r"labels.*\b21\b.*\b20\b"):
         check_labels(np.repeat([0, 1], 10), 21)
     assert check_labels(np.repeat([0, 1], [20, 4]).astype(np.uint8), n_folds=4).dtype == np.int64
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "facts"),
     [
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"seed": 0, "n_folds": 1}, "n_folds must be at least 2, got 1"),
-        ({"seed": 0, "n_folds": 2.5}, "n_folds must be a whole number, got 2.5"),
+        ({"seed": -1}, ["seed", 0, -1]),
+        ({"seed": 0, "n_folds": 1}, ["n_folds", 2, 1]),
+        ({"seed": 0, "n_folds": 2.5}, ["n_folds", "whole", 2.5]),
     ],
 )
-def test_bad_settings_are_named(settings, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_settings_are_named(settings, facts):
+    with pytest.raises(InputError) as error:
         outer_folds(np.repeat([0, 1], 10), **settings)
+    assert says(str(error.value), *facts)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -0.2, 1e-3, 0.999])
@@ -100,19 +103,20 @@ def test_holdout_fraction_that_leaves_a_side_empty_is_refused(fraction):
 
 
 @pytest.mark.parametrize(
-    ("train", "test", "message"),
+    ("train", "test", "facts"),
     [
-        ([0, 1, 2], [2, 3], "sample 2 is in both"),
-        ([], [1], "fold.train: expected a non-empty"),
-        ([0], [-1], "fold.test: .* >= 0"),
-        ([0], [0.5], "fold.test: .* float64"),
+        ([0, 1, 2], [2, 3], ["fold", 2, "train", "test"]),
+        ([], [1], ["fold.train", "empty", "(0,)"]),
+        ([0], [-1], ["fold.test", ">= 0", "int64"]),
+        ([0], [0.5], ["fold.test", "float64"]),
     ],
 )
-def test_a_fold_refuses_overlap_and_non_indices(train, test, message):
-    with pytest.raises(InputError, match=message):
+def test_a_fold_refuses_overlap_and_non_indices(train, test, facts):
+    with pytest.raises(InputError) as error:
         Fold(np.array(train), np.array(test))
+    assert says(str(error.value), *facts)
 
 
 def test_too_many_inner_folds_are_named_as_inner():
-    with pytest.raises(InputError, match=r"inner folds .*n_inner=5.*class 1 has 3 members"):
+    with pytest.raises(InputError, match=r"inner\b.*n_inner=5\b.*class 1 .*\b3\b"):
         inner_folds(np.repeat([0, 1], [9, 3]), n_inner=5, seed=0)

@@ -31,6 +31,7 @@ from gcl_hard.evaluation import (
     weighted_knn,
 )
 from gcl_hard.evaluation.probes import _checked_parts, _descend
+from tests.said import says
 
 # Nested cross-validation
 
@@ -163,35 +164,37 @@ def test_two_folds_at_a_time_score_as_one(probe):
 
 @pytest.mark.parametrize("probe", CROSS_VALIDATED)
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"embeddings": np.full((20, 2), np.nan)}, "NaN.* 20 of 20 rows"),
-        ({"labels": np.zeros(20, int)}, "two classes or more"),
-        ({"labels": np.repeat([0, 1], [12, 8])}, "class 1 has 8 members"),
-        ({"labels": np.arange(19) % 2}, "expected 20, one per sample"),
-        ({"n_folds": 2, "n_inner": 6}, "n_inner=6.*class 0 has 5 members"),
+        ({"embeddings": np.full((20, 2), np.nan)}, ["embeddings", "NaN", 20, 20]),
+        ({"labels": np.zeros(20, int)}, ["labels", "two", "[0]"]),
+        ({"labels": np.repeat([0, 1], [12, 8])}, ["labels", "class 1", 8, 10]),
+        ({"labels": np.arange(19) % 2}, ["labels", 20, 19]),
+        ({"n_folds": 2, "n_inner": 6}, ["n_inner=6", "class 0", 5]),
     ],
 )
-def test_bad_input_of_a_cross_validation_is_refused_by_name(probe, change, message):
+def test_bad_input_of_a_cross_validation_is_refused_by_name(probe, change, facts):
     call = {"embeddings": np.ones((20, 2)), "labels": np.arange(20) % 2, "seed": 0} | change
     if probe is knn_cross_validation:
         call["n_neighbors"] = 1
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError) as error:
         probe(**call)
+    assert says(str(error.value), *facts)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"n_neighbors": 20}, "n_neighbors=20: expected at most 14"),
-        ({"n_neighbors": 0}, "n_neighbors must be at least 1, got 0"),
-        ({"n_neighbors": []}, "n_neighbors: expected one k or more"),
-        ({"n_neighbors": 1, "metric": "cosin"}, "unknown metric 'cosin'; did you mean cosine"),
+        ({"n_neighbors": 20}, ["n_neighbors=20", 14]),
+        ({"n_neighbors": 0}, ["n_neighbors", 1, 0]),
+        ({"n_neighbors": []}, ["n_neighbors", "k"]),
+        ({"n_neighbors": 1, "metric": "cosin"}, ["metric", "'cosin'", "cosine", "cosine"]),
     ],
 )
-def test_bad_neighbour_settings_of_a_cross_validation_are_refused_by_name(change, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_neighbour_settings_of_a_cross_validation_are_refused_by_name(change, facts):
+    with pytest.raises(InputError) as error:
         knn_cross_validation(np.ones((20, 2)), np.arange(20) % 2, seed=0, **change)
+    assert says(str(error.value), *facts)
 
 
 # An official split
@@ -330,7 +333,7 @@ def test_one_candidate_needs_no_hold_out(solver):
     assert (score.chosen, score.inner_accuracy) == (0.1, None)
     assert score.accuracy > 0.6
     choosing = ProbeRecipe(solver=solver, epochs=1)
-    with pytest.raises(InputError, match=r"holdout=0.2 of 102 .*class 70 has 1 member"):
+    with pytest.raises(InputError, match=r"holdout=0\.2 .*\b102\b.*class 70 .*\b1\b"):
         linear_probe(
             train[single], train_labels[single], test, test_labels, seed=0, recipe=choosing
         )
@@ -339,7 +342,7 @@ def test_one_candidate_needs_no_hold_out(solver):
 def test_every_class_stays_on_the_side_that_is_trained_on():
     y = np.repeat([0, 5], [100, 2])
     X = np.random.default_rng(0).standard_normal((102, 3))
-    with pytest.raises(InputError, match=r"holdout=0.9 leaves no sample of class 5"):
+    with pytest.raises(InputError, match=r"holdout=0\.9 .*class 5\b"):
         linear_probe(X, y, X, y, seed=0, recipe=ProbeRecipe(holdout=0.9))
 
 
@@ -451,24 +454,24 @@ PROBES = [
 
 @pytest.mark.parametrize(("probe", "names"), PROBES)
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"train": np.full((20, 2), np.nan)}, r"^{0}: NaN.* 20 of 20 rows"),
-        ({"test": np.diag([1.0, np.inf])}, r"^{2}: NaN.* 1 of 2 rows, .* index 1"),
-        ({"test": np.full((2, 2), -1e16)}, r"^{2}: .* beyond 1e\+15 in 2 of 2 rows"),
-        ({"test": np.ones((2, 3))}, r"^{2}: 3 columns, but {0} has 2"),
-        ({"test": np.ones((0, 2))}, r"^{2}: expected real numbers .* shape \(0, 2\)"),
-        ({"train": np.ones(20)}, r"^{0}: expected real numbers .* shape \(20,\)"),
-        ({"train": np.ones((20, 2), complex)}, r"^{0}: expected real numbers .* complex128"),
-        ({"train_labels": np.arange(19) % 2}, r"^{1}: expected 20 integers .* \(19,\)"),
-        ({"test_labels": [0.0, 1.0]}, r"^{3}: expected 2 integers .* float64"),
-        ({"train_labels": np.full(20, 4)}, r"^{1}: expected two classes or more, got \[4\]"),
-        ({"test_labels": [0, 7]}, r"^{3}: \[7\] not among the 2 classes of {1}, 0 to 1"),
-        ({"device": "cuda:77"}, r"^device='cuda:77': .*such as 'cpu'"),
-        ({"device": "gpu"}, r"^device='gpu': .*such as 'cpu'"),
+        ({"train": np.full((20, 2), np.nan)}, ["{0}:", "NaN", 20, 20]),
+        ({"test": np.diag([1.0, np.inf])}, ["{2}:", "NaN", 1, 2, 1]),
+        ({"test": np.full((2, 2), -1e16)}, ["{2}:", "1e+15", 2, 2]),
+        ({"test": np.ones((2, 3))}, ["{2}:", 3, "{0}", 2]),
+        ({"test": np.ones((0, 2))}, ["{2}:", "[n, d]", "(0, 2)"]),
+        ({"train": np.ones(20)}, ["{0}:", "[n, d]", "(20,)"]),
+        ({"train": np.ones((20, 2), complex)}, ["{0}:", "[n, d]", "complex128"]),
+        ({"train_labels": np.arange(19) % 2}, ["{1}:", 20, "integers", "(19,)"]),
+        ({"test_labels": [0.0, 1.0]}, ["{3}:", 2, "integers", "float64"]),
+        ({"train_labels": np.full(20, 4)}, ["{1}:", "two", "[4]"]),
+        ({"test_labels": [0, 7]}, ["{3}:", "[7]", 2, "{1}", 0, 1]),
+        ({"device": "cuda:77"}, ["device='cuda:77'", "'cpu'"]),
+        ({"device": "gpu"}, ["device='gpu'", "'cpu'"]),
     ],
 )
-def test_bad_input_is_refused_by_the_argument_s_name(probe, names, change, message):
+def test_bad_input_is_refused_by_the_argument_s_name(probe, names, change, facts):
     call = {
         "train": np.ones((20, 2)),
         "train_labels": np.arange(20) % 2,
@@ -476,46 +479,52 @@ def test_bad_input_is_refused_by_the_argument_s_name(probe, names, change, messa
         "test_labels": [0, 1],
         "seed": 0,
     }
-    with pytest.raises(InputError, match=message.format(*names)):
+    with pytest.raises(InputError) as error:
         probe(**call | change)
+    assert says(
+        str(error.value),
+        *(one.format(*names) if isinstance(one, str) else one for one in facts),
+    )
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"k": 21}, "k=21: expected at most 20, the size of the bank"),
-        ({"k": 0}, "k must be at least 1, got 0"),
-        ({"temperature": 0.0}, "temperature must be a finite number above 0, got 0.0"),
-        ({"temperature": float("nan")}, "temperature .* got nan"),
+        ({"k": 21}, ["k=21", 20, "bank"]),
+        ({"k": 0}, ["k", 1, 0]),
+        ({"temperature": 0.0}, ["temperature", 0, 0.0]),
+        ({"temperature": float("nan")}, ["temperature", "nan"]),
     ],
 )
-def test_bad_neighbour_settings_are_refused_by_name(change, message):
+def test_bad_neighbour_settings_are_refused_by_name(change, facts):
     call = {"bank": np.ones((20, 2)), "bank_labels": np.arange(20) % 2, "k": 3}
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError) as error:
         weighted_knn(**call | {"queries": np.ones((1, 2)), "query_labels": [0]} | change)
+    assert says(str(error.value), *facts)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"solver": "adm"}, "unknown solver 'adm'; did you mean adam"),
-        ({"rates": ()}, r"rates=\(\): expected one or more positive"),
-        ({"rates": (0.1, -1.0)}, r"rates=\(0.1, -1.0\)"),
-        ({"C_grid": (0.0,)}, r"C_grid=\(0.0,\)"),
-        ({"weight_decay": -1e-6}, "weight_decay must be a finite number of at least 0, got -1e-06"),
-        ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"batch_size": 1.5}, "batch_size must be a whole number, got 1.5"),
-        ({"holdout": 1.0}, "holdout must be a share between 0 and 1, .* got 1.0"),
+        ({"solver": "adm"}, ["solver", "'adm'", "adam", "adam"]),
+        ({"rates": ()}, ["rates=()", "positive"]),
+        ({"rates": (0.1, -1.0)}, ["rates=(0.1, -1.0)", "positive"]),
+        ({"C_grid": (0.0,)}, ["C_grid=(0.0,)", "positive"]),
+        ({"weight_decay": -1e-6}, ["weight_decay", 0, -1e-6]),
+        ({"epochs": 0}, ["epochs", 1, 0]),
+        ({"batch_size": 1.5}, ["batch_size", "whole", 1.5]),
+        ({"holdout": 1.0}, ["holdout", 0, 1, 1.0]),
     ],
 )
-def test_a_bad_recipe_is_refused_by_its_field(change, message):
-    with pytest.raises(InputError, match=message):
+def test_a_bad_recipe_is_refused_by_its_field(change, facts):
+    with pytest.raises(InputError) as error:
         ProbeRecipe(**change)
+    assert says(str(error.value), *facts)
 
 
 def test_a_negative_seed_is_refused():
     X, y = np.ones((4, 1)), [0, 1, 0, 1]
-    with pytest.raises(InputError, match="seed must be at least 0, got -1"):
+    with pytest.raises(InputError, match=r"seed\b.*\b0\b.*-1"):
         linear_probe(X, y, X, y, seed=-1)
 
 

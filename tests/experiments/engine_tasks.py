@@ -47,9 +47,11 @@ def work(name: str, seconds: float, *, report: Reporter) -> str:
     return name
 
 
-def process_id(seconds: float, *, report: Reporter) -> int:
-    """Tells, after a while, in which process it runs."""
-    time.sleep(seconds)
+def meet(folder: str, n: int, *, report: Reporter) -> int:
+    """The process that it runs in, once so many do this at the same time."""
+    Path(folder, f"here-{os.getpid()}").touch()
+    while len(list(Path(folder).glob("here-*"))) < n:
+        time.sleep(0.02)
     return os.getpid()
 
 
@@ -90,16 +92,15 @@ def until_stopped(started: str, saved: str, *, report: Reporter) -> None:
 # Processes
 
 
-def wait_for(ready: Callable[[], Any], seconds: float = 180.0) -> None:
-    """Wait until something is so.
+def wait_for(ready: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> None:
+    """Wait until something is so; the limit is that of every test.
 
     Raises:
-        AssertionError: if it takes too long.
+        AssertionError: if a process ends before.
     """
-    end = time.monotonic() + seconds
     while not ready():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.05)
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.02)
 
 
 def command(entry: str, *arguments: str) -> list[str]:

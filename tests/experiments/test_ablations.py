@@ -5,6 +5,7 @@ Scores are made up, so that what is chosen can be worked out by hand.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -42,6 +43,7 @@ from tests.experiments.made_search import (
     interval,
     search_of,
 )
+from tests.said import says
 
 WIDE = interval(np.array([-1, 0, 1] * len(SEEDS)))[2]
 """Half the interval of one set, for a spread of 1."""
@@ -357,7 +359,7 @@ def test_a_set_passes_over_what_cannot_be_set_together() -> None:
 # What is missing
 
 
-@pytest.mark.parametrize(("epochs", "named"), [(30, r"the start"), (60, r"epochs 60")])
+@pytest.mark.parametrize(("epochs", "named"), [(30, "start"), (60, "epochs 60")])
 def test_a_score_that_is_missing_is_named(epochs: int, named: str) -> None:
     class Failing(Bench):
         def __call__(self, runs: list[Run]) -> dict[Run, RunResult]:
@@ -367,7 +369,7 @@ def test_a_score_that_is_missing_is_named(epochs: int, named: str) -> None:
                     if (j.config.method, j.seed, j.config.epochs) != lost}  # fmt: skip
 
     search = search_of(THREE)
-    message = rf"no score of MUTAG hscl β=1 inductive, seed 9, inner hold-out \({named}\)"
+    message = rf"MUTAG hscl β=1 inductive, seed 9\b.*\binner\b.*\b{named}\b"
     with pytest.raises(GclHardError, match=message):
         choose(search, Failing(lambda _: (0.0, 0.0)), with_edges=lambda _: False)
 
@@ -522,18 +524,18 @@ def test_some_of_the_sets_leave_the_rest_as_it_is() -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .*gone\.yaml: No such file"):
+    with pytest.raises(InputError, match=r"gone\.yaml\b.*No such file"):
         read_search(tmp_path / "gone.yaml")
 
 
 @pytest.mark.parametrize("text", ["start: {lr: [", "\tstart: 1", "a: b: c"])
 def test_what_is_no_yaml_is_named(tmp_path: Path, text: str) -> None:
-    assert "is not YAML" in refusal(tmp_path, text)
+    assert "YAML" in refusal(tmp_path, text)
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe\x00ablations")
-    with pytest.raises(InputError, match=r"mine\.yaml is not YAML"):
+    with pytest.raises(InputError, match=r"mine\.yaml\b.*YAML"):
         read_search(tmp_path / "mine.yaml")
 
 
@@ -543,46 +545,47 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 def test_another_kind_of_file_is_told_what_a_search_states(
     tmp_path: Path, text: str, got: str
 ) -> None:
-    states = "a search states dataset, method, seeds, folds, start, ablations"
-    assert refusal(tmp_path, text) == f"{states}, got {got}"
+    states = "dataset, method, seeds, folds, start, ablations"
+    assert says(refusal(tmp_path, text), states, got)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"ablations": [{"lr": 0.1}]}, "ablations are names with lists of settings"),
-        ({"ablations": {"rate": {"lr": 0.1}}}, "ablations are names with lists of settings"),
-        ({"ablations": {"rate": [0.1]}}, "ablations, rate: expected settings, got 0.1"),
-        ({"ablations": {"rate": [{}]}}, "ablations, rate: expected settings, got none"),
-        ({"ablations": {"r": [{"lrr": 1}]}}, "s, r: unknown setting 'lrr'; did you mean lr"),
-        ({"start": {"edge-labels": True}}, "setting 'edge-labels'; did you mean edge_labels"),
-        ({"start": {"protocol": "transductive"}}, "start: protocol is no part of a recipe"),
-        ({"ablations": {"l": [{"train_share": 0.5}]}}, "l: train_share is no part of a recipe"),
-        ({"start": None}, "start: expected settings, got None"),
-        ({"start": {"epochs": 2.5}}, "start: epochs must be a whole number, got 2.5"),
-        ({"start": {"lr": "fast"}}, "start: lr must be a finite number, got fast"),
-        ({"ablations": {"r": [{"readout": "maen"}]}}, "readout 'maen'; did you mean mean"),
-        ({"ablations": {"e": [{"encodings": []}]}}, "e: encodings: at least one value"),
-        ({"ablations": {"r": [{"lr": -1.0}]}}, "ablations, r: lr "),
-        ({"ablations": {"o": [{"objective": "jsd", "temperature": 0.5}]}}, "s, o: temperature"),
-        ({"start": {"layers": 0}}, "start: layers must be at least 1, got 0"),
-        ({"folds": "three"}, "folds: expected a whole number, got 'three'"),
-        ({"folds": True}, "folds: expected a whole number, got True"),
-        ({"folds": 1}, "start: folds must be at least 2, got 1"),
-        ({"seeds": "x"}, "seeds: expected a count of at least 1"),
-        ({"seeds": None}, "seeds: expected a count of at least 1"),
-        ({"seeds": [1, 1]}, "seeds: expected a count of at least 1"),
-        ({"dataset": []}, "dataset: expected names, got []"),
-        ({"method": 3}, "method: expected names, got 3"),
-        ({"method": "hslc"}, "unknown method 'hslc'; did you mean hscl"),
-        ({"dataset": "a,b"}, "dataset 'a,b'; expected letters"),
-        ({"method": ["untrained", "wl"]}, "must name one that is trained, got untrained, wl"),
+        ({"ablations": [{"lr": 0.1}]}, "^ablations.*names.*lists"),
+        ({"ablations": {"rate": {"lr": 0.1}}}, "^ablations.*names.*lists"),
+        ({"ablations": {"rate": [0.1]}}, r"^ablations, rate\b.*settings.* 0\.1$"),
+        ({"ablations": {"rate": [{}]}}, "^ablations, rate: .*settings"),
+        ({"ablations": {"r": [{"lrr": 1}]}}, r"^ablations, r: .*'lrr'[^,]*\blr\b"),
+        ({"start": {"edge-labels": True}}, "^start: .*'edge-labels'[^,]*edge_labels"),
+        ({"start": {"protocol": "transductive"}}, "^start: protocol .*recipe"),
+        ({"ablations": {"l": [{"train_share": 0.5}]}}, "^ablations, l: train_share .*recipe"),
+        ({"start": None}, "^start: .*settings.* None$"),
+        ({"start": {"epochs": 2.5}}, r"^start: epochs .*whole.* 2\.5$"),
+        ({"start": {"lr": "fast"}}, "^start: lr .*number.* fast$"),
+        ({"ablations": {"r": [{"readout": "boht"}]}}, r"readout 'boht'[^,]*\bboth\b"),
+        ({"ablations": {"e": [{"encodings": []}]}}, "^ablations, e: encodings: .*value"),
+        ({"ablations": {"r": [{"lr": -1.0}]}}, r"^ablations, r: lr\b.* 0\b.*-1\.0\b"),
+        ({"ablations": {"o": [{"objective": "jsd", "temperature": 0.5}]}},
+         r"^ablations, o: temperature\b.*\b0\.5\b.*infonce"),
+        ({"start": {"layers": 0}}, r"^start: layers\D+1\D+0$"),
+        ({"folds": "three"}, "^folds: .*whole.* 'three'$"),
+        ({"folds": True}, "^folds: .*whole.* True$"),
+        ({"folds": 1}, r"^start: folds\D+2\D+1$"),
+        ({"seeds": "x"}, r"^seeds: .*\b1\b.* x$"),
+        ({"seeds": None}, r"^seeds: .*\b1\b.* None$"),
+        ({"seeds": [1, 1]}, r"^seeds: .*\b1\b.*different.* \[1, 1\]$"),
+        ({"dataset": []}, r"^dataset: .*names.* \[\]$"),
+        ({"method": 3}, "^method: .*names.* 3$"),
+        ({"method": "hslc"}, r"method 'hslc'[^,]*\bhscl\b"),
+        ({"dataset": "a,b"}, "dataset 'a,b'.*letters, digits"),
+        ({"method": ["untrained", "wl"]}, r"method\b.*\btrained\b.* untrained, wl$"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(
     tmp_path: Path, changed: dict[str, Any], message: str
 ) -> None:
-    assert message in refusal(tmp_path, **changed)
+    assert re.search(message, refusal(tmp_path, **changed))
 
 
 # Settings
@@ -679,7 +682,7 @@ def test_its_head_says_whose_it_is_how_it_was_made_and_how_it_is_used(tmp_path: 
     ):  # fmt: skip
         first, made, used, *_ = path.read_text(encoding="utf-8").splitlines()
         sets = ", ".join(one_own().search.datasets)
-        assert first == f"# Our recipe for {name}, chosen by inner scores on {sets}, seeds 4, 9:"
+        assert says(first, name, "inner", sets, "seeds 4, 9")
         assert made == f"#   {COMMAND}"
         arguments = shlex.split(used.removeprefix("#   python -m gcl_hard.bench"))
         assert arguments == ["--recipe", "best", "--dataset", dataset, "--method", "hscl"]
@@ -704,7 +707,7 @@ def test_the_config_of_another_kind_is_never_written_over(tmp_path: Path, name: 
     write(one_own(), tmp_path, command=COMMAND)
     check_folder(tmp_path, ["MUTAG", "ENZYMES"])
     (tmp_path / f"{name}.yaml").write_text("# The paper's\nlr: 0.01\n", encoding="utf-8")
-    with pytest.raises(InputError, match=rf"{name}\.yaml is no recipe of a search: .*--best"):
+    with pytest.raises(InputError, match=rf"{name}\.yaml\b.*search.*--best"):
         check_folder(tmp_path, ["MUTAG", "ENZYMES"])
 
 

@@ -26,6 +26,7 @@ from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.protocols import folds_of
 from gcl_hard.graphs import GIN, GraphSet, embed, load
+from tests.said import says
 
 SMALL: dict[str, Any] = {"seeds": 1, "folds": 2, "epochs": 1, "threads": 1, "progress": False}
 TINY = ["--epochs=1", "--folds=2", "--device=cpu", "--threads=1", "--seeds=1"]
@@ -91,6 +92,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working folder with a module."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    # A module that is written again within a second has the byte code of the one before.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "own_module.py").write_text(MODULE.format(dim=4))
     yield tmp_path
     sys.modules.pop("own_module", None)
@@ -152,8 +155,8 @@ def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSe
     with pytest.raises(InputError, match="Sums"):
         gcl_hard.load_encoder(file)
     with (
-        pytest.warns(UserWarning, match="the code of the encoders"),
-        pytest.raises(InputError, match="other ones"),
+        pytest.warns(UserWarning, match=r"code.*\.pt\b.*Sums@"),
+        pytest.raises(InputError, match=r"_hscl_.*\.pt\b.*Sums:"),
     ):
         gcl_hard.load_encoder(file, lambda n: Sums(n, 5))
     with pytest.raises(InputError, match="fold 2"):
@@ -170,11 +173,11 @@ def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: Grap
     kept = found.embeddings()
     evaluated(tmp_path, Sums, other, baselines=())
     for read in (found.embeddings, found.encoders):
-        with pytest.raises(InputError, match="other graphs of the name mine"):
+        with pytest.raises(InputError, match=r"mine_hscl.*graphs.*name='mine'"):
             read()
     options = {"save_embeddings": False, "save_encoders": False, "baselines": ()}
     again = evaluated(tmp_path, Sums, first, **options)
-    with pytest.raises(InputError, match="no saved embeddings"):
+    with pytest.raises(InputError, match="save_embeddings=True"):
         again.embeddings()
     np.testing.assert_array_equal(evaluated(tmp_path, Sums, first).embeddings("hscl"), kept)
 
@@ -191,7 +194,7 @@ def test_force_repeats_at_once(tmp_path: Path, mutag: GraphSet) -> None:
 def test_weights_in_other_code_are_a_warning(tmp_path: Path, mutag: GraphSet) -> None:
     evaluated(tmp_path, Sums, mutag, baselines=())
     (file,) = tmp_path.glob("*.pt")
-    with pytest.warns(UserWarning, match="the code of the encoders"):
+    with pytest.warns(UserWarning, match=r"code.*\.pt\b.*Sums@"):
         gcl_hard.load_encoder(file, type("Sums", (Sums,), {}))
 
 
@@ -237,7 +240,7 @@ def test_own_augmentations_are_evaluated_and_told_apart(tmp_path: Path, mutag: G
     assert embeddings(same, "drop-nodes") not in jittered
     assert len(list(tmp_path.glob("*_seed0.json"))) == 3
     assert embeddings(Noise(0.1), "drop-nodes") == jittered[0]
-    with pytest.raises(InputError, match="unknown augmentation 'jitter'"):
+    with pytest.raises(InputError, match="augmentation 'jitter'"):
         embeddings("jitter")
 
 
@@ -259,35 +262,35 @@ def test_graphs_of_networkx_with_words_for_classes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="floats"):
         evaluated(tmp_path, Sums, graphs)
     unlabelled = [nx.cycle_graph(5)] * 24
-    with pytest.raises(InputError, match="no class labels"):
+    with pytest.raises(InputError, match=r"custom\b.*labels.*\by\b"):
         evaluated(tmp_path, Sums, unlabelled)
 
 
 @pytest.mark.parametrize(
-    ("encoder", "settings", "says"),
+    ("encoder", "settings", "message"),
     [
-        (Sums(7), {}, "give the class or a function"),
+        (Sums(7), {}, r"encoder\(n_features.*Sums\("),
         (lambda: Sums(7), {}, "too many positional arguments"),
         (nn.Linear, {}, "missing a required argument"),
         (lambda n: nn.Linear(n, 3), {}, "out_dim"),
         ("gni", {}, "module:Name"),
-        ("no_such_module:Mine", {}, "no module no_such_module"),
-        (Sums, {"layers": 2}, "layers is a setting of the GIN"),
-        (Sums, {"layer": 2}, "unknown setting 'layer'; did you mean layers"),
+        ("no_such_module:Mine", {}, r"no_such_module:Mine\b.*\bno_such_module\b"),
+        (Sums, {"layers": 2}, r"^layers\b.*\bGIN\b"),
+        (Sums, {"layer": 2}, r"setting 'layer'[^,]*\blayers\b"),
         (Sums, {"seeds": 0}, "seeds"),
-        (Sums, {"method": "hslc"}, "did you mean"),
-        (Sums, {"select": True}, "select chooses between values"),
-        (Sums, {"features": "constant"}, "leave features out"),
-        (Sums, {"jobs": 0}, "jobs must be at least 1"),
+        (Sums, {"method": "hslc"}, r"'hslc'[^,]*\bhscl\b"),
+        (Sums, {"select": True}, r"select\b.*several.*--select\b"),
+        (Sums, {"features": "constant"}, r"features labels\b.*\bconstant\b.*features"),
+        (Sums, {"jobs": 0}, r"jobs\D+1\D+0\b"),
         (Sums, {"report": "page.txt"}, "NAME.md"),
         (Sums, {"seeds": 1.5}, "seeds"),
         (Sums, {"protocol": None}, "protocol"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_before_training(
-    encoder: Any, settings: dict[str, Any], says: str, tmp_path: Path, mutag: GraphSet
+    encoder: Any, settings: dict[str, Any], message: str, tmp_path: Path, mutag: GraphSet
 ) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         evaluated(tmp_path, encoder, mutag, **settings)
     assert not list(tmp_path.glob("*.json"))
 
@@ -296,14 +299,14 @@ def test_failures_are_errors_if_nothing_is_left_and_warnings_otherwise(
     tmp_path: Path, mutag: GraphSet
 ) -> None:
     high = {"lr": 1e30, "epochs": 3}
-    with pytest.raises(GclHardError, match="Lower lr"):
+    with pytest.raises(GclHardError, match=r"\blr\b.*\btemperature\b"):
         evaluated(tmp_path, OneLayer, mutag, baselines=(), **high)
-    with pytest.warns(UserWarning, match="Lower lr"):
+    with pytest.warns(UserWarning, match=r"\blr\b.*\btemperature\b"):
         found = evaluated(tmp_path, OneLayer, mutag, baselines=("majority",), **high)
     assert found.table["seeds"].tolist() == [0, 1]
-    with pytest.raises(InputError, match="not among the finished"):
+    with pytest.raises(InputError, match=r"MUTAG hscl .*, seed 0\b.*\bfinished\b"):
         found.embeddings("hscl")
-    with pytest.raises(InputError, match="no run has method scl"):
+    with pytest.raises(InputError, match=r"\bmethod scl\b"):
         found.embeddings("scl")
 
 
@@ -334,11 +337,11 @@ def test_the_command_trains_an_encoder_of_a_module(
     assert isinstance(gcl_hard.load_encoder(file), GIN)
     assert len(list(Path("results").glob("*.embeddings.npz"))) == 2
     assert command(*own, "--method=hscl,untrained") == 0
-    assert "2 of 2 runs were finished before" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, 2, 2, "finished")
     sys.modules.pop("own_module")
     (folder / "own_module.py").write_text(MODULE.format(dim=5))
     assert command(*own, "--method=hscl") == 0
-    assert "finished before" not in capsys.readouterr().out
+    assert not says(capsys.readouterr().out, "finished")
 
 
 def test_a_list_of_graphs_in_a_module_is_a_data_set(
@@ -351,27 +354,27 @@ def test_a_list_of_graphs_in_a_module_is_a_data_set(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "facts"),
     [
-        (["--encoder=own_module:Nothing"], "no attribute 'Nothing'"),
-        (["--encoder=broken:Mine"], "ZeroDivisionError"),
-        (["--encoder=needs:Mine"], "nowhere_to_be_found"),
-        (["--encoder=own_module:shapes"], "is called as encoder"),
-        (["--dataset=own_module:Mine"], "is called as Mine()"),
-        (["--encoder=own_module:Mine", "--jk=last"], "jk is a setting of the GIN"),
-        (["--encoder=Mine@12345678"], "was given from Python"),
-        (["--encoder=own_module:Mine@12345678"], "has changed"),
-        (["--encoder=resnet18"], "or module:Name of your own"),
+        (["--encoder=own_module:Nothing"], ["own_module", "'Nothing'"]),
+        (["--encoder=broken:Mine"], ["broken", "ZeroDivisionError"]),
+        (["--encoder=needs:Mine"], ["needs", "nowhere_to_be_found"]),
+        (["--encoder=own_module:shapes"], ["shapes", "encoder(n_features)", "defaults"]),
+        (["--dataset=own_module:Mine"], ["Mine()", "'n_features'", "defaults"]),
+        (["--encoder=own_module:Mine", "--jk=last"], ["jk", "GIN"]),
+        (["--encoder=Mine@12345678"], ["Mine@12345678", "gcl_hard.evaluate", "--encoder"]),
+        (["--encoder=own_module:Mine@12345678"], ["own_module:Mine", "changed"]),
+        (["--encoder=resnet18"], ["encoder", "module:Name", "'resnet18'"]),
     ],
 )
 def test_what_a_module_lacks_is_said(
-    arguments: list[str], says: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], facts: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.py").write_text("1 / 0")
     (folder / "needs.py").write_text("import nowhere_to_be_found")
     assert command(*arguments) == 2
     err = capsys.readouterr().err
-    assert says in err
+    assert says(err, *facts)
     assert "Traceback" not in err
 
 
@@ -387,7 +390,7 @@ def test_a_search_takes_an_encoder_and_graphs_of_a_module(
     assert "own_module-Mine" in file.name
     capsys.readouterr()
     assert tune.main(arguments) == 0
-    assert "2 of 2 trials were done before" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, 2, 2, "trials", "done")
 
 
 # Probes of large sets
@@ -400,7 +403,7 @@ def test_probes_score_what_the_svm_scores(probe: str, tmp_path: Path, mutag: Gra
     other = evaluated(tmp_path, "gin", mutag, probe=probe, **settings)
     assert other.embeddings().tolist() == svm.embeddings().tolist()
     assert abs(other.table["mean"][0] - svm.table["mean"][0]) < 10
-    with pytest.raises(InputError, match="kernel linear is of the SVM"):
+    with pytest.raises(InputError, match=r"\bkernel linear\b.*\bSVM\b"):
         evaluated(tmp_path, "gin", mutag, probe=probe, kernel="linear")
 
 

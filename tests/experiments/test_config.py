@@ -316,7 +316,7 @@ def test_any_numbers_survive_json(**settings: Any) -> None:
 
 
 def test_a_stored_config_with_a_setting_from_the_future_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown settings: colour, shape"):
+    with pytest.raises(InputError, match="colour, shape"):
         from_dict({**asdict(GraphConfig()), "shape": 1, "colour": 2})
 
 
@@ -338,69 +338,75 @@ def test_published_results_are_found_by_their_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
-        ({"method": "hslc"}, "unknown method 'hslc'; did you mean hscl"),
-        ({"protocol": "indcutive"}, "unknown protocol 'indcutive'; did you mean inductive"),
-        ({"contrast": "two-veiw"}, "unknown contrast 'two-veiw'; did you mean two-view"),
-        ({"lr_schedule": "cosin"}, "unknown lr-schedule 'cosin'; did you mean cosine"),
-        ({"readout": "max"}, "unknown readout 'max'.*sum, mean"),
-        ({"objective": "jds"}, "unknown objective 'jds'"),
-        ({"beta": -1.0}, "beta .*at least 0, got -1"),
-        ({"beta": None}, "hscl needs a beta"),
-        ({"beta_changes": -1}, "beta-changes must be at least 0, got -1"),
-        ({**TAU, **COSINE, "threshold_start": 1.5}, "threshold-start, a cosine, .* got 1.5"),
-        ({**TAU, **COSINE, "threshold_end": -1.01}, "threshold-end, a cosine, .* got -1.01"),
+        ({"method": "hslc"}, r"method 'hslc'[^,]*\bhscl\b"),
+        ({"protocol": "indcutive"}, r"protocol 'indcutive'[^,]*\binductive\b"),
+        ({"contrast": "two-veiw"}, "contrast 'two-veiw'[^,]*two-view"),
+        ({"lr_schedule": "cosin"}, "lr-schedule 'cosin'[^,]*cosine"),
+        ({"readout": "max"}, "readout 'max'.*sum, mean"),
+        ({"objective": "jds"}, "objective 'jds'[^,]*jsd"),
+        ({"beta": -1.0}, r"^beta\D+0\D+-1\.0$"),
+        ({"beta": None}, r"^hscl\b.*\bbeta\b"),
+        ({"beta_changes": -1}, r"^beta-changes\D+0\D+-1$"),
+        ({**TAU, **COSINE, "threshold_start": 1.5}, r"^threshold-start\b.*-1\D+1\D+1\.5$"),
+        ({**TAU, **COSINE, "threshold_end": -1.01}, r"^threshold-end\b.*-1\D+1\D+-1\.01$"),
         ({"hardness_scale": "z-score"}, "hardness-scale"),
-        ({"method": "ucl", "beta": -1.0}, "beta"),  # out of range, though ucl has no use for it
-        ({**TWO_VIEW, "threshold_start": 1.5}, "threshold"),
-        ({**COSINE, "threshold_end": -1.5}, "threshold"),
-        ({"objective": "infonce", "temperature": 0.0}, "temperature .*above 0, got 0"),
-        ({"temperature": 0.5}, "temperature .*JSD"),
-        ({"class_prior": 0.1}, "class prior 0.1 with hscl.*label-aware"),
-        ({"method": "scl", "class_prior": 0.1}, "class prior 0.1 with scl.*label-aware"),
-        ({**TAU, "class_prior": 0.1}, "class prior 0.1 with hscl-tau.*label-aware"),
-        ({"method": "ucl", "class_prior": 0.1}, "class prior 0.1 with ucl: only dcl, hcl"),
-        ({"method": "dcl", "class_prior": 1.0}, "class_prior .* below 1, got 1"),
-        ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"batch_size": 1}, "batch-size must be at least 2, got 1"),
-        ({"layers": 0}, "layers must be at least 1, got 0"),
-        ({"dim": 0}, "dim must be at least 1, got 0"),
-        ({"folds": 1}, "folds must be at least 2, got 1"),
-        ({"data_seed": -1}, "data-seed must be at least 0, got -1"),
-        ({"lr": 0.0}, "lr must be .*above 0, got 0"),
-        ({"weight_decay": -0.1}, "weight-decay must be .*at least 0, got -0.1"),
-        ({**TWO_VIEW, "strength": 1.0}, "strength"),
-        ({**TWO_VIEW, "augmentations": ("drop-node",)}, "drop-nodes"),
-        ({"features": "degree-onehto"}, "degree-onehot"),
-        ({"jk": "lats"}, "unknown jk 'lats'; did you mean last"),
-        ({"kernel": "rbf+wloa"}, r"unknown kernel 'rbf\+wloa'; did you mean rbf\+wl"),
-        ({"encodings": ("cycels",)}, "unknown encoding 'cycels'; did you mean cycles"),
-        ({"encodings": ("wl", "wl")}, "encoding 'wl' is named twice"),
-        ({"c_grid": (1.0, 0.0)}, r"C > 0.* got \(1.0, 0.0\)"),
-        ({"c_grid": (float("nan"),)}, "c-grid must .* got nan"),
-        ({"c_grid": (float("inf"),)}, "c-grid must .* got inf"),
-        ({"protocol": "inductive", "train_share": 0.0}, "train-share must be .* above 0 .* got 0"),
         (
-            {"protocol": "inductive", "train_share": 1.5},
-            "train-share must be .* at most 1.* got 1.5",
+            {"method": "ucl", "beta": -1.0},
+            r"^beta\D+0\D+-1\.0$",
+        ),  # out of range, though ucl has no use for it
+        ({**TWO_VIEW, "threshold_start": 1.5}, r"^threshold-start\b.* 1\.5$"),
+        ({**COSINE, "threshold_end": -1.5}, r"^threshold-end\b.* -1\.5$"),
+        ({"objective": "infonce", "temperature": 0.0}, r"^temperature\D+0\D+0\.0$"),
+        ({"temperature": 0.5}, "temperature .*JSD"),
+        ({"class_prior": 0.1}, r"class prior 0\.1 \D*\bhscl:.*label-aware"),
+        ({"method": "scl", "class_prior": 0.1}, r"class prior 0\.1 \D*\bscl:.*label-aware"),
+        ({**TAU, "class_prior": 0.1}, r"class prior 0\.1 \D*\bhscl-tau:.*label-aware"),
+        (
+            {"method": "ucl", "class_prior": 0.1},
+            r"class prior 0\.1 \D*\bucl:.*\bdcl, hcl .*bcl",
         ),
-        ({"train_share": 0.5}, "under protocol transductive encoders see all graphs"),
-        ({"method": "majority", "folds": 1}, "folds must be at least 2, got 1"),
-        ({"method": "untrained", "dim": 0}, "dim must be at least 1, got 0"),
-        ({"method": "supervised", "lr": 0.0}, "lr must be .*above 0, got 0"),
-        ({"method": "supervised", "epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"method": "supervised", "batch_size": 1}, "batch-size must be at least 2, got 1"),
-        ({"method": "wl", "features": "degree-onehto"}, "degree-onehot"),
-        ({"method": "wl", "protocol": "indcutive"}, "unknown protocol 'indcutive'"),
-        ({"method": "majorty"}, r"unknown method 'majorty'; did you mean .*\bmajority\b"),
-        ({"method": "wl_oa"}, r"unknown method 'wl_oa'; did you mean .*\bwl-oa\b"),
+        ({"method": "dcl", "class_prior": 1.0}, r"^class_prior\D+0\D+1\D+1\.0$"),
+        ({"epochs": 0}, r"^epochs\D+1\D+0$"),
+        ({"batch_size": 1}, r"^batch-size\D+2\D+1$"),
+        ({"layers": 0}, r"^layers\D+1\D+0$"),
+        ({"dim": 0}, r"^dim\D+1\D+0$"),
+        ({"folds": 1}, r"^folds\D+2\D+1$"),
+        ({"data_seed": -1}, r"^data-seed\D+0\D+-1$"),
+        ({"lr": 0.0}, r"^lr\D+0\D+0\.0$"),
+        ({"weight_decay": -0.1}, r"^weight-decay\D+0\D+-0\.1$"),
+        ({**TWO_VIEW, "strength": 1.0}, r"^strength\D+0\D+1\D+1\.0$"),
+        (
+            {**TWO_VIEW, "augmentations": ("drop-node",)},
+            "'drop-node'[^,]*drop-nodes[^,]*drop-nodes",
+        ),
+        ({"features": "degree-onehto"}, "'degree-onehto'[^,]*degree-onehot"),
+        ({"jk": "lats"}, r"jk 'lats'[^,]*\blast\b"),
+        ({"kernel": "rbf+wloa"}, r"kernel 'rbf\+wloa'[^,]*rbf\+wl-oa"),
+        ({"encodings": ("cycels",)}, "encoding 'cycels'[^,]*cycles"),
+        ({"encodings": ("wl", "wl")}, "encoding 'wl'.*(once|twice)"),
+        ({"c_grid": (1.0, 0.0)}, r"^c-grid\b.*> 0.* \(1\.0, 0\.0\)$"),
+        ({"c_grid": (float("nan"),)}, "^c-grid .*finite.* nan$"),
+        ({"c_grid": (float("inf"),)}, "^c-grid .*finite.* inf$"),
+        ({"protocol": "inductive", "train_share": 0.0}, r"^train-share\D+0\D+1\D+0\.0$"),
+        ({"protocol": "inductive", "train_share": 1.5}, r"^train-share\D+0\D+1\D+1\.5$"),
+        ({"train_share": 0.5}, "^train-share .*transductive.*protocol inductive"),
+        ({"method": "majority", "folds": 1}, r"^folds\D+2\D+1$"),
+        ({"method": "untrained", "dim": 0}, r"^dim\D+1\D+0$"),
+        ({"method": "supervised", "lr": 0.0}, r"^lr\D+0\D+0\.0$"),
+        ({"method": "supervised", "epochs": 0}, r"^epochs\D+1\D+0$"),
+        ({"method": "supervised", "batch_size": 1}, r"^batch-size\D+2\D+1$"),
+        ({"method": "wl", "features": "degree-onehto"}, "'degree-onehto'[^,]*degree-onehot"),
+        ({"method": "wl", "protocol": "indcutive"}, r"protocol 'indcutive'[^,]*\binductive\b"),
+        ({"method": "majorty"}, r"method 'majorty'[^,]*\bmajority\b"),
+        ({"method": "wl_oa"}, r"method 'wl_oa'[^,]*\bwl-oa\b"),
     ],
 )
 def test_a_value_that_means_nothing_for_graphs_is_refused_by_name(
-    settings: Settings, says: str
+    settings: Settings, message: str
 ) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         GraphConfig(**settings)
 
 
@@ -414,7 +420,7 @@ def test_a_value_that_means_nothing_for_graphs_is_refused_by_name(
 )  # fmt: skip
 def test_a_value_of_another_type_is_refused_by_name(settings: Settings) -> None:
     name = [*settings][-1]
-    with pytest.raises(InputError, match=rf"{name.replace('_', '-')} must be .*, got"):
+    with pytest.raises(InputError, match=rf"^{name.replace('_', '-')}\b.*\bgot\b"):
         GraphConfig(**settings)
 
 
@@ -513,7 +519,7 @@ def test_no_number_may_be_nan_or_infinite(kind: type[RunConfig], value: float) -
     names = [*numbers(kind)]
     assert {"beta", "temperature", "class_prior", "lr", "weight_decay"} <= {*names}
     for name in names:
-        with pytest.raises(InputError, match=f"{name.replace('_', '-')} must be a finite number"):
+        with pytest.raises(InputError, match=rf"^{name.replace('_', '-')}\b.*finite.* {value}$"):
             kind(**{name: value})
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
-import textwrap
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -129,39 +130,56 @@ def test_arguments_closures_and_objects_count() -> None:
     assert name_of(partial(partial(mine, 1), 2)) == "Mine"
 
 
+MINE = """
+import layers
+
+class Mine:
+    def forward(self, x):
+        return layers.{} in {{"a", "b", "c"}}
+"""
+LIBRARY = "FACTOR = {}\ndef double(x):\n    return FACTOR * x\n"
+VARIANTS = {
+    "first": (MINE.format("double(x)"), LIBRARY.format(2)),
+    "more": (MINE.format("double(x)") + "print('more')", LIBRARY.format(2)),
+    "other library": (MINE.format("double(x)"), LIBRARY.format(3)),
+    "narrow": (MINE.format("WIDTH"), "WIDTH = 3\n"),
+    "wide": (MINE.format("WIDTH"), "WIDTH = 64\n"),
+}
+"""A script, and the file beside it that it imports."""
+DIGESTS = """
+import json, runpy, sys
+from gcl_hard.experiments.custom import code_digest
+
+found = {}
+for folder in sys.argv[1:]:
+    sys.modules.pop("layers", None)
+    sys.path.insert(0, folder)
+    found[folder] = code_digest(runpy.run_path(folder + "/run.py")["Mine"])
+    sys.path.remove(folder)
+sys.stderr.write(json.dumps(found))
+"""
+
+
 def test_another_process_finds_the_same_and_files_of_the_users_own_count(tmp_path: Path) -> None:
-    def found(script: str) -> str:
-        (tmp_path / "run.py").write_text(textwrap.dedent(script), encoding="utf-8")
+    for name, (script, library) in VARIANTS.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.py").write_text(script, encoding="utf-8")
+        (tmp_path / name / "layers.py").write_text(library, encoding="utf-8")
+
+    def found(seed: int) -> dict[str, str]:
+        """By variant, in a process of its own whose sets have another order."""
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "run.py"],
+            [sys.executable, "-W", "ignore", "-c", DIGESTS, *VARIANTS],
             cwd=tmp_path, capture_output=True, text=True, check=True,
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
         )  # fmt: skip
-        return done.stdout.strip()
+        return json.loads(done.stderr)  # type: ignore[no-any-return]
 
-    script = """
-        import layers
-        from gcl_hard.experiments.custom import code_digest
-
-        class Mine:
-            def forward(self, x):
-                return layers.double(x) in {"a", "b", "c"}
-
-        print(code_digest(Mine))
-        """
-    library = tmp_path / "layers.py"
-    library.write_text("FACTOR = 2\ndef double(x):\n    return FACTOR * x\n", encoding="utf-8")
-    first = found(script)
-    assert found(script) == first
-    assert found(f"{textwrap.dedent(script)}\nprint('more', end='')").startswith(first)
-    library.write_text("FACTOR = 3\ndef double(x):\n    return FACTOR * x\n", encoding="utf-8")
-    changed = found(script)
-    assert changed != first
-    constant = script.replace("layers.double(x)", "layers.WIDTH")
-    widths = []
-    for width in (3, 64):
-        library.write_text(f"WIDTH = {width}\n", encoding="utf-8")
-        widths.append(found(constant))
-    assert widths[0] != widths[1]
+    digests = found(1)
+    assert digests == found(2)
+    assert digests["more"] == digests["first"]
+    assert digests["other library"] != digests["first"]
+    assert digests["narrow"] != digests["wide"]
 
 
 def test_what_refers_to_itself_is_read_once() -> None:

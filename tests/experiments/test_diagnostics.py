@@ -63,6 +63,7 @@ from tests.experiments.tiny_images import (
     tiny_encoder,
 )
 from tests.reference import shapes, theory
+from tests.said import says
 
 __all__ = ["tiny_encoder"]
 
@@ -548,7 +549,7 @@ def test_baselines_and_inner_hold_outs_are_not_measured(tmp_path: Path) -> None:
     assert (len(measured), len(found)) == (2, 7)
     assert points_in(tmp_path) == measured
     again = go(tmp_path, *arguments)
-    assert "7 of 7 runs were finished before" in again.shown
+    assert says(again.shown, 7, 7, "finished")
 
 
 def own(folder: Path) -> dict[str, list[str | None]]:
@@ -619,7 +620,7 @@ def test_a_finished_run_without_the_snapshots_is_run_again(tmp_path: Path) -> No
         (key,) = (key for key in stored(tmp_path) if "_ucl_" in key)
         one = stored(tmp_path)[key]
         assert epochs_of(one) == list(taken)
-        assert f"{2 - again} of 2 runs" in ran.shown
+        assert says(ran.shown, 2 - again, 2, "finished")
         assert one["fold_accuracies"] == before[key]["fold_accuracies"]
 
 
@@ -725,7 +726,7 @@ def test_baselines_on_images_are_not_measured(command: Command) -> None:
     for _ in range(2):
         assert command("--method=untrained,pixels,majority", "--diagnostics=1") == 0
         assert [one["diagnostics"] for one in stored(command.output).values()] == [[]] * 3
-    assert "3 of 3 runs were finished before" in command.out
+    assert says(command.out, 3, 3, "finished")
 
 
 @pytest.mark.usefixtures("tiny_encoder")
@@ -849,10 +850,9 @@ def test_a_seed_stopped_while_it_is_scored_keeps_its_snapshots(
 def refused(command: Command, flags: tuple[str, ...]) -> None:
     """Says why; the checkpoint stays, and what it was begun with goes on."""
     assert command("--resume", *SAVING, *flags) == 2
-    for words in ("of another run: diagnostics ", "remove it to start over"):
-        assert words in command.out + command.err
+    (path,) = command.files("*.ckpt")
+    assert says(command.err, path.name, "diagnostics", "remove")
     assert "Traceback" not in command.out + command.err
-    assert len(command.files("*.ckpt")) == 1
     assert command.files("*_seed0.json") == []
 
 

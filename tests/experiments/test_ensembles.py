@@ -20,6 +20,7 @@ from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.graphs import Ensemble, GraphSet, load
 from tests.experiments.made import Ran, context
 from tests.experiments.small_cells import assert_each_its_own, float64, mutag, small, weights
+from tests.said import says
 
 __all__ = ["float64", "mutag"]
 
@@ -122,8 +123,7 @@ def test_an_ensemble_that_runs_out_of_memory_names_a_size_to_try(
 
     monkeypatch.setattr(Ensemble, "losses", losses)
     encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
-    message = "with 5 models in an ensemble: use --ensemble-size 2 or fewer$"
-    with pytest.raises(OutOfMemory, match=message):
+    with pytest.raises(OutOfMemory, match=r"\b5 models.*--ensemble-size 2\b"):
         list(train_encoders(encoders, mutag))
 
 
@@ -134,10 +134,10 @@ def test_more_members_than_memory_holds_are_refused_with_the_estimate(
     one = ensemble_of(encoders[:1], mutag)
     monkeypatch.setattr(ensembles, "free_memory", lambda _: 10 * one.memory_per_model())
     check_size(10, one)
-    with pytest.raises(OutOfMemory, match=r"^30 models need about .* GB \(.* MB each\)") as error:
+    with pytest.raises(OutOfMemory, match=r"^30 models .* GB \(.* MB ") as error:
         check_size(30, one)
-    assert str(error.value).endswith("use --ensemble-size 10 or fewer")
-    with pytest.raises(OutOfMemory, match="30 models need"):
+    assert says(str(error.value), "--ensemble-size 10")
+    with pytest.raises(OutOfMemory, match=r"^30 models .* GB "):
         list(train_encoders(encoders, mutag, size=30))
 
 
@@ -182,14 +182,13 @@ def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
     assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
 
 
-@pytest.mark.spawns
+@pytest.mark.exact
 def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
-    """Nor what is finished already, where processes train it along."""
-    one, two = (command(tmp_path / jobs, *MANY, f"--jobs={jobs}") for jobs in "12")
-    assert one == two
+    """Nor what is finished already: every group has runs that processes train along."""
+    one = command(tmp_path, *MANY, "--jobs=1")
     for name in sorted(one)[::2]:
-        (tmp_path / "2" / name).unlink()
-    assert command(tmp_path / "2", *MANY, "--jobs=2") == one
+        (tmp_path / name).unlink()
+    assert command(tmp_path, *MANY, "--jobs=2") == one
 
 
 @pytest.mark.parametrize("masks", [False, True])
@@ -214,13 +213,12 @@ def test_progress_of_a_run_rises_to_its_end(
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "true", ""])
 def test_an_ensemble_size_is_auto_or_a_number(value: str) -> None:
-    message = "--ensemble-size: expected auto or a whole number of at least 1, got"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=rf"^--ensemble-size\b.*\bauto\b.*\b1\b.* {value}$"):
         parse_bench([f"--ensemble-size={value}"])
 
 
 def test_an_ensemble_size_of_images_is_refused() -> None:
-    with pytest.raises(InputError, match="--ensemble-size; it is of graphs"):
+    with pytest.raises(InputError, match=r"--ensemble-size\b.*\bgraphs\b.*\bimages\b"):
         parse_bench(["--dataset=digits", "--ensemble-size=4"])
 
 

@@ -34,6 +34,7 @@ from tests.experiments.made import (
     scored,
     train,
 )
+from tests.said import says
 
 __all__ = ["mutag"]
 
@@ -284,7 +285,7 @@ def test_an_encoder_of_the_wrong_shape_is_named_with_both_shapes(
     contrast: str, mutag: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocols, "GIN", Wrong)
-    with pytest.raises(InputError, match=r"graphs \[\d+, 8\]\), got \(nodes \[\d+, 9\]"):
+    with pytest.raises(InputError, match=r"graphs \[\d+, 8\]\D+nodes \[\d+, 9\]"):
         train([Run(small(contrast=contrast), 0)], mutag, tmp_path)
 
 
@@ -294,7 +295,8 @@ def test_a_loss_that_is_not_finite_names_epoch_batch_and_setting(
     config = small(lr=1e30, epochs=3)
     (found,) = train([Run(config, 0)], mutag, tmp_path)
     assert isinstance(found.error, DivergenceError)
-    assert "epoch 1, batch 2 of 3 (MUTAG hscl β=1 transductive, seed 0)" in str(found.error)
+    setting = "MUTAG hscl β=1 transductive, seed 0"
+    assert says(str(found.error), "epoch 1", "batch 2", 3, setting)
     (found,) = train([Run(replace(config, protocol="inductive"), 6)], mutag, tmp_path)
     assert f"({setting_of(replace(config, protocol='inductive'), 6, 0)})" in str(found.error)
 
@@ -302,8 +304,8 @@ def test_a_loss_that_is_not_finite_names_epoch_batch_and_setting(
 def test_embeddings_that_are_not_finite_are_no_result(mutag: GraphSet, tmp_path: Path) -> None:
     one_step = small(lr=1e30, epochs=1, batch_size=188)  # its only loss is that of the start
     (found,) = train([Run(one_step, 0)], mutag, tmp_path)
-    assert "embeddings are not finite" in str(found.error)
-    assert "MUTAG hscl β=1 transductive, seed 0" in str(found.error)
+    setting = "MUTAG hscl β=1 transductive, seed 0"
+    assert says(str(found.error), "embeddings", "finite", setting)
 
 
 def test_a_fold_that_diverges_fails_its_run_and_no_other_of_its_group(
@@ -326,22 +328,22 @@ def test_a_fold_that_diverges_fails_its_run_and_no_other_of_its_group(
 
 
 @pytest.mark.parametrize(
-    ("settings", "inner", "says"),
+    ("settings", "inner", "message"),
     [
-        ({"folds": 64}, False, "class 0 has 63 members, fewer than the 64 folds"),
-        ({"protocol": "inductive", "folds": 64}, True, "class 0 has 63 members"),
-        ({}, True, "an encoder for every fold"),
+        ({"folds": 64}, False, r"class 0\D+63\D+64 folds"),
+        ({"protocol": "inductive", "folds": 64}, True, r"class 0\D+63\D+64 folds"),
+        ({}, True, r"\binner\b.*\bfold\b.*MUTAG hscl"),
     ],
 )
 def test_what_cannot_be_trained_or_scored_is_refused_before_training(
-    settings: dict[str, Any], inner: bool, says: str, mutag: GraphSet
+    settings: dict[str, Any], inner: bool, message: str, mutag: GraphSet
 ) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         GraphExperiment().check(small(**settings), mutag, context(Path()), inner=inner)
 
 
 def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(mutag: GraphSet) -> None:
     y = torch.zeros(188, dtype=torch.int64)
     y[:4] = 1
-    with pytest.raises(InputError, match="fewer than the 5 folds"):
+    with pytest.raises(InputError, match=r"class 1\D+2\D+5 folds"):
         GraphExperiment().check(small(), replace(mutag, y=y), context(Path()), inner=False)

@@ -24,7 +24,7 @@ def _threads_as_before() -> Iterator[None]:
 
 @pytest.mark.parametrize("asked", ["gpu", "", "cuda:x", "mps", "cpu,cuda"])
 def test_a_device_that_is_none_is_refused(asked: str) -> None:
-    with pytest.raises(InputError, match=f"must be auto, cpu, cuda or cuda:N, got '{asked}'"):
+    with pytest.raises(InputError, match=rf"\bauto, cpu, cuda\b.*cuda:N\b.*'{asked}'$"):
         hardware.choose_device(asked)
 
 
@@ -33,7 +33,7 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert hardware.choose_device("auto") == hardware.choose_device("cuda")
     assert hardware.choose_device("cuda") == torch.device("cuda", 0)
-    with pytest.raises(InputError, match=r"cuda:1 is not available.*sees 1 CUDA"):
+    with pytest.raises(InputError, match=r"cuda:1\b.*\b1 CUDA\b.*--device cpu"):
         hardware.choose_device("cuda:1")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

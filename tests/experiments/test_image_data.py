@@ -65,7 +65,7 @@ def test_splits_are_those_named(folder: Path) -> None:
 
 
 def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"'extar'; did you mean extra"):
+    with pytest.raises(InputError, match=r"'extar'[^,]*\bextra\b"):
         data(folder, probe_split="extar")
 
 
@@ -76,7 +76,7 @@ def test_the_first_classes_alone_come_with_what_has_no_label(folder: Path) -> No
     assert numbers(found.pretrain) == [*numbers(found.probe), *range(2_000, 2_030)]
     assert found.shared.tolist() == [*range(40)]
     assert found.n_classes == 2
-    with pytest.raises(InputError, match="classes 4 is more than the 3 of numbered"):
+    with pytest.raises(InputError, match=r"classes 4\D+3\D+numbered"):
         data(folder, classes=4)
 
 
@@ -138,17 +138,17 @@ def test_all_images_are_kept_in_their_order(folder: Path, n: int | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
-        ({"subset": 61}, "subset 61 is more than the 60 images of train"),
-        ({"subset": 40, "pretrain_split": "unlabeled"}, "subset 40 .* 30 images of unlabeled"),
-        ({"subset": 59}, "subset 59 of 60 images"),
+        ({"subset": 61}, r"subset 61\D+60 images\D+train\b"),
+        ({"subset": 40, "pretrain_split": "unlabeled"}, r"subset 40\D+30 images\D+unlabeled"),
+        ({"subset": 59}, r"subset 59\D+60 images"),
     ],
 )
 def test_a_subset_that_cannot_be_drawn_is_refused(
-    folder: Path, settings: dict[str, Any], says: str
+    folder: Path, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         data(folder, **settings)
 
 
@@ -202,7 +202,7 @@ def test_a_class_that_cannot_be_held_out_is_refused() -> None:
     labels = torch.tensor([0, 0, 0, 0, 0, 1])
     split = Split(torch.zeros(6, 3, SIDE, SIDE, dtype=torch.uint8), labels)
     lonely = ImageData("lonely", split, split, split, torch.arange(6), ("a", "b"))
-    with pytest.raises(InputError, match="class 1 has 1 member"):
+    with pytest.raises(InputError, match=r"class 1\D+1 member\b"):
         lonely.held_out(0)
 
 

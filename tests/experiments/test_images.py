@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from tests.experiments.tiny_images import (
     small,
     tiny_encoder,
 )
+from tests.said import says
 
 __all__ = ["tiny_encoder"]
 
@@ -226,7 +228,7 @@ def test_embeddings_that_are_not_finite_are_no_result(
         return encoding
 
     monkeypatch.setattr(images, "build", broken)
-    with pytest.raises(DivergenceError, match="embeddings are not finite"):
+    with pytest.raises(DivergenceError, match=r"embeddings\b.*\bfinite\b.*digits untrained"):
         run(small("untrained"))
 
 
@@ -544,7 +546,7 @@ def test_a_checkpoint_of_another_config_is_refused(command: Command) -> None:
     command.interrupted(4, *CONFIG_OF_ANOTHER)
     (other,) = command.files("*.ckpt")
     shutil.move(other, own)
-    assert "another run: lr 0.01 there, 0.001 here" in cannot_go_on(command)
+    assert re.search(r"\blr 0\.01\D+0\.001\b", cannot_go_on(command))
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused(command: Command) -> None:
@@ -561,7 +563,7 @@ def test_a_truncated_checkpoint_is_refused(share: float, command: Command) -> No
     (path,) = command.files("*.ckpt")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    assert "damaged, or not a checkpoint" in cannot_go_on(command)
+    assert says(cannot_go_on(command), "damaged")
 
 
 def test_a_checkpoint_of_other_data_is_refused(command: Command) -> None:
@@ -570,4 +572,4 @@ def test_a_checkpoint_of_other_data_is_refused(command: Command) -> None:
     whole = torch.load(path, weights_only=True)
     whole["run"]["data"] = "of others"
     torch.save(whole, path)
-    assert "another run: data of others there" in cannot_go_on(command)
+    assert says(cannot_go_on(command), "data of others")

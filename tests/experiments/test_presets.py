@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from gcl_hard.experiments.presets import published_accuracy, recipe
 from gcl_hard.experiments.recipe_table import entries
 from gcl_hard.graphs.tudataset import MANIFEST
 from tests.experiments.made_recipes import RECIPE, put, recipes
+from tests.said import says
 
 __all__ = ["recipes"]
 
@@ -214,41 +216,41 @@ def test_a_smoke_run_of_a_recipe_stays_short() -> None:
 
 def test_an_unknown_recipe_names_the_nearest() -> None:
     said = refusal("--recipe", "bets")
-    assert "unknown recipe 'bets'; did you mean best" in said
+    assert re.search(r"recipe 'bets'[^,]*\bbest\b", said)
 
 
 @pytest.mark.parametrize("name", ["CIFAR10", "digits"])
 def test_images_have_no_recipe(name: str) -> None:
-    assert f"{name} holds images" in refusal("--recipe", "best", "--dataset", name)
+    assert says(refusal("--recipe", "best", "--dataset", name), "recipes", "graphs", name, "images")
     assert configs("--recipe", "paper", "--dataset", name) == configs("--dataset", name)
 
 
 @pytest.mark.parametrize("table", ["1", "2"])
 def test_the_papers_tables_are_of_the_papers_recipe(table: str) -> None:
     said = refusal("--table", table, "--recipe", "best")
-    assert said.startswith(f"--table {table} is of the paper's recipe: leave out recipe")
+    assert says(said, f"--table {table}", "paper's", "recipe")
     assert configs("--table", table, "--recipe", "paper") == configs("--table", table)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("lr: [", "is not YAML"),
-        ("", "expected settings, got None"),
-        ("lrr: 1", "unknown setting 'lrr'; did you mean lr"),
-        ("protocol: inductive", "protocol is no part of a recipe"),
-        ("lr: fast", "lr must be a finite number, got fast"),
+        ("lr: [", r"\.yaml\b.*YAML"),
+        ("", r"\.yaml\b.*settings.* None$"),
+        ("lrr: 1", r"\.yaml\b.*'lrr'[^,]*\blr\b"),
+        ("protocol: inductive", r"\.yaml\b.*\bprotocol\b.*\brecipe\b"),
+        ("lr: fast", r"\.yaml\b.*\blr\b.*number.* fast$"),
     ],
 )
-def test_a_file_that_is_no_recipe_is_named(recipes: Path, text: str, said: str) -> None:
+def test_a_file_that_is_no_recipe_is_named(recipes: Path, text: str, message: str) -> None:
     (recipes / "mutag.yaml").write_text(text, encoding="utf-8")
     assert "mutag.yaml" in refusal("--recipe", "best")
-    assert said in refusal("--recipe", "best")
+    assert re.search(message, refusal("--recipe", "best"))
 
 
 def test_no_recipe_says_where_it_was_looked_for(recipes: Path) -> None:
     (recipes / "all.yaml").unlink()
-    with pytest.raises(InputError, match=f"no recipe in {recipes}"):
+    with pytest.raises(InputError, match=rf"\brecipe\b.*{recipes}$"):
         recipe("MUTAG")
 
 
@@ -294,28 +296,29 @@ def test_names_may_be_spelt_as_everywhere() -> None:
     ],
 )
 def test_settings_are_the_recipe_tables_own(flags: list[str], named: str) -> None:
-    assert f"settings of its own: leave out {named};" in refusal("--table", "recipe", *flags)
+    message = rf"--table recipe\b.*\b{named}\b.*\bdataset, method\b"
+    assert re.search(message, refusal("--table", "recipe", *flags))
 
 
 def test_a_config_cannot_set_them_either(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("dim: 8\n", encoding="utf-8")
-    assert "leave out dim;" in refusal("--table", "recipe", "--config", str(path))
+    assert says(refusal("--table", "recipe", "--config", str(path)), "--table recipe", "dim")
     path.write_text("dataset: PTC\nmethod: [hscl]\ntable: recipe\n", encoding="utf-8")
     asked = configs("--table=recipe", "--dataset=PTC", "--method=hscl")
     assert configs("--config", str(path)) == asked
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
-        (["--method=hslc"], "unknown method 'hslc'; did you mean hscl"),
-        (["--method=wl", "--protocol=induct"], "unknown protocol 'induct'; did you mean inductive"),
-        (["--dataset=CIFAR10"], "--table recipe is of graphs, and CIFAR10 of images"),
+        (["--method=hslc"], r"method 'hslc'[^,]*\bhscl\b"),
+        (["--method=wl", "--protocol=induct"], r"protocol 'induct'[^,]*\binductive\b"),
+        (["--dataset=CIFAR10"], r"--table recipe\b.*\bgraphs\b.*\bCIFAR10\b.*\bimages\b"),
     ],
 )
-def test_names_that_are_none_are_refused(flags: list[str], said: str) -> None:
-    assert said in refusal("--table", "recipe", *flags)
+def test_names_that_are_none_are_refused(flags: list[str], message: str) -> None:
+    assert re.search(message, refusal("--table", "recipe", *flags))
 
 
 def test_a_smoke_run_of_the_recipe_table_has_few_epochs_and_seeds() -> None:

@@ -329,12 +329,12 @@ def test_folds_of_a_share_are_parts_of_the_folds(mutag: GraphSet) -> None:
 
 
 def test_an_inner_hold_out_of_a_trained_method_needs_encoders_of_folds(mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match="an encoder for every fold"):
+    with pytest.raises(InputError, match=r"\binner\b.*\bfold\b.*MUTAG hscl"):
         folds_of(small("hscl"), mutag.y.numpy(), 0, inner=True)
 
 
 def test_labels_of_another_dtype_are_refused(mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match="labels: expected integers, got dtype float32"):
+    with pytest.raises(InputError, match=r"^labels\b.*\bintegers\b.*\bfloat32$"):
         folds_of(small(), mutag.y.float().numpy(), 0)  # type: ignore[arg-type]
 
 
@@ -355,5 +355,5 @@ def test_embeddings_that_are_not_finite_are_refused(mutag: GraphSet) -> None:
     model = build(config, mutag.n_features, 0)
     assert np.isfinite(embeddings(model, mutag, config, 0)).all()
     torch.nn.init.constant_(model.encoder.norms[0].bias, torch.nan)
-    with pytest.raises(DivergenceError, match=r"embeddings are not finite.*MUTAG hscl.*seed 7"):
+    with pytest.raises(DivergenceError, match=r"embeddings\b.*\bfinite\b.*MUTAG hscl.*seed 7"):
         embeddings(model, mutag, config, 7)

@@ -48,27 +48,27 @@ def test_settings_are_as_a_config_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
-        ([1], "expected settings, got .1."),
-        ({"lrr": 1}, "unknown setting 'lrr'; did you mean lr"),
-        ({"protocol": "inductive"}, "protocol is no part of a recipe"),
-        ({"epochs": "many"}, "epochs must be a whole number, got many"),
-        ({"lr": "fast"}, "lr must be a finite number, got fast"),
-        ({"virtual_node": "maybe"}, "virtual-node must be true or false, got maybe"),
-        ({"readout": "maen"}, "unknown readout 'maen'; did you mean mean"),
-        ({"c_grid": ["a"]}, "c-grid|c_grid"),
-        ({"c_grid": []}, "at least one value"),
+        ([1], r"\bsettings\b.* \[1\]$"),
+        ({"lrr": 1}, r"'lrr'[^,]*\blr\b"),
+        ({"protocol": "inductive"}, r"\bprotocol\b.*\brecipe\b"),
+        ({"epochs": "many"}, r"\bepochs\b.*\bwhole\b.* many$"),
+        ({"lr": "fast"}, r"\blr\b.*\bnumber\b.* fast$"),
+        ({"virtual_node": "maybe"}, r"virtual-node\b.*\btrue\b.*\bfalse\b.* maybe$"),
+        ({"readout": "boht"}, r"readout 'boht'[^,]*\bboth\b"),
+        ({"c_grid": ["a"]}, r"\bc-grid\b.*\bnumbers\b.*'a'"),
+        ({"c_grid": []}, r"\bc-grid\b.*\bvalue\b"),
     ],
 )
-def test_settings_that_mean_nothing_are_named_with_their_place(given: Any, says: str) -> None:
-    with pytest.raises(InputError, match=rf"^mine\.yaml: .*({says})"):
+def test_settings_that_mean_nothing_are_named_with_their_place(given: Any, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^mine\.yaml\b.*{message}"):
         settings_from(given, "mine.yaml")
 
 
 def test_settings_that_are_left_out_are_refused() -> None:
     assert settings_from({"protocol": "inductive"}, "here", without=()) == {"protocol": "inductive"}
-    with pytest.raises(InputError, match="lr is no part of a recipe"):
+    with pytest.raises(InputError, match=r"^here\b.*\blr\b.*\brecipe\b"):
         settings_from({"lr": 1}, "here", without=("lr",))
 
 

@@ -28,6 +28,7 @@ from gcl_hard.experiments.store import (
     write_json,
 )
 from tests.experiments import record, small
+from tests.said import says
 
 CONFIG = GraphConfig(method="hucl", folds=3)
 RUN = Run(CONFIG, 4)
@@ -146,8 +147,8 @@ def test_a_half_written_result_is_not_trusted(store: Store, share: float) -> Non
     content = store.path(RUN).read_bytes()
     store.path(RUN).write_bytes(content[: int(share * len(content))])
     assert store.get(RUN) is None
-    assert "half-written or damaged" in str(store.problem(RUN))
-    with pytest.raises(InputError, match=f"{RUN.key}.json is half-written or damaged"):
+    assert says(str(store.problem(RUN)), f"{RUN.key}.json", "damaged")
+    with pytest.raises(InputError, match=rf"{RUN.key}\.json\b.*\bdamaged\b"):
         list(store.rows())
 
 
@@ -164,7 +165,7 @@ def test_a_file_that_is_no_result_is_not_trusted(store: Store, content: str) -> 
 def test_a_result_of_an_older_schema_is_not_trusted(store: Store, version: object) -> None:
     rewrite(store.path(RUN), schema_version=version)
     assert store.get(RUN) is None
-    assert f"older schema {version}" in str(store.problem(RUN))
+    assert says(str(store.problem(RUN)), f"schema {version}")
 
 
 def test_a_result_of_a_newer_schema_is_neither_trusted_nor_overwritten(store: Store) -> None:
@@ -179,7 +180,7 @@ def test_a_result_of_another_run_is_not_trusted_whatever_its_name(store: Store) 
     for run in (Run(other, 4), Run(CONFIG, 5), Run(CONFIG, 4, inner=True)):
         shutil.copy(store.path(RUN), store.path(run))
         assert store.get(run) is None
-        assert "is not what its name says" in str(store.problem(run))
+        assert says(str(store.problem(run)), store.path(run).name, "name")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_a_crash_before_the_rename_leaves_the_old_file_and_nothing_else(
     with pytest.raises(expected) as caught:
         store.put(RUN, replace(RESULT, seconds_eval=99.0))
     if expected is InputError:
-        assert f"cannot write {store.path(RUN)}: No space left" in str(caught.value)
+        assert says(str(caught.value), str(store.path(RUN)), "No space left")
     assert [path.parent for path in seen] == [store.folder]
     assert store.path(RUN).read_bytes() == before
     assert left(store) == {store.path(RUN).name}
@@ -277,9 +278,9 @@ def test_json_is_written_into_folders_that_do_not_exist_yet(tmp_path: Path) -> N
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     below = tmp_path / "file" / "folder"
-    with pytest.raises(InputError, match=f"cannot write to {below}: Not a directory"):
+    with pytest.raises(InputError, match=rf"{below}\b.*Not a directory"):
         check_writable(below)
-    with pytest.raises(InputError, match=f"cannot write {below / 'x.json'}: Not a directory"):
+    with pytest.raises(InputError, match=rf"{below / 'x.json'}\b.*Not a directory"):
         write_json({}, below / "x.json")
     check_writable(tmp_path / "new" / "folder")
     assert list((tmp_path / "new" / "folder").iterdir()) == []
@@ -416,7 +417,7 @@ def test_a_torn_line_is_named(tmp_path: Path, share: float) -> None:
     path.write_bytes(content[: int(share * len(content))])
     number = path.read_bytes().count(b"\n") + 1
     for reading in (lambda s: list(s.rows()), lambda s: s.get(RUN), lambda s: s.compact()):
-        with pytest.raises(InputError, match=rf"{COMPACT}, line {number}, is torn or damaged"):
+        with pytest.raises(InputError, match=rf"{COMPACT}\b.*\bline {number}\b.*\bdamaged\b"):
             reading(Store(tmp_path))
 
 
@@ -426,7 +427,7 @@ def test_a_line_of_another_kind_is_named(store: Store) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     for wrong in ("[1]", '{"run": "x", "config": 99}', '{"colour": 1}', "null"):
         path.write_text("\n".join([*lines[:2], wrong, *lines[2:]]))
-        with pytest.raises(InputError, match=f"{COMPACT}, line 3, is torn or damaged"):
+        with pytest.raises(InputError, match=rf"{COMPACT}\b.*\bline 3\b.*\bdamaged\b"):
             Store(store.folder).get(RUN)
 
 
@@ -445,7 +446,7 @@ def test_damaged_single_files_are_not_compacted_and_nothing_is_lost(tmp_path: Pa
     damaged = store.path(RUN)
     damaged.write_text("{")
     before = left(store)
-    with pytest.raises(InputError, match=rf"{damaged.name} is half-written"):
+    with pytest.raises(InputError, match=rf"{damaged.name}\b.*\bdamaged\b"):
         store.compact()
     assert left(store) == before
 
@@ -505,7 +506,7 @@ def test_a_killed_writers_leftovers_go_with_the_next_lock(tmp_path: Path) -> Non
 
 def test_a_second_compaction_is_refused_while_one_is_running(store: Store) -> None:
     with held_elsewhere(store.folder / f".{COMPACT}.lock"):
-        with pytest.raises(InputError, match="is being compacted by another command"):
+        with pytest.raises(InputError, match=rf"{store.folder}\b.*\bcompacted\b"):
             store.compact()
         assert store.get(RUN) == RESULT
     assert store.compact() == 1

@@ -267,8 +267,8 @@ def test_a_collapsed_encoder_takes_everybody_and_holds_with_equality(beta):
 
 def test_no_batches_and_two_objectives_are_named():
     (one, _), (other, _) = (CASES["two-view", kind, 0.0][0] for kind in ("infonce", "jsd"))
-    with pytest.raises(InputError, match=r"one objective, got \[\]"):
+    with pytest.raises(InputError, match=r"objective.*\[\]"):
         diagnose([], {"none": None})
-    with pytest.raises(InputError, match=r"one objective, got \['infonce', 'jsd'\]"):
+    with pytest.raises(InputError, match=r"objective.*\['infonce', 'jsd'\]"):
         diagnose([one, other], {"none": None})
     assert diagnose([one], {}) == {}

@@ -400,8 +400,8 @@ def test_batches_are_averaged_by_anchor():
 
 def test_what_cannot_be_compared_is_named():
     case, other = CASES["infonce"][0], CASES["jsd"][0]
-    with pytest.raises(InputError, match=r"log_eta must have the shape .*\[18, 18\], got \[18\]"):
+    with pytest.raises(InputError, match=r"log_eta\b.*\[18, 18\].*\[18\]"):
         compare(case.scores, torch.zeros(18))
     for parts, got in (([], r"\[\]"), ([case, other], r"\['infonce', 'jsd'\]")):
-        with pytest.raises(InputError, match=f"one objective, got {got}"):
+        with pytest.raises(InputError, match=f"objective.*{got}"):
             joined([part.compare("none") for part in parts])

@@ -23,6 +23,7 @@ from gcl_hard import (
     Uniform,
 )
 from gcl_hard.functional.hardening import Rows
+from tests.said import says
 
 
 def rows(s, gamma=0.5):
@@ -72,18 +73,19 @@ def test_mean_threshold_averages_over_others_only():
 
 
 @pytest.mark.parametrize(
-    ("function", "message"),
+    ("function", "facts"),
     [
-        (lambda t: -t, "falls from"),
-        (lambda t: t.log(), "log η must be below"),
-        (lambda t: t / 0.0, "log η must be below"),
-        (lambda t: t.sum(), "elementwise"),
-        (lambda t: t[:-1], "elementwise"),
+        (lambda t: -t, [2, 1.98, -2, -1.98]),
+        (lambda t: t.log(), ["log η", "+inf", "nan", "t = -2"]),
+        (lambda t: t / 0.0, ["log η", "+inf", "inf", "t = 0.02"]),
+        (lambda t: t.sum(), ["elementwise", "[1, 201]", "[]"]),
+        (lambda t: t[:-1], ["elementwise", "[1, 201]", "[0, 201]"]),
     ],
 )
-def test_what_is_no_hardening_is_refused_with_the_reason(function, message):
-    with pytest.raises(InputError, match=message):
+def test_what_is_no_hardening_is_refused_with_the_reason(function, facts):
+    with pytest.raises(InputError) as error:
         Custom(function).check(temperature=0.5)
+    assert says(str(error.value), *facts)
 
 
 def test_custom_that_claims_to_be_positive_is_checked():
@@ -153,7 +155,7 @@ def test_sampler_follows_its_schedule():
         sampler.set_epoch(epoch, 5)
         log_q = sampler(s, others=everyone, temperature=0.5).log_q[0]
         assert (log_q[1] - log_q[0]).item() == pytest.approx(beta)
-    with pytest.raises(InputError, match="epoch must be between 1 and 5, got 6"):
+    with pytest.raises(InputError, match=r"epoch\b.*\b1\b.*\b5\b.*\b6\b"):
         sampler.set_epoch(6, 5)
 
 
@@ -166,11 +168,11 @@ def test_a_subclass_is_checked_like_a_function():
         def log_eta(self, rows):
             return rows.similarity - rows.similarity.mean()
 
-    with pytest.raises(InputError, match="falls from"):
+    with pytest.raises(InputError, match=r"\b1\b.*\b0\.99\b.*t = -2\b.*t = -1\.98\b"):
         ContrastiveLoss(NegativeSampler("others", Easy()))
-    with pytest.raises(InputError, match="depends on other entries"):
+    with pytest.raises(InputError, match=r"elementwise.*entries"):
         ContrastiveLoss(NegativeSampler("others", Row()))
-    with pytest.raises(InputError, match="returned float"):
+    with pytest.raises(InputError, match=r"\bfloat$"):
         ContrastiveLoss(NegativeSampler("others", lambda t: 5.0))
 
 

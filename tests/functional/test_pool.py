@@ -62,7 +62,7 @@ def test_parts_can_be_left_out():
 
 
 def test_more_positives_than_views_and_fewer_than_two_are_refused():
-    with pytest.raises(InputError, match=r"4 hard positives.*got 3"):
+    with pytest.raises(InputError, match=r"\b4 .*positives.*\b3\b"):
         HardPositives(4).choose(pool(3, 2))
-    with pytest.raises(InputError, match=r"hard positives.*at least 2, got 1"):
+    with pytest.raises(InputError, match=r"positives.*\b2\b.*\b1\b"):
         HardPositives(1)

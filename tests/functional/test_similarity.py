@@ -31,6 +31,7 @@ from gcl_hard.functional.similarity import (
 )
 from tests.reference import shapes
 from tests.reference.theory import local_global_anchors, two_view_anchors
+from tests.said import says
 
 
 def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -195,27 +196,34 @@ BATCH = torch.tensor([0, 1])
 
 
 @pytest.mark.parametrize(
-    ("build", "says"),
+    ("build", "facts"),
     [
-        (lambda: two_view_scores(Z, Z[:1], Y), r"z1 and z2 must be two views.*\[2, 3\] and \[1"),
-        (lambda: two_view_scores(Z[0], Z[0], Y), r"z1 must be \[n, d\]"),
-        (lambda: two_view_scores(Z, Z / 0, Y), "z2 must be finite, got 6"),
-        (lambda: two_view_scores(Z.long(), Z.long(), Y), "z1 must be floating point"),
-        (lambda: two_view_scores(Z, Z, Y, temperature=0.0), "temperature.*got 0.0"),
-        (lambda: two_view_scores(Z, Z, Y, temperature=math.nan), "temperature.*got nan"),
-        (lambda: two_view_scores(Z, Z, -Y), "labels must be at least 0"),
-        (lambda: two_view_scores(Z, Z, Y[:1]), r"labels must have shape \[2\]"),
-        (lambda: local_global_scores(Z, Z[:, :2], BATCH, Y), r"\[2, 3\] and \[2, 2\]"),
-        (lambda: local_global_scores(Z, Z, BATCH[:1], Y), r"each of 2 nodes, got \[1\]"),
-        (lambda: local_global_scores(Z * math.inf, Z, BATCH, Y), "nodes must be finite"),
-        (lambda: local_global_scores(Z, Z[:0], BATCH, Y[:0]), "graphs must be"),
-        (lambda: local_global_scores(Z, Z, BATCH, Y, temperature=-1.0), "temperature.*got -1.0"),
-        (lambda: two_view_scores(Z, Z, Y, objective="jsd", temperature=0.0), "temperature.*0.0"),
+        (lambda: two_view_scores(Z, Z[:1], Y), ["z1", "z2", "[2, 3]", "[1, 3]"]),
+        (lambda: two_view_scores(Z[0], Z[0], Y), ["z1", "[n, d]", "[3]"]),
+        (lambda: two_view_scores(Z, Z / 0, Y), ["z2", "finite", 6]),
+        (lambda: two_view_scores(Z.long(), Z.long(), Y), ["z1", "int64"]),
+        (lambda: two_view_scores(Z, Z, Y, temperature=0.0), ["temperature", 0, 0.0]),
+        (lambda: two_view_scores(Z, Z, Y, temperature=math.nan), ["temperature", "nan"]),
+        (lambda: two_view_scores(Z, Z, -Y), ["labels", 0, -1]),
+        (lambda: two_view_scores(Z, Z, Y[:1]), ["labels", "[2]", "[1]"]),
+        (
+            lambda: local_global_scores(Z, Z[:, :2], BATCH, Y),
+            ["nodes", "graphs", "[2, 3]", "[2, 2]"],
+        ),
+        (lambda: local_global_scores(Z, Z, BATCH[:1], Y), ["batch", 2, "[1]"]),
+        (lambda: local_global_scores(Z * math.inf, Z, BATCH, Y), ["nodes", "finite", 6]),
+        (lambda: local_global_scores(Z, Z[:0], BATCH, Y[:0]), ["graphs", "[n, d]", "[0, 3]"]),
+        (lambda: local_global_scores(Z, Z, BATCH, Y, temperature=-1.0), ["temperature", 0, -1.0]),
+        (
+            lambda: two_view_scores(Z, Z, Y, objective="jsd", temperature=0.0),
+            ["temperature", 0, 0.0],
+        ),
     ],
 )
-def test_what_makes_no_table_is_named(build, says):
-    with pytest.raises(InputError, match=says):
+def test_what_makes_no_table_is_named(build, facts):
+    with pytest.raises(InputError) as error:
         build()
+    assert says(str(error.value), *facts)
 
 
 LABELS = torch.tensor([0, 1, 0, 2, 1, 0, 2, 2, 1, 0])
@@ -265,14 +273,15 @@ def test_histograms_do_not_depend_on_rotation_and_order():
 
 
 @pytest.mark.parametrize(
-    ("measure", "says"),
+    ("measure", "facts"),
     [
-        (lambda: cosine_histograms(Z, torch.zeros(2)), "labels must be integers"),
-        (lambda: cosine_histograms(Z, Y, bins=0), "bins must be at least 1, got 0"),
-        (lambda: overlap(torch.ones(2), torch.ones(3)), r"\[2\] and \[3\]"),
-        (lambda: overlap(torch.ones(2, 2), torch.ones(2, 2)), "two vectors of one length"),
+        (lambda: cosine_histograms(Z, torch.zeros(2)), ["labels", "int64", "float32"]),
+        (lambda: cosine_histograms(Z, Y, bins=0), ["bins", 1, 0]),
+        (lambda: overlap(torch.ones(2), torch.ones(3)), ["histograms", "[2]", "[3]"]),
+        (lambda: overlap(torch.ones(2, 2), torch.ones(2, 2)), ["histograms", "[2, 2]", "[2, 2]"]),
     ],
 )
-def test_what_makes_no_histogram_is_named(measure, says):
-    with pytest.raises(InputError, match=says):
+def test_what_makes_no_histogram_is_named(measure, facts):
+    with pytest.raises(InputError) as error:
         measure()
+    assert says(str(error.value), *facts)

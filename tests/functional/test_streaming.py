@@ -209,7 +209,7 @@ def test_anchors_of_a_lone_class_without_a_positive_are_counted():
     strict = ContrastiveLoss(
         NegativeSampler("other_labels"), positives="class", on_empty="raise", streaming=True
     )
-    with pytest.raises(InputError, match="1 no positive"):
+    with pytest.raises(InputError, match=r"\b0 .*\b4 .*\b1 .*on_empty='raise'"):
         strict(numbers(4, 3), torch.tensor([0, 0, 0, 1]))
 
 
@@ -246,9 +246,9 @@ def test_half_precision_and_autocast_are_computed_in_float32():
     [
         ({"objective": "jsd"}, "JSD"),
         ({"sampler": NegativeSampler(draws=3)}, "draws"),
-        ({"sampler": NegativeSampler(hardening=Transport())}, "Transport"),
-        ({"sampler": NegativeSampler(synthetic=HardMixing())}, "synthetic negatives"),
-        ({"positives": "hard"}, "hard positives"),
+        ({"sampler": NegativeSampler(hardening=Transport())}, r"Transport .*streaming='auto'"),
+        ({"sampler": NegativeSampler(synthetic=HardMixing())}, "synthetic"),
+        ({"positives": "hard"}, r"\bhard\b"),
         ({"sampler": NegativeSampler(hardening=Custom(lambda t: t))}, "Custom"),
     ],
 )
@@ -279,7 +279,7 @@ def test_transforms_of_torch_func_are_taken_dense():
 def test_a_debiased_loss_with_a_learned_temperature_is_taken_dense():
     gamma = torch.nn.Parameter(torch.tensor(0.5))
     settings = {"sampler": NegativeSampler(), "temperature": gamma, "class_prior": 0.1}
-    with pytest.raises(InputError, match="learned temperature"):
+    with pytest.raises(InputError, match="temperature"):
         ContrastiveLoss(streaming=True, **settings)
     ContrastiveLoss(**settings)
 

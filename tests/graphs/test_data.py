@@ -104,19 +104,22 @@ def test_from_graphs_renumbers_labels_and_counts_nodes_without_features() -> Non
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (graph(y=None), "graph 1 has no y"),
-        (graph(y=1j), "graph 1 has y of complex"),
-        (graph(y=torch.tensor([1, 2])), r"graph 1 has y of int64 \[2\], and graph 0 of int64"),
-        (graph(y="a"), "graph 1 has y of <U1"),
-        (graph(y=torch.empty(0)), r"graph 1 has y of float32 \[0\]"),
-        (graph(edge_index=PAIR[:, :1]), "graph 1 has the edge 0 → 1 and not the one back"),
-        (3, "graph 1 is a int"),
-        (graph(0), "graph 1 has no nodes"),
-        (graph(edge_index=PAIR + 1), r"edge_index of graph 1 names nodes outside 0..1"),
-        (graph(edge_index=PAIR.float()), r"edge_index of graph 1 is torch.float32 \[2, 2\]"),
-        (graph(edge_index=None), "edge_index of graph 1 is None"),
-        (graph(x=torch.ones(2, 3)), "x of graph 0 is None; every graph needs the same columns"),
-        (graph(edge_attr=torch.ones(2)), "edge_attr of graph 0 is None"),
+        (graph(y=None), r"^graph 1\b[^[]*\by\b[^[]*\bclass\b[^[]*$"),
+        (graph(y=1j), r"^graph 1\b.*\by\b.*\bcomplex128\b"),
+        (graph(y=torch.tensor([1, 2])), r"^graph 1\b.*\by\b.*int64 \[2\].*graph 0\b.*int64 \[1\]"),
+        (graph(y="a"), r"^graph 1\b.*\by\b.*<U1"),
+        (graph(y=torch.empty(0)), r"^graph 1\b.*\by\b.*float32 \[0\]"),
+        (graph(edge_index=PAIR[:, :1]), r"^graph 1\b.*\b0 → 1\b.*\bdirected=True\b"),
+        (3, r"^graph 1\b.*\bint\b.*torch_geometric\.data\.Data"),
+        (graph(0), r"^graph 1\b.*\bnodes\b"),
+        (graph(edge_index=PAIR + 1), r"edge_index\b.*graph 1\b.*\b0\.\.1\b"),
+        (
+            graph(edge_index=PAIR.float()),
+            r"edge_index\b.*graph 1\b.*float32 \[2, 2\].*\[2, e\]",
+        ),
+        (graph(edge_index=None), r"edge_index\b.*graph 1\b.*\bNone\b.*int64 \[2, e\]"),
+        (graph(x=torch.ones(2, 3)), r"^x\b.*graph 0\b.*\bNone\b.*columns"),
+        (graph(edge_attr=torch.ones(2)), r"^edge_attr\b.*graph 0\b.*\bNone\b.*columns"),
     ],
 )
 def test_from_graphs_names_the_graph_that_is_wrong(bad: SimpleNamespace, message: str) -> None:
@@ -125,24 +128,24 @@ def test_from_graphs_names_the_graph_that_is_wrong(bad: SimpleNamespace, message
 
 
 def test_from_graphs_refuses_what_no_single_graph_shows() -> None:
-    with pytest.raises(InputError, match="graphs is empty"):
+    with pytest.raises(InputError, match=r"^graphs\b.*\bempty\b"):
         GraphSet.from_graphs([])
-    with pytest.raises(InputError, match=r"x of graph 1 is \[2, 4\]"):
+    with pytest.raises(InputError, match=r"^x\b.*graph 1\b.*\[2, 4\]"):
         GraphSet.from_graphs([graph(x=torch.ones(2, 3)), graph(x=torch.ones(2, 4))])
-    with pytest.raises(InputError, match="x holds NaN or infinite"):
+    with pytest.raises(InputError, match=r"^x\b.*\bNaN\b"):
         GraphSet.from_graphs([graph(x=torch.full((2, 1), float("nan")))])
-    with pytest.raises(InputError, match="edge_attr of graph 0 has 3 rows for 2 edges"):
+    with pytest.raises(InputError, match=r"edge_attr\b.*graph 0\b.*\b3 rows\b.*\b2 edges\b"):
         GraphSet.from_graphs([graph(edge_attr=torch.ones(3, 1))])
 
 
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        (torch.tensor([0.0]), r"index is torch.float32 \[1\]"),
-        (torch.tensor(3), r"index is torch.int64 \[\]"),
-        (torch.tensor([], dtype=torch.int64), r"index is torch.int64 \[0\]"),
-        (torch.tensor([-1, 2]), r"graph ids -1..2; this set has 0..187"),
-        (torch.tensor([188]), r"graph ids 188..188; this set has 0..187"),
+        (torch.tensor([0.0]), r"^index\b.*float32 \[1\].*int64 \[B\]"),
+        (torch.tensor(3), r"^index\b.*int64 \[\].*int64 \[B\]"),
+        (torch.tensor([], dtype=torch.int64), r"^index\b.*int64 \[0\].*B >= 1"),
+        (torch.tensor([-1, 2]), r"^index\b.* -1\.\.2\b.*\b0\.\.187\b"),
+        (torch.tensor([188]), r"^index\b.*\b188\.\.188\b.*\b0\.\.187\b"),
     ],
 )
 def test_batch_refuses_a_wrong_index(index: torch.Tensor, message: str) -> None:
@@ -244,13 +247,13 @@ def test_what_is_not_read_of_networkx_graphs_is_said() -> None:
 def test_words_as_node_features_are_refused() -> None:
     graph = nx.path_graph(3)
     nx.set_node_attributes(graph, "C", "x")
-    with pytest.raises(InputError, match=r"x of graph 0 is .*'C'"):
+    with pytest.raises(InputError, match=r"^x\b.*graph 0\b.*'C'"):
         GraphSet.from_graphs([graph])
 
 
 @pytest.mark.parametrize("bad", [nx.path_graph(3), 3, GraphSet])
 def test_what_is_no_list_of_graphs_is_refused(bad: Any) -> None:
-    with pytest.raises(InputError, match="graphs must be a list of graphs"):
+    with pytest.raises(InputError, match=rf"graphs\b.*\blist\b.*\b{type(bad).__name__}$"):
         GraphSet.from_graphs(bad)
 
 

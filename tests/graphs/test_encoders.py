@@ -16,6 +16,7 @@ from gcl_hard.graphs import GIN, Ensemble, GraphBatch, GraphSet, InfoGraph, TwoV
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import encode
 from gcl_hard.training.loop import Optimisation, train
+from tests.said import says
 
 IDS = [0, 1, 3, 2, 8]
 
@@ -200,29 +201,30 @@ def test_new_options_leave_old_weights_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "facts"),
     [
-        ({"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
-        ({"readout": "max"}, "unknown readout 'max'"),
-        ({"readout": "boht"}, "did you mean both"),
-        ({"jk": "max"}, "unknown jk 'max'"),
-        ({"jk": "lats"}, "did you mean last"),
+        ({"edge_dim": 0}, ["edge_dim", 1, 0]),
+        ({"readout": "max"}, ["readout", "'max'", "sum", "both"]),
+        ({"readout": "boht"}, ["readout", "'boht'", "both", "both"]),
+        ({"jk": "max"}, ["jk", "'max'", "cat", "last"]),
+        ({"jk": "lats"}, ["jk", "'lats'", "last", "last"]),
     ],
 )
-def test_options_are_checked(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_options_are_checked(options: dict[str, Any], facts: list[object]) -> None:
+    with pytest.raises(InputError) as error:
         GIN(7, **options)
+    assert says(str(error.value), *facts)
 
 
 def test_edge_features_are_checked(batch: GraphBatch) -> None:
     gin, own = gin_of(edge_dim=4), batch.edge_attr
     assert own is not None
     for wrong, got in (
-        (None, "not there"), (own[:, :3], list(own[:, :3].shape)), (own[1:], list(own[1:].shape)),
+        (None, ""), (own[:, :3], list(own[:, :3].shape)), (own[1:], list(own[1:].shape)),
         (own[:, 0], [len(own)]),
     ):  # fmt: skip
-        message = f"edge features are {got}, this GIN takes {[len(own), 4]}"
-        with pytest.raises(InputError, match=re.escape(message)):
+        shapes = rf"edge [^[]*{re.escape(str(got))}[^[]*{re.escape(str([len(own), 4]))}"
+        with pytest.raises(InputError, match=shapes):
             encode(gin, replace(batch, edge_attr=wrong), gin.out_dim)
 
 
@@ -276,7 +278,7 @@ def test_an_encoder_gets_the_edge_features_that_its_forward_takes(
 
 
 def test_edge_features_that_nothing_takes_are_warned_of(batch: GraphBatch) -> None:
-    with pytest.warns(UserWarning, match=r"4 edge features .* NoEdges\.forward has no parameter"):
+    with pytest.warns(UserWarning, match=r"\b4 .*\bNoEdges\.forward\b.*edge_attr"):
         encode(NoEdges(), batch, 7)
     encode(NoEdges(), replace(batch, edge_attr=None), 7)  # warns of nothing
 
@@ -286,7 +288,7 @@ def test_edge_features_that_are_missing_are_missed_only_where_they_are_needed(
 ) -> None:
     batch = replace(batch, edge_attr=None)
     encode(Optional(), batch, 7)
-    with pytest.raises(InputError, match=r"Required\.forward needs edge_attr"):
+    with pytest.raises(InputError, match=r"\bRequired\.forward\b.*edge_attr"):
         encode(Required(), batch, 7)
 
 
@@ -313,7 +315,7 @@ def test_local_global_models_with_options_train_one_by_one(options: dict[str, An
     model = InfoGraph(GIN(7, dim=4, layers=2, **options))
     why = refusal(model)
     assert why is not None
-    assert "cannot be compressed" in why
+    assert says(why, "edge", "virtual", "both", "last")
     assert Ensemble([model], mutag).alone == why
     assert refusal(InfoGraph(GIN(7, dim=4))) is None
     assert refusal(TwoView(GIN(7, dim=4, **options))) is None
@@ -373,11 +375,11 @@ def test_gin_starts_from_xavier_weights():
 
 
 def test_gin_refuses_bad_sizes(mutag):
-    with pytest.raises(InputError, match="layers must be at least 1, got 0"):
+    with pytest.raises(InputError, match=r"layers\b.*\b1\b.*\b0$"):
         GIN(7, layers=0)
-    with pytest.raises(InputError, match="unknown readout 'max'"):
+    with pytest.raises(InputError, match=r"readout 'max'.*\bboth\b"):
         GIN(7, readout="max")
-    with pytest.raises(InputError, match="7 wide, this GIN takes 5"):
+    with pytest.raises(InputError, match=r"\b7\b.*\bGIN\b.*\b5\b"):
         InfoGraph(GIN(5))(small_batch(mutag))
 
 

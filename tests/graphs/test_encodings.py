@@ -270,9 +270,9 @@ def test_no_names_are_the_set_itself() -> None:
 
 def test_names_are_checked() -> None:
     assert check_encodings(iter(ENCODINGS)) == ("degree", "random-walk", "cycles", "wl")
-    with pytest.raises(InputError, match="unknown encoding 'cycle'; did you mean cycles"):
+    with pytest.raises(InputError, match=r"'cycle'.*\bcycles\b.*\bcycles\b"):
         encoded(real("MUTAG"), ["degree", "cycle"])
-    with pytest.raises(InputError, match="encoding 'wl' is named twice; expected each at most"):
+    with pytest.raises(InputError, match=r"'wl'.*\btwice\b"):
         check_encodings(["wl", "degree", "wl"])
 
 

@@ -315,43 +315,50 @@ def test_held_out_graphs_are_in_no_view(some: GraphSet) -> None:
     ],
 )  # fmt: skip
 def test_members_share_their_views(other: dict[str, Any], some: GraphSet) -> None:
-    with pytest.raises(InputError, match=r"equal in kind, readout and views, got .* and "):
+    with pytest.raises(InputError, match=r"\('TwoView', .*\('TwoView', "):
         Ensemble([model(0), model(1, **other)], some)
 
 
-@pytest.mark.parametrize("other", [{"dim": 4}, {"edge_dim": 4}, {"virtual_node": True}])
-def test_members_have_one_shape(other: dict[str, Any], some: GraphSet) -> None:
-    with pytest.raises(InputError, match="must have equal shapes"):
+@pytest.mark.parametrize(
+    ("other", "shapes"),
+    [
+        ({"dim": 4}, r"convs\.0\.nn\.0\.weight\b.*\(8, 7\).*\(4, 7\).*\b2$"),
+        ({"edge_dim": 4}, r"convs\.0\.lin\.weight\b.*\(7, 4\).*\b2$"),
+        ({"virtual_node": True}, r"virtual\.0\.0\.weight\b.*\(8, 8\).*\b2$"),
+    ],
+)
+def test_members_have_one_shape(other: dict[str, Any], shapes: str, some: GraphSet) -> None:
+    with pytest.raises(InputError, match=shapes):
         together([model(0), model(1, **other)], some, Optimisation(epochs=1))
 
 
 def test_graphs_have_the_features_that_members_take(some: GraphSet) -> None:
-    with pytest.raises(InputError, match="node features are 8 wide, these GINs take 7"):
+    with pytest.raises(InputError, match=r"node .*\b8\b.*\bGINs\b.*\b7$"):
         Ensemble([model(0)], replace(some, x=torch.ones(some.n_nodes, 8)))
-    with pytest.raises(InputError, match="edge features are not there, these GINs take 4"):
+    with pytest.raises(InputError, match=r"edge [^0-9]*\bGINs\b.*\b4$"):
         Ensemble([model(0, edge_dim=4)], replace(some, edge_attr=None))
-    with pytest.raises(InputError, match="edge features are 4 wide, these GINs take 3"):
+    with pytest.raises(InputError, match=r"edge .*\b4\b.*\bGINs\b.*\b3$"):
         Ensemble([model(0, edge_dim=3)], some)
 
 
 def test_models_of_two_views_share_held_out_graphs_and_features(some: GraphSet) -> None:
     two = [model(0), model(1)]
     for given in ({"held_out": [HELD_OUT, None]}, {"features": [some.x, some.x]}):
-        with pytest.raises(InputError, match="share their node features and held-out graphs"):
+        with pytest.raises(InputError, match=r"node features\b.*\bheld-out\b"):
             Ensemble(two, some, **given)  # type: ignore[arg-type]
 
 
 def test_models_of_two_kinds_are_no_ensemble(some: GraphSet) -> None:
     gin = GIN(7, dim=8, layers=3)
     for other in (InfoGraph(gin), Supervised(gin, 2)):
-        with pytest.raises(InputError, match="equal in kind"):
+        with pytest.raises(InputError, match=rf"\('TwoView', .*\('{type(other).__name__}'"):
             Ensemble([model(0), other], some)
 
 
 def test_no_model_and_ids_out_of_range(some: GraphSet) -> None:
-    with pytest.raises(InputError, match="at least one model, got none"):
+    with pytest.raises(InputError, match=r"ensemble\b.*\bmodel\b"):
         Ensemble([], some)
-    with pytest.raises(InputError, match=r"held_out holds graph ids 40\.\.40"):
+    with pytest.raises(InputError, match=r"held_out\b.*\b40\.\.40\b.*\b0\.\.39\b"):
         Ensemble([model(0)], some, held_out=[torch.tensor([40])])
 
 
@@ -364,20 +371,20 @@ class Learnt(ContrastiveLoss):
 
 
 def odd_ones() -> Iterator[tuple[Any, str]]:
-    yield type("Mine", (TwoView,), {})(GIN(7)), "Mine cannot be stacked"
-    yield TwoView(type("Own", (GIN,), {})(7)), "Own cannot be stacked"
-    yield TwoView(GIN(7), one_forward=False), "two forward passes"
-    yield TwoView(GIN(7), loss=Learnt()), "a loss with parameters"
+    yield type("Mine", (TwoView,), {})(GIN(7)), r"^Mine\b.*\b2 models\b"
+    yield TwoView(type("Own", (GIN,), {})(7)), r"^Own\b.*\b2 models\b"
+    yield TwoView(GIN(7), one_forward=False), r"TwoView\b.*\bforward\b"
+    yield TwoView(GIN(7), loss=Learnt()), r"loss\b.*\bparameters\b"
     frozen = TwoView(GIN(7))
     next(frozen.parameters()).requires_grad_(False)
-    yield frozen, "frozen parameters"
+    yield frozen, "frozen"
     for name in ("norms.0", "virtual.0.2"):
         other = TwoView(GIN(7, virtual_node=True))
         other.encoder.get_submodule(name).momentum = None  # type: ignore[assignment]
-        yield other, "BatchNorm1d.* cannot be stacked"
+        yield other, r"BatchNorm1d\(.*momentum=None"
     other = TwoView(GIN(7))
     other.encoder.get_submodule("convs.0").eps = torch.tensor(0.5)
-    yield other, "an eps cannot be stacked"
+    yield other, r"GINConv\b.*\beps\b"
 
 
 @pytest.mark.parametrize(("odd", "why"), list(odd_ones()))

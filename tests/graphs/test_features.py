@@ -71,11 +71,9 @@ def test_auto_without_labels_goes_by_degree(graph: nx.Graph, resolved: str) -> N
 
 
 def test_kinds_that_a_set_lacks_or_nobody_has() -> None:
-    with pytest.raises(InputError, match="'attributes' are not in this set; it has auto, labels,"):
+    with pytest.raises(InputError, match=r"'attributes'.*auto, labels, degree-onehot"):
         load("MUTAG", features="attributes", download=False)
-    with pytest.raises(
-        InputError, match="'labels' are not in this set; it has auto, degree-onehot"
-    ):
+    with pytest.raises(InputError, match=r"'labels'.*auto, degree-onehot"):
         node_features("labels", edges_of(nx.path_graph(2)), 2)
-    with pytest.raises(InputError, match="unknown node feature kind 'lables'; did you mean labels"):
+    with pytest.raises(InputError, match=r"'lables'.*\blabels\b.*\blabels\b"):
         load("MUTAG", features="lables", download=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 
 import numpy as np
 import pytest
@@ -159,9 +160,9 @@ def test_embedding_is_eval_mode_without_gradient_and_leaves_the_mode(mutag):
 @pytest.mark.parametrize(
     ("encoder", "out_dim", "message"),
     [
-        (MyEncoder(6), 5, r"graphs \[5, 5\]\), got \(nodes \[\d+, 6\], graphs \[5, 6\]\); is"),
-        (MyEncoder(6, 4), 6, r"got \(nodes \[\d+, 6\], graphs \[5, 4\]\)"),
-        (nn.Identity(), None, "out_dim, the width of Identity's embeddings, must be"),
+        (MyEncoder(6), 5, r"graphs \[5, 5\].*nodes \[\d+, 6\], graphs \[5, 6\].*out_dim=5\b"),
+        (MyEncoder(6, 4), 6, r"graphs \[5, 6\].*nodes \[\d+, 6\], graphs \[5, 4\]"),
+        (nn.Identity(), None, r"out_dim\b.*\bIdentity\b.*None"),
     ],
 )
 def test_a_wrong_encoder_is_told_both_shapes(mutag, encoder, out_dim, message):
@@ -188,18 +189,18 @@ class Failing(MyEncoder):
     ("encoder", "error", "said"),
     [
         (Usual, InputError, r"encoder\(x, edge_index, batch, edge_attr=edge_attr\).*Usual.forward"),
-        (Short, InputError, r"called as .*Short.forward\(x, edge_index\)"),
+        (Short, InputError, r"encoder\(x, .*Short\.forward\(x, edge_index\)"),
         (Failing, TypeError, "of its own"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*edge features of these graphs are not used")
+@pytest.mark.filterwarnings("ignore:.*edge_attr:UserWarning")
 def test_an_encoder_of_another_call_is_told_the_call(mutag, encoder, error, said):
     with pytest.raises(error, match=said):
         InfoGraph(encoder(), 6)(small_batch(mutag))
 
 
 def test_a_class_in_place_of_an_encoder_is_told():
-    with pytest.raises(InputError, match="MyEncoder is a class"):
+    with pytest.raises(InputError, match=r"MyEncoder\b.*\bMyEncoder\("):
         InfoGraph(MyEncoder)
 
 
@@ -208,7 +209,7 @@ def test_an_encoder_of_another_width_is_told_the_features(mutag):
     encoder.linear = nn.Linear(9, 6)
     with pytest.raises(RuntimeError) as caught:
         InfoGraph(encoder, 6)(small_batch(mutag))
-    assert ", 7]: is the encoder of that width?" in caught.value.__notes__[0]
+    assert re.search(r"\[\d+, 7\]", caught.value.__notes__[0])
 
 
 def test_an_encoder_that_returns_no_pair_is_told(mutag):
@@ -216,23 +217,23 @@ def test_an_encoder_that_returns_no_pair_is_told(mutag):
         def forward(self, x, edge_index, batch, **_):
             return super().forward(x, edge_index, batch)[1]
 
-    with pytest.raises(InputError, match=r"must return \(nodes \[.*a pair of tensors, got Tensor"):
+    with pytest.raises(InputError, match=r"\(nodes \[\d+, 6\], graphs \[5, 6\]\).*\bTensor$"):
         InfoGraph(Single(), 6)(small_batch(mutag))
 
 
 def test_graphs_without_features_are_told_what_to_do(mutag):
     batch = small_batch(mutag)
     batch.x = None
-    with pytest.raises(InputError, match="no node features"):
+    with pytest.raises(InputError, match=r"\bx\b.*None.*features=.degree-onehot"):
         InfoGraph(MyEncoder(), 6)(batch)
 
 
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (torch.zeros(4, dtype=torch.int64), r"shape \[5\], one per item, got \[4\]"),
-        (torch.zeros(5), "must be integers"),
-        (None, "needs labels"),
+        (torch.zeros(4, dtype=torch.int64), r"labels\b.*\[5\].*\[4\]"),
+        (torch.zeros(5), r"labels\b.*integers\b.*float32"),
+        (None, r"admit=.other_labels\W.*labels\b.*\[5\]"),
     ],
 )
 def test_wrong_labels_are_told(mutag, labels, message):
@@ -246,7 +247,7 @@ def test_wrong_labels_are_told(mutag, labels, message):
 def test_loss_and_options_do_not_mix():
     loss = ContrastiveLoss(NegativeSampler("others", Exponential(1.0)), objective="jsd")
     assert InfoGraph(GIN(7), loss=loss).loss is loss
-    with pytest.raises(InputError, match="either loss or beta"):
+    with pytest.raises(InputError, match=r"\bloss\b.*\bbeta\b"):
         InfoGraph(GIN(7), loss=loss, beta=1.0)
 
 
@@ -280,9 +281,9 @@ def test_two_view_draws_from_its_own_seed(mutag):
 
 
 def test_bad_augmentations_are_told():
-    with pytest.raises(InputError, match="unknown augmentation 'drop-node'; did you mean drop-no"):
+    with pytest.raises(InputError, match=r"'drop-node'.*\bdrop-nodes\b.*\bdrop-nodes\b"):
         TwoView(GIN(7), augmentations=("drop-node",))
-    with pytest.raises(InputError, match=r"strength must be .* at least 0 and below 1"):
+    with pytest.raises(InputError, match=r"strength\b.*\b0\b.*\b1\b.*\b1\.0$"):
         TwoView(GIN(7), strength=1.0)
 
 
@@ -324,12 +325,12 @@ def test_a_set_is_embedded_batch_by_batch(mutag):
         np.testing.assert_allclose(found, whole.numpy(), rtol=1e-4, atol=1e-5)
     assert model.training
     for bad in (mutag[0], 3, None):
-        with pytest.raises(InputError, match="must be a list of graphs"):
+        with pytest.raises(InputError, match=f"graphs .*list.*{type(bad).__name__}"):
             model.embed(bad)
-    for bad in (mutag.all(), loader):
-        with pytest.raises(InputError, match="batch_size cuts a set"):
+    for bad, kind in ((mutag.all(), "batch"), (loader, "loader")):
+        with pytest.raises(InputError, match=rf"batch_size\b.*\b{kind}\b"):
             model.embed(bad, batch_size=3)
-    with pytest.raises(InputError, match="batch_size must be at least 1"):
+    with pytest.raises(InputError, match=r"batch_size\b.*\b1\b.*\b0$"):
         model.embed(mutag, batch_size=0)
 
 

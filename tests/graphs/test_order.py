@@ -44,13 +44,13 @@ def test_batches_too_small_for_negatives_join_a_neighbour(n_kept: int) -> None:
 
 
 def test_epoch_batches_refuses_what_cannot_be_trained_on() -> None:
-    with pytest.raises(InputError, match="1 of 3 graphs to train on"):
+    with pytest.raises(InputError, match=r"\b1 .*\b3 .*>= 2"):
         epoch_batches(3, 2, seed=0, epoch=1, held_out=torch.tensor([0, 2]))
-    with pytest.raises(InputError, match="batch_size must be at least 2, got 1"):
+    with pytest.raises(InputError, match=r"batch_size\b.*\b2\b.*\b1$"):
         epoch_batches(3, 1, seed=0, epoch=1)
-    with pytest.raises(InputError, match=r"seed .* got -1"):
+    with pytest.raises(InputError, match=r"seed\b.*-1$"):
         epoch_batches(3, 2, seed=-1, epoch=1)
-    with pytest.raises(InputError, match=r"held_out holds graph ids 3..3; this set has 0..2"):
+    with pytest.raises(InputError, match=r"held_out\b.*\b3\.\.3\b.*\b0\.\.2\b"):
         epoch_batches(3, 2, seed=0, epoch=1, held_out=torch.tensor([3]))
 
 
@@ -81,7 +81,7 @@ def test_chunks_are_each_models_batches_before_its_graphs_are_dropped() -> None:
         single = [epoch_chunks(40, batch_size, kept=row[None], **how) for row in kept]
         if [len(c) for c in single[0]] != [len(c) for c in single[1]]:
             refused += 1
-            with pytest.raises(InputError, match=f"different batches in epoch {epoch}"):
+            with pytest.raises(InputError, match=rf"held-out\b.*\bepoch {epoch}\b.*ensembles"):
                 epoch_chunks(40, batch_size, kept=kept, **how)
             continue
         shared += 1
@@ -114,18 +114,18 @@ def test_a_chunk_left_with_one_graph_joins_with_its_held_out_ones() -> None:
 
 def test_models_that_would_join_different_chunks_are_refused() -> None:
     for left_out in ([[3, 4], []], [[3, 4], [9, 10]], [[0, 1], [0, 1, 2, 3, 4]]):
-        with pytest.raises(InputError, match="leave the models different batches in epoch 1: tra"):
+        with pytest.raises(InputError, match=r"held-out\b.*\bepoch 1\b.*ensembles"):
             chunk_lengths(left_out)
 
 
 def test_epoch_chunks_refuses_what_cannot_be_trained_on() -> None:
     kept = torch.ones(3, 5, dtype=torch.bool)
     kept[1, 1:] = False
-    with pytest.raises(InputError, match="1 of 5 graphs to train on; expected >= 2"):
+    with pytest.raises(InputError, match=r"\b1 .*\b5 .*>= 2"):
         epoch_chunks(5, 2, seed=0, epoch=1, kept=kept)
-    with pytest.raises(InputError, match="1 of 1 graphs to train on"):
+    with pytest.raises(InputError, match=r"\b1 .*\b1 .*>= 2"):
         epoch_chunks(1, 2, seed=0, epoch=1)
     for what, value in (("batch_size", 1), ("seed", -1), ("epoch", -1)):
         how = {"batch_size": 2, "seed": 0, "epoch": 1, what: value}
-        with pytest.raises(InputError, match=f"{what} must be .* got {value}"):
+        with pytest.raises(InputError, match=rf"{what}\b.*{value}$"):
             epoch_chunks(5, **how)

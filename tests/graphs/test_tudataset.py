@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import re
 import threading
 import time
 import zipfile
@@ -17,6 +18,7 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import tudataset
 from gcl_hard.graphs.tudataset import MANIFEST, canonical_name, load, parse
+from tests.said import says
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
 EMBEDDED = tudataset.PACKAGED / "MUTAG.zip"
@@ -94,7 +96,7 @@ def test_names_have_aliases_and_no_case(written: str, meant: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "../MUTAG", "a/b", ".hidden", "x y"])
 def test_names_that_could_leave_the_folder_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="expected letters, digits"):
+    with pytest.raises(InputError, match=re.escape(repr(name)) + r".*'_'.*'-'.*'\.'.*'\+'"):
         load(name)
 
 
@@ -114,9 +116,9 @@ def test_known_sets_have_the_published_sizes(
 ) -> None:
     if name != "MUTAG" and not TU.is_dir():
         pytest.skip(f"{TU} is not there")
-    begin = time.perf_counter()
+    begin = time.process_time()
     graphs = load(name, data_dir=TU if name != "MUTAG" else None, download=False)
-    assert time.perf_counter() - begin < 3
+    assert time.process_time() - begin < 3  # of the CPU
     assert graphs.class_counts.tolist() == counts
     assert graphs.n_nodes / graphs.n_graphs == pytest.approx(nodes, abs=0.005)
     assert graphs.edge_index.shape[1] / 2 / graphs.n_graphs == pytest.approx(edges, abs=0.005)
@@ -167,7 +169,7 @@ def test_package_copy_comes_after_the_cache(cache: Path) -> None:
     (cache / "MUTAG").mkdir(parents=True)  # an empty folder is no copy
     assert load("MUTAG", download=False).n_graphs == 188
     (cache / "MUTAG.zip").write_bytes(b"")
-    with pytest.raises(InputError, match=r"cache.tu.MUTAG.zip cannot be read"):
+    with pytest.raises(InputError, match=r"cache.tu.MUTAG\.zip .*\bread\b.*\bcopy\b"):
         load("MUTAG", download=False)
 
 
@@ -177,40 +179,37 @@ def test_offline_message_says_everything_once(
     with pytest.raises(InputError) as caught:
         load("enzymes", data_dir=tmp_path)
     message = str(caught.value)
-    for part in (
-        "dataset 'ENZYMES' is not available",
-        f"data folder {tmp_path}: no ENZYMES/, no ENZYMES.zip",
-        f"cache {cache}: no ENZYMES/",
-        "download http://127.0.0.1:9/ENZYMES.zip: <urlopen error",
-        f"put http://127.0.0.1:9/ENZYMES.zip at {tmp_path / 'ENZYMES.zip'}",
-        "GCL_HARD_DATA",
-        "MUTAG is in the package and works offline",
+    for facts in (
+        ["dataset", "'ENZYMES'"],
+        [f"{tmp_path}:", "ENZYMES/", "ENZYMES.zip"],
+        [f"{cache}:", "ENZYMES/"],
+        ["http://127.0.0.1:9/ENZYMES.zip: <urlopen error"],
+        ["http://127.0.0.1:9/ENZYMES.zip", str(tmp_path / "ENZYMES.zip"), "GCL_HARD_DATA"],
+        ["MUTAG", "offline"],
     ):
-        assert part in message
+        assert [says(line, *facts) for line in message.splitlines()].count(True) == 1, facts
     assert not list(cache.iterdir())
-    with pytest.raises(InputError, match=r"switched off\nto use it offline, put .* at .*cache"):
+    with pytest.raises(InputError, match=r"ENZYMES\.zip: .*\boff\n.*offline.*cache\S*ENZYMES\.zip"):
         load("ENZYMES", download=False)
 
 
 def test_misspelt_name_offers_the_nearest_and_still_lists_places() -> None:
-    with pytest.raises(
-        InputError, match=r"(?s)unknown dataset 'MUTGA'; did you mean MUTAG\b.*tried"
-    ):
+    with pytest.raises(InputError, match=r"'MUTGA'.*\bMUTAG\b.*\bMUTAG\b.*\n(.*\n)+.*MUTGA\.zip"):
         load("MUTGA")
 
 
 def test_data_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"data_dir='.*nowhere' is not a folder"):
+    with pytest.raises(InputError, match=r"data_dir='.*nowhere' .*\bfolder\b"):
         load("MUTAG", data_dir=tmp_path / "nowhere")
     monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path / "typo"))
-    with pytest.raises(InputError, match=r"GCL_HARD_DATA='.*typo' is not a folder"):
+    with pytest.raises(InputError, match=r"GCL_HARD_DATA='.*typo' .*\bfolder\b"):
         load("MUTAG")
 
 
 @pytest.mark.parametrize("content", [b"<html>sign in</html>", EMBEDDED.read_bytes()[:9000]])
 def test_damaged_download_never_reaches_the_cache(site: Path, cache: Path, content: bytes) -> None:
     (site / "TOY.zip").write_bytes(content)
-    with pytest.raises(InputError, match=r"download http\S+: File is not a zip file"):
+    with pytest.raises(InputError, match=r"http\S+: File is not a zip file"):
         load("TOY")
     assert not list(cache.iterdir())
 
@@ -219,7 +218,7 @@ def test_missing_page_and_unwritable_cache_are_reported(site: Path, tmp_path: Pa
     with pytest.raises(InputError, match="HTTP Error 404"):
         load("TOY")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"(?s)tried.*download .*file"):
+    with pytest.raises(InputError, match=r"http\S+: .*/file/tu"):
         load("TOY", cache_dir=tmp_path / "file")
 
 
@@ -232,7 +231,7 @@ def test_damaged_zips_are_named(tmp_path: Path) -> None:
     flipped[2000] ^= 0xFF
     for content in (whole[: len(whole) // 2], bytes(flipped), b"no zip"):
         (tmp_path / "MUTAG.zip").write_bytes(content)
-        with pytest.raises(InputError, match=r"MUTAG.zip cannot be read: .*intact copy"):
+        with pytest.raises(InputError, match=r"MUTAG\.zip .*\bread\b.*\bcopy\b"):
             load("MUTAG", data_dir=tmp_path)
 
 
@@ -240,14 +239,14 @@ def test_zip_without_required_files_names_them(tmp_path: Path) -> None:
     texts = mutag_texts()
     del texts["graph_labels"], texts["A"]
     write_zip(tmp_path / "MUTAG.zip", texts, "MUTAG")
-    with pytest.raises(InputError, match=r"MUTAG.zip lacks MUTAG_A.txt, MUTAG_graph_labels.txt"):
+    with pytest.raises(InputError, match=r"MUTAG\.zip .*MUTAG_A\.txt, MUTAG_graph_labels\.txt"):
         load("MUTAG", data_dir=tmp_path)
 
 
 def test_zip_members_outside_the_folder_touch_nothing(tmp_path: Path) -> None:
     data = tmp_path / "deep" / "data"
     write_zip(data / "TOY.zip", toy(2), "TOY", inside="../TOY/")
-    with pytest.raises(InputError, match=r"TOY.zip lacks"):
+    with pytest.raises(InputError, match=r"TOY\.zip .*TOY_A\.txt"):
         load("TOY", data_dir=data)
     with zipfile.ZipFile(write_zip(data / "TOY.zip", toy(2), "TOY", inside=""), "a") as archive:
         archive.writestr("../../evil.txt", "x")
@@ -257,47 +256,48 @@ def test_zip_members_outside_the_folder_touch_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "edit", "message"),
+    ("key", "edit", "facts"),
     [
-        ("graph_labels", lambda t: t[:-3], "graph_labels has 187 lines, graph_indicator 188"),
-        ("graph_labels", lambda t: t.replace("-1", "1"), "1 classes where MUTAG has 2"),
-        ("graph_labels", lambda t: t.replace("-1", "1.5", 1), "graph_labels must hold integers"),
-        ("graph_labels", lambda t: "", "graph_labels is empty"),
-        ("node_labels", lambda t: t.replace("0", "C", 1), "node_labels must hold integers only"),
-        ("node_labels", lambda t: t[:-3], "node_labels has 3370 lines, expected 3371"),
-        ("node_labels", lambda t: t.replace("6", "0"), "6 node labels where MUTAG has 7"),
-        ("edge_labels", rest, "edge_labels has 7441 lines, expected 7442"),
-        ("A", lambda t: "1, 3371\n" + rest(t), "edges between different graphs"),
-        ("A", lambda t: "1, 9999\n" + rest(t), r"A names nodes outside 1\.\.3371"),
-        ("A", lambda t: "0, 1\n" + rest(t), r"A names nodes outside 1\.\.3371"),
-        ("node_labels", lambda t: "900000000\n" + rest(t), "node_labels are numbers up to"),
-        ("A", lambda t: t + "1, 2, 3\n", "A must hold integers only: .*columns"),
-        ("A", lambda t: t.replace("\n", ",1\n"), "A has 3 columns, expected 2"),
-        ("graph_indicator", lambda t: t.replace("188", "189"), "without gaps"),
-        ("graph_indicator", lambda t: "2\n" + rest(t), "without gaps"),
+        ("graph_labels", lambda t: t[:-3], ["graph_labels", 187, "graph_indicator", 188]),
+        ("graph_labels", lambda t: t.replace("-1", "1"), [1, "classes", "MUTAG", 2]),
+        ("graph_labels", lambda t: t.replace("-1", "1.5", 1), ["graph_labels", "integers", "1.5"]),
+        ("graph_labels", lambda t: "", ["graph_labels", "empty"]),
+        ("node_labels", lambda t: t.replace("0", "C", 1), ["node_labels", "integers", "'C'"]),
+        ("node_labels", lambda t: t[:-3], ["node_labels", 3370, 3371]),
+        ("node_labels", lambda t: t.replace("6", "0"), [6, "node", "MUTAG", 7]),
+        ("edge_labels", rest, ["edge_labels", 7441, 7442]),
+        ("A", lambda t: "1, 3371\n" + rest(t), ["edges", "different"]),
+        ("A", lambda t: "1, 9999\n" + rest(t), ["nodes", "1..3371"]),
+        ("A", lambda t: "0, 1\n" + rest(t), ["nodes", "1..3371"]),
+        ("node_labels", lambda t: "900000000\n" + rest(t), ["node_labels", 900_000_000, 10_000]),
+        ("A", lambda t: t + "1, 2, 3\n", ["integers", "columns", 2, 3]),
+        ("A", lambda t: t.replace("\n", ",1\n"), ["3 columns", 2]),
+        ("graph_indicator", lambda t: t.replace("188", "189"), ["graph_indicator", "gaps"]),
+        ("graph_indicator", lambda t: "2\n" + rest(t), ["graph_indicator", "gaps"]),
     ],
 )  # fmt: skip
-def test_text_that_contradicts_is_named(tmp_path: Path, key: str, edit, message: str) -> None:
+def test_text_that_contradicts_is_named(tmp_path: Path, key: str, edit, facts: list) -> None:
     texts = mutag_texts()
     texts[key] = edit(texts[key])
     write_zip(tmp_path / "MUTAG.zip", texts, "MUTAG")
-    with pytest.raises(InputError, match=rf"MUTAG.zip.*{message}"):
+    with pytest.raises(InputError) as error:
         load("MUTAG", data_dir=tmp_path)
+    assert says(str(error.value), "MUTAG.zip", *facts)
 
 
 def test_another_set_under_a_known_name_names_both_numbers(tmp_path: Path) -> None:
     write_zip(tmp_path / "PTC_MR.zip", mutag_texts(), "PTC_MR")
-    with pytest.raises(InputError, match=r"188 graphs where PTC_MR has 344; 3371 nodes where"):
+    with pytest.raises(InputError, match=r"\b188 .*PTC_MR\b.*\b344\b.*\b3371 .*PTC_MR\b.*\b4915\b"):
         load("PTC", data_dir=tmp_path)
 
 
 def test_attributes_must_be_finite_and_text_must_be_text(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="node_attributes holds NaN or infinite"):
+    with pytest.raises(InputError, match=r"toy\b.*node_attributes\b.*NaN"):
         parse({**TOY, "node_attributes": "1.5\nnan\n2\n"}, "toy")
     path = write_zip(tmp_path / "TOY.zip", toy(2), "TOY")
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("TOY/TOY_node_labels.txt", b"\xff\xfe\n")
-    with pytest.raises(InputError, match=r"a TOY_\*.txt file is not text"):
+    with pytest.raises(InputError, match=r"TOY\.zip\b.*TOY_\*\.txt\b.*'utf-8'"):
         load("TOY", data_dir=tmp_path)
 
 

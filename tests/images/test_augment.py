@@ -290,18 +290,18 @@ def test_images_are_not_changed_and_workers_get_the_same_views() -> None:
     ],
 )  # fmt: skip
 def test_a_recipe_out_of_range_is_refused(field: str, value: float) -> None:
-    with pytest.raises(InputError, match=rf"^{field} must be .* got {value}"):
+    with pytest.raises(InputError, match=rf"^{field}\b.* {value}$"):
         ViewRecipe(**{field: value})
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"size": 1}, "size must be at least 2, got 1"),
-        ({"mean": (0.5,)}, r"mean must be three finite numbers, got \(0.5,\)"),
-        ({"mean": (0.5, float("nan"), 0)}, "mean must be three finite"),
-        ({"std": (1, 1, 1, 1)}, "std must be three finite"),
-        ({"std": (1, 0, 1)}, r"std must be above 0, got \(1, 0, 1\)"),
+        ({"size": 1}, r"^size\D+2\D+1$"),
+        ({"mean": (0.5,)}, r"^mean\b.*\bthree\b.* \(0\.5,\)$"),
+        ({"mean": (0.5, float("nan"), 0)}, r"^mean\b.*\bfinite\b.*\bnan\b"),
+        ({"std": (1, 1, 1, 1)}, r"^std\b.*\bthree\b.* \(1, 1, 1, 1\)$"),
+        ({"std": (1, 0, 1)}, r"^std\D+0\D+\(1, 0, 1\)"),
     ],
 )
 def test_views_out_of_range_are_refused(change: dict[str, object], message: str) -> None:
@@ -311,7 +311,7 @@ def test_views_out_of_range_are_refused(change: dict[str, object], message: str)
 
 def test_a_seed_out_of_range_is_refused() -> None:
     for seed in (-1, 2**64):
-        with pytest.raises(InputError, match=f"seed must be in .*, got {seed}"):
+        with pytest.raises(InputError, match=rf"^seed\b.*2\^64.* {seed}$"):
             views_of()(pictures(2), seed=seed)
 
 
@@ -320,8 +320,8 @@ def test_a_seed_out_of_range_is_refused() -> None:
     [
         (torch.rand(2, 3, 8, 8), r"torch.float32 \[2, 3, 8, 8\]", "255"),
         (pictures(2, 8).long(), r"torch.int64 \[2, 3, 8, 8\]", "bytes"),
-        (pictures(2, 8)[:, 0], r"\[2, 8, 8\]", "repeat grey"),
-        (pictures(2, 8)[0], r"\[3, 8, 8\]", "into a batch|images.None."),
+        (pictures(2, 8)[:, 0], r"\[2, 8, 8\]", "grey"),
+        (pictures(2, 8)[0], r"\[3, 8, 8\]", "batch|images.None."),
         (pictures(2, 8)[:, :1], r"\[2, 1, 8, 8\]", "expand"),
         (pictures(2, 8).permute(0, 2, 3, 1), r"\[2, 8, 8, 3\]", "permute"),
         (pictures(2, 8)[0, 0], r"\[8, 8\]", "batch"),
@@ -330,7 +330,7 @@ def test_a_seed_out_of_range_is_refused() -> None:
 def test_images_of_another_kind_are_refused_with_the_remedy(
     images: Tensor, got: str, remedy: str
 ) -> None:
-    message = rf"images: expected uint8 \[B, 3, H, W\], got .*{got}; .*({remedy})"
+    message = rf"^images\b.*uint8 \[B, 3, H, W\].*{got}.*({remedy})"
     for use in (
         lambda: views_of(8)(images, seed=0),
         lambda: views_of(8).plain(images),
@@ -359,7 +359,7 @@ def test_statistics_are_exact_where_the_spread_is_one_value_in_many() -> None:
     assert mean == ((255 * n - 1) / (255 * n), 1.0, 1.0)
     assert std[0] == pytest.approx((n - 1) ** 0.5 / n / 255, rel=1e-14)
     assert std[1:] == (1.0, 1.0)
-    with pytest.raises(InputError, match=r"at least one, got shape \[0, 3, 64, 64\]"):
+    with pytest.raises(InputError, match=r"^images\b.*\[0, 3, 64, 64\]"):
         channel_statistics(images[:0])
 
 

@@ -103,9 +103,9 @@ def test_more_classes_than_a_batch_has_places_take_turns() -> None:
 @pytest.mark.parametrize(
     ("labels", "batch_size", "balanced", "said"),
     [
-        (LABELS, 1, False, "batch-size must be at least 2"),
-        (LABELS, 22, False, "batch-size 22 is larger than the 21 images"),
-        (torch.tensor([0, 1, -1, 0]), 2, True, "balanced batches need labels"),
+        (LABELS, 1, False, r"batch-size\D+2\D+1$"),
+        (LABELS, 22, False, r"batch-size 22\D+21 images\D+21$"),
+        (torch.tensor([0, 1, -1, 0]), 2, True, r"\bbalanced\b.*\blabels\b"),
     ],
 )
 def test_batches_that_cannot_be_made_are_refused(
@@ -133,7 +133,7 @@ def test_a_partner_is_any_other_image_of_the_class_equally_often() -> None:
 def test_a_class_of_one_is_its_own_partner_and_missing_labels_are_refused() -> None:
     pairs = ClassPairs(torch.tensor([4, 0, 4]))
     assert pairs.draw(torch.tensor([1, 1, 0]), seeded(0)).tolist() == [1, 1, 2]
-    with pytest.raises(InputError, match="class-pairs need labels"):
+    with pytest.raises(InputError, match=r"class-pairs\b.*\blabels\b"):
         ClassPairs(torch.tensor([0, -1]))
 
 

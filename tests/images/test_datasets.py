@@ -91,7 +91,7 @@ def test_splits_are_taken_from_and_moved_as_they_are(mirror: Path) -> None:
     assert {part.images.device.type for part in elsewhere.splits.values()} == {"meta"}
     assert elsewhere.split("test").labels.device.type == "meta"
     assert elsewhere.class_names == found.class_names == ("ant", "bee", "cow")
-    with pytest.raises(InputError, match=r"split of Mine 'tset'; did you mean test.*train, test"):
+    with pytest.raises(InputError, match=r"\bMine 'tset'[^,]*\btest\b.*\btrain, test"):
         found.split("tset")
 
 
@@ -197,21 +197,21 @@ def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
     with pytest.raises(InputError) as caught:
         load(name, data_dir=mirror)
     text = str(caught.value)
-    for part in (f"dataset '{name}' is not available", f"data folder {mirror}", f"cache {cache}",
-                 f"no {name}.npz", f"no {site.folder}/", f"download {site.url}: ", "refused",
-                 f"into {mirror}", "--data-dir", "GCL_HARD_DATA", "digits"):  # fmt: skip
+    for part in (f"'{name}'", f" {mirror}", f"cache {cache}", f"{name}.npz", f"{site.folder}/",
+                 f"download {site.url}", "refused", "--data-dir", "GCL_HARD_DATA",
+                 "digits"):  # fmt: skip
         assert part in text
-    with pytest.raises(InputError, match="switched off"):
+    with pytest.raises(InputError, match=rf"download {site.url}: .*\boff\b"):
         load(name, download=False)
     assert not list(cache.glob("*"))
 
 
 def test_an_unknown_name_offers_those_that_are_near(mirror: Path) -> None:
-    with pytest.raises(InputError, match=r"'CIFAR11'; did you mean .*CIFAR10.* CIFAR11.npz"):
+    with pytest.raises(InputError, match=r"'CIFAR11'[^,]*\bCIFAR10\b.*\bCIFAR11\.npz"):
         load("CIFAR11")
-    with pytest.raises(InputError, match=r"dataset 'zzz' is not available(.|\n)*put zzz.npz into"):
+    with pytest.raises(InputError, match=rf"'zzz'(.|\n)*{mirror}(.|\n)*\bzzz\.npz\b.* {mirror}"):
         load("zzz", data_dir=mirror)
-    with pytest.raises(InputError, match="data_dir='/no/such' is not a folder"):
+    with pytest.raises(InputError, match=r"data_dir='/no/such'.*\bfolder\b"):
         load("CIFAR10", data_dir="/no/such")
 
 
@@ -242,10 +242,10 @@ def test_images_without_labels_are_a_split_of_their_own(mirror: Path) -> None:
     both = np.concatenate([stored["train_images"], stored["unlabeled_images"]])
     assert same(found.split("train+unlabeled"), both, [0, 1, 2, 0, 1, -1, -1, -1, -1])
     write(mirror, unlabeled_images=pixels(4, side=7))
-    with pytest.raises(InputError, match=r"different size: \[5, 6, 6, 3\] and \[4, 7, 7, 3\]"):
+    with pytest.raises(InputError, match=r"\bsize\b.*\[5, 6, 6, 3\].*\[4, 7, 7, 3\]"):
         load("Mine", data_dir=mirror, splits=("train+unlabeled",))
     write(mirror)
-    with pytest.raises(InputError, match="split of Mine 'unlabeled'; known: train, test"):
+    with pytest.raises(InputError, match=r"\bMine 'unlabeled'.*\btrain, test$"):
         load("Mine", data_dir=mirror, splits=("unlabeled",))
 
 
@@ -255,26 +255,30 @@ GREY = pixels(5)[..., 0]
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"test_labels": None}, r"lacks test_labels; it has class_names, test_images, train_im"),
-        ({"train_images": None}, r"lacks train_images; it has"),
-        ({"train_images": pixels(5) / 255}, r": train: images must be uint8, 0 to 255, got float6"),
-        ({"train_images": pixels(5).astype(np.int64)}, r"must be uint8, 0 to 255, got int64 \[5"),
-        ({"train_images": GREY}, r"grey ones.*repeat\(images\[\.\.\., None\], 3, axis=-1\)"),
-        ({"train_images": GREY[..., None]}, r"grey ones.*numpy\.repeat\(images, 3, axis=-1\)"),
-        ({"train_images": pixels(5).transpose(0, 3, 1, 2)}, r"last: numpy\.moveaxis\(images, 1, "),
-        ({"train_images": pixels(5).reshape(5, -1)}, r"must be \[n, S, S, 3\], got uint8 \[5, 108"),
-        ({"train_images": pixels(5)[:, :4]}, r"must be square, got uint8 \[5, 4, 6, 3\]"),
-        ({"test_images": pixels(3, side=7)}, r"of different size: train 6 pixels, test 7 pixels"),
-        ({"train_images": pixels(0), "train_labels": np.arange(0)}, r": train: there are no image"),
-        ({"train_labels": np.arange(4)}, r": train: labels must be 5 integers, .* int64 \[4\]"),
-        ({"test_labels": np.zeros((3, 1), int)}, r": test: labels must be 3 .* int64 \[3, 1\]"),
-        ({"test_labels": np.zeros(3)}, r"labels must be 3 integers, .* got float64 \[3\]"),
-        ({"test_labels": np.zeros(3), "class_names": None}, r"3 integers, .* got float64 \[3\]"),
-        ({"train_labels": np.array([0, 1, 2, 3, 9])}, r"label 3 of image 3 .* 3 classes, 0 to 2"),
-        ({"test_labels": np.array([0, -2, 9])}, r": test: label -2 of image 1 is out of range"),
+        ({"test_labels": None}, r"\.npz lacks test_labels\b.*\bclass_names, test_images, train_im"),
+        ({"train_images": None}, r"\.npz lacks train_images\b.*\bclass_names, test_im"),
+        ({"train_images": pixels(5) / 255}, r": train: images\b.*\buint8\b.*\b255\b.*\bfloat64 "),
+        ({"train_images": pixels(5).astype(np.int64)}, r"images\b.*\buint8\b.*\bint64 \[5, "),
+        ({"train_images": GREY}, r"grey\b.*repeat\(images\[\.\.\., None\], 3, axis=-1\)"),
+        ({"train_images": GREY[..., None]}, r"grey\b.*numpy\.repeat\(images, 3, axis=-1\)"),
+        ({"train_images": pixels(5).transpose(0, 3, 1, 2)}, r"numpy\.moveaxis\(images, 1, "),
+        ({"train_images": pixels(5).reshape(5, -1)}, r"images\b.*\[n, S, S, 3\].*uint8 \[5, 108\]"),
+        ({"train_images": pixels(5)[:, :4]}, r"images\b.*\bsquare\b.*uint8 \[5, 4, 6, 3\]"),
+        ({"test_images": pixels(3, side=7)}, r"\bsize\b.*train 6 pixels, test 7 pixels"),
+        ({"train_images": pixels(0), "train_labels": np.arange(0)},
+         r": train: .*\bimages\b.*uint8 \[0, 6, 6, 3\]"),
+        ({"train_labels": np.arange(4)}, r": train: labels\D+5 integers\b.* int64 \[4\]"),
+        ({"test_labels": np.zeros((3, 1), int)}, r": test: labels\D+3 integers\b.* int64 \[3, 1\]"),
+        ({"test_labels": np.zeros(3)}, r": test: labels\D+3 integers\b.* float64 \[3\]"),
+        ({"test_labels": np.zeros(3), "class_names": None},
+         r": test: labels\D+3 integers\b.* float64 \[3\]"),
+        ({"train_labels": np.array([0, 1, 2, 3, 9])},
+         r": train: label 3\D+image 3\D+3 classes\D+0\D+2\b"),
+        ({"test_labels": np.array([0, -2, 9])},
+         r": test: label -2\D+image 1\D+3 classes\D+0\D+2\b"),
         ({"train_labels": np.array([0, 1, 2, 0, 10**12]), "class_names": None},
-         r"there is a label 1000000000000, and only 8 images"),
-        ({"class_names": np.array(["ant", None], object)}, r"class_names is not a plain array"),
+         r"label 1000000000000\D+8 images\b.*class_names"),
+        ({"class_names": np.array(["ant", None], object)}, r"\bclass_names\b.*\bplain\b.*\btext\b"),
     ],
 )  # fmt: skip
 def test_a_mirror_file_that_cannot_be_used_says_why(
@@ -301,18 +305,18 @@ def test_a_damaged_file_is_told_from_a_good_one(mirror: Path) -> None:
     file = mirror / "Mine.npz"
     for content in (b"", b"hello", zipped := packed_bytes()[:-30]):
         file.write_bytes(content)
-        with pytest.raises(InputError, match=r"Mine\.npz is truncated .*: copy it again"):
+        with pytest.raises(InputError, match=r"Mine\.npz\b.*\btruncated\b.*\bcopy\b"):
             load("Mine", data_dir=mirror)
     assert len(zipped) > 100
     whole = bytearray(packed_bytes())
     inside = whole.index(arrays_fixed()["train_images"].tobytes()[:40])
     whole[inside + 5] ^= 255
     file.write_bytes(whole)
-    with pytest.raises(InputError, match=r"Mine\.npz is damaged in train_images .*CRC"):
+    with pytest.raises(InputError, match=r"Mine\.npz\b.*\bdamaged\b.*\btrain_images\b.*CRC"):
         load("Mine", data_dir=mirror)
     np.save(mirror / "one.npy", pixels(2))
     shutil.copy(mirror / "one.npy", file)
-    with pytest.raises(InputError, match="is a single array"):
+    with pytest.raises(InputError, match=r"Mine\.npz\b.*\barray\b.*numpy\.savez"):
         load("Mine", data_dir=mirror)
 
 
@@ -324,7 +328,7 @@ def test_a_damaged_compressed_file_is_told_too(mirror: Path) -> None:
     damaged = bytearray(buffer.getvalue())
     damaged[start + 60 : start + 120] = b"\xff" * 60
     (mirror / "Mine.npz").write_bytes(damaged)
-    with pytest.raises(InputError, match="is damaged in train_images"):
+    with pytest.raises(InputError, match=r"Mine\.npz\b.*\bdamaged\b.*\btrain_images\b"):
         load("Mine", data_dir=mirror)
 
 
@@ -348,20 +352,20 @@ def test_a_mirror_file_that_would_fill_the_memory_is_not_unpacked(
         archive.getinfo("test_images.npy").file_size = 5 * 2**30
         archive.writestr("more", "")
     monkeypatch.setattr(zipfile.ZipFile, "open", None)  # nothing is decompressed
-    with pytest.raises(InputError, match=r"Mine\.npz would unpack .* to 5,368,7\d\d,\d\d\d"):
+    with pytest.raises(InputError, match=r"Mine\.npz\b.*\bunpack\D+\d,\d\d\d\D+5,368,7\d\d,\d\d\d"):
         load("Mine", data_dir=mirror)
 
 
 @pytest.mark.parametrize(
     ("changed", "got"),
-    [({}, "3 classes and 32 pixels"), ({"class_names": np.arange(10)}, "10 classes and 16 pixels")],
+    [({}, r"3 classes\D+32 pixels"), ({"class_names": np.arange(10)}, r"10 classes\D+16 pixels")],
 )
 def test_a_file_of_another_set_is_not_taken_for_a_known_one(
     changed: dict[str, Any], got: str, mirror: Path
 ) -> None:
-    side = int(got.split()[3])
+    side = 16 if changed else 32
     write(mirror, "cifar10", train_images=pixels(5, side), test_images=pixels(3, side), **changed)
-    with pytest.raises(InputError, match=f"cifar10.npz is not CIFAR10: {got}.* it has 10 and 32"):
+    with pytest.raises(InputError, match=rf"cifar10\.npz\b.*\bCIFAR10\b.* {got}\D+10\D+32\b"):
         load("CIFAR10", data_dir=mirror)
 
 
@@ -374,7 +378,7 @@ needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="no ../shared/data/ima
 @needs_real
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_packed_files_are_named_with_the_command_that_unpacks_them(name: str) -> None:
-    message = rf"{name}\.npz is packed; .*python unpack\.py {name} OUT .*--full.*--data-dir OUT"
+    message = rf"{name}\.npz\b.*\bpython unpack\.py {name} OUT\b.*--full\b.*--data-dir OUT"
     with pytest.raises(InputError, match=message):
         load(name, data_dir=REAL)
 

@@ -28,6 +28,7 @@ from gcl_hard.images import files
 from gcl_hard.images.datasets import Split, is_image_set, load, locate
 from gcl_hard.images.files import KNOWN
 from tests.images.sets import NOWHERE, pixels, rng, same, set_url, write
+from tests.said import says
 
 # torchvision's layouts, tiny and with checksums of their own
 
@@ -92,7 +93,7 @@ def test_cifar_is_read_as_torchvision_lays_it_out(
         assert same(found.split(split), images, labels)
     assert found.class_names[:2] == ("class 0", "class 1")
     assert found.n_classes == KNOWN[name].n_classes
-    with pytest.raises(InputError, match=f"split of {name} 'unlabeled'; known: train, test"):
+    with pytest.raises(InputError, match=rf"\b{name} 'unlabeled'.*\btrain, test$"):
         load(name, data_dir=mirror, splits=("unlabeled",))
     n_classes, side = KNOWN[name].n_classes, 32
     write(mirror, name, train_images=pixels(2, side), train_labels=np.arange(2),
@@ -112,12 +113,11 @@ def test_files_of_cifar_that_are_absent_or_changed_are_named(
     with pytest.raises(InputError) as caught:
         load("CIFAR10", data_dir=mirror)
     text = str(caught.value)
-    assert f"{root} is incomplete or damaged: no data_batch_3, test_batch has another che" in text
-    assert f"unpack {NOWHERE}" in text
+    assert says(text, str(root), "damaged", "data_batch_3", "test_batch", f"unpack {NOWHERE}")
     shutil.rmtree(root)
     fake_cifar(mirror, "CIFAR10", monkeypatch)
     (root / "batches.meta").unlink()
-    with pytest.raises(InputError, match=r"damaged: no batches\.meta;"):
+    with pytest.raises(InputError, match=rf"{root}\b.*\bdamaged\b.*\bbatches\.meta\b"):
         load("CIFAR10", data_dir=mirror)
 
 
@@ -134,10 +134,10 @@ def test_stl10_is_read_as_torchvision_lays_it_out(
     assert same(found.split("unlabeled"), written["unlabeled"], [-1] * 3)
     both = np.concatenate([written["train"], written["unlabeled"]])
     assert same(found.split("train+unlabeled"), both, [*range(10), -1, -1, -1])
-    with pytest.raises(InputError, match=r"split of STL10 'extra'; .*known: train, train\+unl"):
+    with pytest.raises(InputError, match=r"\bSTL10 'extra'.*\btrain, train\+unl"):
         load("STL10", data_dir=mirror, splits=("extra",))
     (mirror / "stl10_binary" / "class_names.txt").unlink()
-    with pytest.raises(InputError, match=r"damaged: no class_names\.txt; unpack"):
+    with pytest.raises(InputError, match=r"\bdamaged\b.*\bclass_names\.txt\b.*\bunpack\b"):
         load("STL10", data_dir=mirror)
 
 
@@ -217,7 +217,8 @@ def test_tiny_imagenet_is_decoded_once_until_it_changes(
     load("TinyImageNet", data_dir=tiny.parent)
     assert not kept.exists()
     assert len(list(cache.glob("*"))) == 2  # of the copy and of the new state
-    with pytest.raises(InputError, match="is not available"):  # a mirror's copy is not the cache's
+    # a mirror's copy is not the cache's
+    with pytest.raises(InputError, match=r"'TinyImageNet'(.|\n)*tiny-imagenet-200"):
         load("TinyImageNet")
 
 
@@ -236,26 +237,26 @@ def test_faults_of_tiny_imagenet_are_named(tiny: Path) -> None:
     listed = tiny / "val" / "val_annotations.txt"
     lines = listed.read_text()
     listed.write_text(lines.replace("val_1.JPEG\tn01", "val_1.JPEG n01"))
-    refused(r"val_annotations.txt, line 2: expected a file name, a tab .* 3 classes .*'val_1.JPEG ")
+    refused(r"val_annotations\.txt, line 2\b.*\btab\b.* 3 classes .*'val_1\.JPEG ")
     listed.write_text(lines.replace("\tn03", "\tn09"))
-    refused(r"val_annotations.txt, line 3: expected")
+    refused(r"val_annotations\.txt, line 3\b.*\btab\b")
     listed.write_text(lines.replace("val_2", "val_7"))
-    refused(r"val_7.JPEG cannot be read as an image \(.*No such file")
+    refused(r"val_7\.JPEG\b.*\bread\b.*No such file")
     listed.write_text("")
-    refused("there are no images")
+    refused(r": test: .*\bimages\b.*\[0, 64, 64, 3\]")
     listed.unlink()
-    refused(r"there is no .*val_annotations.txt: unpack TinyImageNet again")
+    refused(r"val_annotations\.txt\b.*\bunpack TinyImageNet\b")
     listed.write_text(lines)
     broken = tiny / "train" / "n02" / "images" / "n02_1.JPEG"
     whole = broken.read_bytes()
     broken.write_bytes(whole[: len(whole) // 2])
-    refused(r"n02_1.JPEG cannot be read as an image")
+    refused(r"n02_1\.JPEG\b.*\bread\b.*\b[Tt]runcated\b")
     Image.new("RGB", (32, 64)).save(broken)
-    refused(r"n02_1.JPEG cannot be read .*32 × 64 pixels, not 64 × 64")
+    refused(r"n02_1\.JPEG\b.*\bread\b.*\b32 × 64 pixels\D+64 × 64\b")
     shutil.rmtree(broken.parent)
-    refused(r"no \*.JPEG images in .*n02/images: unpack")
+    refused(r"\*\.JPEG\b.*n02/images\b.*\bunpack\b")
     (tiny / "wnids.txt").unlink()
-    refused(r"there is no .*wnids.txt")
+    refused(r"wnids\.txt\b.*\bunpack\b")
 
 
 # Downloads
@@ -365,37 +366,37 @@ def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> No
     found = load("pets", data_dir=photos, cache_dir=cache).split("train")
     assert found.images.amax() == 200
     Image.new("I;16", (40, 40)).save(extra)
-    with pytest.raises(InputError, match="more than 8 bits"):
+    with pytest.raises(InputError, match=r"\b8 bits\b.*\b255\b"):
         load("pets", data_dir=photos, cache_dir=cache)
 
 
 def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: Path) -> None:
     broken = photos / "pets" / "train" / "cat" / "8.png"
     broken.write_text("no image")
-    with pytest.raises(InputError, match=r"8\.png cannot be read as an image"):
+    with pytest.raises(InputError, match=r"8\.png\b.*\bread\b"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
     for k in range(22):
         (photos / "pets" / "val" / "dog" / f"broken{k}.jpg").write_text("no image")
     with pytest.raises(InputError) as caught:
         load("pets", data_dir=photos, cache_dir=tmp_path)
     assert "broken3.jpg" in str(caught.value)
-    assert "and 3 more" in str(caught.value)
+    assert says(str(caught.value), "3 more")
     assert not [*(tmp_path / "images").glob("*")]  # nothing half-written
     for k in range(22):
         (photos / "pets" / "val" / "dog" / f"broken{k}.jpg").unlink()
     broken.unlink()
     (photos / "pets" / "train" / "ant").mkdir()
-    with pytest.raises(InputError, match="ant holds no images"):
+    with pytest.raises(InputError, match=r"/ant\b.*\bimages\b"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
     (photos / "pets" / "train" / "ant").rmdir()
     (photos / "pets" / "val" / "cow").mkdir()
-    with pytest.raises(InputError, match="cow is of no class"):
+    with pytest.raises(InputError, match=r"/cow\b.*\bclass\b"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
     shutil.rmtree(photos / "pets" / "val")
-    with pytest.raises(InputError, match=r"no images in .*test"):
+    with pytest.raises(InputError, match=r"\bimages\b.*/test/CLASS/"):
         load("pets", data_dir=photos, cache_dir=tmp_path)
     (photos / "pets").rename(photos / "digits")
-    with pytest.raises(InputError, match="digits has the name of a known set"):
+    with pytest.raises(InputError, match=r"/digits\b.*\bknown\b"):
         load("digits", data_dir=photos, cache_dir=tmp_path)
 
 
@@ -424,7 +425,7 @@ def test_a_folder_is_decoded_once_by_whatever_path(
     (kept,) = cache.rglob("pets-*")
     content = (kept / "train.npy").read_bytes()
     (kept / "train.npy").write_bytes(content[:-100])
-    with pytest.raises(InputError, match=f"{kept}.* is damaged .*remove it"):
+    with pytest.raises(InputError, match=rf"{kept}\b.*\bdamaged\b.*\bremove\b"):
         load("pets", data_dir=photos, cache_dir=cache)
     shutil.rmtree(kept)
     again = load("pets", data_dir=photos, cache_dir=cache)
@@ -465,7 +466,7 @@ def test_classes_without_a_split_are_split(photos: Path, tmp_path: Path) -> None
     assert torch.equal(again.split("test").images, test.images)
     for path in sorted((flat / "dog").iterdir())[1:]:
         path.unlink()
-    with pytest.raises(InputError, match="cannot be split off for testing"):
+    with pytest.raises(InputError, match=r"\b7 images\b.*train/.*test/"):
         load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
 
 

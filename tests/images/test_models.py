@@ -43,9 +43,9 @@ def pair(n: int = 6, seed: int = 0) -> ViewPair:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: ImageContrast(Flat()), "out_dim, the width of Flat's embeddings, must be"),
-        (lambda: ImageContrast(Flat(), 7)(pair()), r"embeddings \[12, 7\], got \[12, 6\]"),
-        (lambda: ImageContrast(nn.Identity(), 3)(pair()), r"must return embeddings \[12, 3\]"),
+        (lambda: ImageContrast(Flat()), r"^out_dim\b.*\bFlat\b.* None$"),
+        (lambda: ImageContrast(Flat(), 7)(pair()), r"embeddings \[12, 7\]\D+\[12, 6\]"),
+        (lambda: ImageContrast(nn.Identity(), 3)(pair()), r"\[12, 3\]\D+\[12, 3, 8, 8\]"),
     ],
 )
 def test_an_encoder_that_does_not_fit_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
@@ -97,7 +97,7 @@ def test_labels_are_read_only_where_they_are_needed() -> None:
 def test_a_loss_of_ones_own_and_a_schedule() -> None:
     own = ContrastiveLoss(NegativeSampler(admit="others"), temperature=0.3)
     assert ImageContrast(Flat(), 6, loss=own).loss is own
-    with pytest.raises(InputError, match="either loss or beta"):
+    with pytest.raises(InputError, match=r"\bloss\b.*\bbeta\b"):
         ImageContrast(Flat(), 6, loss=own, beta=1.0)
     model = ImageContrast(Flat(), 6, loss=contrastive_loss("hscl-tau"))
     losses: list[Tensor] = []

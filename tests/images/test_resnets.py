@@ -98,9 +98,9 @@ def test_timms_encoders_have_all_but_the_classifier(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("resnet34", "unknown encoder 'resnet34'"),
-        ("torchvision:resnet43", "did you mean resnet34"),
-        ("keras:resnet50", "unknown library of encoders 'keras'"),
+        ("resnet34", "encoder 'resnet34'"),
+        ("torchvision:resnet43", "'resnet43'[^,]*resnet34"),
+        ("keras:resnet50", "'keras'.*torchvision"),
     ],
 )
 def test_an_encoder_that_is_none_is_refused(name: str, said: str) -> None:
@@ -110,7 +110,7 @@ def test_an_encoder_that_is_none_is_refused(name: str, said: str) -> None:
 
 def test_weights_of_timm_are_not_left_out_in_silence() -> None:
     pytest.importorskip("timm")
-    with pytest.raises(InputError, match=r"names weights.*give timm:resnet10t, or MODULE:FUNCTION"):
+    with pytest.raises(InputError, match=r"c3_in1k\b.*\btimm:resnet10t, .*MODULE:FUNCTION"):
         image_encoder("timm:resnet10t.c3_in1k")
 
 
@@ -122,7 +122,7 @@ def test_timm_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_misspelt_model_of_timm_is_refused() -> None:
     pytest.importorskip("timm")
-    with pytest.raises(InputError, match=r"did you mean .*resnet18"):
+    with pytest.raises(InputError, match=r"'resnet81'.*\bresnet18\b"):
         image_encoder("timm:resnet81")
 
 
@@ -138,11 +138,11 @@ def test_the_imagenet_stem_is_torchvisions() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: resnet("resnet51"), "unknown encoder 'resnet51'; did you mean resnet50"),
-        (lambda: resnet("resnet18", stem="cifr"), "unknown stem 'cifr'; did you mean cifar"),
-        (lambda: image_encoder("fats"), "unknown encoder 'fats'; did you mean fast"),
-        (lambda: image_encoder("fast", width=0), "width must be at least 1"),
-        (lambda: resnet("resnet18", width=0), "width must be at least 1"),
+        (lambda: resnet("resnet51"), "encoder 'resnet51'[^,]*resnet50"),
+        (lambda: resnet("resnet18", stem="cifr"), "stem 'cifr'[^,]*cifar[^,]*cifar"),
+        (lambda: image_encoder("fats"), r"encoder 'fats'[^,]*\bfast\b"),
+        (lambda: image_encoder("fast", width=0), r"^width\D+1\D+0$"),
+        (lambda: resnet("resnet18", width=0), r"^width\D+1\D+0$"),
     ],
 )
 def test_an_unknown_encoder_or_stem_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]

@@ -20,6 +20,7 @@ from gcl_hard.reports.tables import NBSP
 from tests.experiments import record
 from tests.experiments.made_recipes import recipes
 from tests.reports.made import cells_of
+from tests.said import says
 
 __all__ = ["recipes"]
 
@@ -100,14 +101,20 @@ def text(found: RecipeTable, *, figure: str | None = None) -> str:
 
 
 def section(found: RecipeTable, name: str) -> str:
-    parts = re.split(r"^## ", text(found, figure="curves.svg"), flags=re.M)
-    (one,) = (p for p in parts if p.startswith(name))
+    """The section whose heading has a word."""
+    parts = re.split(r"^## ", text(found, figure="curves.svg"), flags=re.M)[1:]
+    (one,) = (p for p in parts if says(p.partition("\n")[0], name))
     return one
 
 
 def table(found: RecipeTable, name: str) -> list[list[str]]:
     """Cells of the one table of a section, without its rule."""
     return cells_of(section(found, name))
+
+
+def cells(row: Sequence[str]) -> list[str]:
+    """Cells of a row, "(1 of 2 seeds)" as "(1/2)"."""
+    return [re.sub(r"\((\d+)\D+(\d+)[^)]*\)", r"(\1/\2)", cell) for cell in row]
 
 
 def filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:

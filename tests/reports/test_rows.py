@@ -16,6 +16,7 @@ from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import Row, rows
 from tests.experiments import record
 from tests.reports.test_frame import config, filled, noise
+from tests.said import says
 
 FOLDS = 3
 SEEDS = tuple(range(7))
@@ -25,17 +26,26 @@ def hscl(protocol: str, *betas: float) -> list[GraphConfig]:
     return [config("hscl", protocol, beta=beta) for beta in betas or (1.0, 2.0, 10.0)]
 
 
+def name(row: Row) -> str:
+    """The label; of what was chosen, method, kind and setting, which the label has to say."""
+    if row.kind in ("fixed", "baseline"):
+        return row.label
+    facts = [row.method, row.kind, *filter(None, [row.setting])]
+    assert says(row.label, *facts)
+    return " ".join(facts)
+
+
 def shown(results: Results) -> list[tuple[str, str]]:
-    return [(row.kind, row.label) for row in rows(results)]
+    return [(row.kind, name(row)) for row in rows(results)]
 
 
 def row_of(found: Sequence[Row], label: str, protocol: str | None = None) -> Row:
-    (row,) = [row for row in found if row.label == label and protocol in (None, row.protocol)]
+    (row,) = [row for row in found if name(row) == label and protocol in (None, row.protocol)]
     return row
 
 
 FIXED = [("fixed", "hscl β=1"), ("fixed", "hscl β=2"), ("fixed", "hscl β=10")]
-INSIDE, BEST = ("inside", "hscl chosen inside"), ("best", "hscl best on test (β=10)")
+INSIDE, BEST = ("inside", "hscl inside"), ("best", "hscl best β=10")
 
 # Which rows
 
@@ -88,9 +98,9 @@ def test_a_row_has_a_beta_where_its_setting_is_beta_alone() -> None:
         config("majority"),
     ]
     found = rows(filled(configs, select=True))
-    assert {row.label: row.beta for row in found} == {
-        "ucl": None, "hscl β=0.125": 0.125, "hscl β=10": 10.0, "hscl chosen inside": None,
-        "hscl best on test (β=10)": 10.0, "hcl β=3": 3.0, "majority": None,
+    assert {name(row): row.beta for row in found} == {
+        "ucl": None, "hscl β=0.125": 0.125, "hscl β=10": 10.0, "hscl inside": None,
+        "hscl best β=10": 10.0, "hcl β=3": 3.0, "majority": None,
     }  # fmt: skip
     configs = [
         config("hucl", "transductive", beta=beta, lr=lr)
@@ -108,7 +118,7 @@ def test_a_baseline_with_several_settings_has_the_rows_of_a_method() -> None:
     best = ("lr=0.01", "lr=0.001")[int(np.argmax(means))]
     assert shown(results) == [
         ("baseline", "supervised lr=0.01"), ("baseline", "supervised lr=0.001"),
-        ("inside", "supervised chosen inside"), ("best", f"supervised best on test ({best})"),
+        ("inside", "supervised inside"), ("best", f"supervised best {best}"),
         ("baseline", "majority"),
     ]  # fmt: skip
 
@@ -187,8 +197,8 @@ def test_a_command_that_has_not_begun_shows_its_rows_open(protocol: str) -> None
     configs = [config("ucl", protocol), *hscl(protocol), config("majority")]
     found = rows(Results(configs, SEEDS, {}, select=True))
     inside = [INSIDE] if protocol == "inductive" else []
-    assert [(row.kind, row.label) for row in found] == [
-        ("fixed", "ucl"), *FIXED, *inside, ("best", "hscl best on test"), ("baseline", "majority"),
+    assert [(row.kind, name(row)) for row in found] == [
+        ("fixed", "ucl"), *FIXED, *inside, ("best", "hscl best"), ("baseline", "majority"),
     ]  # fmt: skip
     for row in found:
         assert (row.scores, row.interval, row.gap, row.tests) == (None, None, None, {})
@@ -257,7 +267,7 @@ def test_best_on_test_is_found_on_the_seeds_that_all_candidates_have(protocol: s
         **{Run(ten, seed): 50.0 for seed in (1, 2)},
     }
     found = rows(with_accuracies(table))
-    best = row_of(found, "hscl best on test (β=2)")
+    best = row_of(found, "hscl best β=2")
     assert best.scores is not None
     assert (best.scores.seeds, best.scores.accuracies) == ((1, 2), [75.0, 74.0])
 
@@ -272,7 +282,7 @@ def test_what_was_chosen_inside_and_the_best_on_test_are_of_the_same_seeds() -> 
         **{Run(two, seed, inner=True): 2.0 for seed in (1, 2)},
     }
     found = rows(with_accuracies(table, select=True))
-    inside, best = row_of(found, "hscl chosen inside"), row_of(found, "hscl best on test (β=2)")
+    inside, best = row_of(found, "hscl inside"), row_of(found, "hscl best β=2")
     assert inside.scores is not None
     assert best.scores is not None
     assert (inside.scores.seeds, inside.scores.accuracies) == ((1, 2), [80.0, 72.0])
@@ -426,7 +436,7 @@ def test_a_table_whose_control_is_absent_or_open_has_no_tests(control: list[Grap
 def test_a_control_chosen_inside_stands_for_its_candidates() -> None:
     configs = [config(m, lr=lr) for m in ("ucl", "scl", "hscl") for lr in (0.01, 0.001)]
     block = rows(filled(configs, SEEDS, select=True))
-    controls = {name: row_of(block, f"{name} chosen inside") for name in ("ucl", "scl")}
+    controls = {control: row_of(block, f"{control} inside") for control in ("ucl", "scl")}
     check_tests(block, controls)
     fixed = accuracies(row_of(block, "ucl lr=0.01"))
     assert accuracies(controls["ucl"]) != fixed  # they can be told apart

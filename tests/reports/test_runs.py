@@ -30,6 +30,7 @@ from gcl_hard.reports.runs import (
     versions,
 )
 from tests.reports import made_runs as made
+from tests.said import says
 
 HSCL, UCL = GraphConfig(folds=2), GraphConfig(folds=2, method="ucl")
 
@@ -146,48 +147,53 @@ def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "nowhere").startswith(f"{tmp_path / 'nowhere'} does not exist")
-    assert "has no result of a finished run" in refusal(tmp_path)
-    (tmp_path / "other.json").write_text('{"trials": []}', encoding="utf-8")
-    assert "other.json is neither a run's result nor a result file" in refusal(
-        tmp_path / "other.json"
-    )
-    assert "has no result of a finished run" in refusal(tmp_path)
+    wanted = ("--output", "python -m gcl_hard.bench", "--json")
+    nowhere, other = tmp_path / "nowhere", tmp_path / "other.json"
+    assert refusal(nowhere).startswith(f"{nowhere} ")
+    assert says(refusal(nowhere), "exist", *wanted)
+    assert refusal(tmp_path).startswith(f"{tmp_path} ")
+    assert says(refusal(tmp_path), "finished", *wanted)
+    other.write_text('{"trials": []}', encoding="utf-8")
+    assert refusal(other).startswith(f"{other} ")
+    assert says(refusal(other), "neither", "run's", "result file", *wanted)
+    assert refusal(tmp_path).startswith(f"{tmp_path} ")
+    assert says(refusal(tmp_path), "finished", *wanted)
     made.save(tmp_path, GraphConfig(protocol="inductive"), inner=True)
-    assert refusal(tmp_path).startswith("these results are of inner hold-outs alone")
+    assert says(refusal(tmp_path), "inner", "hold-outs")
 
 
 def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
     path.write_text(json.dumps(result_json(Results((), (), {}))), encoding="utf-8")
-    assert refusal(path) == f"{path} has no finished run"
+    assert refusal(path).startswith(f"{path} ")
+    assert says(refusal(path), "finished")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schema_version": 99}, "is of schema 99, and this version writes 2: upgrade gcl_hard"),
-        ({"schema_version": 0}, "is of the older schema 0"),
-        ({"seed": "x"}, "is damaged"),
-        ({"fold_accuracies": None}, "is damaged"),
-        ({"fold_accuracies": ["high"]}, "is damaged"),
-        ({"curve": [[1]]}, "is damaged"),
-        ({"diagnostics": [3]}, "is damaged"),
-        ({"diagnostics": [{"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}}]}, "is damaged"),
+        ({"schema_version": 99}, ["schema", 99, 2, "upgrade", "gcl_hard"]),
+        ({"schema_version": 0}, ["older", "schema", 0]),
+        ({"seed": "x"}, ["damaged"]),
+        ({"fold_accuracies": None}, ["damaged"]),
+        ({"fold_accuracies": ["high"]}, ["damaged"]),
+        ({"curve": [[1]]}, ["damaged"]),
+        ({"diagnostics": [3]}, ["damaged"]),
+        ({"diagnostics": [{"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}}]}, ["damaged"]),
         (
             {"diagnostics": [{k: v for k, v in made.snapshot(1).items() if k != "geometry"}]},
-            "damaged",
+            ["damaged"],
         ),
-        ({"diagnostics": [{**made.snapshot(1), "geometry": None}]}, "is damaged"),
-        ({"diagnostics": [{**made.snapshot(1), "epoch": "1"}]}, "is damaged"),
-        ({"diagnostics": [{**made.snapshot(1), "settings": {"beta=1": None}}]}, "is damaged"),
-        ({"versions": 3}, "is damaged"),
-        ({"config": {"gamma": 3}}, "unknown settings: gamma"),
-        ({"config": asdict(HSCL) | {"method": "hslc"}}, "unknown method 'hslc'"),
+        ({"diagnostics": [{**made.snapshot(1), "geometry": None}]}, ["damaged"]),
+        ({"diagnostics": [{**made.snapshot(1), "epoch": "1"}]}, ["damaged"]),
+        ({"diagnostics": [{**made.snapshot(1), "settings": {"beta=1": None}}]}, ["damaged"]),
+        ({"versions": 3}, ["damaged"]),
+        ({"config": {"gamma": 3}}, ["unknown", "settings", "gamma"]),
+        ({"config": asdict(HSCL) | {"method": "hslc"}}, ["unknown", "method", "'hslc'"]),
     ],
 )
 def test_a_record_that_cannot_be_used_is_refused(
-    changes: dict[str, Any], said: str, tmp_path: Path
+    changes: dict[str, Any], said: list[object], tmp_path: Path
 ) -> None:
     path = made.save(tmp_path, HSCL, epochs=(1,))
     stored = json.loads(path.read_text(encoding="utf-8"))
@@ -195,7 +201,7 @@ def test_a_record_that_cannot_be_used_is_refused(
     for place in (path, tmp_path):
         message = refusal(place)
         assert message.startswith(str(path))
-        assert said in message
+        assert says(message.removeprefix(str(path)), *said)
 
 
 def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> None:
@@ -204,7 +210,7 @@ def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> Non
     broken.write_text('{"config": {', encoding="utf-8")
     for place in (broken, tmp_path):
         assert refusal(place).startswith(str(broken))
-        assert "damaged" in refusal(place)
+        assert says(refusal(place), "damaged")
 
 
 def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
@@ -212,19 +218,19 @@ def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
     stored = json.loads(path.read_text(encoding="utf-8"))
     stored["configs"][0]["diagnostics"] = []  # of one seed too few
     path.write_text(json.dumps(stored), encoding="utf-8")
-    assert refusal(path).startswith(f"{path} is damaged")
+    assert refusal(path).startswith(f"{path} ")
+    assert says(refusal(path), "damaged")
 
 
 def test_runs_without_snapshots_are_named() -> None:
     with_one, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
     require_snapshots([with_one])
-    with pytest.raises(InputError, match=r"^no result has diagnostics: run .* --diagnostics 1$"):
+    with pytest.raises(InputError, match=r"^\D*--diagnostics 1\b"):
         require_snapshots(without)
-    with pytest.raises(
-        InputError, match=r"^MUTAG ucl transductive, seed 4 has no diagnostics, see .*json"
-    ):
+    named = r"^MUTAG ucl transductive, seed 4\b"
+    with pytest.raises(InputError, match=rf"{named}[^(]*seed4\.json.*--diagnostics 1.*--only"):
         require_snapshots([with_one, without[0]])
-    with pytest.raises(InputError, match=r"seed 4 has no diagnostics \(nor have 1 other seeds\)"):
+    with pytest.raises(InputError, match=rf"{named}.*\b1 other\b.*seed4\.json"):
         require_snapshots([with_one, *without])
 
 
@@ -348,20 +354,19 @@ def test_a_seed_chooses() -> None:
 @pytest.mark.parametrize(
     ("only", "said"),
     [
-        ([], "several data sets (MUTAG, PTC_MR), and a figure is of one: choose it, as --only "
-             "dataset=MUTAG"),
-        (["methd=ucl"], "unknown setting in --only 'methd'; did you mean method"),
-        (["method=hslc"], "unknown method in these results 'hslc'; did you mean hscl"),
-        (["batch_size=7"], "unknown batch-size in these results '7'; known: 128"),
-        (["dataset=PTC_MR", "method=hscl"], "no result has dataset=PTC_MR and method=hscl"),
-        (["method=wl"], "wl is a baseline; figures are of trained methods"),
-        (["method"], "--only takes KEY=VALUE or KEY=VALUE,VALUE, got 'method'"),
-        (["=ucl"], "got '=ucl'"),
-        (["method=,"], "got 'method=,'"),
+        ([], ["MUTAG, PTC_MR", "--only dataset=MUTAG"]),
+        (["methd=ucl"], ["--only", "'methd'", "method", "method", "batch-size"]),
+        (["method=hslc"], ["method", "'hslc'", "hscl", "ucl, hucl, hscl"]),
+        (["batch_size=7"], ["batch-size", "'7'", 128]),
+        (["dataset=PTC_MR", "method=hscl"], ["dataset=PTC_MR", "method=hscl"]),
+        (["method=wl"], ["wl", "baseline", "trained"]),
+        (["method"], ["--only", "KEY=VALUE", "KEY=VALUE,VALUE", "'method'"]),
+        (["=ucl"], ["--only", "KEY=VALUE", "'=ucl'"]),
+        (["method=,"], ["--only", "KEY=VALUE", "'method=,'"]),
     ],
-)  # fmt: skip
-def test_what_does_not_choose_is_refused(only: list[str], said: str) -> None:
-    assert said in refusal_of(*only)
+)
+def test_what_does_not_choose_is_refused(only: list[str], said: list[object]) -> None:
+    assert says(refusal_of(*only), *said)
 
 
 @pytest.mark.parametrize(
@@ -370,17 +375,21 @@ def test_what_does_not_choose_is_refused(only: list[str], said: str) -> None:
         (
             GraphConfig(),
             GraphConfig(protocol="inductive"),
-            "several protocols (transductive, inductive)",
+            ["transductive, inductive", "--only protocol=transductive"],
         ),
-        (GraphConfig(), GraphConfig(contrast="two-view", objective="jsd"), "several contrasts"),
-        (GraphConfig(), GraphConfig(objective="infonce"), "several objectives (jsd, infonce)"),
-        (GraphConfig(), ImageConfig(), "several data sets (MUTAG, digits)"),
+        (
+            GraphConfig(),
+            GraphConfig(contrast="two-view", objective="jsd"),
+            ["local-global, two-view", "--only contrast=local-global"],
+        ),
+        (GraphConfig(), GraphConfig(objective="infonce"), ["jsd, infonce", "--only objective=jsd"]),
+        (GraphConfig(), ImageConfig(), ["MUTAG, digits", "--only dataset=MUTAG"]),
     ],
 )
-def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: str) -> None:
+def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: list[str]) -> None:
     with pytest.raises(InputError) as caught:
         select([made.run(one), made.run(other)])
-    assert said in str(caught.value)
+    assert says(str(caught.value), *said)
     name = str(caught.value).rpartition("--only ")[2]
     assert [r.config for r in select([made.run(one), made.run(other)], parse_only([name]))] == [one]
 
@@ -388,7 +397,7 @@ def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: str) -> No
 def test_baselines_are_passed_over_whatever_their_protocol() -> None:
     runs = [made.run(GraphConfig()), made.run(GraphConfig(method="untrained"))]
     assert [run.config for run in select(runs)] == [GraphConfig()]
-    with pytest.raises(InputError, match=r"of baselines alone \(untrained\)"):
+    with pytest.raises(InputError, match=r"baselines.*\(untrained\)"):
         select(runs[1:])
 
 
@@ -397,10 +406,12 @@ def test_configs_are_told_apart_by_what_differs() -> None:
         GraphConfig(method="ucl", lr=0.1), GraphConfig(method="hucl"), GraphConfig(method="hcl"),
         GraphConfig(method="hcl", beta_changes=4),
     ]  # fmt: skip
-    assert list(labels(configs).values()) == [
-        "ucl lr=0.1", "hucl β=1 lr=0.01", "hcl β=1 lr=0.01", "hcl β=1 lr=0.01 annealed in 4",
-    ]  # fmt: skip
-    assert list(settings(configs[2:]).values()) == ["β=1", "β=1 annealed in 4"]
+    *others, annealed = labels(configs).values()
+    assert others == ["ucl lr=0.1", "hucl β=1 lr=0.01", "hcl β=1 lr=0.01"]
+    assert says(annealed, "hcl β=1 lr=0.01", "annealed", 4)
+    plain, annealed = settings(configs[2:]).values()
+    assert plain == "β=1"
+    assert says(annealed, "β=1", "annealed", 4)
 
 
 def test_positives_that_are_the_methods_own_are_not_said() -> None:
@@ -417,10 +428,11 @@ def test_a_picture_says_what_it_is_of() -> None:
         made.run(ImageConfig(), 1),
         made.run(ImageConfig(method="ucl")),
     ]
-    assert subject(runs[:2]) == "digits: two views of an image, InfoNCE, 2 seeds"
+    assert says(subject(runs[:2]), "digits", "two views", "image", "InfoNCE", 2, "seeds")
     part = replace(runs[0], config=replace(runs[0].config, subset=4000))
-    assert subject([part]).startswith("digits: a part of 4,000 images, two views")
-    assert subject(runs) == "digits: two views of an image, InfoNCE, 1 to 2 seeds"
+    assert says(subject([part]), "digits", 4000, "images", "two views", 1, "seed")
+    assert says(subject(runs), "digits", "two views", "image", "InfoNCE", 1, 2, "seeds")
+    assert not says(subject(runs[:2]), 1)
 
 
 @pytest.mark.parametrize(
@@ -446,6 +458,6 @@ def test_what_has_no_diagnostics_is_left_out_where_others_have_them() -> None:
         for k, config in enumerate(configs)
     ]
     assert select(made, measured=True) == made[1:]
-    with pytest.raises(InputError, match="several protocols"):
+    with pytest.raises(InputError, match=r"inductive, transductive.*--only protocol=inductive"):
         select(made)
     assert select(made[:1], measured=True) == made[:1]

@@ -27,14 +27,17 @@ from gcl_hard.reports.search_figures import (
     write_figures,
 )
 from tests.reports.made_study import searched, study, trial
+from tests.said import says
 
 
 def drawn(name: str, made: Study, **how: str) -> Figure:
     return figures(readable(made), **{"step": "epoch", "grid": "the grid", **how})[name][1]
 
 
-def places(figure: Figure, label: str, panel: int = 0) -> list[list[float]]:
-    (marks,) = [c for c in figure.axes[panel].collections if c.get_label() == label]
+def places(figure: Figure, word: str, panel: int = 0, *, but: str = "-") -> list[list[float]]:
+    """Of the marks whose label has a word, and not another."""
+    told = [(str(marks.get_label()), marks) for marks in figure.axes[panel].collections]
+    (marks,) = (own for label, own in told if says(label, word) and not says(label, but))
     assert isinstance(marks, PathCollection)
     return np.asarray(marks.get_offsets()).tolist()
 
@@ -107,19 +110,22 @@ def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
 def test_the_history_has_all_scores_and_marks_grid_and_best() -> None:
     figure = drawn("history", searched(), grid="the paper's grid")
     scored = [[0, 60], [1, 65], [2, 55], [3, 70], [6, 62], [8, 58]]
-    assert places(figure, "a trial") == scored
-    assert places(figure, "the paper's grid") == scored[:2]
-    assert places(figure, "the best trial") == [scored[3]]
+    assert places(figure, "trial", but="best") == scored
+    assert places(figure, "grid") == scored[:2]
+    assert places(figure, "best") == [scored[3]]
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == [60, 65, 65, 70, 70, 70, 70, 70, 70]
-    assert labels(figure) == ["a trial", "best so far", "the paper's grid", "the best trial"]
-    assert figure.axes[0].get_ylabel() == "inner accuracy, %"
+    words = [("trial",), ("best",), ("the paper's grid",), ("best", "trial")]
+    for label, facts in zip(labels(figure), words, strict=True):
+        assert says(label, *facts)
+    assert says(figure.axes[0].get_ylabel(), "inner", "accuracy")
 
 
 def test_without_a_grid_no_legend_speaks_of_one() -> None:
     made = study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0}))
     figure = drawn("slices", made, grid="the grid")
-    assert labels(figure) == ["the best trial"]
+    (label,) = labels(figure)
+    assert says(label, "best", "trial")
 
 
 @pytest.mark.parametrize("name", ["history", "slices", "contour"])
@@ -132,7 +138,7 @@ def test_a_grid_of_one_s_own_is_not_the_paper_s(name: str) -> None:
 def test_of_equal_trials_the_oldest_is_marked() -> None:
     made = study(*(trial(50.0, {"beta": b}) for b in (1.0, 2.0, 3.0)))
     figure = drawn("history", made, grid="the grid")
-    assert places(figure, "the best trial") == [[0, 50]]
+    assert places(figure, "best") == [[0, 50]]
 
 
 def test_slices_have_the_scales_of_the_search_and_people_s_words() -> None:
@@ -149,8 +155,8 @@ def test_slices_have_the_scales_of_the_search_and_people_s_words() -> None:
     assert (low < 0.1, high > 20) == (True, True)
     ticks = panels["readout"].get_xticklabels()
     assert [tick.get_text() for tick in ticks] == ["sum", "mean"]
-    assert places(figure, "the paper's grid", 3) == [[1.0, 60.0]]
-    assert places(figure, "the best trial", 1) == [[0.0, 60.0]]  # the first word
+    assert places(figure, "grid", 3) == [[1.0, 60.0]]
+    assert places(figure, "best", 1) == [[0.0, 60.0]]  # the first word
     colours = {axes.collections[0].get_clim() for axes in panels.values()}
     assert colours == {(0, 2)}  # of the same trials everywhere
 
@@ -162,19 +168,19 @@ def test_the_contour_is_over_the_whole_search() -> None:
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
     low, high = axes.get_ylim()
     assert (low < 0.1, high > 20) == (True, True)
-    assert places(figure, "the best trial") == [[0.4, 5.0]]
-    assert bar.get_ylabel() == "inner accuracy, %"
+    assert places(figure, "best") == [[0.4, 5.0]]
+    assert says(bar.get_ylabel(), "inner", "accuracy")
 
 
 def test_scores_while_training_tell_best_complete_and_pruned_apart() -> None:
     figure = drawn("intermediate", searched(), step="fold")
     assert figure.axes[0].get_xlabel() == "fold"
-    assert set(labels(figure)) == {"the best trial", "complete", "pruned"}
-    kinds = [(line.get_label(), list(line.get_ydata())) for line in figure.axes[0].lines]
-    assert kinds == [
-        ("complete", [40, 50]), ("complete", [40, 55]), ("the best trial", [50, 60]),
-        ("pruned", [20]),
-    ]  # fmt: skip
+    words = ["complete", "complete", "best", "pruned"]
+    curves = [[40, 50], [40, 55], [50, 60], [20]]
+    for line, word, curve in zip(figure.axes[0].lines, words, curves, strict=True):
+        assert says(str(line.get_label()), word)
+        assert list(line.get_ydata()) == curve
+    assert set(labels(figure)) == {str(line.get_label()) for line in figure.axes[0].lines}
 
 
 def test_trials_are_those_with_a_score_and_words_of_categories() -> None:

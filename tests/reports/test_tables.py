@@ -48,12 +48,14 @@ from tests.reports.made import (
     at,
     cells_of,
     config,
+    counts,
     differs,
     lines_of,
     results,
     row,
     shown,
 )
+from tests.said import says
 
 # Numbers as text
 
@@ -93,8 +95,10 @@ def test_markdown_tells_texts_from_numbers_and_keeps_them_as_they_are() -> None:
 def test_what_was_best_on_test_is_one_label_whatever_was_best() -> None:
     other = row(kind="best", setting="β=10", dataset="MUTAG")
     found = by_label([BEST, other, row(setting="β=2")])
-    assert found["hscl best on test"] == {"PTC_MR": BEST, "MUTAG": other}
-    assert list(found) == ["hscl best on test", "hscl β=2"]
+    best, fixed = found
+    assert says(best, "hscl", "best")
+    assert found[best] == {"PTC_MR": BEST, "MUTAG": other}
+    assert fixed == "hscl β=2"
 
 
 def test_the_best_trained_row_is_whole_no_baseline_and_was_not_chosen_on_test() -> None:
@@ -113,13 +117,17 @@ def test_the_best_trained_row_is_whole_no_baseline_and_was_not_chosen_on_test() 
 def test_an_entry_has_mean_mark_gap_setting_and_seeds() -> None:
     there = [row("ucl", paper=78.0), row("scl", tests=differs(0.01)), OPEN, BEST]
     (table,) = accuracy_tables(there)
-    assert cells_of(markdown(table)) == [
+    *others, (label, entry) = cells_of(markdown(table))
+    assert others == [
         ["", "PTC_MR"],
         ["ucl", f"79.0{NBSP}±{NBSP}8.5 (+1.0)"],
         ["scl", f"79.0{NBSP}±{NBSP}8.5†"],
         ["hscl β=10", "open"],
-        ["hscl best on test", f"79.0{NBSP}±{NBSP}8.5 β=2 [2{NBSP}of{NBSP}5]"],
     ]
+    assert label == BEST.entry
+    score, _, seeds = entry.partition("[")
+    assert score.strip() == f"79.0{NBSP}±{NBSP}8.5 β=2"
+    assert counts(seeds) == [2, 5]
 
 
 def test_a_table_is_at_most_five_data_sets_wide() -> None:
@@ -230,11 +238,13 @@ def test_csv_has_a_line_a_row_and_unix_ends() -> None:
     text = to_csv(ROWS)
     assert "\r" not in text
     assert text.splitlines()[0] == ",".join(rows_frame(ROWS).columns)
-    assert [(r["method"], r["protocol"], r["kind"], r["choice"]) for r in csv_lines()] == [
-        ("scl", "transductive", "fixed", ""), ("hscl", "transductive", "fixed", "β=10"),
-        ("hscl", "transductive", "best", "best on test (β=2)"),
-        ("majority", "inductive", "baseline", ""),
+    assert [(r["method"], r["protocol"], r["kind"]) for r in csv_lines()] == [
+        ("scl", "transductive", "fixed"), ("hscl", "transductive", "fixed"),
+        ("hscl", "transductive", "best"), ("majority", "inductive", "baseline"),
     ]  # fmt: skip
+    plain, fixed, best, baseline = (line["choice"] for line in csv_lines())
+    assert (plain, fixed, baseline) == ("", "β=10", "")
+    assert says(best, "best", "β=2")
 
 
 def test_csv_parses_back_to_the_numbers() -> None:
@@ -399,9 +409,9 @@ def test_both_tables_are_whole_in_a_terminal_of_80_columns() -> None:
         assert len([line for line in text.splitlines() if f" {name} " in line]) >= 2
 
 
-SEEN, PICKED = "have seen the labels", "best of β = 1, 2, 10"
-ON_TEST, INSIDE = "no estimate for new", "the setting was chosen on a fifth"
-BASELINES, TESTED = "Baselines use training folds", "Wilcoxon's test"
+SEEN, PICKED = ("label-aware", "seen", "labels"), ("paper's", "best", "β = 1, 2, 10")
+ON_TEST, INSIDE = ("best", "estimate"), ("inside", "fifth")
+BASELINES, TESTED = ("baselines", "training", "folds"), ("p:", "Wilcoxon's")
 MARKS = (SEEN, PICKED, ON_TEST, BASELINES, INSIDE, TESTED)
 
 
@@ -433,12 +443,12 @@ MARKS = (SEEN, PICKED, ON_TEST, BASELINES, INSIDE, TESTED)
     ],
 )  # fmt: skip
 def test_a_note_stands_exactly_where_it_applies(
-    configs: list[dict[str, object]], expected: set[str]
+    configs: list[dict[str, object]], expected: set[tuple[str, ...]]
 ) -> None:
     found = notes(shown(*(config(**settings) for settings in configs), select=True))  # type: ignore[arg-type]
-    text = " ".join(found)
-    assert {mark for mark in MARKS if mark in text} == expected
-    assert len(found) == 1 + len(expected) + ("Optimism" in text)
+    text = "\n\n".join(found)
+    assert {mark for mark in MARKS if says(text, *mark)} == expected
+    assert len(found) == 1 + len(expected) + says(text, "optimism")
 
 
 def test_optimism_is_best_less_inside() -> None:
@@ -452,7 +462,7 @@ def test_optimism_is_best_less_inside() -> None:
     }
     found = rows(Results(made.configs, SEEDS, records, select=True))
     assert [r.optimism for r in found] == [None, None, None, pytest.approx(2.0)]
-    assert any("MUTAG hscl +2.0" in note for note in notes(found))
+    assert any(says(note, "optimism", "MUTAG hscl +2.0") for note in notes(found))
 
 
 @pytest.mark.parametrize("width", [50, 80])

@@ -28,7 +28,7 @@ METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("hucl", {"beta": 60.0, "detach_weights": False, "hardness_scale": "cosine"}),
     ("hucl", {"beta": 1.0, "hardness_scale": "rank"}),
 )
-STEPS = 50
+STEPS = 12
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from gcl_hard import DivergenceError, InputError
 from gcl_hard.training import checkpoint as module
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import Optimisation, train
+from tests.said import says
 from tests.training.runs import (
     RUN,
     Noisy,
@@ -51,7 +53,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, spoil):
     path = tmp_path / "run.ckpt"
     fit(Checkpoint(path, RUN))
     spoil(path)
-    with pytest.raises(InputError, match=r"run\.ckpt is damaged, or not a checkpoint .*remove it"):
+    with pytest.raises(InputError, match=r"run\.ckpt\b.*\bdamaged\b.*\bremove\b"):
         fit(Checkpoint(path, RUN, resume=True))
 
 
@@ -60,12 +62,12 @@ def test_what_is_truncated_is_refused(tmp_path, part):
     path = tmp_path / "run.ckpt"
     Checkpoint(path, RUN).save({"weights": torch.ones(10_000)})
     path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
-    with pytest.raises(InputError, match=r"run\.ckpt is damaged, or not a checkpoint .*remove it"):
+    with pytest.raises(InputError, match=r"run\.ckpt\b.*\bdamaged\b.*\bremove\b"):
         Checkpoint(path, RUN, resume=True).load()
 
 
 def test_what_cannot_be_opened_is_named(tmp_path):
-    with pytest.raises(InputError, match=f"cannot read {tmp_path}"):
+    with pytest.raises(InputError, match=rf"{tmp_path}: Is a directory"):
         Checkpoint(tmp_path, RUN, resume=True).load()
 
 
@@ -77,20 +79,19 @@ def test_a_newer_version_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
     fit(Checkpoint(path, RUN))
     changed(path, schema_version=module.SCHEMA_VERSION + 1, notes=None, state=None)
-    with pytest.raises(InputError, match=r"run\.ckpt .*version 2.*upgrade gcl_hard.*start over"):
+    with pytest.raises(InputError, match=r"run\.ckpt\b.*\bversion 2\b.*\bupgrade\b.*gcl_hard"):
         fit(Checkpoint(path, RUN, resume=True))
 
 
 def test_another_run_is_named_setting_by_setting(tmp_path):
     path = tmp_path / "run.ckpt"
     fit(Checkpoint(path, RUN | {"old": 1}))
-    with pytest.raises(InputError, match=r"run\.ckpt is of another run") as caught:
+    with pytest.raises(InputError, match=r"run\.ckpt\b") as caught:
         fit(Checkpoint(path, RUN | {"lr": 0.5, "views": ["crop"]}, resume=True))
     said = str(caught.value)
-    assert "lr 0.01 there, 0.5 here" in said
-    assert "views ['crop', 'flip'] there, ['crop'] here" in said
-    assert "old 1 there, not set here" in said
-    assert "remove it to start over" in said
+    assert re.search(r"\blr 0\.01\D+0\.5\b", said)
+    assert re.search(r"\bviews \['crop', 'flip'\][^[]*\['crop'\]", said)
+    assert says(said, "old 1", "set", "remove")
     assert "method" not in said
     assert "force" not in said
 
@@ -100,14 +101,14 @@ def test_at_most_five_settings_are_named(tmp_path):
     fit(Checkpoint(path, {f"s{i}": i for i in range(7)}))
     with pytest.raises(InputError) as caught:
         fit(Checkpoint(path, {f"s{i}": -1 for i in range(7)}, resume=True))
-    assert [f"s{i} {i} there" in str(caught.value) for i in range(7)] == [True] * 5 + [False] * 2
-    assert "and 2 more" in str(caught.value)
+    assert [says(str(caught.value), f"s{i} {i}") for i in range(7)] == [True] * 5 + [False] * 2
+    assert says(str(caught.value), "2 more")
 
 
 def test_weights_that_do_not_fit_are_named(tmp_path):
     path = tmp_path / "run.ckpt"
     fit(Checkpoint(path, RUN))
-    with pytest.raises(InputError, match=r"run\.ckpt.*net\.0\.weight.*remove it to start over"):
+    with pytest.raises(InputError, match=r"run\.ckpt\b.*net\.0\.weight\b.*\bremove\b"):
         train(
             Noisy(width=5), lazily, Optimisation(4), checkpoint=Checkpoint(path, RUN, resume=True)
         )
@@ -117,7 +118,7 @@ def test_fewer_batches_than_were_trained_on_are_refused(tmp_path):
     path = tmp_path / "run.ckpt"
     with pytest.raises(Stopped):
         fit(Checkpoint(path, RUN, every=0), stop_at=4)
-    with pytest.raises(InputError, match=r"run\.ckpt.*3 batches into epoch 1.*has only 2"):
+    with pytest.raises(InputError, match=r"run\.ckpt\b.*\b3 batches\D+epoch 1\b\D+2\b.*\bremove\b"):
         fit(Checkpoint(path, RUN, resume=True), batches=lambda epoch: eagerly(epoch)[:2])
 
 
@@ -149,13 +150,13 @@ def test_what_is_not_finite_is_never_saved(tmp_path, bad):
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot write .*run\.ckpt"):
+    with pytest.raises(InputError, match=r"\bwrite\b.*run\.ckpt\b"):
         fit(Checkpoint(tmp_path / "file" / "run.ckpt", RUN))
 
 
 @pytest.mark.parametrize("every", [-1.0, math.nan])
 def test_time_between_writes_is_checked(tmp_path, every):
-    with pytest.raises(InputError, match=r"every must be .* at least 0"):
+    with pytest.raises(InputError, match=rf"^every\b\D+0\D+{every}$"):
         Checkpoint(tmp_path / "run.ckpt", RUN, every=every)
 
 

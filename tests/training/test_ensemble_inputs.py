@@ -18,6 +18,7 @@ from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
+from tests.said import says
 from tests.training.ensembles import (
     batches_of,
     models,
@@ -56,8 +57,8 @@ def test_an_encoder_of_ones_own_is_trained_one_by_one_and_that_is_said(mutag: Gr
     together, apart = mine(), mine()
     held_out = [torch.arange(20), None]
     population = Ensemble(together, mutag, batch_size=64, held_out=held_out)
-    assert population.alone == "Mine cannot be stacked"
-    with pytest.warns(UserWarning, match="^Mine cannot be stacked: 2 models are trained one"):
+    assert says(str(population.alone), "Mine", "stacked")
+    with pytest.warns(UserWarning, match=r"^Mine\b.*\bstacked\b.*\b2 models\b"):
         losses = train_ensemble(population, Optimisation(epochs=2))
     for m, alone in enumerate(apart):
         plain = train(
@@ -76,21 +77,21 @@ def cosine(hardening: Exponential) -> InfoGraph:
 
 
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("make", "facts"),
     [
-        (lambda: TwoView(GIN(7), one_forward=False), "TwoView in two forward passes"),
-        (lambda: InfoGraph(GIN(7), objective="infonce"), "only JSD"),
-        (lambda: jsd(NegativeSampler(draws=3)), "only JSD without draws"),
-        (lambda: jsd(NegativeSampler(), on_empty="raise"), "on_empty='raise'"),
-        (lambda: jsd(NegativeSampler(hardening=MeanThreshold())), "MeanThreshold cannot"),
-        (lambda: jsd(NegativeSampler(hardening=lambda t: t)), "Custom cannot be stacked"),
-        (lambda: cosine(Exponential(500.0)), "beta 500 span more"),
-        (lambda: cosine(Exponential(Linear(0.0, 500.0))), "beta 500 span"),
-        (lambda: jsd(NegativeSampler(pair_weights=torch.zeros(9, 9))), "pair weights cannot"),
+        (lambda: TwoView(GIN(7), one_forward=False), ["TwoView", "forward"]),
+        (lambda: InfoGraph(GIN(7), objective="infonce"), ["JSD", "draws"]),
+        (lambda: jsd(NegativeSampler(draws=3)), ["JSD", "draws"]),
+        (lambda: jsd(NegativeSampler(), on_empty="raise"), ["on_empty='raise'"]),
+        (lambda: jsd(NegativeSampler(hardening=MeanThreshold())), ["MeanThreshold"]),
+        (lambda: jsd(NegativeSampler(hardening=lambda t: t)), ["Custom"]),
+        (lambda: cosine(Exponential(500.0)), ["beta 500", "float64"]),
+        (lambda: cosine(Exponential(Linear(0.0, 500.0))), ["beta 500", "float64"]),
+        (lambda: jsd(NegativeSampler(pair_weights=torch.zeros(9, 9))), ["pair weights"]),
     ],
 )
-def test_why_a_model_trains_alone_is_said(make: Any, why: str) -> None:
-    assert why in (refusal(make()) or "")
+def test_why_a_model_trains_alone_is_said(make: Any, facts: list[str]) -> None:
+    assert says(refusal(make()) or "", *facts)
 
 
 def spoilt(change: Any, make: Any = None) -> Any:
@@ -119,7 +120,7 @@ class OwnLoss(ContrastiveLoss):
     ],
 )
 def test_what_only_looks_like_our_model_trains_alone(mutag: GraphSet, make: Any) -> None:
-    assert "cannot be stacked" in (refusal(make()) or "")
+    assert says(refusal(make()) or "", "stacked")
     if isinstance(make().node_head, nn.Linear):
         return
     torch.manual_seed(0)
@@ -132,8 +133,10 @@ def test_what_only_looks_like_our_model_trains_alone(mutag: GraphSet, make: Any)
 
 @pytest.mark.parametrize(
     ("held_out", "message"),
-    [(torch.tensor([999]), "held_out holds graph ids 999..999"), (torch.tensor([-1]), "-1..-1"),
-     (torch.tensor([0.5]), "expected graph ids"), (torch.ones(187).bool(), "torch.bool")],
+    [(torch.tensor([999]), r"held_out\b.*999\.\.999"),
+     (torch.tensor([-1]), r"held_out\b.*-1\.\.-1"),
+     (torch.tensor([0.5]), r"held_out\b.*torch\.float32 \[1\].*int64"),
+     (torch.ones(187).bool(), r"held_out\b.*torch\.bool \[187\]")],
 )  # fmt: skip
 def test_held_out_graphs_that_are_none_are_refused(
     mutag: GraphSet, held_out: Tensor, message: str
@@ -143,9 +146,9 @@ def test_held_out_graphs_that_are_none_are_refused(
 
 
 def test_features_of_another_width_are_named(mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match=r"\[3371, 5\].* this GIN takes, got \[3371, 7\]"):
+    with pytest.raises(InputError, match=r"\[3371, 5\].*\[3371, 7\]"):
         Ensemble([InfoGraph(GIN(5))], mutag)
-    with pytest.raises(InputError, match=r"got \[20, 7\]"):
+    with pytest.raises(InputError, match=r"\[3371, 7\].*\[20, 7\]"):
         Ensemble([InfoGraph(GIN(7))], mutag, features=[mutag.x[:20]])
 
 
@@ -159,17 +162,17 @@ def test_a_population_can_be_trained_twice(mutag: GraphSet) -> None:
 
 
 def test_no_model_is_no_population(mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match="at least one model, got none"):
+    with pytest.raises(InputError, match=r"\bensemble\b.*\bmodel\b"):
         Ensemble([], mutag)
 
 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (lambda: InfoGraph(GIN(7, dim=4)), r"encoder.convs.0.nn.0.weight is \(8, 7\), .* \(4, 7\)"),
+        (lambda: InfoGraph(GIN(7, dim=4)), r"encoder.convs.0.nn.0.weight\D+\(8, 7\), .* \(4, 7\)"),
         (lambda: InfoGraph(GIN(7, dim=8, layers=2)).double(), "torch.float32.* torch.float64"),
-        (lambda: InfoGraph(GIN(7, dim=8, layers=2, readout="mean")), "must be equal"),
-        (lambda: Supervised(GIN(7, dim=8, layers=2), 2), "InfoGraph.* and .*Supervised"),
+        (lambda: InfoGraph(GIN(7, dim=8, layers=2, readout="mean")), r"'sum', .*'mean', "),
+        (lambda: Supervised(GIN(7, dim=8, layers=2), 2), "InfoGraph'.*Supervised'"),
     ],
 )
 def test_models_of_different_shapes_are_named(mutag: GraphSet, other: Any, message: str) -> None:
@@ -180,11 +183,11 @@ def test_models_of_different_shapes_are_named(mutag: GraphSet, other: Any, messa
 
 def test_lists_of_another_length_are_refused(mutag: GraphSet) -> None:
     members = models(mutag, torch.float32)[:2]
-    with pytest.raises(InputError, match="held_out has 1 entries for 2 models"):
+    with pytest.raises(InputError, match=r"held_out\D+1\D+2 models"):
         Ensemble(members, mutag, held_out=[None])
-    with pytest.raises(InputError, match="1 optimisations for 2 models"):
+    with pytest.raises(InputError, match=r"\b1 optimisations\D+2 models"):
         train_ensemble(Ensemble(members, mutag), [Optimisation()])
-    with pytest.raises(InputError, match=r"torch\.float32, got bf16-mixed and accumulate 1"):
+    with pytest.raises(InputError, match=r"torch\.float32\b.*\bbf16-mixed\b.*\baccumulate 1\b"):
         train_ensemble(Ensemble(members, mutag), Optimisation(precision="bf16-mixed"))
 
 
@@ -193,7 +196,7 @@ def test_held_out_graphs_that_leave_members_other_batches_are_refused(mutag: Gra
     last = epoch_batches(mutag.n_graphs, 93, seed=0, epoch=1)[-1]
     assert len(last) == 2
     population = Ensemble(members, mutag, batch_size=93, held_out=[last, None])
-    with pytest.raises(InputError, match="different batches in epoch 1"):
+    with pytest.raises(InputError, match=r"held-out\b.*\bbatches\b.*\bepoch 1\b"):
         train_ensemble(population, Optimisation(epochs=1))
 
 
@@ -206,5 +209,5 @@ def test_memory_that_runs_out_says_what_to_lower(
         raise MemoryError
 
     monkeypatch.setattr(population, "losses", full)
-    with pytest.raises(OutOfMemory, match="with 2 models in an ensemble"):
+    with pytest.raises(OutOfMemory, match=r"\b2 models\b"):
         train_ensemble(population, Optimisation(epochs=1))

@@ -154,43 +154,37 @@ def test_rows_go_by_name_whatever_came_first():
 @pytest.mark.parametrize(
     ("modules", "message"),
     [
-        ([], "an ensemble needs at least one model, got none"),
+        ([], r"\bensemble\b.*\bmodel\b"),
         (
             [nn.Linear(2, 3), nn.Linear(2, 3), nn.Linear(4, 3)],
-            "models of an ensemble must have equal shapes: weight is (3, 2), torch.float32, cpu "
-            "in the first and (3, 4), torch.float32, cpu in number 3",
+            r"\bweight\D+\(3, 2\), torch.float32, cpu\D+\(3, 4\), torch.float32, cpu\D+3$",
         ),
         (
             [nn.Linear(2, 3), nn.Linear(2, 3, bias=False)],
-            "models of an ensemble must have equal shapes: bias is (3,), torch.float32, cpu in "
-            "the first and absent in number 2",
+            r"\bbias\D+\(3,\), torch.float32, cpu\D+absent\D+2$",
         ),
         (
             [nn.Linear(2, 3, bias=False), nn.Linear(2, 3)],
-            "models of an ensemble must have equal shapes: bias is absent in the first and (3,), "
-            "torch.float32, cpu in number 2",
+            r"\bbias\b\D+absent\D+\(3,\), torch.float32, cpu\D+2$",
         ),
         (
             [nn.Linear(2, 3), nn.Linear(2, 3).double()],
-            "models of an ensemble must have equal shapes: weight is (3, 2), torch.float32, cpu "
-            "in the first and (3, 2), torch.float64, cpu in number 2",
+            r"\bweight\D+\(3, 2\), torch.float32, cpu\D+\(3, 2\), torch.float64, cpu\D+2$",
         ),
         (
             [nn.BatchNorm1d(3), nn.BatchNorm1d(3, track_running_stats=False)],
-            "models of an ensemble must have equal shapes: running_mean is (3,), torch.float32, "
-            "cpu in the first and absent in number 2",
+            r"\brunning_mean\D+\(3,\), torch.float32, cpu\D+absent\D+2$",
         ),
         (
             [nn.Linear(2, 3), nn.Conv1d(2, 3, 1)],
-            "models of an ensemble must be equal, got Linear and Conv1d",
+            r"\bequal\b.*\bLinear\b.*\bConv1d$",
         ),
     ],
     ids=["none", "shape", "missing", "more", "dtype", "buffer", "kind"],
 )
 def test_what_cannot_be_stacked_is_named(modules, message):
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=message):
         Stacked(modules)
-    assert str(raised.value) == message
 
 
 class Race:

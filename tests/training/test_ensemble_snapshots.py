@@ -107,7 +107,7 @@ def together(
         )
     else:
         assert population.alone is not None
-        with pytest.warns(UserWarning, match="3 models are trained one by one"):
+        with pytest.warns(UserWarning, match=r"\b3 models\b"):
             results = train_ensemble(
                 population, hows, on_epoch=watch.on_epoch, snapshots=Snapshots(looks, watch.see)
             )

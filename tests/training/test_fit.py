@@ -113,28 +113,28 @@ def test_batches_are_moved_whatever_they_are_made_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
-        ({"lr_schedule": "cosin"}, "did you mean cosine"),
-        ({"optimiser": "adam"}, "torch.optim.AdamW"),
-        ({"epoch": 3}, "unknown setting 'epoch'; did you mean epochs"),
-        ({"lr": 0}, "lr must be"),
-        ({"batch_size": 1}, "batch_size must be at least 2"),
+        ({"lr_schedule": "cosin"}, "lr-schedule 'cosin'[^,]*cosine"),
+        ({"optimiser": "adam"}, r"optimiser\b.*torch\.optim\.AdamW"),
+        ({"epoch": 3}, r"setting 'epoch'[^,]*\bepochs\b[^,]*\bepochs\b"),
+        ({"lr": 0}, r"\blr\b\D+0\D+0$"),
+        ({"batch_size": 1}, r"batch_size\D+2\D+1$"),
     ],
 )
 def test_what_cannot_be_used_is_refused(
-    settings: dict[str, Any], says: str, mutag: GraphSet
+    settings: dict[str, Any], message: str, mutag: GraphSet
 ) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         fit(model(), mutag, **settings)
     for wrong in (3, list(mutag), "MUTAG"):
         with pytest.raises(InputError, match="loader"):
             fit(model(), wrong)
-    with pytest.raises(InputError, match="optimiser is called as"):
+    with pytest.raises(InputError, match=r"optimiser\(parameters, .*weight_decay"):
         fit(model(), mutag, optimiser=torch.optim.LBFGS)
 
 
 def test_an_ensemble_refuses_another_optimiser(mutag: GraphSet) -> None:
     both = Ensemble([model(), model(1)], mutag)
-    with pytest.raises(InputError, match="one by one"):
+    with pytest.raises(InputError, match=r"\bAdam\b.*gcl_hard\.fit"):
         train_ensemble(both, Optimisation(epochs=1, optimiser=torch.optim.SGD))

@@ -12,6 +12,7 @@ from torch import nn
 from gcl_hard import DivergenceError, InputError
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.training.loop import Optimisation, train
+from tests.said import says
 
 
 class Line(nn.Module):
@@ -120,13 +121,13 @@ def test_divergence_names_epoch_batch_and_setting():
     def batches(epoch):
         return [BATCHES[0], (X[4:], X[4:] * (math.inf if epoch == 2 else 1.0))]
 
-    message = r"the loss is (inf|nan) in epoch 2, batch 2 of 2 \(PTC hscl, seed 3\); nothing of th"
+    message = r"\bloss\b.*\b(inf|nan)\b.*\bepoch 2, batch 2\D+2 \(PTC hscl, seed 3\).*\bsaved\b"
     with pytest.raises(DivergenceError, match=message):
         train(line(), batches, Optimisation(5), setting="PTC hscl, seed 3")
 
 
 def test_numbers_that_are_not_finite_before_the_first_step_are_not_of_its_settings():
-    with pytest.raises(DivergenceError, match="before the first step"):
+    with pytest.raises(DivergenceError, match=r"\bepoch 1, batch 1\b.*\bfirst step\b"):
         train(line(), lambda epoch: [(X, X * math.nan)], Optimisation(5))
 
 
@@ -136,14 +137,14 @@ def test_data_without_negatives_are_told():
 
     mutag = load("MUTAG", download=False)
     of_one = mutag[torch.nonzero(mutag.y == 1)[:20, 0]]
-    with pytest.raises(InputError, match="all 20 items are of one class"):
+    with pytest.raises(InputError, match=r"\b20 items\b.*\bclass\b.*\bucl\b.*\bhucl\b"):
         fit(InfoGraph(GIN(7, dim=4, layers=1), method="hscl"), of_one, epochs=2, batch_size=10)
-    with pytest.raises(InputError, match="a model and then its data"):
+    with pytest.raises(InputError, match=r"\bmodel\b.*\bdata\b.*\bGraphSet\b"):
         fit(mutag, InfoGraph(GIN(7)))
 
 
 def test_an_epoch_without_batches_is_an_error():
-    with pytest.raises(InputError, match="epoch 1 has no batch"):
+    with pytest.raises(InputError, match=r"^epoch 1\b.*\bbatch\b"):
         train(line(), lambda epoch: [], Optimisation(1))
 
 
@@ -184,9 +185,8 @@ def test_out_of_memory_says_where_and_what_to_lower(error, accumulate):
             setting="CIFAR10 ucl, seed 3",
         )  # fmt: skip
     said = str(caught.value)
-    assert "epoch 2, batch 2 (7 items) (CIFAR10 ucl, seed 3)" in said
-    for what in ("batch-size", "accumulate", "fewer negatives", "bf16", "smaller encoder"):
-        assert what in said
+    assert says(said, "epoch 2, batch 2", "7 items", "(CIFAR10 ucl, seed 3)")
+    assert says(said, "batch-size", "accumulate", "negatives", "bf16", "encoder")
     assert isinstance(caught.value.__cause__, (MemoryError, RuntimeError))
 
 
@@ -210,7 +210,7 @@ def test_memory_may_run_out_while_a_batch_is_made():
         yield BATCHES[0]
         torch.empty(2**60)
 
-    with pytest.raises(OutOfMemory, match="epoch 1, batch 2: lower batch-size"):
+    with pytest.raises(OutOfMemory, match=r"epoch 1, batch 2\b.*batch-size"):
         train(line(), batches, Optimisation(1))
 
 
@@ -224,15 +224,15 @@ def test_other_errors_are_let_through(error):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"accumulate": 0}, "accumulate must be at least 1, got 0"),
-        ({"lr": 0.0}, "lr must be"),
-        ({"lr": math.nan}, "lr must be"),
-        ({"weight_decay": -1.0}, "weight-decay must be"),
-        ({"lr": "a"}, "lr must be a finite number above 0, got 'a'"),
-        ({"epochs": 2.5}, "epochs must be a whole number, got 2.5"),
-        ({"lr_schedule": "cosin"}, "unknown lr-schedule 'cosin'; did you mean cosine"),
-        ({"precision": "bf16"}, "unknown precision 'bf16'; did you mean bf16-mixed"),
+        ({"epochs": 0}, r"^epochs\D+1\D+0$"),
+        ({"accumulate": 0}, r"^accumulate\D+1\D+0$"),
+        ({"lr": 0.0}, r"^lr\D+0\D+0\.0$"),
+        ({"lr": math.nan}, r"^lr\D+0\D+nan$"),
+        ({"weight_decay": -1.0}, r"^weight-decay\D+0\D+-1\.0$"),
+        ({"lr": "a"}, r"^lr\b.*\bnumber\b.*\b0\b.* 'a'$"),
+        ({"epochs": 2.5}, r"^epochs\b.*\bwhole\b.* 2\.5$"),
+        ({"lr_schedule": "cosin"}, "lr-schedule 'cosin'[^,]*cosine"),
+        ({"precision": "bf16"}, "precision 'bf16'[^,]*bf16-mixed"),
     ],
 )
 def test_bad_settings_are_named(arguments, message):
@@ -245,5 +245,5 @@ def test_a_loader_is_iterated_over_once_an_epoch():
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, 3 * X + 1), batch_size=4)
     by_loader = train(one, loader, Optimisation(3))
     assert by_loader == train(other, lambda epoch: BATCHES, Optimisation(3))
-    with pytest.raises(InputError, match=r"batches must be a loader, or a function .* got int"):
+    with pytest.raises(InputError, match=r"^batches\b.*\bloader\b.*\bint$"):
         train(line(), 3, Optimisation(1))

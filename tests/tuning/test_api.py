@@ -118,14 +118,14 @@ def test_an_edited_encoder_gets_scores_of_its_own(tmp_path: Path) -> None:
 
 def test_an_encoder_is_part_of_what_a_study_is_of(tmp_path: Path) -> None:
     searched(tmp_path, "MUTAG", "ucl", encoder=edited(1), trials=1, study_name="mine")
-    with pytest.raises(InputError, match=r"encoder Edited@.* there, as usual here"):
+    with pytest.raises(InputError, match=r"\bencoder Edited@\w+ .*\busual\b"):
         searched(tmp_path, "MUTAG", "ucl", trials=1, study_name="mine")
-    with pytest.raises(InputError, match=r"encoder Edited@.* there, Edited@.* here"):
+    with pytest.raises(InputError, match=r"\bencoder Edited@.* Edited@\w"):
         searched(tmp_path, "MUTAG", "ucl", trials=1, encoder=edited(2), study_name="mine")
 
 
 def test_its_settings_need_an_encoder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"encoder\.dropout is a setting of your own encoder"):
+    with pytest.raises(InputError, match=r"\bencoder\.dropout\b.*\bencoder="):
         searched(tmp_path, "MUTAG", "ucl", space=LR | ENCODER)
     assert list(tmp_path.iterdir()) == []
 
@@ -159,7 +159,7 @@ def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
     for one in few:
         one.y = None
     for protocol in ("inductive", "transductive"):
-        with pytest.raises(InputError, match="mine has no class labels"):
+        with pytest.raises(InputError, match=r"\bmine\b.*\blabels\b.*\by\b"):
             searched(tmp_path, GraphSet.from_graphs(few, name="mine"), "ucl", protocol=protocol)
 
 
@@ -239,14 +239,14 @@ def test_a_storage_may_be_any_file(tmp_path: Path, storage: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"bta": 2.0}, "unknown setting 'bta'; did you mean beta"),
-        ({"trials": 0}, "trials must be at least 1, got 0"),
-        ({"space": {}}, "the search space is empty"),
-        ({"space": {"lrr": LR["lr"]}}, "'lrr'; did you mean lr"),
-        ({"space": "bet"}, "unknown search space 'bet'; did you mean beta"),
-        ({"method": "majority"}, "majority has nothing to search: it is a baseline"),
-        ({"dataset": "digits", "epochs": 1, "layers": 2}, "unknown setting 'layers'"),
-        ({"report": "page.html"}, "report is a page of Markdown"),
+        ({"bta": 2.0}, r"'bta'.*\bbeta\b.*\bbeta\b"),  # the nearest, and then all that are known
+        ({"trials": 0}, r"\btrials\b.*\b1\b.*\b0\b"),
+        ({"space": {}}, r"\bempty\b.*\{beta:"),
+        ({"space": {"lrr": LR["lr"]}}, r"'lrr'.*\blr\b.*\bdataset\b"),
+        ({"space": "bet"}, r"'bet'.*\bbeta\b.*\bbeta\b.*\bfull\b"),
+        ({"method": "majority"}, r"\bmajority\b.*\bbaseline\b"),
+        ({"dataset": "digits", "epochs": 1, "layers": 2}, r"'layers'.*\bdataset\b.*\bcrop\b"),
+        ({"report": "page.html"}, r"\breport\b.*\.md\b.*\bpage\.html\b"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(
@@ -259,7 +259,7 @@ def test_bad_arguments_are_refused_before_anything_is_written(
 
 def test_without_a_score_it_raises_with_the_reasons(tmp_path: Path) -> None:
     high = {"lr": {"type": "float", "low": 1e29, "high": 1e30}}
-    with pytest.raises(AllFailed, match=r"0 pruned, 2 failed: 2 x diverged"):
+    with pytest.raises(AllFailed, match=r"\b0 pruned\b.*\b2 failed\b.*\b2 x diverged\b"):
         searched(tmp_path, "MUTAG", "ucl", space=high, epochs=3)
 
 
@@ -275,7 +275,7 @@ def test_a_class_too_small_for_the_svm_is_refused_before_training(
         raise AssertionError("a trial was trained")
 
     monkeypatch.setattr(ensembles, "train_encoders", trained)
-    with pytest.raises(InputError, match="inner folds"):
+    with pytest.raises(InputError, match=r"\binner\b.*\bclass 0\b.*\b4\b.*\b5\b"):
         searched(tmp_path, graphs, "ucl")
 
 
@@ -319,5 +319,5 @@ def test_an_encoder_of_ones_own_is_refused_where_it_would_not_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Named(monkeypatch)
-    with pytest.raises(InputError, match="encoder"):
+    with pytest.raises(InputError, match=r"\bencoder\b.*\bown\b.*\bgraphs\b"):
         study("digits", "ucl", output=tmp_path, encoder=MyEncoder, **DIGITS)

@@ -18,6 +18,7 @@ from gcl_hard.experiments.presets import recipe
 from gcl_hard.graphs import GraphSet, embed, load
 from gcl_hard.tuning import Space, study
 from tests.experiments.tiny_images import Tiny
+from tests.said import says
 from tests.tuning.test_api import DIGITS, LR, searched
 
 
@@ -54,19 +55,19 @@ def test_a_plain_dictionary_is_searched(tmp_path: Path, mutag: GraphSet) -> None
 
 
 @pytest.mark.parametrize(
-    ("space", "says"),
+    ("space", "named"),
     [
-        ({"beta": (1,)}, r"a tuple is \(low, high\)"),
-        ({"beta": (3, 1)}, "low"),
-        ({"beta": 3}, "a distribution of Optuna, got 3"),
-        ({"bata": (1, 3)}, "unknown setting of the search space 'bata'"),
-        ({"beta": IntDistribution(1, 3)}, "searched with type: float"),
+        ({"beta": (1,)}, r"\bbeta\b.*\(low, high\).*\(1,\)"),
+        ({"beta": (3, 1)}, r"\bbeta\b.*\blow=3\b.*\bhigh=1\b"),
+        ({"beta": 3}, r"\bbeta\b.*\(0\.1, 10\).*\bOptuna\b.*\b3$"),
+        ({"bata": (1, 3)}, r"'bata'.*\bbeta\b.*\bdataset\b"),
+        ({"beta": IntDistribution(1, 3)}, r"\bbeta\b.*\bsearched\b.*\btype: float\b"),
     ],
 )
 def test_what_is_no_space_is_refused(
-    space: dict[str, Any], says: str, tmp_path: Path, mutag: GraphSet
+    space: dict[str, Any], named: str, tmp_path: Path, mutag: GraphSet
 ) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=named):
         searched(tmp_path, mutag, "hscl", space=space)
 
 
@@ -105,7 +106,7 @@ def test_a_sampler_and_a_pruner_of_ones_own_are_asked(tmp_path: Path, mutag: Gra
     assert sorted(states) == ["COMPLETE", "COMPLETE", "PRUNED"]
     assert {*pruner.seen} <= {1, 2}
     assert found.facts["sampler"] == "First"
-    with pytest.raises(InputError, match="sampler First there"):
+    with pytest.raises(InputError, match=r"\bsampler First\b.*\brandom\b"):
         searched(tmp_path, mutag, "ucl", epochs=3)
 
 
@@ -143,7 +144,7 @@ def test_a_storage_of_ones_own_is_used(tmp_path: Path, mutag: GraphSet) -> None:
     searched(tmp_path, mutag, "ucl", storage=database)
     assert len(database.get_all_studies()) == 1
     assert not list(tmp_path.glob("*.journal"))
-    with pytest.raises(InputError, match="a file, a URL or a storage of Optuna, got list"):
+    with pytest.raises(InputError, match=r"\bstorage\b.*\bURL\b.*\bOptuna\b.*\blist\b"):
         searched(tmp_path, mutag, "ucl", storage=[])
 
 
@@ -159,12 +160,12 @@ def test_callbacks_see_every_trial_and_may_end_the_search(tmp_path: Path, mutag:
     assert seen == [(number, "COMPLETE") for number in range(3)]
     assert len(found.study.trials) == 3
     assert found.outer is not None
-    with pytest.raises(InputError, match="callbacks are called with"):
+    with pytest.raises(InputError, match=r"\bcallbacks\b.*\bstudy\b.*\btrial\b.*\(3,\)"):
         searched(tmp_path, mutag, "ucl", callbacks=[3])
 
 
 def test_a_name_of_optuna_gets_ours(tmp_path: Path, mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match="unknown setting 'n_trials'; did you mean trials"):
+    with pytest.raises(InputError, match=r"'n_trials'.*\btrials\b.*\btrials\b"):
         searched(tmp_path, mutag, "ucl", n_trials=3)
 
 
@@ -180,13 +181,13 @@ def test_a_recipe_fills_what_is_neither_given_nor_searched(
         if name not in ("lr", "batch_size", "epochs", "layers", "dim"):
             assert getattr(found.best, name) == value, name
     assert found.best.batch_size == 32
-    with pytest.raises(InputError, match="unknown recipe 'bset'; did you mean best"):
+    with pytest.raises(InputError, match=r"'bset'.*\bbest\b.*\bpaper\b"):
         searched(tmp_path, mutag, "hscl", recipe="bset")
     with pytest.raises(SystemExit):
         tune.main(["--recipe=best", "--dataset=MUTAG", "--print-config"])
     assert "recipe: best" in capsys.readouterr().out
     assert tune.main(["--recipe=best", "--dataset=digits", f"--output={tmp_path}"]) == 2
-    assert "recipes are of graphs" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "recipes", "graphs", "digits", "images")
 
 
 # The best, retrained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig, ImageConfi
 from gcl_hard.tuning.objective import Inner
 from gcl_hard.tuning.options import TuneOptions, check_given
 from gcl_hard.tuning.space import Base, Space
+from tests.said import says
 
 LR = "lr: {type: float, low: 0.0001, high: 0.1, log: true}"
 
@@ -184,41 +186,42 @@ def test_encoders_of_one_s_own_are_asked_for_one_by_one() -> None:
 )
 @pytest.mark.parametrize("value", [0, -3])
 def test_nothing_is_done_zero_times(flag: str, value: int) -> None:
-    assert refusal(f"{flag}={value}") == f"{flag[2:]} must be at least 1, got {value}"
+    assert says(refusal(f"{flag}={value}"), flag[2:], 1, value)
 
 
 def test_a_batch_is_auto_or_counted() -> None:
     for value in ("0", "-1", "many"):
         said = refusal("--batch", value)
-        assert said == f"--batch: expected auto or a whole number of at least 1, got {value}"
+        assert says(said, "--batch", "auto", 1, value)
     base = Base(GraphConfig, {"method": "hscl"})
-    with pytest.raises(InputError, match="batch must be at least 1, got 0"):
+    with pytest.raises(InputError, match=r"\bbatch\b.*\b1\b.*\b0\b"):
         TuneOptions(base, Space(()), batch=0)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_seeds_are_those_of_numpy(seed: int) -> None:
-    assert refusal(f"--seed={seed}").endswith(f"from 0 to 2**32 - 1, got {seed}")
+    assert says(refusal(f"--seed={seed}"), "seed", 0, "2**32 - 1", seed)
     assert parse_tune([f"--seed={2**32 - 1}"]).seed == 2**32 - 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "named"),
     [
-        ("--trails=3", "unknown flag --trails; did you mean --trials"),
-        ("--inner-fold=3", "unknown flag --inner-fold; did you mean --inner-folds"),
-        ("--sampler=cma", "unknown sampler 'cma'; did you mean cmaes?"),
-        ("--pruner=medain", "unknown pruner 'medain'; did you mean median?"),
-        ("--method=hslc", "unknown method 'hslc'; did you mean hscl"),
-        ("--space=bta", "unknown search space 'bta'; did you mean beta"),
-        ("--trials=many", "--trials must be a whole number, got many"),
-        ("--crop=0.5", "unknown flag --crop; it is of images"),
-        ("--dataset=digits --layers=2", "unknown flag --layers; it is of graphs"),
-        ("--report=page.html", "report is a page of Markdown, NAME.md, got page.html"),
+        ("--trails=3", r"--trails\b.*--trials\b"),
+        ("--inner-fold=3", r"--inner-fold\b.*--inner-folds\b"),
+        # The nearest comes before all that are known.
+        ("--sampler=cma", r"\bsampler 'cma'.*\bcmaes\b.*\btpe\b"),
+        ("--pruner=medain", r"\bpruner 'medain'.*\bmedian\b.*\bnone\b"),
+        ("--method=hslc", r"\bmethod 'hslc'.*\bhscl\b.*\bucl\b"),
+        ("--space=bta", r"\bspace 'bta'.*\bbeta\b.*\bbeta\b.*\bfull\b"),
+        ("--trials=many", r"--trials\b.*\bwhole\b.*\bmany\b"),
+        ("--crop=0.5", r"--crop\b.*\bimages\b.*--dataset\b"),
+        ("--dataset=digits --layers=2", r"--layers\b.*\bgraphs\b.*\bimages\b"),
+        ("--report=page.html", r"\breport\b.*\.md\b.*\bpage\.html\b"),
     ],
 )
-def test_mistakes_get_the_nearest(arguments: str, said: str) -> None:
-    assert said in refusal(*arguments.split())
+def test_mistakes_get_the_nearest(arguments: str, named: str) -> None:
+    assert re.search(named, refusal(*arguments.split()))
 
 
 # What does not go together
@@ -227,49 +230,45 @@ def test_mistakes_get_the_nearest(arguments: str, said: str) -> None:
 def test_median_and_hyperband_look_at_epochs_of_one_hold_out() -> None:
     for pruner in ("median", "hyperband"):
         said = refusal(f"--pruner={pruner}", "--inner-folds=3")
-        assert f"pruner {pruner} looks at epochs of one inner hold-out" in said
-        assert "--inner-folds 1, or --pruner wilcoxon" in said
+        assert says(said, pruner, "epochs", "--inner-folds 1", "--pruner wilcoxon")
 
 
 @pytest.mark.parametrize("folds", [1, 2, 4, 6])
 def test_wilcoxon_wants_five_folds(folds: int) -> None:
     said = refusal("--pruner=wilcoxon", f"--inner-folds={folds}")
-    assert said.endswith(f"compares inner folds: give --inner-folds 5, got {folds}")
+    assert says(said, "wilcoxon", "--inner-folds 5", folds)
 
 
 def test_trials_of_other_lengths_are_not_compared_epoch_by_epoch(space_of: Any) -> None:
     space = f"--space={space_of(EPOCHS, LR)}"
     for pruner in ("median", "hyperband"):
         said = refusal(space, f"--pruner={pruner}")
-        assert f"pruner {pruner} compares trials epoch by epoch, and epochs are searched" in said
+        assert says(said, pruner, "epochs", "searched", "--pruner", "wilcoxon")
     for allowed in (["--pruner=none"], ["--pruner=wilcoxon", "--inner-folds=5"]):
         assert parse_tune([space, *allowed]).pruner in ("none", "wilcoxon")
 
 
 def test_cmaes_searches_numbers_only(space_of: Any) -> None:
     said = refusal("--sampler=cmaes", "--space=full")
-    assert "cmaes searches numbers only, and lr_schedule, weight_decay, dim, readout is" in said
-    assert "--sampler tpe" in said
+    assert says(said, "cmaes", "lr_schedule, weight_decay, dim, readout", "--sampler tpe")
     assert parse_tune(["--sampler=cmaes", f"--space={space_of(EPOCHS, LR)}"]).sampler == "cmaes"
 
 
 def test_images_have_one_outer_part() -> None:
     said = refusal("--dataset=digits", "--outer-folds=3")
-    assert "official test split, which is the one outer part: leave --outer-folds out" in said
+    assert says(said, "images", "official", "--outer-folds")
     assert parse_tune(["--dataset=digits", "--inner-folds=3"]).inner_folds == 3
 
 
 @pytest.mark.parametrize("folds", ["--outer-folds=3", "--inner-folds=3"])
 def test_the_paper_has_no_folds_to_search_in(folds: str) -> None:
     said = refusal("--protocol=paper", folds)
-    assert "protocol transductive chooses on the test folds" in said
-    assert "--protocol inductive" in said
+    assert says(said, "transductive", "test", "folds", "--protocol inductive")
 
 
 def test_the_paper_has_nothing_for_wilcoxon() -> None:
-    assert "protocol transductive" in refusal(
-        "--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5"
-    )
+    said = refusal("--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5")
+    assert says(said, "transductive", "test", "folds", "--protocol inductive")
     assert parse_tune(["--protocol=paper", "--pruner=median"]).pruner == "median"
 
 
@@ -277,7 +276,7 @@ def test_the_paper_has_nothing_for_wilcoxon() -> None:
 def test_a_command_for_a_floor_is_refused(floor: str) -> None:
     dataset = "MUTAG" if floor in GRAPH_BASELINES else "digits"
     said = refusal(f"--dataset={dataset}", f"--method={floor}")
-    assert f"{floor} has nothing to search: it is a baseline" in said
+    assert says(said, floor, "baseline")
 
 
 # From Python, where no parser has looked
@@ -296,27 +295,26 @@ def options(**given: Any) -> TuneOptions:
 def test_numbers_are_whole(name: str, value: Any) -> None:
     with pytest.raises(InputError) as caught:
         options(**{name: value})
-    assert str(caught.value) == f"{name.replace('_', '-')} must be a whole number, got {value!r}"
+    assert says(str(caught.value), name.replace("_", "-"), "whole", repr(value))
 
 
 @pytest.mark.parametrize("name", ["trials", "jobs"])
 def test_numbers_are_given(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} must be a whole number, got None"):
+    with pytest.raises(InputError, match=rf"\b{name}\b.*\bwhole\b.*\bNone\b"):
         options(**{name: None})
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "named"),
     [
-        ({"sampler": "tpa"}, "unknown sampler 'tpa'; did you mean tpe"),
-        ({"pruner": None}, "unknown pruner 'None'; did you mean none"),
-        ({"pruner": "medain"}, "unknown pruner 'medain'; did you mean median?"),
+        ({"sampler": "tpa"}, r"\bsampler 'tpa'.*\btpe\b.*\btpe\b"),
+        ({"pruner": None}, r"\bpruner 'None'.*\bnone\b.*\bnone\b"),
+        ({"pruner": "medain"}, r"\bpruner 'medain'.*\bmedian\b.*\bnone\b"),
     ],
 )
-def test_names_are_known(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
+def test_names_are_known(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=named):
         options(**given)
-    assert said in str(caught.value)
 
 
 # The command as pages show it
@@ -354,20 +352,21 @@ def test_no_password_of_another_form_is_public_command(url: str) -> None:
 
 def test_what_is_searched_is_not_given_too(space_of: Any) -> None:
     space = f"--space={space_of(LR, 'weight_decay: {type: float, low: 0, high: 0.1}')}"
-    assert refusal(space, "--lr=0.02") == "lr is searched, and given too: leave one of them out"
-    assert "weight-decay is searched" in refusal(space, "--weight-decay=0.01")
+    assert says(refusal(space, "--lr=0.02"), "lr", "searched", "given")
+    assert says(refusal(space, "--weight-decay=0.01"), "weight-decay", "searched", "given")
     assert parse_tune([space, "--epochs=3"]).base.config.epochs == 3
 
 
 def test_a_file_gives_too(space_of: Any, tmp_path: Path) -> None:
     config = tmp_path / "given.yaml"
     config.write_text("lr: 0.02\n", encoding="utf-8")
-    assert "lr is searched, and given too" in refusal(f"--config={config}", "--space", space_of(LR))
+    said = refusal(f"--config={config}", "--space", space_of(LR))
+    assert says(said, "lr", "searched", "given")
 
 
 def test_a_method_that_is_searched_is_not_given_too(space_of: Any) -> None:
     space = f"--space={space_of('method: {type: categorical, choices: [ucl, hscl]}', LR)}"
-    assert "method is searched, and given too" in refusal(space, "--method=hscl")
+    assert says(refusal(space, "--method=hscl"), "method", "searched", "given")
     assert parse_tune([space]).search_space.methods(parse_tune([space]).base) == ("ucl", "hscl")
 
 
@@ -378,18 +377,19 @@ def test_a_grid_tries_what_is_given() -> None:
 
 
 def test_a_grid_of_other_methods_tries_nothing() -> None:
-    assert "lr is searched, and given too" in refusal("--space=beta", "--method=ucl", "--lr=0.02")
+    said = refusal("--space=beta", "--method=ucl", "--lr=0.02")
+    assert says(said, "lr", "searched", "given")
 
 
 def test_a_grid_with_values_of_its_own_does_not_try_what_is_given(space_of: Any) -> None:
     space = space_of(LR, grid="grid: {lr: [0.001, 0.01]}\n")
-    assert "lr is searched, and given too" in refusal(f"--space={space}", "--lr=0.02")
+    assert says(refusal(f"--space={space}", "--lr=0.02"), "lr", "searched", "given")
 
 
 def test_what_a_grid_names_is_not_given_and_the_rest_is_tried(space_of: Any) -> None:
     beta = "beta: {type: float, low: 0.1, high: 20}"
     space = f"--space={space_of(LR, beta, grid='grid: {beta: [1, 4]}')}"
-    assert "beta is searched, and given too" in refusal(space, "--beta=2")
+    assert says(refusal(space, "--beta=2"), "beta", "searched", "given")
     options = parse_tune([space, "--lr=0.02"])
     assert options.search_space.grid_of(options.base) == [{"lr": 0.02, "beta": b} for b in (1, 4)]
 
@@ -397,12 +397,13 @@ def test_what_a_grid_names_is_not_given_and_the_rest_is_tried(space_of: Any) -> 
 def test_a_method_that_is_searched_is_not_given_where_a_grid_is_either(space_of: Any) -> None:
     methods = "method: {type: categorical, choices: [hucl, hscl]}"
     space = space_of(methods, "beta: {type: float, low: 0.1, high: 20}", grid="grid: paper")
-    assert "method is searched, and given too" in refusal(f"--space={space}", "--method=hucl")
+    said = refusal(f"--space={space}", "--method=hucl")
+    assert says(said, "method", "searched", "given")
 
 
 def test_a_given_value_outside_the_space_is_refused() -> None:
     said = refusal("--space=beta", "--lr=0.5")
-    assert "lr 0.5 of the command, which the grid keeps, is not in the search space" in said
+    assert says(said, "lr 0.5", "command", 0.0001, 0.1)
 
 
 def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
@@ -410,7 +411,7 @@ def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
     base = Base(GraphConfig, {"method": "hscl"})
     space = Space.of({"lr": {"type": "float", "low": 0.001, "high": 0.1}}).fitted(base)
     check_given({"lr": None, "epochs": 3}, space, base)
-    with pytest.raises(InputError, match="lr is searched, and given too"):
+    with pytest.raises(InputError, match=r"\blr\b.*\bsearched\b.*\bgiven\b"):
         check_given({"lr": 0.01}, space, base)
 
 
@@ -419,12 +420,11 @@ def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
 
 def test_a_search_space_is_no_config(space_of: Any) -> None:
     said = refusal(f"--config={space_of(LR)}")
-    assert said == "give a file with a search space to --space FILE, not to --config"
+    assert says(said, "--space FILE", "--config")
 
 
 def test_a_config_of_bench_is_told_what_a_search_takes(tmp_path: Path) -> None:
     config = tmp_path / "bench.yaml"
     config.write_text("dataset: [MUTAG, PTC]\n", encoding="utf-8")
     said = refusal(f"--config={config}")
-    assert "dataset" in said
-    assert said.endswith("a file of lists is for python -m gcl_hard.bench)")
+    assert says(said, "dataset", "python -m gcl_hard.bench")

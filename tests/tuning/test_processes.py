@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,8 +22,10 @@ from sqlalchemy.pool import NullPool
 
 from gcl_hard import tune
 from gcl_hard.tuning.storage import AGAIN, GRID, INTERRUPTED, exclusive, failure_of, url_of
+from tests.experiments.engine_tasks import is_worker, wait_for
+from tests.said import says
 
-TRIALS, LIMIT, ROOT = 6, 120.0, Path(__file__).parents[2]
+TRIALS, ROOT = 6, Path(__file__).parents[2]
 SETTINGS = [
     "--dataset=MUTAG", "--method=hscl", "--epochs=150", "--layers=1", "--dim=4", "--device=cpu",
     "--threads=1", f"--trials={TRIALS}", "--batch=2", "--sampler=random",
@@ -43,6 +44,11 @@ def children(pid: int) -> list[int]:
         if parent == pid:
             found.append(int(path.parent.name))
     return found + [below for one in found for below in children(one)]
+
+
+def workers(process: subprocess.Popen[str]) -> list[int]:
+    """Worker processes of a command."""
+    return [pid for pid in children(process.pid) if is_worker(pid)]
 
 
 @contextmanager
@@ -64,7 +70,7 @@ def command(*arguments: str, script: str = "") -> Iterator[subprocess.Popen[str]
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Status and what was printed as an error, in one line."""
-    _, said = process.communicate(timeout=LIMIT)
+    _, said = process.communicate()
     assert "Traceback" not in said, said
     return process.returncode, " ".join(said.split())
 
@@ -95,16 +101,6 @@ def trials(place: Path | str, name: str = "MUTAG_hscl_inductive") -> list[Frozen
         return []
 
 
-def when(process: subprocess.Popen[str], ready: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT
-    while time.monotonic() < until:
-        if ready():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise TimeoutError
-
-
 def check_end(place: Path | str, n: int = TRIALS) -> list[FrozenTrial]:
     """The asked number of trials came of it; every lost one was done again, once."""
     found = trials(place)
@@ -123,12 +119,9 @@ def check_end(place: Path | str, n: int = TRIALS) -> list[FrozenTrial]:
     return found
 
 
-def gone(pids: list[int]) -> bool:
-    """Whether processes have ended, in a while."""
-    until = time.monotonic() + 30
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
-        time.sleep(0.2)
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+def gone(pids: list[int]) -> None:
+    """Wait until processes have ended."""
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 def running(place: Path | str) -> int:
@@ -145,7 +138,7 @@ def test_after_the_driver_is_killed_the_same_command_goes_on(tmp_path: Path, nam
     place = tmp_path / name
     stored = [f"--storage={place}", f"--output={tmp_path}"]
     with command(*stored) as process:
-        when(process, lambda: complete(place) > 0 and running(place) > 0)
+        wait_for(lambda: complete(place) > 0 and running(place) > 0, process)
         process.kill()
     assert 0 < complete(place) < TRIALS
     assert running(place) > 0
@@ -158,7 +151,7 @@ def test_ctrl_c_ends_with_130_and_keeps_what_has_ended(tmp_path: Path) -> None:
     place = tmp_path / "a.journal"
     stored = [f"--storage={place}", f"--output={tmp_path}"]
     with command(*stored) as process:
-        when(process, lambda: complete(place) > 0 and running(place) > 0)
+        wait_for(lambda: complete(place) > 0 and running(place) > 0, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         status, said = ended(process)
     assert (status, said) == (130, tune.STOPPED)
@@ -175,10 +168,11 @@ def test_a_second_driver_on_one_file_is_refused(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored = [f"--storage={tmp_path / name}", f"--output={tmp_path}"]
-    with exclusive(url_of(str(tmp_path / name), tmp_path, "")):
+    url = url_of(str(tmp_path / name), tmp_path, "")
+    with exclusive(url):
         assert tune.main([*SETTINGS, *stored]) == 2
         said = " ".join(capsys.readouterr().err.split())
-    assert "is in use by another search: wait until it has ended" in said
+    assert says(said, url, "search", "--storage", "PostgreSQL")
     assert not (tmp_path / name).exists()
 
 
@@ -186,10 +180,9 @@ def test_a_second_driver_on_one_file_is_refused(
 def test_a_killed_worker_costs_no_trial(tmp_path: Path) -> None:
     place = tmp_path / "a.journal"
     with command(f"--storage={place}", f"--output={tmp_path}", "--jobs=2") as process:
-        when(process, lambda: running(place) >= 2)
-        time.sleep(1.0)  # workers train
-        workers = [pid for pid in children(process.pid) if not children(pid)]
-        os.kill(max(workers), signal.SIGKILL)
+        wait_for(lambda: running(place) >= 2, process)
+        wait_for(lambda: len(workers(process)) == 2, process)
+        os.kill(max(workers(process)), signal.SIGKILL)
         assert ended(process)[0] == 0
     found = check_end(place)
     assert all(trial.state == TrialState.COMPLETE for trial in found)
@@ -204,13 +197,12 @@ def test_ctrl_c_stops_the_workers_too(tmp_path: Path) -> None:
     place = tmp_path / "a.journal"
     stored = [f"--storage={place}", f"--output={tmp_path}", "--epochs=600"]
     with command(*stored, "--jobs=2") as process:
-        when(process, lambda: running(place) >= 2)
-        time.sleep(1.0)
+        wait_for(lambda: running(place) >= 2, process)
         below = children(process.pid)
         os.killpg(process.pid, signal.SIGINT)
         status, said = ended(process)
         assert (status, said) == (130, tune.STOPPED)
-        assert gone(below)
+        gone(below)
     assert TrialState.RUNNING not in [trial.state for trial in trials(place)]
 
 
@@ -218,11 +210,11 @@ def test_ctrl_c_stops_the_workers_too(tmp_path: Path) -> None:
 def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     place = tmp_path / "a.journal"
     with command(f"--storage={place}", f"--output={tmp_path}", "--jobs=2") as process:
-        when(process, lambda: running(place) >= 2)
+        wait_for(lambda: running(place) >= 2, process)
         below = children(process.pid)
         process.kill()
         process.wait()
-        assert gone(below)
+        gone(below)
 
 
 QUICK_HEARTBEATS = """
@@ -243,7 +235,7 @@ def test_two_drivers_share_a_study_on_a_server_and_one_goes_on_for_the_other(
         command(*stored, script=QUICK_HEARTBEATS) as first,
         command(*stored, script=QUICK_HEARTBEATS) as second,
     ):
-        when(first, lambda: running(postgres_url) >= 3)  # of two groups of two
+        wait_for(lambda: running(postgres_url) >= 3, first)  # of two groups of two
         second.kill()
         assert ended(first) == (0, "")
     found = trials(postgres_url)

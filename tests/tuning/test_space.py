@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import fields
 from functools import partial
@@ -30,6 +31,7 @@ from gcl_hard.tuning.space import (
     read_space,
     shipped,
 )
+from tests.said import says
 
 LR = {"type": "float", "low": 1e-4, "high": 0.1, "log": True}
 BETA = {"type": "float", "low": 0.1, "high": 20, "log": True}
@@ -63,6 +65,12 @@ def refusal(space: Any, base: Base | None = None) -> str:
     with pytest.raises(InputError) as caught:
         Space.of(space).fitted(base or graphs())
     return str(caught.value)
+
+
+def offers(said: str, got: str, nearest: str) -> bool:
+    """Whether a message names an unknown word, the nearest, and then all that are known."""
+    once = rf".*(?<![\w-]){nearest}(?![\w-])"
+    return re.search(rf"'{re.escape(got)}'{once}{once}", said) is not None
 
 
 # One dimension
@@ -131,68 +139,66 @@ def test_when_names_methods(when: str, methods: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("given", ["0.1 to 10", 3, None])
 def test_what_is_no_mapping_is_shown_one(given: Any) -> None:
-    with pytest.raises(InputError, match=r"beta: expected a mapping such as \{type: float"):
+    with pytest.raises(InputError) as caught:
         Dimension.of("beta", given)
+    assert says(str(caught.value), "beta", "{type: float", repr(given))
 
 
 def test_an_unknown_type_gets_the_nearest() -> None:
     said = line_refusal("{type: flaot, low: 0, high: 1}")
-    assert "type of lr 'flaot'; did you mean float?" in said
-    assert "categorical" in said
-    assert "type of lr 'None'" in line_refusal("{low: 0, high: 1}")
+    assert offers(said, "flaot", "float")
+    assert says(said, "type", "lr", "categorical")
+    assert says(line_refusal("{low: 0, high: 1}"), "type", "lr", "'None'", "float", "categorical")
 
 
 def test_an_unknown_key_gets_the_nearest_of_its_type() -> None:
-    assert "key of lr 'hihg'; did you mean high?" in line_refusal("{type: float, low: 0, hihg: 1}")
-    assert "key of lr 'choice'; did you mean choices?" in line_refusal(
-        "{type: categorical, choice: []}"
-    )
-    assert "key of lr 'low'" in line_refusal("{type: categorical, choices: [1], low: 0}")
-    assert "key of lr 'choices'" in line_refusal("{type: int, low: 0, high: 1, choices: [1]}")
+    assert offers(line_refusal("{type: float, low: 0, hihg: 1}"), "hihg", "high")
+    assert offers(line_refusal("{type: categorical, choice: []}"), "choice", "choices")
+    said = line_refusal("{type: categorical, choices: [1], low: 0}")
+    assert says(said, "lr", "'low'", "choices", "when")
+    said = line_refusal("{type: int, low: 0, high: 1, choices: [1]}")
+    assert says(said, "lr", "'choices'", "low", "high", "log", "step", "when")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "facts"),
     [
+        ("{type: float, low: 10, high: 0.1}", ["low <= high", "low=10.0", "high=0.1"]),
+        ("{type: int, low: 5, high: 1}", ["low <= high", "low=5", "high=1"]),
+        ("{type: float, low: 0, high: 1, log: true}", ["low > 0", "log=True", "low=0.0"]),
+        ("{type: float, low: -1, high: 1, log: true}", ["low > 0", "log=True", "low=-1.0"]),
+        ("{type: int, low: 0, high: 8, log: true}", ["low >= 1", "log=True", "low=0"]),
+        ("{type: float, low: 0, high: 1, log: 10}", ["log", "true", "false", 10]),
+        ("{type: float, low: 0, high: 1, step: 0}", ["step > 0", "step=0.0"]),
+        ("{type: float, low: 0, high: 1, step: -0.1}", ["step > 0", "step=-0.1"]),
+        ("{type: float, low: 1, high: 2, step: 0.1, log: true}", ["not", "`step`", "`log`"]),
+        ("{type: int, low: 1, high: 5, step: 0.5}", ["step", "whole", 0.5]),
+        ("{type: float, high: 1}", ["low", "finite", "None"]),
+        ("{type: float, low: 0}", ["high", "finite", "None"]),
+        ("{type: float, low: 0, high: .inf}", ["high", "finite", "inf"]),
+        ("{type: float, low: .nan, high: 1}", ["low", "finite", "nan"]),
+        ("{type: float, low: small, high: 1}", ["low", "finite", "'small'"]),
+        ("{type: float, low: true, high: 2}", ["low", "finite", "True"]),
+        ("{type: float, low: [0], high: 2}", ["low", "finite", "[0]"]),
+        ("{type: int, low: 1.5, high: 2}", ["low", "whole", 1.5]),
+        ("{type: int, low: 1, high: 1e400}", ["high", "whole", "'1e400'"]),
+        ("{type: categorical}", ["choices", "list", "None"]),
+        ("{type: categorical, choices: []}", ["choices", "list", "[]"]),
+        ("{type: categorical, choices: sum}", ["choices", "list", "'sum'"]),
+        ("{type: categorical, choices: [[1], [2]]}", ["choices", "numbers", "words", "[[1], [2]]"]),
+        ("{type: float, low: 0, high: 1, when: hscl}", ["when", "{method: [names]}", "'hscl'"]),
         (
-            "{type: float, low: 10, high: 0.1}",
-            "must hold, but got (low=10.0, high=0.1)",
+            "{type: float, low: 0, high: 1, when: {dataset: PTC}}",
+            ["when", "{method: [names]}", "{'dataset': 'PTC'}"],
         ),
-        ("{type: int, low: 5, high: 1}", "`low <= high` must hold, but got (low=5, high=1)"),
-        ("{type: float, low: 0, high: 1, log: true}", "must hold"),
-        ("{type: float, low: -1, high: 1, log: true}", "`low > 0` must hold for `log=True`"),
-        ("{type: int, low: 0, high: 8, log: true}", "`low >= 1` must hold for `log=True`"),
-        ("{type: float, low: 0, high: 1, log: 10}", "log is true or false, got 10"),
-        ("{type: float, low: 0, high: 1, step: 0}", "`step > 0` must hold, but got step="),
-        ("{type: float, low: 0, high: 1, step: -0.1}", "`step > 0` must hold, but got step="),
-        (
-            "{type: float, low: 1, high: 2, step: 0.1, log: true}",
-            "not supported when `log` is true",
-        ),
-        ("{type: int, low: 1, high: 5, step: 0.5}", "step must be a whole number, got 0.5"),
-        ("{type: float, high: 1}", "low must be a finite number, got None"),
-        ("{type: float, low: 0}", "high must be a finite number, got None"),
-        ("{type: float, low: 0, high: .inf}", "high must be a finite number, got inf"),
-        ("{type: float, low: .nan, high: 1}", "low must be a finite number, got nan"),
-        ("{type: float, low: small, high: 1}", "low must be a finite number, got 'small'"),
-        ("{type: float, low: true, high: 2}", "low must be a finite number, got True"),
-        ("{type: float, low: [0], high: 2}", "low must be a finite number"),
-        ("{type: int, low: 1.5, high: 2}", "low must be a whole number, got 1.5"),
-        ("{type: int, low: 1, high: 1e400}", "high must be a whole number"),
-        ("{type: categorical}", "choices must be a list of at least one value, got None"),
-        ("{type: categorical, choices: []}", "choices must be a list of at least one value"),
-        ("{type: categorical, choices: sum}", "choices must be a list"),
-        ("{type: categorical, choices: [[1], [2]]}", "choices are numbers, words"),
-        ("{type: float, low: 0, high: 1, when: hscl}", "when is {method: [names]}, got 'hscl'"),
-        ("{type: float, low: 0, high: 1, when: {dataset: PTC}}", "when is {method: [names]}"),
-        ("{type: float, low: 0, high: 1, when: {}}", "when is {method: [names]}"),
-        ("{type: float, low: 0, high: 1, when: {method: []}}", "when names no method; leave it"),
+        ("{type: float, low: 0, high: 1, when: {}}", ["when", "{method: [names]}", "{}"]),
+        ("{type: float, low: 0, high: 1, when: {method: []}}", ["when", "method", "leave"]),
     ],
 )
-def test_a_refusal_names_the_setting_and_what_is_wrong(text: str, said: str) -> None:
+def test_a_refusal_names_the_setting_and_what_is_wrong(text: str, facts: list[Any]) -> None:
     found = line_refusal(text)
     assert found.startswith("lr: ")
-    assert said in found
+    assert says(found, *facts)
 
 
 # Values of a grid
@@ -207,19 +213,21 @@ def test_a_value_inside_is_held_as_it_is_drawn() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 10.5, "sum", None, True, float("nan")])
 def test_a_value_outside_is_refused_with_the_bounds(value: Any) -> None:
-    with pytest.raises(InputError, match=r"lr .* of the grid is not in .* 0\.0 to 10\.0: widen"):
+    with pytest.raises(InputError) as caught:
         of("{type: float, low: 0, high: 10}").checked(value)
+    assert says(str(caught.value), f"lr {value}", "grid", 0.0, 10.0)
+    assert not says(str(caught.value), "command")
 
 
 def test_a_word_that_is_no_choice_is_refused_with_the_choices() -> None:
-    with pytest.raises(InputError, match=r"readout max of the grid .* has sum, mean: widen"):
+    with pytest.raises(InputError, match=r"\breadout max\b.*\bgrid\b.*\bsum, mean\b"):
         of("{type: categorical, choices: [sum, mean]}", "readout").checked("max")
 
 
 def test_a_value_that_the_grid_leaves_to_the_command_is_called_so() -> None:
-    said = r"lr 20 of the command, which the grid keeps, is not in .* leave the grid out"
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError) as caught:
         of("{type: float, low: 0, high: 10}").checked(20, given=False)
+    assert says(str(caught.value), "lr 20", "command", "grid", 0.0, 10.0)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +240,7 @@ def test_a_value_that_the_grid_leaves_to_the_command_is_called_so() -> None:
     ],
 )
 def test_a_value_between_steps_is_refused(text: str, value: float) -> None:
-    with pytest.raises(InputError, match=rf"lr {value} of the grid is not in the search space"):
+    with pytest.raises(InputError, match=rf"\blr {value} .*\bgrid\b"):
         of(text).checked(value)
 
 
@@ -274,9 +282,7 @@ def test_numbers_among_choices_that_yaml_takes_for_words_are_numbers() -> None:
     ],
 )
 def test_a_range_that_steps_do_not_fill_is_refused_with_the_last_step(text: str, last: str) -> None:
-    said = line_refusal(text, "layers")
-    assert "layers: step " in said
-    assert said.endswith(f"the last one would be at {last}")
+    assert says(line_refusal(text, "layers"), "layers", "step", "last", last)
 
 
 def names(space: Space) -> list[str]:
@@ -292,26 +298,27 @@ def test_dimensions_alone_are_a_space() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"space": {}}, {"space": None}, {"grid": "paper"}])
 def test_an_empty_space_is_refused_with_an_example(given: Any) -> None:
-    assert "search space is empty; it needs a setting such as {beta:" in refusal(given)
+    assert says(refusal(given), "empty", "{beta:")
 
 
 @pytest.mark.parametrize("given", [[LR], "beta", None, 3])
 def test_what_is_no_mapping_is_refused(given: Any) -> None:
-    assert "a search space is a mapping of settings" in refusal(given)
+    assert says(refusal(given), "mapping", repr(given))
 
 
 def test_an_unknown_key_beside_the_space_gets_the_nearest() -> None:
-    assert "'gird'; did you mean grid?" in refusal({"space": {"lr": LR}, "gird": "paper"})
-    assert "'spcae'; did you mean space?" in refusal({"spcae": {"lr": LR}, "grid": "paper"})
+    assert offers(refusal({"space": {"lr": LR}, "gird": "paper"}), "gird", "grid")
+    assert offers(refusal({"spcae": {"lr": LR}, "grid": "paper"}), "spcae", "space")
 
 
 def test_a_misspelt_space_alone_gets_the_nearest() -> None:
-    assert "did you mean space?" in refusal({"spcae": {"lr": LR}})
+    assert offers(refusal({"spcae": {"lr": LR}}), "spcae", "space")
 
 
 @pytest.mark.parametrize("grid", ["papers", [1, 2], {"lr": 0.1}, {"lr": []}, 3])
 def test_a_grid_is_paper_or_lists(grid: Any) -> None:
-    assert "grid is paper, or names with lists" in refusal({"space": {"lr": LR}, "grid": grid})
+    said = refusal({"space": {"lr": LR}, "grid": grid})
+    assert says(said, "grid", "paper", "lists", repr(grid))
 
 
 # What fits a method
@@ -326,8 +333,7 @@ def test_dimensions_of_other_methods_are_left_out() -> None:
 
 def test_nothing_left_is_refused_with_what_there_was() -> None:
     said = refusal({"beta": HARDENED, **THRESHOLDS}, graphs("ucl"))
-    assert "nothing of this search space is a setting of ucl" in said
-    assert "beta, threshold_start, threshold_end" in said
+    assert says(said, "ucl", "beta, threshold_start, threshold_end")
 
 
 @pytest.mark.parametrize(
@@ -335,20 +341,19 @@ def test_nothing_left_is_refused_with_what_there_was() -> None:
     [("betta", "beta"), ("Beta", "beta"), ("threshold-start", "threshold_start"), ("lr ", "lr")],
 )
 def test_an_unknown_setting_gets_the_nearest(name: str, right: str) -> None:
-    said = refusal({name: LR})
-    assert f"unknown setting of the search space {name!r}; did you mean {right}" in said
+    assert offers(refusal({name: LR}), name, right)
 
 
 def test_settings_of_the_other_backend_are_unknown() -> None:
-    assert "unknown setting of the search space 'crop'" in refusal({"crop": LR}, graphs())
-    assert "unknown setting of the search space 'layers'" in refusal({"layers": LR}, images())
+    assert says(refusal({"crop": LR}, graphs()), "'crop'", "lr", "layers")
+    assert says(refusal({"layers": LR}, images()), "'layers'", "lr", "crop")
 
 
 @pytest.mark.parametrize("name", FIXED)
 def test_data_and_scores_cannot_be_searched(name: str) -> None:
     base = graphs() if name in GraphConfig.__dataclass_fields__ else images()
     said = refusal({name: methods("a", "b")}, base)
-    assert said == f"{name} cannot be searched: scores of different {name} are not comparable"
+    assert says(said, name, "searched", "scores")
 
 
 def test_whatever_decides_data_or_scores_is_fixed() -> None:
@@ -369,69 +374,68 @@ def test_a_setting_that_the_method_lacks_is_refused_with_when(
 ) -> None:
     within = {"type": "float", "low": 0.1, "high": 0.5}
     said = refusal({name: within}, base)
-    assert f"{base.config.method} has no {name.replace('_', '-')} to be searched" in said
-    assert f"write when: {{method: {when}}}" in said
+    assert says(said, base.config.method, name.replace("_", "-"), f"when: {{method: {when}}}")
 
 
 @pytest.mark.parametrize(
-    ("name", "low", "high", "said"),
+    ("name", "low", "high", "facts"),
     [
-        ("lr", 0, 0.1, "lr must be a finite number above 0, got 0"),
-        ("weight_decay", -1, 0, "weight-decay must be a finite number of at least 0"),
-        ("class_prior", 0.1, 0.5, "a label-aware method admits no negative"),
-        ("temperature", 0.1, 1, "temperature is InfoNCE's"),
+        ("lr", 0, 0.1, ["lr", "above", 0, "0.0"]),
+        ("weight_decay", -1, 0, ["weight-decay", 0, "-1.0"]),
+        ("class_prior", 0.1, 0.5, [0.1, "hscl-tau", "label-aware"]),
+        ("temperature", 0.1, 1, ["temperature", "JSD", 0.1, "infonce"]),
     ],
 )
 def test_an_end_that_no_configuration_may_have_is_refused(
-    name: str, low: float, high: float, said: str
+    name: str, low: float, high: float, facts: list[Any]
 ) -> None:
     found = refusal({name: {"type": "float", "low": low, "high": high}}, graphs("hscl-tau"))
-    assert said in found
+    assert says(found, *facts)
 
 
 @pytest.mark.parametrize(
-    ("name", "low", "high", "said"),
-    [
-        ("threshold_end", -1, 1.5, "of at most 1, got 1.5"),
-        ("threshold_start", -2, 0, "of at most 1, got -2"),
-    ],
+    ("name", "low", "high", "got"),
+    [("threshold_end", -1, 1.5, 1.5), ("threshold_start", -2, 0, -2.0)],
 )
 def test_an_end_that_is_no_cosine_is_refused_where_thresholds_are(
-    name: str, low: float, high: float, said: str
+    name: str, low: float, high: float, got: float
 ) -> None:
     within = {name: {"type": "float", "low": low, "high": high}}
-    assert said in refusal(within, graphs("hscl-tau", hardness_scale="cosine"))
+    said = refusal(within, graphs("hscl-tau", hardness_scale="cosine"))
+    assert says(said, name.replace("_", "-"), -1, 1, got)
     assert Space.of(within).fitted(graphs("hscl-tau"))  # deviations
 
 
 def test_whole_numbers_and_choices_that_no_configuration_may_have_are_refused() -> None:
     low = {"type": "int", "low": 0, "high": 3}
-    assert "layers must be at least 1, got 0" in refusal({"layers": low})
+    assert says(refusal({"layers": low}), "layers", 1, 0)
     words = {"readout": methods("sum", "max")}
-    assert "unknown readout 'max'; did you mean mean?" in refusal(words)
+    assert says(refusal(words), "readout", "'max'", "sum", "mean", "both")
 
 
 def test_an_end_is_checked_for_every_method_that_has_it() -> None:
     prior = {"type": "float", "low": 0.1, "high": 0.5, "when": {"method": ["dcl", "scl"]}}
     space = {"method": methods("dcl", "scl"), "class_prior": prior}
-    assert "class prior 0.1 with scl" in refusal(space, graphs("dcl"))
+    assert says(refusal(space, graphs("dcl")), 0.1, "scl", "label-aware")
 
 
 def test_unknown_methods_get_the_nearest() -> None:
     lr = {**LR, "when": {"method": ["hscl", "hslc"]}}
-    assert "unknown method of lr 'hslc'; did you mean hscl" in refusal({"lr": lr})
+    said = refusal({"lr": lr})
+    assert offers(said, "hslc", "hscl")
+    assert says(said, "method", "lr", "'hslc'")
     both = {"method": methods("ucl", "hslc"), "lr": LR}
-    assert "unknown method 'hslc'; did you mean hscl" in refusal(both)
+    assert offers(refusal(both), "hslc", "hscl")
     floor = {"method": methods("hscl", "untrained"), "lr": LR}
-    assert "unknown method 'untrained'" in refusal(floor)
+    assert says(refusal(floor), "method", "'untrained'", "ucl", "hscl-tau")
 
 
 def test_settings_of_an_own_encoder_need_one() -> None:
     space = {"lr": LR, "encoder.width": {"type": "int", "low": 8, "high": 64}}
-    assert "encoder.width is a setting of your own encoder, and none is given" in refusal(space)
+    assert says(refusal(space), "encoder.width", "encoder=MyEncoder")
     fitted = Space.of(space).fitted(own_encoder())
     assert names(fitted) == ["lr", "encoder.width"]
-    assert "unknown setting" in refusal({"encoderwidth": LR}, own_encoder())
+    assert offers(refusal({"encoderwidth": LR}, own_encoder()), "encoderwidth", "encoder")
 
 
 def test_settings_of_an_own_encoder_go_to_it_alone() -> None:
@@ -459,23 +463,24 @@ def test_numbers_are_searched_as_what_they_are(base: Base) -> None:
         for tried in ("int", "float"):
             if right not in (tried, "list"):
                 said = refusal({name: {"type": tried, "low": 1, "high": 2}}, base)
-                assert said == f"{name} is searched with type: {right}"
+                assert says(said, name, "searched", f"type: {right}")
 
 
 @pytest.mark.parametrize(
     ("name", "choice", "what"),
     [
-        ("layers", "two", "a whole number"), ("layers", 2.0, "a whole number"),
-        ("layers", True, "a whole number"), ("layers", None, "a whole number"),
-        ("lr", "fast", "a number"), ("lr", False, "a number"),
-        ("detach_weights", "yes", "true or false"), ("detach_weights", 1, "true or false"),
-        ("readout", 1, "a word"), ("readout", True, "a word"), ("readout", None, "a word"),
-        ("method", None, "a word"), ("method", 3, "a word"),
+        ("layers", "two", "whole"), ("layers", 2.0, "whole"),
+        ("layers", True, "whole"), ("layers", None, "whole"),
+        ("lr", "fast", "number"), ("lr", False, "number"),
+        ("detach_weights", "yes", "true"), ("detach_weights", 1, "true"),
+        ("readout", 1, "word"), ("readout", True, "word"), ("readout", None, "word"),
+        ("method", None, "word"), ("method", 3, "word"),
     ],
 )  # fmt: skip
 def test_choices_are_values_of_the_setting(name: str, choice: Any, what: str) -> None:
     said = refusal({"beta": BETA, name: methods(choice)})
-    assert said == f"{name}: {choice!r} is no value of it, which is {what}"
+    assert says(said, name, repr(choice), what)
+    assert says(said, "whole") == (what == "whole")
 
 
 def test_choices_may_be_whole_where_a_number_is_meant() -> None:
@@ -487,17 +492,17 @@ def test_lists_cannot_be_searched() -> None:
     base = graphs(contrast="two-view")
     for what in (LR, methods("drop-nodes")):
         said = refusal({"augmentations": what}, base)
-        assert said == "augmentations is a list, which cannot be searched"
+        assert says(said, "augmentations", "list", "searched")
 
 
 def test_the_learning_rates_of_a_probe_are_a_list() -> None:
-    assert refusal({"probe_lr": LR}, images()) == "probe_lr is a list, which cannot be searched"
+    assert says(refusal({"probe_lr": LR}, images()), "probe_lr", "list", "searched")
 
 
 @pytest.mark.parametrize("floor", ["untrained", "majority"])
 def test_floors_have_nothing_to_search(floor: str) -> None:
-    assert f"{floor} has nothing to search: it is a baseline" in refusal({"lr": LR}, graphs(floor))
-    with pytest.raises(InputError, match="it is a baseline"):
+    assert says(refusal({"lr": LR}, graphs(floor)), floor, "baseline")
+    with pytest.raises(InputError, match=rf"\b{floor}\b.*\bbaseline\b"):
         _ = graphs(floor).config
 
 
@@ -608,16 +613,16 @@ def test_settings_of_an_own_encoder_are_drawn_also_where_a_grid_is() -> None:
 def test_a_grid_outside_its_dimension_is_refused_before_anything_runs() -> None:
     narrow = {"type": "float", "low": 0.1, "high": 5}
     said = refusal({"space": {"beta": narrow}, "grid": "paper"})
-    assert "beta 10.0 of the grid is not in the search space, which has 0.1 to 5.0" in said
+    assert says(said, "beta 10.0", "grid", 0.1, 5.0)
     said = refusal({"space": {"beta": BETA, "lr": LR}, "grid": "paper"}, graphs(lr=0.5))
-    assert "lr 0.5 of the command, which the grid keeps, is not in the search space" in said
+    assert says(said, "lr 0.5", "command", "grid", 0.0001, 0.1)
     said = refusal({"space": {"layers": methods(1, 2)}, "grid": {"layers": [1, 3]}})
-    assert "layers 3 of the grid" in said
+    assert says(said, "layers 3", "grid", "1, 2")
 
 
 @pytest.mark.parametrize("name", ["betta", "dim"])
 def test_a_name_of_a_grid_that_is_no_dimension_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=f"unknown setting of the grid '{name}'"):
+    with pytest.raises(InputError, match=rf"\bgrid '{name}'.*\bbeta\b"):
         grid({"beta": BETA}, {name: [1, 2]}, graphs())
 
 
@@ -644,7 +649,7 @@ def test_a_grid_that_names_a_method_tries_no_other() -> None:
 def test_a_value_of_a_grid_is_the_choice_itself() -> None:
     (found,) = grid({"layers": methods(2, 3)}, {"layers": [2.0]}, graphs())
     assert type(found["layers"]) is int
-    with pytest.raises(InputError, match="layers True of the grid is not in the search space"):
+    with pytest.raises(InputError, match=r"\blayers True\b.*\bgrid\b.*\b1, 2\b"):
         grid({"layers": methods(1, 2)}, {"layers": [True]}, graphs())
 
 
@@ -774,20 +779,20 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:
-    with pytest.raises(InputError, match="unknown search space 'bta'; did you mean beta"):
+    with pytest.raises(InputError, match=r"\bspace 'bta'.*\bbeta\b.*\bbeta\b.*\bfull\b"):
         read_space("bta")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no search space in .*gone\.yaml: there is no such file"):
+    with pytest.raises(InputError, match=r"gone\.yaml\b.*\bfile\b"):
         read_space(str(tmp_path / "gone.yaml"))
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match=r"v1\.0\b.*\bfile\b"):
         read_space(str(tmp_path / "v1.0"))
 
 
 @pytest.mark.parametrize("text", ["space: {lr: [", "\tspace: 1", "a: b: c"])
 def test_what_is_no_yaml_is_named_in_one_line(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match=r"mine\.yaml is not YAML: .") as caught:
+    with pytest.raises(InputError, match=r"mine\.yaml .*\bYAML\b.*\bline 1\b") as caught:
         read_text(tmp_path, text)
     assert "\n" not in str(caught.value)
 
@@ -795,26 +800,23 @@ def test_what_is_no_yaml_is_named_in_one_line(tmp_path: Path, text: str) -> None
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"\xff\xfe\x00space")
-    with pytest.raises(InputError, match=r"mine\.yaml is not YAML"):
+    with pytest.raises(InputError, match=r"mine\.yaml .*\bYAML\b.*\b0xff\b"):
         read_space(str(path))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "facts"),
     [
-        ("", "search space is empty"),
-        ("# nothing\n", "search space is empty"),
-        ("space:\n", "search space is empty"),
-        ("- beta\n- lr\n", "a search space is a mapping"),
-        (
-            "space: {lr: {type: float, low: 1, high: 0}}",
-            "lr: `low <= high` must hold",
-        ),
+        ("", ["empty", "{beta:"]),
+        ("# nothing\n", ["empty", "{beta:"]),
+        ("space:\n", ["empty", "{beta:"]),
+        ("- beta\n- lr\n", ["mapping", "['beta', 'lr']"]),
+        ("space: {lr: {type: float, low: 1, high: 0}}", ["lr", "low <= high"]),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said_with_its_name(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, facts: list[str]
 ) -> None:
-    with pytest.raises(InputError, match=r"mine\.yaml: ") as caught:
+    with pytest.raises(InputError) as caught:
         read_text(tmp_path, text)
-    assert said in str(caught.value)
+    assert says(str(caught.value), str(tmp_path / "mine.yaml"), *facts)
