@@ -632,6 +632,7 @@ def test_a_process_with_a_mistyped_method_exits_with_2_and_no_traceback(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_every_finished_run_whole(tmp_path: Path) -> None:
     with start("--seeds=1000", "--ensemble-size=1", f"--output={tmp_path}") as process:
         tasks.wait_for(lambda: list(tmp_path.glob("MUTAG*_seed1.json")))

@@ -182,6 +182,7 @@ def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
     assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
     """Nor what is finished already: every group has runs that processes train along."""
