@@ -559,9 +559,9 @@ def test_beta_is_constant_unless_it_is_annealed(kind: type[RunConfig]) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_positives_of_images_are_of_the_class_where_labels_are_read(method: str) -> None:
-    label_aware = method in {"scl", "hscl", "hscl-tau", "spacl-sup"}
+    row = METHODS[method]
+    label_aware, usual = row.admit == "other_labels", row.positives
     config = ImageConfig(method=method)
-    usual = "hard" if "spacl" in method else "class" if label_aware else "view"
     assert config.positives == usual
     assert config.loss().takes_items == (usual == "hard")
     assert config.reads_labels == label_aware
@@ -848,9 +848,11 @@ def test_a_file_of_the_papers_images_has_its_values(path: Path) -> None:
     assert methods == ["ucl", "hucl", "scl", "hscl", "hscl-tau"]
 
 
-def test_the_file_of_digits_is_a_small_run_of_all_methods() -> None:
+def test_the_file_of_digits_is_a_small_run_of_methods_and_baselines() -> None:
     (path,) = (path for path in IMAGE_FILES if path.stem == "digits")
     configs = parse_bench(["--config", str(path)]).configs
-    assert [config.method for config in configs] == [*METHODS, *IMAGE_BASELINES]
+    named = [config.method for config in configs]
+    assert [name for name in named if name not in METHODS] == [*IMAGE_BASELINES]
+    assert {"ucl", "hucl", "scl", "hscl", "hscl-tau"} < {*named}
     trained = [c for c in configs if isinstance(c, ImageConfig) and not c.is_baseline]
     assert {(c.encoder, c.epochs, c.flip) for c in trained} == {("resnet18", 3, 0.0)}

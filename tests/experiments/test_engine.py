@@ -176,9 +176,8 @@ def cluster(kind: str, folder: Path, on_report: Any) -> Iterator[Engine]:
         yield found
 
 
-@pytest.mark.slow
 @linux
-@pytest.mark.parametrize("kind", ["local", "scheduler"])
+@pytest.mark.parametrize("kind", ["local", pytest.param("scheduler", marks=pytest.mark.slow)])
 def test_a_cluster_does_what_one_process_does(kind: str, tmp_path: Path) -> None:
     seen: list[Any] = []
     with cluster(kind, tmp_path, watched(seen, refuse="b")) as engine:
