@@ -637,17 +637,30 @@ class ContrastiveLoss(nn.Module):
             row_wise=row_wise, temperature=1.0 if isinstance(gamma, Tensor) else gamma,
             row_items=items, column_items=columns,
         )  # fmt: skip
-        total, count, empty = streamed_infonce(rows / self.temperature, units, plan)
+        total, count, empty = streamed_infonce(rows / self._divisor(), units, plan)
         return self._finished(total, count, empty, pairing)
 
     def _logits(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         if self.objective == "jsd":
             return anchors @ candidates.T
-        return unit(anchors) @ unit(candidates).T / self.temperature
+        return unit(anchors) @ unit(candidates).T / self._divisor()
 
     def _own_logits(self, anchors: Tensor, own: Tensor) -> Tensor:
         """Logits of each anchor with unit candidates of its own, [A, K, d]."""
-        return torch.einsum("ad,akd->ak", unit(anchors), own) / self.temperature
+        return torch.einsum("ad,akd->ak", unit(anchors), own) / self._divisor()
+
+    def _divisor(self) -> Tensor | float:
+        """The temperature; of a learned one that is no more above 0 an error, or NaN on a GPU."""
+        gamma = self.temperature
+        if not isinstance(gamma, nn.Parameter):
+            return gamma
+        if neg.readable(gamma) and gamma.item() <= 0:
+            raise InputError(
+                f"the learned temperature has become {gamma.item():.3g}, and must be above 0: keep "
+                f"it there after each step, as by temperature.data.clamp_(min=0.01), or lower its "
+                f"learning rate"
+            )
+        return torch.where(gamma > 0, gamma, math.nan)
 
     def _lengths(self, anchors: Tensor, candidates: Tensor) -> Tensor | None:
         if self.hardness_scale != "cosine":

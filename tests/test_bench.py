@@ -242,6 +242,11 @@ def test_another_set_of_the_same_name_never_meets_the_old_numbers(command: Comma
         (["0", "1"] * 9 + ["0", "nan"], {}, ["graph_labels", "integers", "'nan'"]),
         (["0", "1"] * 10, {"graph_labels": ""}, ["graph_labels", "empty"]),
         (["0", "1"] * 10, {"node_attributes": "nan\n" * 80}, ["node_attributes", "NaN"]),
+        (
+            ["0", "1"] * 10,
+            {"node_attributes": "1e39\n" + "1\n" * 79},
+            ["node_attributes", "finite", "single precision"],
+        ),
         (["0", "1"] * 10, {"A": "1, 5\n"}, ["edges", "different", "graphs"]),
     ],
 )

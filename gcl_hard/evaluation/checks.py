@@ -64,6 +64,15 @@ def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
     return values
 
 
+def as_array(values: Any) -> NDArray[Any]:
+    """An array, also of a tensor with a gradient, on another device, or in half precision."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        if values.dtype.is_floating_point and values.element_size() < 4:
+            values = values.float()
+    return np.asarray(values)
+
+
 def check_numbers(
     name: str,
     values: ArrayLike,
@@ -92,7 +101,7 @@ def check_numbers(
         >>> check_numbers("embeddings", [[1, 2], [3, 4]]).dtype
         dtype('float64')
     """
-    array = np.asarray(values)
+    array = as_array(values)
     lengths = set(zip(shape, array.shape, strict=False))
     fits = array.ndim == len(shape) and min(array.shape) >= least
     if not fits or len(lengths) > len(set(shape)) or array.dtype.kind not in "fiu":

@@ -7,8 +7,9 @@ an official split whose test part is scored once (``linear_probe``, ``weighted_k
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_n
 from gcl_hard.evaluation.checks import (
     Indices,
     Singles,
+    as_array,
     check_grid,
     check_numbers,
     check_share,
@@ -393,7 +395,7 @@ def _checked_parts(**parts: ArrayLike) -> _Parts:
 
 
 def _label_row(name: str, labels: ArrayLike, n: int) -> Indices:
-    array = np.asarray(labels)
+    array = as_array(labels)
     if array.dtype.kind not in "iu" or array.shape != (n,):
         raise InputError(
             f"{name}: expected {n} integers in one dimension, one per row of the embeddings, "
@@ -462,12 +464,20 @@ def _adam(split: _Parts, recipe: ProbeRecipe, seed: int, device: torch.device) -
             X, y, torch.from_numpy(rows), rates=values, recipe=recipe, generator=generator
         )
         queries = torch.from_numpy(x).to(device)
-        return [
-            None if pair is None else (queries @ pair[0].T + pair[1]).argmax(1).cpu().numpy()
-            for pair in fitted
-        ]
+        with in_single_precision(device):
+            return [
+                None if pair is None else (queries @ pair[0].T + pair[1]).argmax(1).cpu().numpy()
+                for pair in fitted
+            ]
 
     return predict
+
+
+def in_single_precision(device: torch.device) -> AbstractContextManager[Any]:
+    """Products as they are without a surrounding autocast."""
+    import torch
+
+    return torch.autocast(device.type, enabled=False)
 
 
 def _device(device: str) -> torch.device:
@@ -502,15 +512,16 @@ def _descend(
 
     K, C, d = len(rates), int(y.max()) + 1, X.shape[1]
     # callers may have switched gradients off
-    with torch.inference_mode(False), torch.enable_grad():
-        weights = [torch.zeros(C, d, device=X.device, requires_grad=True) for _ in rates]
-        biases = [torch.zeros(C, device=X.device, requires_grad=True) for _ in rates]
+    with torch.inference_mode(False), torch.enable_grad(), in_single_precision(X.device):
+        like: dict[str, Any] = {"device": X.device, "dtype": X.dtype, "requires_grad": True}
+        weights = [torch.zeros(C, d, **like) for _ in rates]
+        biases = [torch.zeros(C, **like) for _ in rates]
         groups = zip(weights, biases, rates, strict=True)
         optimiser = torch.optim.Adam(
             [{"params": [w, b], "lr": rate} for w, b, rate in groups],
             weight_decay=recipe.weight_decay,
         )
-        total = torch.zeros(K, device=X.device)
+        total = torch.zeros(K, device=X.device, dtype=X.dtype)
         for _ in range(recipe.epochs):
             order = rows[torch.randperm(len(rows), generator=generator)].to(X.device)
             for batch in torch.split(order, recipe.batch_size):
@@ -578,7 +589,7 @@ def weighted_knn(
     import torch
     import torch.nn.functional as F
 
-    with torch.no_grad():
+    with torch.no_grad(), in_single_precision(where):
         stored = F.normalize(torch.from_numpy(split.train).to(where))
         voters = torch.from_numpy(split.train_classes).to(where)
         winners = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -310,14 +311,16 @@ def _probe(
         known = column[train]
         if len(known) == 0 or (classes and known.min() == known.max()):
             continue  # nothing to learn, and so no scores
-        mean, deviation = (0.0, 1.0) if classes else (known.mean(), known.std() or 1.0)
+        mean, deviation = (0.0, 1.0) if classes else (known.mean(), float(_deviation(known)))
         best, score_of_best = -np.inf, float("nan")
         for choice in choices:
             predict = make(choice, train, (known - mean) / deviation)
-            predicted = predict(valid) * deviation + mean
-            score = roc_auc(column[valid], predicted).mean if classes else rmse(
-                column[valid], predicted
-            )  # fmt: skip
+            score = math.nan
+            if len(valid):
+                predicted = predict(valid) * deviation + mean
+                score = roc_auc(column[valid], predicted).mean if classes else rmse(
+                    column[valid], predicted
+                )  # fmt: skip
             # Where validation cannot tell, all choices are alike.
             gain = 0.0 if np.isnan(score) else score if classes else -score
             if gain > best:
@@ -409,7 +412,8 @@ def paired_bootstrap(
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
-    """Columns by mean and deviation of the training part; constant columns are centred.
+    """Columns by mean and deviation of the training part; constant columns are centred, those that
+    are constant but for rounding, too.
 
     Args:
         x: [n, d].
@@ -420,9 +424,16 @@ def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
     from scipy.sparse import csr_matrix
 
     z = np.asarray(x, np.float64)
-    deviation = z[train].std(0)
-    scale = np.where(deviation > 0, deviation, 1.0)
+    scale = _deviation(z[train])
     return csr_matrix(z / scale) if sparse else (z - z[train].mean(0)) / scale
+
+
+def _deviation(x: Floats) -> Floats:
+    """Standard deviation of columns; 1 where values are equal but for rounding."""
+    least, most = x.min(0), x.max(0)
+    alike = most - least <= 8 * np.finfo(np.float64).eps * np.maximum(np.abs(least), np.abs(most))
+    found: Floats = np.where(alike, 1.0, x.std(0))
+    return found
 
 
 def _labels_and_scores(y: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]:

@@ -75,13 +75,15 @@ class TargetModel(GraphModel):
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """Loss of a batch, float []."""
-        y, found = graphs.y.float().view(graphs.n_graphs, -1), self._targets(graphs)
+        y, found = graphs.y.double().view(graphs.n_graphs, -1), self._targets(graphs)
         known = y.isfinite()
         if not known.any():
             return found.sum() * 0
+        # Before they are made shorter: a constant that is added to all changes nothing.
+        scaled = ((y[known] - self.scale[0]) / self.scale[1]).to(found.dtype)
         if self.classes:
-            return nn.functional.binary_cross_entropy_with_logits(found[known], y[known])
-        return nn.functional.mse_loss(found[known], (y[known] - self.scale[0]) / self.scale[1])
+            return nn.functional.binary_cross_entropy_with_logits(found[known], scaled)
+        return nn.functional.mse_loss(found[known], scaled)
 
     def _targets(self, graphs: GraphBatch) -> Tensor:
         _, z = encode(self.encoder, graphs, self.out_dim)

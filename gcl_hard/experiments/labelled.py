@@ -95,6 +95,8 @@ class Labelled:
             seed = None if name == "scaffold" else int(name.removeprefix("random-"))
             return scaffold_split(self.scaffolds, seed=seed)
         test = self.data.test
+        if self.data.unread_split is not None:
+            raise InputError(f"{self.data.unread_split}: correct it, or choose another split")
         if test is None or not test.any() or test.all():
             raise InputError(
                 f"{self.molecules.name}: its column split names no test, or nothing else; it says "

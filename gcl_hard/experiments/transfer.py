@@ -75,7 +75,7 @@ class TransferOptions:
         "for an RBF kernel; for large sets linear, else kernel, if not given",
     ] = None
     table: Annotated[
-        str | None, "transfer: the nine sets of MoleculeNet; cliffs: the twenty of MoleculeACE"
+        str | None, "transfer: the nine sets of MoleculeNet; cliffs: twenty of MoleculeACE"
     ] = None
     output: Annotated[Path, "folder of the results, which are saved as runs finish"] = Path(
         "transfer"

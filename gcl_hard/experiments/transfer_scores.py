@@ -229,6 +229,7 @@ def _result(
         "dataset": run.set_name,
         "identity": run.identity,
         "kind": labelled.data.kind,
+        "tasks": [*labelled.molecules.tasks],
         "score": scored(labelled, split, predictions),
         "validation": _known(validation),
         "sizes": [len(part) for part in split],
@@ -237,7 +238,7 @@ def _result(
         "cliffs": None if labelled.data.cliffs is None
         else labelled.data.cliffs[split.test].tolist(),
         # Of known targets alone: three of four of ToxCast are not.
-        "predictions": [_known(float(f"{x:.6g}")) for x in np.ravel(predictions)[np.isfinite(y)]],
+        "predictions": [_known(float(f"{x:.9g}")) for x in np.ravel(predictions)[np.isfinite(y)]],
         "invalid": len(labelled.molecules.invalid),
         "pretrained": _pretrained_on(run),
         "seconds": seconds,

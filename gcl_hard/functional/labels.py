@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.functional.negatives import Labels, check_labels, same_label
+from gcl_hard.functional.negatives import Labels, check_dense, check_labels, same_label
 
 LabelGap = tuple[float, float]
 """(δ₊, δ₋): labels at most δ₊ apart make a positive, those more than δ₋ apart a negative."""
@@ -80,6 +80,8 @@ def _disagreement(anchors: Tensor, candidates: Tensor) -> Tensor:
 def relation(anchors: Tensor, candidates: Tensor, gap: LabelGap | None) -> Relation:
     """Which pairs are positives by their labels, and which may not be negatives.
 
+    A distance that equals an end of the gap but for the rounding of its labels counts as equal.
+
     Args:
         anchors: labels as for :func:`label_distance`.
         candidates: likewise.
@@ -89,12 +91,33 @@ def relation(anchors: Tensor, candidates: Tensor, gap: LabelGap | None) -> Relat
         >>> near, barred = relation(torch.tensor([0.0]), torch.tensor([0.1, 0.5, 2.0]), (0.2, 1.0))
         >>> near, barred
         (tensor([[ True, False, False]]), tensor([[ True,  True, False]]))
+        >>> relation(torch.tensor([5.0]), torch.tensor([5.3]), (0.3, 1.0)).near  # 0.30000019
+        tensor([[True]])
     """
     if gap is None:
         same = same_label(anchors, candidates)
         return Relation(same, same)
+    anchors, candidates = _read_exactly(anchors), _read_exactly(candidates)
     distance = label_distance(anchors, candidates)
-    return Relation(distance <= gap[0], ~(distance > gap[1]))
+    slack = _rounding(anchors, candidates, distance)
+    return Relation(distance <= gap[0] + slack, ~(distance > gap[1] + slack))
+
+
+def _read_exactly(labels: Tensor) -> Tensor:
+    """Labels whose differences can be told from rounding: half precision becomes single."""
+    return labels.float() if labels.dtype in (torch.float16, torch.bfloat16) else labels
+
+
+def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor:
+    """How far a distance may be from that of the decimals that the labels stand for.
+
+    A number is off by half a unit in its last place; disagreements are quotients of counts.
+    """
+    eps = torch.finfo(distance.dtype).eps
+    if anchors.dim() == 1 and anchors.is_floating_point():
+        size: Tensor = anchors.abs()[:, None] + candidates.abs()
+        return (eps * size).nan_to_num(0.0, posinf=0.0)
+    return distance.new_tensor(4 * eps)
 
 
 def check_gap(gap: Sequence[float]) -> LabelGap:
@@ -145,6 +168,8 @@ def labels_for(
             raise InputError(
                 "labels must be numbers or rows of 0 and 1, one per item: number the classes"
             ) from error
+    if isinstance(given, Tensor):
+        check_dense(given)
     beyond = isinstance(given, Tensor) and (given.dim() == 2 or given.is_floating_point())
     rows = isinstance(given, Tensor) and given.dim() == 2
     if given is not None and gap is not None and gap[1] >= 1 and (rows or not beyond):

@@ -118,6 +118,9 @@ def check_labels(
                 f"labels must be integers, one per item, got {kind}: number the classes, from 0 on"
             ) from error
         labels = labels if labels.numel() else labels.long()  # an empty list is of float
+    check_dense(labels)
+    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        labels = labels.long()  # PyTorch finds no least one of these
     if labels.shape != (n_items,):
         raise InputError(
             f"labels must have shape [{n_items}], one per item, got {list(labels.shape)}"
@@ -130,6 +133,12 @@ def check_labels(
             f"{needed_by} needs the class of each; ucl, dcl, hucl and hcl need none"
         )
     return labels
+
+
+def check_dense(labels: Tensor) -> None:
+    """InputError for sparse labels."""
+    if labels.layout != torch.strided:
+        raise InputError(f"labels must be dense, got {labels.layout}: give labels.to_dense()")
 
 
 def readable(values: Tensor) -> bool:

@@ -7,9 +7,10 @@ import gzip
 import hashlib
 import io
 import math
+import re
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,12 @@ WORDS = {
     "positive": "1", "negative": "0",
 }  # fmt: skip
 """Answers in words."""
+MEASURED = re.compile(
+    r"[<>≤≥~≈]=?\s*[+-]?[\d.,]+.*|[+-]?\d+,\d+|[+-]?[\d.]+\s*(?:%|[pnuµμm]?M|[nuµμm]?g(?:/.*)?)"
+)
+"""A measured value that is no number, such as >10, 5,2 or 10 nM."""
+TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
+"""What the column ``split`` says of a molecule, in any case."""
 CLIFF = ("1", "1.0", "true", "yes")
 """What the column ``cliff_mol`` says of a molecule with an activity cliff, in any case."""
 LONGEST_LINE = 2**24  # characters
@@ -76,7 +83,7 @@ SOURCES = {
     },
 }  # fmt: skip
 """Sets by name: nine of MoleculeNet (Wu et al. 2018), MOSES (Polykovskiy et al. 2020), and the
-twenty of MoleculeACE (van Tilborg et al. 2022)."""
+twenty of the thirty of MoleculeACE (van Tilborg et al. 2022)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +96,7 @@ class MoleculeData:
         test: bool [G], the test part where the file has a column ``split``, else None.
         valid: bool [G], the validation part where that column names one, else None.
         cliffs: bool [G], which have an activity-cliff partner (column ``cliff_mol``), else None.
+        unread_split: why the column ``split`` is not used, where it holds other words, else None.
     """
 
     molecules: Molecules
@@ -96,6 +104,7 @@ class MoleculeData:
     test: NDArray[np.bool_] | None = None
     valid: NDArray[np.bool_] | None = None
     cliffs: NDArray[np.bool_] | None = None
+    unread_split: str | None = None
 
 
 def load_molecules(
@@ -257,18 +266,20 @@ def read_molecules(
         path: the file, with a line of column names.
         name: name of the set in results; that of the file if None.
         smiles: column of SMILES; ``smiles``, ``canonical_smiles`` or ``mol`` in any case if None.
-        targets: columns of targets; None for all others that are numbers, or yes and no in words,
-            except one that numbers the rows, of which a warning is given.
+        targets: columns of targets; None for all others that are numbers, or yes and no in words.
+            A warning names the others, and one that numbers the rows.
         kind: what they are; if None, ``"classes"`` for one column of whole numbers from 0 on,
-            ``"tasks"`` for several of 0, 1 and nothing, ``"values"`` for other numbers.
+            ``"tasks"`` for several of 0, 1 and nothing, ``"values"`` for other numbers. Rows
+            without a molecule say nothing of it.
         limit: only the first so many rows; None for all.
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
         cache_dir: root of the cache.
 
     Raises:
-        InputError: for a file that cannot be read, without such columns, with targets that are
-            no numbers, or without molecules.
+        InputError: for a file that cannot be read, without such columns, with two of one name,
+            with targets that are no numbers, with measured values that are none (>10, 10 nM) in a
+            column that could be the target, or without molecules.
 
     Example:
         >>> import tempfile
@@ -292,11 +303,14 @@ def read_molecules(
             f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
         )
     special = _special(columns)
-    wanted = [one for one in columns if one not in (of_smiles, *OTHERS, *special.values())]
+    wanted = [one for one in columns if one not in ("", of_smiles, *OTHERS, *special.values())]
+    wanted += [""] * (columns.count("") == 1)  # as of a table's index
     for one in targets or ():
         if one not in columns:
             raise unknown(f"target of {path.name}", one, wanted or columns)
     wanted = [] if kind == "unlabelled" else [*targets] if targets else wanted
+    wanted = [*dict.fromkeys(wanted)]
+    _refuse_twins(path, columns, [of_smiles, *wanted, *special.values()], smiles is None)
     rows = _rows(path, columns, [of_smiles, *wanted, *special.values()], limit)
     y, table = [], {one: list[str]() for one in special}
 
@@ -318,56 +332,125 @@ def read_molecules(
     at = molecules.rows
     found = {one: np.array(values)[at] for one, values in table.items()}
     if wanted:
-        values = _numbers(y, wanted, path, drop=targets is None and kind != "tasks")
-        if targets is None:
-            _leave_out_numbering(values, path)
-        wanted, numbers = [*values], np.stack([*values.values()], 1)
-        kind = kind or _kind(numbers)
-        classes = kind == "classes"
-        if numbers.shape[1] == 1:
-            numbers = numbers[:, 0]
-        molecules = molecules.with_targets(numbers, classes=classes, tasks=wanted)
+        molecules, kind = _with_targets(molecules, y, wanted, path, kind, named=targets is not None)
     found = {one: np.char.lower(np.char.strip(values)) for one, values in found.items()}
-    part = found.get("split")
-    valid = None if part is None else np.isin(part, ("valid", "validation", "val"))
+    part, unread = found.get("split"), None
+    if part is not None and (unread := _unread_split(path, part, at)) is not None:
+        part = None
+        if wanted:
+            warnings.warn(f"{unread}, so that the column is not used", stacklevel=2)
+    valid = None if part is None else np.isin(part, VALID)
     return MoleculeData(
-        molecules, kind or "unlabelled",
-        test=None if part is None else part == "test",
+        molecules, kind or "unlabelled", unread_split=unread,
+        test=None if part is None else np.isin(part, TEST),
         valid=valid if valid is not None and valid.any() else None,
         cliffs=np.isin(found["cliff_mol"], CLIFF) if "cliff_mol" in found else None,
     )  # fmt: skip
 
 
+def _refuse_twins(
+    path: Path, columns: Sequence[str], used: Sequence[str], any_smiles: bool
+) -> None:
+    """InputError for columns of one name, and for two that could be the SMILES or the split."""
+    for name in used:
+        if columns.count(name) > 1:
+            raise InputError(
+                f"{path} has {columns.count(name)} columns named {name}: rename them, so that each "
+                f"can be named"
+            )
+    known = {one for one in (*SMILES, "split", "cliff_mol") if any_smiles or one not in SMILES}
+    for name in known & {one.casefold() for one in used}:
+        alike = [one for one in columns if one.casefold() == name]
+        if len(alike) > 1:
+            raise InputError(f"{path} has columns {' and '.join(alike)}: rename one")
+
+
+def _unread_split(path: Path, words: NDArray[np.str_], rows: NDArray[np.int64]) -> str | None:
+    """Which word of a column ``split`` is none of its own; None if all are."""
+    read = np.isin(words, (*TRAIN, *VALID, *TEST))
+    if read.all():
+        return None
+    first = int(np.argmin(read))
+    return (
+        f"{path}, column split, row {rows[first] + 1}: {str(words[first])!r} is none of "
+        f"{TRAIN[0]}, {VALID[0]} and {TEST[0]}"
+    )
+
+
+def _with_targets(
+    molecules: Molecules,
+    rows: list[list[str]],
+    names: Sequence[str],
+    path: Path,
+    kind: Kind | None,
+    *,
+    named: bool,
+) -> tuple[Molecules, Kind]:
+    """Molecules with the columns that are targets, and what these are.
+
+    Rows without a molecule have no say.
+    """
+    at = molecules.rows
+    of_molecules = {int(row): rows[row] for row in at}
+    values = _numbers(of_molecules, names, path, drop=not named and kind != "tasks")
+    if not named:
+        _leave_out_numbering(values, at, path)
+    known = np.stack([*values.values()], 1)
+    kind = kind or _kind(known)
+    targets = np.full((len(rows), len(values)), np.nan)
+    targets[at] = known
+    if len(values) == 1:
+        targets = targets[:, 0]
+    found = molecules.with_targets(targets, classes=kind == "classes", tasks=[*values])
+    return found, kind
+
+
 def _numbers(
-    rows: list[list[str]], names: Sequence[str], path: Path, *, drop: bool
+    rows: Mapping[int, list[str]], names: Sequence[str], path: Path, *, drop: bool
 ) -> dict[str, NDArray[np.float64]]:
-    """Columns as numbers, NaN where empty; those that are none are left out, or an error."""
-    found = {}
+    """Columns as numbers, NaN where empty, of the rows that hold a molecule.
+
+    Those that are no numbers are left out with a warning, or an error; so is one that could be
+    the target, for its values are measured.
+    """
+    found, words = {}, list[str]()
     for i, name in enumerate(names):
-        texts = [row[i].strip() for row in rows]
-        numbers = [_number(WORDS.get(one.casefold(), one)) for one in texts]
-        others = [row for row, one in enumerate(numbers) if one is None]
+        texts = {number: row[i].strip() for number, row in rows.items()}
+        numbers = {n: _number(WORDS.get(one.casefold(), one)) for n, one in texts.items()}
+        others = [n for n, one in numbers.items() if one is None]
         if others:
             strange = (
                 f"{path}, column {name}, row {others[0] + 1}: {texts[others[0]]!r} is no number"
             )
             if not drop:
                 raise InputError(f"{strange}; targets are numbers, or yes and no")
-            if len(others) < len(texts) / 2:
+            most = len(others) >= len(rows) / 2
+            if most and all(MEASURED.fullmatch(texts[n]) for n in others):
+                raise InputError(
+                    f"{strange}, and the column could be the target: correct it, or name the "
+                    f"targets"
+                )
+            if most:
+                words.append(name)
+            else:
                 warnings.warn(
                     f"{strange}, so the column is no target; correct or empty it if it should be",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
             continue
-        found[name] = np.array(numbers, float)
-        if np.isinf(found[name]).any():
-            row = texts[int(np.isinf(found[name]).argmax())]
+        found[name] = np.array([*numbers.values()], float)
+        if (beyond := np.abs(found[name]) > np.finfo(np.float32).max).any():
             raise InputError(
                 f"{path}, column {name}: targets are finite numbers, or nothing where they are not "
-                f"known, got {row}"
+                f"known, got {[*texts.values()][int(beyond.argmax())]}"
             )
     if not found:
         raise InputError(f"{path} has no column of numbers: give kind unlabelled, or targets")
+    if words:
+        warnings.warn(
+            f"{path}: columns of words left out, which are no targets: {', '.join(words)}",
+            stacklevel=4,
+        )
     return found
 
 
@@ -381,9 +464,14 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _leave_out_numbering(values: dict[str, NDArray[np.float64]], path: Path) -> None:
+def _leave_out_numbering(
+    values: dict[str, NDArray[np.float64]], rows: NDArray[np.int64], path: Path
+) -> None:
     """Drop columns of whole numbers that rise by one from row to row, if others are left."""
-    numbering = [name for name, one in values.items() if len(one) > 2 and (np.diff(one) == 1).all()]
+    numbering = [
+        name for name, one in values.items()
+        if len(one) > 2 and (np.diff(one) == np.diff(rows)).all()
+    ]  # fmt: skip
     for name in numbering if len(numbering) < len(values) else ():
         del values[name]
         warnings.warn(

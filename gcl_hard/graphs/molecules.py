@@ -122,9 +122,10 @@ labels)
             tasks: their names.
 
         Raises:
-            InputError: for another number of rows or names, or classes that are none.
+            InputError: for another number of rows or names, numbers that are not finite in single
+                precision, or classes that are none.
         """
-        y = np.asarray(targets)
+        y = _as_numbers(targets)
         given = len(self.rows) + len(self.invalid)
         if y.ndim not in (1, 2) or len(y) != given:
             raise InputError(
@@ -134,14 +135,28 @@ labels)
             raise InputError(f"tasks names {len(tasks)} targets, and y has {[*y.shape]}")
         y = y[self.rows]
         if not classes:
-            return replace(
-                self, y=torch.from_numpy(y.astype(np.float32)), n_classes=0, tasks=(*tasks,)
-            )  # fmt: skip
+            return replace(self, y=torch.from_numpy(y), n_classes=0, tasks=(*tasks,))
         whole = np.isfinite(y).all() and (y % 1 == 0).all() and (y >= 0).all()
         if y.ndim != 1 or not whole:
             raise InputError("classes must be whole numbers from 0 on, one for each molecule")
         labels = torch.from_numpy(y.astype(np.int64))
         return replace(self, y=labels, n_classes=int(labels.max()) + 1, tasks=(*tasks,))
+
+
+def _as_numbers(targets: Any) -> NDArray[np.float64]:
+    """Targets as float64; InputError for words, and for what single precision cannot hold."""
+    try:
+        y = np.asarray(targets, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"targets are numbers, NaN where not known: {error}; number the classes"
+        ) from error
+    if (beyond := np.abs(y) > np.finfo(np.float32).max).any():
+        raise InputError(
+            f"targets are finite numbers, or NaN where not known, got {y[beyond][0]:g} in row "
+            f"{int(np.argwhere(beyond)[0][0])}"
+        )
+    return y
 
 
 def rdkit(module: str = "Chem") -> Any:
@@ -255,7 +270,8 @@ def from_smiles(
         The molecules.
 
     Raises:
-        InputError: if none is valid; names the first.
+        InputError: if none is valid, of which it names the first, for one text instead of a list,
+            and for targets as in :meth:`Molecules.with_targets`.
         MissingExtraError: without rdkit.
 
     Example:
@@ -263,6 +279,10 @@ def from_smiles(
         [0, 12, 12]
     """
     check_at_least("jobs", jobs, 1)
+    if isinstance(smiles, str | bytes):
+        raise InputError(
+            f"smiles must be a list of SMILES, got the text {smiles!r}: give [{smiles!r}] for one"
+        )
     if key is None:
         with tempfile.TemporaryDirectory() as folder:
             _write(smiles, Path(folder), jobs, progress)

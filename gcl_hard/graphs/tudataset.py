@@ -365,8 +365,11 @@ def _table(text: str, key: str, origin: str) -> Array:
     except (ValueError, OverflowError, DeprecationWarning) as error:
         kind = "numbers" if dtype is np.float64 else "integers"
         raise InputError(f"{origin}: {key} must hold {kind} only: {error}") from error
-    if not np.isfinite(table).all():
-        raise InputError(f"{origin}: {key} holds NaN or infinite values; only finite ones will do")
+    if not (np.abs(table) <= np.finfo(np.float32).max).all():
+        raise InputError(
+            f"{origin}: {key} holds NaN or infinite values, or such in single precision; only "
+            f"finite ones will do"
+        )
     columns = {"A": 2, "graph_indicator": 1, "graph_labels": 1}.get(key, table.shape[1])
     if table.shape[1] != columns:
         raise InputError(f"{origin}: {key} has {table.shape[1]} columns, expected {columns}")

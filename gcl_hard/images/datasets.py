@@ -26,10 +26,20 @@ class Split:
     Attributes:
         images: uint8 [n, 3, S, S].
         labels: int64 [n]; −1 where there is none.
+
+    Raises:
+        InputError: for another number of labels than of images.
     """
 
     images: Tensor
     labels: Tensor
+
+    def __post_init__(self) -> None:
+        if self.labels.shape != self.images.shape[:1]:
+            raise InputError(
+                f"labels must be the classes of {len(self.images)} images, [{len(self.images)}], "
+                f"got {[*self.labels.shape]}; of one-hot rows labels.argmax(1)"
+            )
 
     def __len__(self) -> int:
         return len(self.labels)

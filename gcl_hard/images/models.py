@@ -326,6 +326,9 @@ class ImageContrast(nn.Module):
 
     def of_views(self, views: Sequence[Tensor], encode: Callable[[Tensor], Tensor]) -> list[Tensor]:
         """What ``encode`` makes of each view, in one forward pass or one for each."""
+        if len({view.shape for view in views}) > 1:
+            shapes = " and ".join(str([*view.shape]) for view in views)
+            raise InputError(f"views must be of the same images and size, got {shapes}")
         if not self.one_forward:
             return [encode(view) for view in views]
         return list(encode(torch.cat([*views])).chunk(len(views)))

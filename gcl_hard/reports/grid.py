@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.diagnostics import OWN
+from gcl_hard.experiments.diagnostics import OWN, name_of
 from gcl_hard.experiments.settings import LISTED
 from gcl_hard.experiments.store import RunResult
 from gcl_hard.methods import method
@@ -86,8 +86,9 @@ def effective(record: RunResult, config: RunConfig) -> float | None:
 def _own_hardening(record: RunResult, config: RunConfig) -> dict[str, Any]:
     """What the last snapshot says of the training's own hardening; empty if nothing."""
     settings: dict[str, dict[str, Any]] = record.diagnostics[-1]["settings"]
-    name = f"beta={config.beta:g}" if config.beta else f"l={config.threshold_end or 0:g}"
-    return settings.get(name) or settings.get(OWN, {})
+    loss = config.loss()
+    loss.set_epoch(config.epochs, config.epochs)  # β may be annealed, a threshold rises
+    return settings.get(name_of(loss.sampler.current)) or settings.get(OWN, {})
 
 
 def negatives_table(results: Results, protocol: str) -> pd.DataFrame:

@@ -34,8 +34,8 @@ PUBLISHED = pd.DataFrame(
     },
     index=["SVM, ECFP", "LSTM, SMILES", "GCN", "GAT", "MPNN"],
 )
-"""Means over the twenty sets with activity cliffs of van Tilborg, Alenicheva & Grisoni (2022),
-*Exposing the Limitations of Molecular Machine Learning with Activity Cliffs*."""
+"""Means over twenty of the thirty sets of van Tilborg, Alenicheva & Grisoni (2022), *Exposing the
+Limitations of Molecular Machine Learning with Activity Cliffs*."""
 COLUMNS = ("row", "dataset", "split", "seed", "metric", "score", "train", "pretrained")
 """Of each run and metric; the last two are the number of molecules that it is trained on, and that
 its encoder was pre-trained on: 0 for an untrained one, missing without an encoder."""
@@ -306,6 +306,11 @@ def _score(
     return found
 
 
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    """Names in a line; of many the first, and how many there are."""
+    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
+
+
 def write_page(
     path: Path,
     results: Sequence[Result],
@@ -348,6 +353,7 @@ def write_page(
         if one["score"].get("few")
     })  # fmt: skip
     invalid = sorted({f"{one['dataset']}: {one['invalid']}" for one in results if one["invalid"]})
+    targets = {one["dataset"]: one["tasks"] for one in results if one.get("tasks")}
     drawn = (
         {"cliffs": (cliff_figure(results), CLIFF_ALT)}
         | {
@@ -372,6 +378,7 @@ def write_page(
         n_open=n_open, n=sum(one["row"] != one["choice"] for one in results),
         seeds=sorted(set(data["seed"])), splits=list(dict.fromkeys(data["split"])),
         left_out=left_out, too_large=too_large, few=few, invalid=invalid,
+        targets={name: _listed(tasks) for name, tasks in sorted(targets.items())},
         devices=sorted({one["device"] for one in results}),
         days=sorted({one["finished"][:10] for one in results}),
         sources=sorted({one["versions"]["source"] for one in results}),

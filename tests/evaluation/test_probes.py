@@ -528,6 +528,31 @@ def test_a_negative_seed_is_refused():
         linear_probe(X, y, X, y, seed=-1)
 
 
+CALLS = {
+    "linear": lambda x, y: linear_probe(x, y, x[:30], y[:30], seed=0, recipe=ProbeRecipe(epochs=3)),
+    "knn": lambda x, y: weighted_knn(x, y, x[:30], y[:30], k=5),
+    "folds": lambda x, y: knn_cross_validation(x, y, seed=0, n_folds=3, n_inner=2, n_neighbors=1),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_embeddings_are_taken_as_encoders_return_them(name: str) -> None:
+    y = torch.arange(60) % 3
+    x = torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
+    x[torch.arange(60), y] += 3
+    expected = CALLS[name](x.numpy(), y.numpy())
+    assert CALLS[name](x.clone().requires_grad_(), y) == expected
+    half = x.bfloat16()
+    assert CALLS[name](half, y) == CALLS[name](half.float().numpy(), y.numpy())
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert CALLS[name](x, y) == expected
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert CALLS[name](x, y) == expected
+
+
 def test_no_probe_needs_torch_before_it_is_called():
     code = f"""
 import sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -261,6 +262,41 @@ def test_the_test_part_never_decides() -> None:
     np.testing.assert_array_equal(
         found[:, 1], kernel_predictions(kernels, y, fewer, classes=True).test
     )
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("probe", ["kernel", "linear"])
+def test_a_task_unknown_in_validation_is_scored_by_the_first_choice(
+    probe: str, classes: bool
+) -> None:
+    x, y, split = problem(classes=classes)
+    both = np.stack([y, y], 1).astype(float)
+    both[split.valid, 1] = np.nan
+    if probe == "kernel":
+        candidates = rbf_kernels(x, split.train)
+        found, first, alone = (
+            kernel_predictions(kernels, of, split, classes=classes)
+            for kernels, of in ((candidates, both), (candidates[:1], both), (candidates, y))
+        )
+    else:
+        columns = [standardised(x, split.train), standardised(x, split.train) * 2]
+        found, first, alone = (
+            linear_predictions(of_columns, of, split, classes=classes)
+            for of_columns, of in ((columns, both), (columns[:1], both), (columns, y))
+        )
+    np.testing.assert_array_equal(found.test[:, 0], alone.test)
+    np.testing.assert_array_equal(found.test[:, 1], first.test[:, 1])
+    assert found.validation == alone.validation
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, math.log1p(2), 0.0, 1e9 / 3])
+def test_a_column_that_is_constant_but_for_rounding_is_centred(value: float) -> None:
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(size=903), np.full(903, value)], 1)
+    x[-1, 1] += 0.5
+    train = np.arange(902)
+    expected = StandardScaler().fit(x[train]).transform(x)
+    np.testing.assert_allclose(standardised(x, train), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_task_of_one_class_in_training_has_no_scores() -> None:

@@ -90,6 +90,42 @@ def test_representations_and_finetuning_are_scored(
     assert "bootstrap" in text or "untrained, scl" in text
 
 
+@pytest.mark.parametrize("embedding", ["ecfp", "untrained"])
+def test_a_constant_added_to_all_targets_changes_no_error(embedding: str, tmp_path: Path) -> None:
+    found = []
+    for offset in (0, -2_012_742, 10**9):
+        path, output = tmp_path / f"from{offset}.csv", tmp_path / str(offset)
+        rows = [f"{s},{offset + len(s) / 100:.4f}" for s in SMILES]
+        path.write_text("smiles,y\n" + "\n".join(rows) + "\n")
+        tuned = "supervised" if embedding == "untrained" else "none"
+        command = [f"--embeddings={embedding}", f"--finetune={tuned}", "--epochs=3", "--seeds=1"]
+        assert main(["--dataset", str(path), *command, "--output", str(output)]) == 0
+        found.append(results(output)[0]["score"]["rmse"])
+    assert found[1:] == pytest.approx([found[0]] * 2, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*column split")
+def test_a_split_of_other_words_is_refused_where_it_is_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "cliffs")
+    path.write_text(path.read_text().replace(",train", ",external", 1))
+    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert says(capsys.readouterr().err, "'external'", "train", "valid", "test")
+    assert main([*command, "--split=scaffold"]) == 0
+
+
+def test_results_and_pages_name_their_targets(tmp_path: Path) -> None:
+    path, page = write(tmp_path, "tasks"), tmp_path / "page.md"
+    out = tmp_path / "out"
+    command = ["--embeddings=ecfp", "--output", str(out), "--report", str(page)]
+    assert main(["--dataset", str(path), *command]) == 0
+    (one,) = results(out)
+    assert one["tasks"] == ["a", "b"]
+    assert says(page.read_text(), "targets", "tasks", "a, b")
+
+
 def test_hscl_is_compared_with_scl_and_the_frozen_encoder_of_the_same_settings(
     tmp_path: Path,
 ) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 
 from gcl_hard import ContrastiveLoss, Exponential, InputError, NegativeSampler
-from gcl_hard.functional.labels import label_distance
+from gcl_hard.functional.labels import label_distance, relation
 from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load
 from tests.reference.loops import dot, expectation, unit
 from tests.said import says
@@ -51,6 +52,32 @@ def numbers(*shape, seed=0):
 
 def close(one, other) -> bool:
     return (math.isnan(one) and math.isnan(other)) or abs(one - other) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shift", [0, 5, 100])
+def test_a_gap_is_that_of_the_decimals_whatever_their_rounding(dtype, shift):
+    decimals = [Fraction(n, 10) + shift for n in range(40)]
+    y = torch.tensor([float(d) for d in decimals], dtype=dtype)
+    near, barred = relation(y, y, (0.3, 1.0))
+    apart = [[abs(a - b) for b in decimals] for a in decimals]
+    assert near.tolist() == [[d <= Fraction(3, 10) for d in row] for row in apart]
+    assert barred.tolist() == [[d <= 1 for d in row] for row in apart]
+
+
+def test_an_infinite_label_is_near_to_none_that_is_finite():
+    near, barred = relation(torch.tensor([math.inf, 1.0]), torch.tensor([1.0, 5.0]), (0.3, 1.0))
+    assert near.tolist() == [[False, False], [True, False]]
+    assert barred.tolist() == [[False, False], [True, False]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_labels_in_half_precision_are_the_numbers_that_they_hold(dtype):
+    y = torch.linspace(0, 3, 40).to(dtype)
+    for found, expected in zip(
+        relation(y, y, (0.3, 1.0)), relation(y.double(), y.double(), (0.3, 1.0)), strict=True
+    ):
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 import pickle
 from itertools import pairwise
 from pathlib import Path
@@ -270,7 +271,6 @@ def write(path: Path, lines: list[str]) -> Path:
         (["smiles,a", "C,2", "CC,0", "O,1"], ("classes", [2, 0, 1], ("a",))),
         (["a,SMILES,b", "1,C,", "0,CC,1"], ("tasks", [[1, np.nan], [0, 1]], ("a", "b"))),
         (["Mol,a", "C,-1.5", "CC,2"], ("values", [-1.5, 2], ("a",))),
-        (["smiles,who,a", "C,x,7", "CC,y,2"], ("values", [7, 2], ("a",))),
         (["smiles,a", "C,yes", "CC,No"], ("classes", [1, 0], ("a",))),
         (
             ["smiles,a,b", "C,active,", "CC,inactive,1"],
@@ -286,7 +286,7 @@ def test_a_file_says_what_its_targets_are(
     kind, y, tasks = expected
     found = read_molecules(write(tmp_path / name, lines))
     assert (found.kind, found.molecules.tasks, found.molecules.name) == (kind, tasks, "mine")
-    np.testing.assert_array_equal(found.molecules.y.numpy(), np.asarray(y, np.float32))
+    np.testing.assert_array_equal(found.molecules.y.numpy(), np.asarray(y, np.float64))
     assert found.molecules.y.is_floating_point() == (kind != "classes")
 
 
@@ -305,6 +305,11 @@ def test_a_file_says_what_its_targets_are(
         (["smiles,b", "C"], {}, ["mine.csv", "line 2", 1, 2]),
         (["smiles,b", "no,1"], {}, ["SMILES", 1, "'no'"]),
         ([], {}, ["mine.csv", "empty", "names"]),
+        (["smiles,y,y", "C,1,2"], {}, ["mine.csv", 2, "named y"]),
+        (["smiles,y,y", "C,1,2"], {"targets": ["y"]}, ["mine.csv", 2, "named y"]),
+        (["smiles,y,SMILES", "C,1,C"], {}, ["smiles", "SMILES", "rename"]),
+        (["smiles,y,split,Split", "C,1,a,b"], {}, ["split", "Split", "rename"]),
+        (["smiles,y", "C,1e39"], {}, ["column y", "finite", "1e39"]),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(
@@ -327,9 +332,91 @@ def test_a_column_that_numbers_the_rows_is_no_target(tmp_path: Path) -> None:
     assert read_molecules(path, targets=["ID", "a"]).molecules.tasks == ("ID", "a")
 
 
+@pytest.mark.parametrize("cell", [">10", "< 0.5", '"5,2"', "15%", "10 nM", "~7", "≥3 mg/l"])
+def test_a_column_of_measured_values_is_not_replaced_by_another(cell: str, tmp_path: Path) -> None:
+    lines = ["smiles,mw,ic50", f"CCO,46.1,{cell}", f"CCN,45.1,{cell}", "CC,30.1,5.2"]
+    path = write(tmp_path / "mine.csv", lines)
+    with pytest.raises(InputError) as error:
+        read_molecules(path)
+    assert says(str(error.value), "mine.csv", "column ic50", "row 1", "targets")
+    assert read_molecules(path, targets=["mw"]).molecules.tasks == ("mw",)
+
+
+def test_columns_of_words_are_named_as_left_out(tmp_path: Path) -> None:
+    lines = ["smiles,who,a,day", "C,x,7,2021-03-04", "CC,y,2,2021-03-05"]
+    with pytest.warns(UserWarning, match=r"mine\.csv\b.*\bwho, day\b"):
+        found = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert (found.kind, found.molecules.tasks) == ("values", ("a",))
+
+
+@pytest.mark.parametrize("more", [",", "Total,4", "no,7", "no,", "no,>5"])
+def test_rows_without_a_molecule_have_no_say_in_what_targets_are(more: str, tmp_path: Path) -> None:
+    found = read_molecules(write(tmp_path / "mine.csv", ["smiles,y", "C,1", more, "CC,0", "CO,1"]))
+    assert (found.kind, found.molecules.y.tolist()) == ("classes", [1, 0, 1])
+    assert [row for row, _ in found.molecules.invalid] == [1]
+
+
+def test_numbering_is_seen_where_a_row_holds_no_molecule(tmp_path: Path) -> None:
+    lines = ["ID,smiles,a", "7,C,1.5", "8,no,0.5", "9,CCC,2", "10,CC,3"]
+    with pytest.warns(UserWarning, match="column ID"):
+        found = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert found.molecules.tasks == ("a",)
+
+
+def test_columns_without_a_name_are_no_targets(tmp_path: Path) -> None:
+    found = read_molecules(write(tmp_path / "mine.csv", ["smiles,y,,", "C,1,,", "CC,0,,"]))
+    assert found.molecules.tasks == ("y",)
+
+
+@pytest.mark.parametrize("word", ["external", "", "dev", "3"])
+def test_a_split_of_other_words_is_named_and_not_used(word: str, tmp_path: Path) -> None:
+    lines = ["smiles,y,split", "C,1,train", f"CC,0,{word}", "CO,1,test", f"no,1,{word}x"]
+    with pytest.warns(UserWarning, match=rf"column split, row 2: '{word}'"):
+        found = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert found.test is None
+    assert says(str(found.unread_split), "row 2", f"'{word}'", "train", "valid", "test")
+
+
+def test_a_split_is_read_in_its_usual_words(tmp_path: Path) -> None:
+    words = ["training", "Validation", "testing", " train", "VAL", "no"]
+    lines = ["smiles,y,split", *(f"{'C' * (i + 1)},{i},{w}" for i, w in enumerate(words[:5]))]
+    found = read_molecules(write(tmp_path / "mine.csv", [*lines, "no,1,elsewhere"]))
+    assert found.test is not None
+    assert found.valid is not None
+    assert found.test.tolist() == [False, False, True, False, False]
+    assert found.valid.tolist() == [False, True, False, False, True]
+
+
+@pytest.mark.parametrize("smiles", ["CCO", b"CCO"])
+def test_one_text_is_no_list_of_smiles(smiles: Any) -> None:
+    with pytest.raises(InputError) as error:
+        from_smiles(smiles)
+    assert says(str(error.value), "smiles", "list", f"[{smiles!r}]")
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_words_are_no_targets(classes: bool) -> None:
+    with pytest.raises(InputError, match="number the classes"):
+        from_smiles(["CO", "CC"], ["toxic", "safe"], classes=classes)
+
+
+@pytest.mark.parametrize("target", [math.inf, -math.inf, 1e39])
+def test_targets_are_finite_in_single_precision(target: float) -> None:
+    with pytest.raises(InputError, match=rf"finite.*{target:g}.*row 1".replace("+", r"\+")):
+        from_smiles(["CO", "CC"], [1.0, target])
+
+
+def test_targets_keep_double_precision() -> None:
+    y = [2_012_742.25, 2_012_742.2501]
+    assert from_smiles(["CO", "CC"], y).y.tolist() == y
+
+
 def test_a_column_of_numbers_with_another_cell_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.csv", ["smiles,a,b,note", "C,1.5,2,x", "CC,NA,>5,y", "CCC,2,3,z"])
-    with pytest.warns(UserWarning, match=r"mine\.csv\b.*\bcolumn b\b.*\brow 2\b.*'>5'"):
+    with (
+        pytest.warns(UserWarning, match="note"),
+        pytest.warns(UserWarning, match=r"mine\.csv\b.*\bcolumn b\b.*\brow 2\b.*'>5'"),
+    ):
         found = read_molecules(path)
     assert found.molecules.tasks == ("a",)
     np.testing.assert_array_equal(found.molecules.y.numpy(), np.float32([1.5, np.nan, 2]))

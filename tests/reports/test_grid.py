@@ -16,6 +16,7 @@ from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Results, Trials
 from gcl_hard.reports.grid import (
     choice_lines,
+    effective,
     gain_figure,
     gain_table,
     gains,
@@ -72,6 +73,16 @@ def test_effective_negatives_are_a_share_of_those_of_another_label() -> None:
     assert data.to_dict() == {
         (g, b): {0.0: 100.0, 0.25: 25.0, 1.0: 50.0}[b] for g in GAMMAS for b in (0.0, *BETAS)
     }
+
+
+def test_annealed_hardness_is_that_of_the_last_epoch() -> None:
+    config = ImageConfig(beta=2.0, beta_changes=2)
+    settings = {
+        "beta=2": {"effective_hscl": 4.0, "other_labels": 10.0},
+        OWN: {"effective_hscl": 10.0, "other_labels": 10.0, "setting": "beta=0"},
+    }
+    seen = [{"epoch": config.epochs, "settings": settings}]
+    assert effective(record(config, 0, [50.0], diagnostics=seen), config) == 100.0
 
 
 def test_the_table_of_negatives_has_means_over_seeds_of_the_last_epoch() -> None:
