@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 
@@ -113,6 +115,32 @@ def check_at_least(name: str, value: object, least: int) -> None:
         raise InputError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise InputError(f"{name} must be at least {least}, got {value!r}")
+
+
+def check_main_guard(setting: str) -> None:
+    """Refuse to start processes from a script that each of them would execute again.
+
+    Args:
+        setting: what asks for processes, such as ``jobs=2``.
+
+    Raises:
+        InputError: the running script has no ``if __name__ == "__main__":``; shows it.
+
+    Example:
+        >>> check_main_guard("jobs=2")
+    """
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if file is None or not file.endswith(".py"):
+        return
+    try:
+        script = Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    if not ("__name__" in script and "__main__" in script):
+        raise InputError(
+            f"{setting} starts processes, and each imports {Path(file).name} anew: put what it "
+            f'executes below a line\n\n    if __name__ == "__main__":\n\nor leave {setting} out'
+        )
 
 
 def check_number(

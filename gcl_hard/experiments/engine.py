@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.errors import GclHardError, InputError, check_main_guard
 from gcl_hard.experiments.hardware import source_digest
 
 if TYPE_CHECKING:
@@ -241,6 +241,8 @@ class Cluster(Engine):
             "distributed.worker.daemon": False,  # loader workers are children of a worker
             "distributed.comm.timeouts.connect": "10s",
         })  # fmt: skip
+        if self._scheduler is None:
+            check_main_guard(f"jobs={self.workers}")
         make_cluster: Any = distributed.LocalCluster
         make_client: Any = distributed.Client
         try:

@@ -322,11 +322,12 @@ class GraphSet:
         """A set of your own graphs.
 
         Args:
-            graphs: ``torch_geometric.data.Data`` objects or objects like them, a ``Batch``, a data
-                set of PyTorch Geometric, or NetworkX graphs. Each has edge_index int64 [2, e], x
-                float [n, F] or None (then num_nodes counts), edge_attr [e, K] or None, and y: a
-                class (a whole number or a word), float targets, or None. Of a NetworkX graph, x
-                are attributes of nodes, edge_attr of edges, and y of the graph.
+            graphs: ``torch_geometric.data.Data`` objects or objects like them, a data set of
+                PyTorch Geometric, NetworkX graphs, or a ``Batch``, a loader or a list of batches,
+                whose graphs are taken one by one. Each has edge_index int64 [2, e], x float [n, F]
+                or None (then num_nodes counts), edge_attr [e, K] or None, and y: a class (a whole
+                number or a word), float targets, or None. Of a NetworkX graph, x are attributes of
+                nodes, edge_attr of edges, and y of the graph.
             name: name of the set in results.
             features: ``auto`` takes x where the graphs have one (recorded as ``attributes``);
                 otherwise as in :func:`gcl_hard.graphs.features.node_features`.
@@ -339,7 +340,10 @@ class GraphSet:
         Raises:
             InputError: if there are no graphs, or a graph has no nodes, another kind of y than
                 others, an edge in one direction only, node ids out of range, or other columns than
-                the first one.
+                the first one; or for a batch that cannot be taken apart.
+
+        Warns:
+            UserWarning: names tensors of the graphs that are not read, such as edge_weight.
 
         Example:
             >>> from types import SimpleNamespace
@@ -429,7 +433,7 @@ def collate(graphs: Iterable[Any], *, directed: bool = False) -> RawGraphs:
     if not items:
         raise InputError("graphs is empty; expected at least one graph")
     x = _column_block([graph.x for graph in items], "x")
-    edge_attr = _column_block([graph.edge_attr for graph in items], "edge_attr")
+    edge_attr = _column_block(_edge_blocks(items), "edge_attr")
     node_ptr = _pointer([_n_nodes(graph, i) for i, graph in enumerate(items)])
     shifted = [g.edge_index.cpu() + start for g, start in zip(items, node_ptr[:-1], strict=True)]
     edge_index = torch.cat(shifted, dim=1)
@@ -452,31 +456,49 @@ READ = {"edge_index", "num_nodes", "x", "edge_attr", "y"}
 
 
 def _listed(graphs: Any) -> list[GraphLike]:
-    """Graphs one by one, those of NetworkX converted."""
+    """Graphs one by one, those of NetworkX converted, and those of batches by themselves."""
     from torch_geometric.data import Batch, Data
 
     if isinstance(graphs, Batch):
-        graphs = graphs.to_data_list()
+        graphs = [graphs]
     if isinstance(graphs, Data) or _is_networkx(graphs) or not isinstance(graphs, Iterable):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
-    items = list(graphs)
+    items: list[GraphLike] = []
     unread: set[str] = set()
-    for i, graph in enumerate(items):
-        if _is_networkx(graph):
-            items[i] = _from_networkx(graph, i)
-            unread |= {*items[i].keys()} - READ
-        elif not hasattr(graph, "edge_index"):
+    for i, given in enumerate(graphs):
+        if not hasattr(given, "edge_index") and not _is_networkx(given):
             raise InputError(
-                f"graph {i} is a {type(graph).__name__}; expected torch_geometric.data.Data, or a "
-                f"NetworkX graph"
+                f"graph {i} is of type {type(given).__name__}; expected "
+                f"torch_geometric.data.Data, or a NetworkX graph"
             )
+        graph = _from_networkx(given, i) if _is_networkx(given) else given
+        if isinstance(graph, Data):
+            tensors = {key for key, value in graph.to_dict().items() if isinstance(value, Tensor)}
+            unread |= (tensors if graph is given else {*graph.keys()}) - READ - {"batch", "ptr"}
+        items += _of_batch(graph, i)
     if unread:
         warnings.warn(
-            f"attributes of NetworkX graphs that are not read: {', '.join(sorted(unread))}; what "
-            f"nodes have is read as x, what edges have as edge_attr, and the class as y",
+            f"attributes of graphs that are not read: {', '.join(sorted(unread))}; what nodes have "
+            f"is read as x, what edges have as edge_attr, and the class as y",
             stacklevel=4,
         )
     return items
+
+
+def _of_batch(graph: Any, i: int) -> list[GraphLike]:
+    """The graphs of a batch as a loader gives it; one that is no batch by itself."""
+    from torch_geometric.data import Batch
+
+    if isinstance(graph, Batch) and getattr(graph, "_slice_dict", None):
+        return [*graph.to_data_list()]
+    owner = getattr(graph, "batch", None)
+    n = int(owner.max()) + 1 if isinstance(owner, Tensor) and owner.numel() else 1
+    if n > 1:
+        raise InputError(
+            f"graph {i} is a batch of {n} graphs, which cannot be told apart: give the graphs "
+            f"themselves, their set, or a torch_geometric.data.Batch made of them"
+        )
+    return [graph]
 
 
 def _is_networkx(graph: Any) -> bool:
@@ -558,6 +580,18 @@ def _n_nodes(graph: GraphLike, i: int) -> int:
     return n_nodes
 
 
+def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
+    """The edge features of each graph; of one without an edge no rows, and not None."""
+    blocks = [getattr(graph, "edge_attr", None) for graph in graphs]
+    given = next((block for block in blocks if isinstance(block, Tensor)), None)
+    if given is None:
+        return blocks
+    return [
+        given[:0] if block is None and not graph.edge_index.numel() else block
+        for graph, block in zip(graphs, blocks, strict=True)
+    ]
+
+
 def _column_block(blocks: list[Any], what: str) -> Tensor | None:
     """The rows of all graphs, float32 [rows, K]; None if no graph has any."""
     if all(block is None for block in blocks):
@@ -566,6 +600,8 @@ def _column_block(blocks: list[Any], what: str) -> Tensor | None:
     for i, block in enumerate(blocks):
         if block is not None and not isinstance(block, Tensor):
             raise InputError(f"{what} of graph {i} is {block!r:.60}; expected numbers")
+        if block is not None and block.layout != torch.strided:
+            raise InputError(f"{what} of graph {i} must be dense: give {what}.to_dense()")
         rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block
         if rows is None or rows.ndim != 2 or (shaped and rows.shape[1] != shaped[0].shape[1]):
             got = "None" if rows is None else list(rows.shape)

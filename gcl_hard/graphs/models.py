@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.functional.negatives import readable
 from gcl_hard.graphs.augment import Transform, augment, check_views
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.encoders import xavier
@@ -394,8 +395,8 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         Node embeddings float [N, d] and graph embeddings float [G, d].
 
     Raises:
-        InputError: if there are no node features, or the encoder returns anything else; names
-            the shapes got and expected.
+        InputError: if there are no node features, or sparse ones, if a graph has no nodes (on a
+            CPU), or the encoder returns anything else; names the shapes got and expected.
 
     Warns:
         UserWarning: if the graphs have edge features and the encoder has no parameter for them.
@@ -413,9 +414,18 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             "these graphs have no node features (x is None): make some, for example with "
             'GraphSet.from_graphs(graphs, features="degree-onehot")'
         )
+    x = _as_read(x, encoder)
+    _check_nodes(batch, graphs.num_graphs)
     edges = _edge_features(encoder, graphs)
     try:
         out = encoder(x, graphs.edge_index, batch, **edges)
+    except ValueError as error:
+        if "more than 1 value per channel" in str(error):
+            raise InputError(
+                f"the encoder's BatchNorm needs two nodes or more in a batch, got {len(x)}: raise "
+                f"the batch size"
+            ) from error
+        raise
     except TypeError as error:
         _check_call(encoder, (x, graphs.edge_index, batch), edges, error)
         raise
@@ -436,6 +446,25 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             f"{list(z_graphs.shape)}); is out_dim={out_dim} its width?"
         )
     return z_nodes, z_graphs
+
+
+def _as_read(x: Tensor, encoder: nn.Module) -> Tensor:
+    """Node features in the precision of the encoder; InputError for sparse ones."""
+    if x.layout != torch.strided:
+        raise InputError(f"node features x must be dense, got {x.layout}: give x.to_dense()")
+    of_weights = next((p.dtype for p in encoder.parameters() if p.is_floating_point()), x.dtype)
+    return x.to(of_weights) if x.is_floating_point() else x
+
+
+def _check_nodes(batch: Tensor, n_graphs: int) -> None:
+    """InputError for a graph without nodes, where that can be seen without waiting."""
+    if batch.numel() and readable(batch):
+        empty = torch.bincount(batch, minlength=n_graphs)[:n_graphs] == 0
+        if bool(empty.any()):
+            raise InputError(
+                f"graph {int(empty.int().argmax())} of a batch of {n_graphs} has no nodes: leave "
+                f"it out"
+            )
 
 
 def _uncompiled(encoder: nn.Module) -> nn.Module:

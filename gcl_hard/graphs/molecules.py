@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.errors import InputError, MissingExtraError, check_at_least
+from gcl_hard.errors import InputError, MissingExtraError, check_at_least, check_main_guard
 from gcl_hard.graphs.data import NO_LABEL, GraphSet
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
@@ -352,6 +352,7 @@ def _mapped(
     if jobs == 1:
         yield from ((chunk, work(chunk)) for chunk in chunks)
         return
+    check_main_guard(f"jobs={jobs}")
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         # Not all at once: a million SMILES would be waiting in memory.
         while some := [*islice(chunks, 8 * jobs)]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -313,6 +315,30 @@ def test_workers_that_cannot_be_used_are_refused(
         pytest.raises(InputError, match=message),
     ):
         engine(1, address, watched([])).__enter__()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "gcl_hard.evaluate(GIN, load('MUTAG', download=False), 'ucl', seeds=2, jobs=2, folds=2)",
+        "from_smiles(['CO', 'CC'], jobs=2)",
+    ],
+)
+def test_a_script_without_a_guard_is_told_before_a_process_is_started(
+    call: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(
+        f"import gcl_hard\nfrom gcl_hard.graphs import GIN, from_smiles, load\n{call}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)], cwd=tmp_path, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.count("Traceback") == 1
+    assert says(done.stderr, "jobs=2", "mine.py")
+    assert says(done.stderr, 'if __name__ == "__main__":')
 
 
 @pytest.mark.parametrize("error", [TimeoutError("no answer"), RuntimeError("Cluster failed")])

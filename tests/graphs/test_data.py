@@ -12,8 +12,11 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
 
 from gcl_hard.errors import InputError
+from gcl_hard.graphs import GIN, InfoGraph
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.tudataset import MANIFEST, PACKAGED, load
 
@@ -32,7 +35,6 @@ def zip_of(name: str) -> Path:
 
 def pyg_graphs(name: str, folder: Path) -> list:
     """The set as PyTorch Geometric reads it: one Data per graph, degrees where no labels."""
-    from torch_geometric.data import Data
     from torch_geometric.io import read_tu_data
     from torch_geometric.transforms import OneHotDegree
 
@@ -279,3 +281,70 @@ def test_classes_words_targets_or_none(given: list[Any], y: list[Any], n_classes
 def test_edges_in_one_direction_are_for_those_who_say_so() -> None:
     one_way = GraphSet.from_graphs([graph(), graph(edge_index=PAIR[:, :1])], directed=True)
     assert one_way.edge_ptr.tolist() == [0, 2, 3]
+
+
+# Batches in place of graphs, and what is not read
+
+
+def paths(n: int = 7) -> list[Data]:
+    """Paths of two to n + 1 nodes."""
+    return [
+        Data(
+            x=torch.randn(k, 3, generator=torch.Generator().manual_seed(k)), y=k % 2,
+            edge_index=torch.stack([torch.arange(k - 1), torch.arange(1, k)]),
+        )
+        for k in range(2, n + 2)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [list, iter, lambda loader: loader])
+def test_batches_of_a_loader_are_taken_graph_by_graph(kind: Any) -> None:
+    graphs = paths()
+    loader = DataLoader(graphs, batch_size=3)
+    found = GraphSet.from_graphs(kind(loader), directed=True)
+    expected = GraphSet.from_graphs(graphs, directed=True)
+    assert len(found) == len(graphs)
+    assert torch.equal(found.x, expected.x)
+    assert torch.equal(found.edge_index, expected.edge_index)
+    assert torch.equal(found.y, expected.y)
+    model = InfoGraph(GIN(3, dim=4, layers=1), method="ucl")
+    np.testing.assert_allclose(model.embed(kind(loader)), model.embed(graphs), rtol=1e-5, atol=1e-6)
+
+
+def test_a_batch_that_cannot_be_taken_apart_is_refused() -> None:
+    whole = GraphSet.from_graphs(paths(), directed=True)
+    by_hand = Data(x=torch.ones(4, 3), edge_index=torch.tensor([[0, 2], [1, 3]]),
+                   batch=torch.tensor([0, 0, 1, 1]))  # fmt: skip
+    for batches, n in (([whole.batch(torch.arange(3))], 3), ([by_hand], 2)):
+        with pytest.raises(InputError, match=rf"batch of {n} graphs"):
+            GraphSet.from_graphs(batches, directed=True)
+
+
+def test_tensors_of_graphs_that_are_not_read_are_named() -> None:
+    graphs = paths(2)
+    for graph in graphs:
+        graph.edge_weight, graph.pos = torch.ones(graph.num_edges), torch.ones(graph.num_nodes, 3)
+        graph.smiles = "C"
+    with pytest.warns(UserWarning, match="edge_weight, pos;"):
+        GraphSet.from_graphs(graphs, directed=True)
+
+
+def test_a_graph_without_an_edge_needs_no_edge_features() -> None:
+    line = nx.path_graph(3)
+    nx.set_edge_attributes(line, [1.0, 2.0], "edge_attr")
+    for graphs in (
+        [line, nx.empty_graph(1)],
+        [nx.empty_graph(2), line],
+        [Data(edge_index=PAIR, edge_attr=torch.ones(2, 2), num_nodes=2),
+         Data(edge_index=PAIR[:, :0], num_nodes=1)],
+    ):  # fmt: skip
+        found = GraphSet.from_graphs(graphs)
+        assert found.edge_attr is not None
+        assert found.edge_attr.shape == (found.edge_index.shape[1], 2)
+    with pytest.raises(InputError, match="edge_attr of graph 1"):
+        GraphSet.from_graphs([graphs[0], Data(edge_index=PAIR, num_nodes=2)])
+
+
+def test_sparse_features_are_told_to_be_dense() -> None:
+    with pytest.raises(InputError, match=r"x of graph 0.*to_dense"):
+        GraphSet.from_graphs([Data(x=torch.eye(2).to_sparse(), edge_index=PAIR, y=0)])

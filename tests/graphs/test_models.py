@@ -353,3 +353,38 @@ def test_graphs_without_classes_train_where_no_method_needs_them(mutag, y, kind)
     for method in ("scl", "hscl", "hscl-tau"):
         with pytest.raises(InputError, match="labels"):
             kind(GIN(7, 4, 1), method=method)(unlabelled.all())
+
+
+# Batches of a user's own loader
+
+
+PAIR = torch.tensor([[0, 1], [1, 0]])
+
+
+def test_features_of_a_loader_have_the_precision_of_the_encoder():
+    x = torch.randn(2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    graphs = [Data(x=x * k, edge_index=PAIR) for k in range(1, 5)]
+    model = InfoGraph(GIN(2, dim=4, layers=1), method="ucl").eval()
+    double = model(next(iter(DataLoader(graphs, batch_size=4))))
+    assert double.dtype == torch.float32
+    as_single = [Data(x=g.x.float(), edge_index=PAIR) for g in graphs]
+    assert torch.equal(double, model(next(iter(DataLoader(as_single, batch_size=4)))))
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_graph_without_nodes_is_named_wherever_it_stands(at):
+    graphs = [Data(x=torch.randn(2, 2), edge_index=PAIR) for _ in range(2)]
+    graphs.insert(at, Data(x=torch.empty(0, 2), edge_index=torch.empty(2, 0, dtype=torch.long)))
+    model = InfoGraph(GIN(2, dim=4, layers=1), method="ucl")
+    with pytest.raises(InputError, match=rf"graph {at} of a batch of 3\b.*nodes"):
+        model(next(iter(DataLoader(graphs, batch_size=3))))
+
+
+def test_what_a_loader_gives_and_no_encoder_takes_is_told():
+    model = InfoGraph(GIN(2, dim=4, layers=1), method="ucl")
+    sparse = Batch(x=torch.eye(2).to_sparse(), edge_index=PAIR, batch=torch.tensor([0, 1]))
+    with pytest.raises(InputError, match="to_dense"):
+        model(sparse)
+    alone = Data(x=torch.ones(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long))
+    with pytest.raises(InputError, match=r"BatchNorm.*\b1\b.*batch size"):
+        model(next(iter(DataLoader([alone], batch_size=1))))
