@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import math
 import re
@@ -133,10 +134,11 @@ def check_main_guard(setting: str) -> None:
     if file is None or not file.endswith(".py"):
         return
     try:
-        script = Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        script = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
         return
-    if not ("__name__" in script and "__main__" in script):
+    compared = [node for node in ast.walk(script) if isinstance(node, ast.Compare)]
+    if not any("'__name__'" in ast.dump(one) and "'__main__'" in ast.dump(one) for one in compared):
         raise InputError(
             f"{setting} starts processes, and each imports {Path(file).name} anew: put what it "
             f'executes below a line\n\n    if __name__ == "__main__":\n\nor leave {setting} out'
