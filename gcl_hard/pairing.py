@@ -28,8 +28,15 @@ class LabelUse(NamedTuple):
     gap: LabelGap | None
 
     def read(self, labels: Labels | None, n: int, device: torch.device, of: str = "") -> Tensor:
-        """Labels of n items, checked."""
-        return labels_for(labels, n, f"{self.needed_by or 'a diagnostic'}{of}", self.gap, device)
+        """Labels of n items, checked, on the device of their embeddings."""
+        user = f"{self.needed_by or 'a diagnostic'}{of}"
+        found = labels_for(labels, n, user, self.gap, device)
+        if found.device != device:
+            raise InputError(
+                f"labels are on {found.device} and embeddings on {device}: give "
+                f"labels.to('{device}')"
+            )
+        return found
 
 
 class ViewBatch(NamedTuple):
@@ -257,6 +264,8 @@ def at_least_float32(z: Tensor) -> Tensor:
     """Embeddings in single or double precision; InputError if they are no floats."""
     if not z.is_floating_point():
         raise InputError(f"embeddings must be floating point, got {z.dtype}")
+    if z.dim() and z.shape[-1] == 0:
+        raise InputError(f"embeddings must have a column or more, got {[*z.shape]}")
     return z.float() if z.dtype.itemsize < 4 else z
 
 

@@ -603,6 +603,14 @@ def test_beta_and_threshold_of_a_loss_can_be_set():
         contrastive_loss("hscl").beta = -1.0
 
 
+def test_labels_elsewhere_and_embeddings_without_columns_are_told():
+    z1, z2 = views(6)
+    with pytest.raises(InputError, match=r"labels.*meta.*cpu.*labels\.to\('cpu'\)"):
+        contrastive_loss("hscl")(z1, z2, torch.zeros(6, dtype=torch.long, device="meta"))
+    with pytest.raises(InputError, match=r"column.*\b0\]"):
+        contrastive_loss("ucl")(z1[:, :0], z2[:, :0])
+
+
 def test_labels_may_be_a_list_or_an_array():
     z1, z2 = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).unbind()
     loss, labels = contrastive_loss("hscl"), [0, 1, 0, 2]
