@@ -335,6 +335,7 @@ class Cluster(Engine):
     def completed(self) -> Iterator[Task]:
         """Tasks as they end; see :class:`Engine`."""
         from distributed import CancelledError
+        from distributed.comm.core import CommClosedError
 
         self._check_interrupt()
         while self._sent:
@@ -351,7 +352,7 @@ class Cluster(Engine):
                 continue
             self._sent.discard(value)
             self._fill()
-            if isinstance(value.error, CancelledError):
+            if isinstance(value.error, CancelledError | CommClosedError):
                 raise self._lost() from value.error
             yield value
             self._check_interrupt()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Client, get_worker
+from distributed.comm import CommClosedError
 from distributed.core import Status
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,11 @@ def meet(folder: str, n: int, *, report: Reporter) -> int:
     while len(list(Path(folder).glob("here-*"))) < n:
         time.sleep(0.02)
     return os.getpid()
+
+
+def lose_the_scheduler(*, report: Reporter) -> None:
+    """Ends as a result does that is fetched while the scheduler dies."""
+    raise CommClosedError("in <TCP (closed) ConnectionPool.gather>")
 
 
 def die_once(marker: str, *, report: Reporter) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.engine import TRIES, Cluster, Engine, InProcess, engine
 from tests.experiments import engine_tasks as tasks
 from tests.said import says
@@ -240,6 +240,15 @@ def test_a_task_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
             killer.result()
         assert type(caught.value).__name__ == "KilledWorker"
         assert (tmp_path / "count").read_text(encoding="utf-8") == "x" * TRIES
+
+
+@pytest.mark.slow
+@linux
+def test_a_result_that_is_lost_with_its_scheduler_says_so() -> None:
+    with Cluster(1, None, watched([])) as workers:
+        workers.submit(tasks.lose_the_scheduler)
+        with pytest.raises(GclHardError, match="scheduler"):
+            list(workers.completed())
 
 
 @pytest.mark.slow
