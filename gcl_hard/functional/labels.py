@@ -108,7 +108,7 @@ def _read_exactly(labels: Tensor) -> Tensor:
     return labels.float() if labels.dtype in (torch.float16, torch.bfloat16) else labels
 
 
-def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor:
+def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor | float:
     """How far a distance may be from that of the decimals that the labels stand for.
 
     A number is off by half a unit in its last place; disagreements are quotients of counts.
@@ -117,7 +117,7 @@ def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor:
     if anchors.dim() == 1 and anchors.is_floating_point():
         size: Tensor = anchors.abs()[:, None] + candidates.abs()
         return (eps * size).nan_to_num(0.0, posinf=0.0)
-    return distance.new_tensor(4 * eps)
+    return 4 * eps
 
 
 def check_gap(gap: Sequence[float]) -> LabelGap:
