@@ -131,6 +131,7 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
 
 
 @pytest.mark.slow
+@pytest.mark.exact  # the process that is killed is not perturbed
 def test_a_killed_run_is_resumed(csv: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole.pt", tmp_path / "killed.pt"
     more = ["--epochs=40", "--checkpoint-minutes=0"]
