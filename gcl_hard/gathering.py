@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
 from gcl_hard.errors import InputError
+
+
+UNLIKE, REFUSED = -1, -2
+"""In the place of the kinds of rows: not as many of each tensor, and none because of an error."""
 
 
 def world_size() -> int:
@@ -20,6 +26,31 @@ def world_size() -> int:
     """
     ready = distributed.is_available() and distributed.is_initialized()
     return distributed.get_world_size() if ready else 1
+
+
+class _OutOfStepError(InputError):
+    """An error that all processes have."""
+
+
+class InStep:
+    """Checks that processes that train together have as many batches; no GPU waits for it."""
+
+    def __init__(self) -> None:
+        self._group: Any = distributed.new_group(backend="gloo")
+
+    def check(self, number: int, what: str) -> None:
+        """InputError on all processes if they do not have the same number of batches next."""
+        mine = torch.tensor(number)
+        every = [torch.empty_like(mine) for _ in range(world_size())]
+        distributed.all_gather(every, mine, group=self._group)
+        found = [int(one) for one in every]
+        if len(set(found)) > 1:
+            least = [str(one) for one, n in enumerate(found) if n == min(found)]
+            raise InputError(
+                f"processes that train together must have as many batches each, and {what} process "
+                f"{', '.join(least)} of {world_size()} had fewer: give each the same number, such "
+                f"as a DistributedSampler does"
+            )
 
 
 def rank() -> int:
@@ -73,17 +104,44 @@ def counts_of(*tensors: Tensor) -> list[int]:
     rows = {len(x) for x in tensors}
     kinds = [(str(x.dtype), *x.shape[1:]) for x in tensors]
     digest = int.from_bytes(hashlib.sha256(repr(kinds).encode()).digest()[:7])
-    mine = torch.tensor([max(rows), digest if len(rows) == 1 else -1], device=tensors[0].device)
-    every = [torch.empty_like(mine) for _ in range(world_size())]
-    distributed.all_gather(every, mine)
-    found = torch.stack(every).tolist()  # waits for a device
+    found = _of_all(max(rows), digest if len(rows) == 1 else UNLIKE, tensors[0].device)
+    refused = [str(one) for one, (_, kind) in enumerate(found) if kind == REFUSED]
+    if refused:
+        raise _OutOfStepError(
+            f"process {', '.join(refused)} of {world_size()} refused its part of the batch, and "
+            f"its own error says why"
+        )
     if len({kind for _, kind in found}) > 1 or len(rows) > 1:
         shown = ", ".join(f"{x.dtype} {list(x.shape)}" for x in tensors)
-        raise InputError(
+        raise _OutOfStepError(
             f"processes must gather the same kinds of rows, and as many of each tensor; process "
             f"{rank()} of {world_size()} has {shown}"
         )
     return [number for number, _ in found]
+
+
+def _of_all(number: int, kind: int, device: torch.device | None = None) -> list[list[int]]:
+    """Two numbers of every process."""
+    if device is None:
+        device = torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")
+    mine = torch.tensor([number, kind], device=device)
+    every = [torch.empty_like(mine) for _ in range(world_size())]
+    distributed.all_gather(every, mine)
+    found: list[list[int]] = torch.stack(every).tolist()  # waits for a device
+    return found
+
+
+@contextmanager
+def refusing_together(gathers: bool) -> Iterator[None]:
+    """Inside, what one process refuses before :func:`counts_of` is an error of all of them."""
+    try:
+        yield
+    except _OutOfStepError as error:
+        raise InputError(*error.args) from None
+    except (TypeError, ValueError):
+        if gathers:
+            _of_all(0, REFUSED)
+        raise
 
 
 def gathered(x: Tensor, counts: list[int]) -> Tensor:

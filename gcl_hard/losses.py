@@ -39,7 +39,8 @@ from gcl_hard.functional.rowwise import (
 )
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import Plan, streamed_infonce
-from gcl_hard.gathering import sum_for_mean_gradients, summed, world_size
+from gcl_hard.functional.tracing import transformed
+from gcl_hard.gathering import refusing_together, sum_for_mean_gradients, summed, world_size
 from gcl_hard.pairing import (
     LabelUse,
     Pairing,
@@ -258,6 +259,9 @@ class ContrastiveLoss(nn.Module):
         tensor(0.5944)
     """
 
+    counts: dict[str, int | Tensor] | None = None
+    """Of the last batch, as in :class:`Diagnostics`; none contribute where it trains nothing."""
+
     def __init__(
         self,
         sampler: NegativeSampler,
@@ -443,16 +447,20 @@ class ContrastiveLoss(nn.Module):
         """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
         if candidates is None and candidate_labels is not None:
             raise InputError("candidate_labels are of candidates, and none are given")
-        views = views_of(z1, z2, labels)._replace(
-            candidates=candidates, candidate_labels=candidate_labels
-        )
-        use = self._label_use(class_positives=self.positives == "class")
+        with refusing_together(self._gathers):
+            views = views_of(z1, z2, labels)._replace(
+                candidates=candidates, candidate_labels=candidate_labels
+            )
+            use = self._label_use(class_positives=self.positives == "class")
+            with torch.autocast(views.views[0].device.type, enabled=False):
+                if isinstance(self.positives, HardPositives):
+                    pairing = pair_pools(views, use, self.positives, gathers=self._gathers)
+                else:
+                    pairing = pair_views(views, use, gathers=self._gathers)
         with torch.autocast(views.views[0].device.type, enabled=False):
             if isinstance(self.positives, HardPositives):
-                pairing = pair_pools(views, use, self.positives, gathers=self._gathers)
                 self.sampler.check_weights(pairing.n_items, len(pairing.candidates))
                 return self._of(pairing)
-            pairing = pair_views(views, use, gathers=self._gathers)
             if pairing.n_anchors and self.positives == "view" and pairing.n_views == 1:
                 raise InputError('one view has no other: give a second, or positives="class"')
             self.sampler.check_weights(
@@ -481,17 +489,19 @@ class ContrastiveLoss(nn.Module):
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
-        neg.check_local_global(nodes, graphs, batch)
         if isinstance(self.positives, HardPositives):
             raise InputError(
                 "hard positives are chosen from views, and the positive of a node is its graph: "
                 "give the loss views (TwoView, contrast two-view)"
             )
         use = self._label_use(class_positives=False)
+        with refusing_together(self._gathers):
+            neg.check_local_global(nodes, graphs, batch)
+            with torch.autocast(nodes.device.type, enabled=False):
+                pairing = pair_local_global(
+                    nodes, graphs, batch, graph_labels, use, gathers=self._gathers
+                )
         with torch.autocast(nodes.device.type, enabled=False):
-            pairing = pair_local_global(
-                nodes, graphs, batch, graph_labels, use, gathers=self._gathers
-            )
             fused = self.fused and not torch.compiler.is_compiling()  # it is no single graph
             if fused and self.objective == "jsd" and self.sampler.has_slope and pairing.n_anchors:
                 return self._fused(pairing)
@@ -588,7 +598,7 @@ class ContrastiveLoss(nn.Module):
         """Whether a loss of so many scores is taken in blocks."""
         if self.streaming is False or self._unstreamed is not None:
             return False
-        return self.streaming is True or (n_scores >= STREAMED_FROM and not neg.transformed())
+        return self.streaming is True or (n_scores >= STREAMED_FROM and not transformed())
 
     @property
     def _unstreamed(self) -> str | None:
@@ -719,7 +729,7 @@ class ContrastiveLoss(nn.Module):
         self, total: Tensor, count: Tensor, empty: Tensor, pairing: Pairing
     ) -> tuple[Tensor, Diagnostics]:
         """The loss of all processes; NaN where labels that could not be read are negative."""
-        found = self._diagnostics(count, empty, pairing)
+        found = self._kept(self._diagnostics(count, empty, pairing))
         if self.reduction != "none":
             number = found.pairs if self.reduction == "pairs" else found.contributing
             total = total / number.clamp(min=1)
@@ -754,7 +764,12 @@ class ContrastiveLoss(nn.Module):
         attached = torch.cat(parts).sum(1 if self.reduction == "none" else ())
         empty = attached.new_zeros(0)
         measured = Measured(empty.double(), None, empty.bool())
-        return attached, Diagnostics(0, [none] * 4, lambda labels: measured)
+        return attached, self._kept(Diagnostics(0, [none] * 4, lambda labels: measured))
+
+    def _kept(self, found: Diagnostics) -> Diagnostics:
+        if not transformed():
+            self.counts = found.counts
+        return found
 
     @torch.no_grad()
     def _measured(

@@ -157,6 +157,8 @@ def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
     z = anchors = at_least_float32(torch.cat(views.views))
     device, n_mine = z.device, n_items
     labels = None if use.needed_by is None else use.read(views.labels, n_items, device)
+    extra = None if views.candidates is None else _as_candidates(views.candidates, z)
+    more = None if labels is None else _extra_labels(labels, views, use)
     rows = None
     if gathers:
         z = z.view(n_views, n_items, z.shape[1]).transpose(0, 1)  # all views of an item in a row
@@ -168,18 +170,18 @@ def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
         rows = (n_items * torch.arange(n_views, device=device)[:, None] + mine).flatten()
         anchors = z[rows]
     n, every = len(z), z
-    if views.candidates is not None:
-        every = torch.cat([z, _as_candidates(views.candidates, z)])
+    if extra is not None:
+        every = torch.cat([z, extra])
     index = torch.arange(len(every), device=device)
     columns = torch.where(index < n, index % max(n_items, 1), index - n + n_items)
     me = index[:n] if rows is None else rows
 
     n_extra = len(every) - n
     if labels is not None:
-        labels = _of_candidates(labels, views, use, n_extra)
+        labels = _of_candidates(labels, n_views, more)
     known = None
     if labels is None and views.labels is not None and not gathers:
-        known = partial(_read_views, views, use, n_items, n_extra)
+        known = partial(_read_views, views, use, n_items)
     return Pairing(
         anchors, every, columns[me], columns, n_items, n_views * (n_items - 1) + n_extra,
         n, labels, known, me, n_views,
@@ -233,23 +235,29 @@ def pair_local_global(
     return Pairing(nodes, graphs, batch, columns, len(graphs), n_others, n_nodes, found, known)
 
 
-def _of_candidates(labels: Tensor, views: ViewBatch, use: LabelUse, n_extra: int) -> Tensor:
+def _of_candidates(labels: Tensor, n_views: int, more: Tensor | None) -> Tensor:
     """Labels of items for all their views and for further candidates."""
-    found = labels.repeat(len(views.views), *[1] * (labels.dim() - 1))
+    found = labels.repeat(n_views, *[1] * (labels.dim() - 1))
+    return found if more is None else torch.cat([found, more])
+
+
+def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | None:
+    """Labels of further candidates, if there are any."""
     if views.candidates is None:
-        return found
-    more = use.read(views.candidate_labels, n_extra, labels.device, " with candidates")
-    if more.shape[1:] != found.shape[1:]:
+        return None
+    n_extra, device = len(views.candidates), labels.device
+    more = use.read(views.candidate_labels, n_extra, device, " with candidates")
+    if more.shape[1:] != labels.shape[1:]:
         raise InputError(
-            f"candidate_labels must be like the labels, {list(found.shape)[1:]} of each, got "
+            f"candidate_labels must be like the labels, {list(labels.shape)[1:]} of each, got "
             f"{list(more.shape)[1:]}"
         )
-    return torch.cat([found, more])
+    return more
 
 
-def _read_views(views: ViewBatch, use: LabelUse, n_items: int, n_extra: int) -> Tensor:
+def _read_views(views: ViewBatch, use: LabelUse, n_items: int) -> Tensor:
     labels = use.read(views.labels, n_items, views.views[0].device)
-    return _of_candidates(labels, views, use, n_extra)
+    return _of_candidates(labels, len(views.views), _extra_labels(labels, views, use))
 
 
 def unit(z: Tensor) -> Tensor:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
 
+STATE = "embeddings", "labels", "pointer", "filled"
+
 
 class Queue(nn.Module):
-    """The embeddings of the last batches, the oldest out first; its state is that of the module.
+    """The embeddings of the last batches, the oldest out first.
+
+    They are in the module's ``state_dict`` and move with it. They are no buffers, which
+    DistributedDataParallel would overwrite by those of the first process: of processes that train
+    together each has its own queue, and all go on with that of the first after a restart. For one
+    queue of all processes add what :func:`gcl_hard.gather` returns.
 
     Args:
         size: number of embeddings, ≥ 1 and at least those of a batch.
@@ -38,21 +48,25 @@ class Queue(nn.Module):
         (8, True)
     """
 
-    embeddings: Tensor
-    labels: Tensor
-    pointer: Tensor
-    filled: Tensor
-
     def __init__(self, size: int, dim: int) -> None:
         super().__init__()
         check_at_least("size", size, 1)
         check_at_least("dim", dim, 1)
-        self.register_buffer("embeddings", torch.zeros(size, dim))
-        self.register_buffer("labels", torch.full((size,), -1))
-        self.register_buffer("pointer", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("filled", torch.zeros((), dtype=torch.bool))
+        self.embeddings = torch.zeros(size, dim)
+        self.labels = torch.full((size,), -1)
+        self.pointer = torch.zeros((), dtype=torch.int64)
+        self.filled = torch.zeros((), dtype=torch.bool)
+
+    def reset_parameters(self) -> None:
+        """Empty the queue, as after ``to_empty`` of a module that was built on ``meta``."""
+        self.embeddings.zero_()
+        self.labels.fill_(-1)
+        self.pointer.zero_()
+        self.filled.zero_()
 
     def __len__(self) -> int:
+        if self.pointer.is_meta:
+            return 0
         return len(self.embeddings) if self.filled else int(self.pointer)
 
     @torch.no_grad()
@@ -83,6 +97,31 @@ class Queue(nn.Module):
         self.labels[at] = -1 if known is None else known.to(self.labels)
         self.filled |= self.pointer + len(z) >= size
         self.pointer.copy_((self.pointer + len(z)) % size)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name in STATE:
+            setattr(self, name, fn(getattr(self, name)))
+        return self
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        for name in STATE:
+            destination[prefix + name] = getattr(self, name)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *how: Any) -> None:
+        _, _, missing_keys, _, error_msgs = how
+        for name in STATE:
+            mine, given = getattr(self, name), state_dict.get(prefix + name)
+            if given is None:
+                missing_keys.append(prefix + name)
+            elif given.shape != mine.shape:
+                error_msgs.append(
+                    f"{prefix}{name} is {[*given.shape]} there, and {[*mine.shape]} in this queue"
+                )
+            else:
+                mine.copy_(given)
 
     def candidates(self) -> dict[str, Tensor]:
         """Arguments of :class:`gcl_hard.ContrastiveLoss`, none while the queue is empty."""

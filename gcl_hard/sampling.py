@@ -93,13 +93,23 @@ class NegativeSampler(nn.Module):
         if draws is not None:
             check_at_least("draws", draws, 1)
         self.admit: Admission = admit
+        self._epoch = (1, 1)
         self.hardening = as_hardening(hardening)
         self.draws = draws
         self.pair_weights = pair_weights
         self.label_gap = None if label_gap is None else check_gap(label_gap)
         self.synthetic = synthetic
-        self._epoch = (1, 1)
         self._generators = Generators(seed)
+
+    @property
+    def hardening(self) -> Hardening:
+        """η, with its schedules; can be set."""
+        return self._hardening
+
+    @hardening.setter
+    def hardening(self, value: Hardening) -> None:
+        # Kept for the epoch: in a compiled graph its numbers are then inputs, not constants.
+        self._hardening, self._current = value, value.at(*self._epoch)
 
     @property
     def needs_labels(self) -> bool:
@@ -109,7 +119,7 @@ class NegativeSampler(nn.Module):
     @property
     def current(self) -> Hardening:
         """The hardening in the current epoch."""
-        return self.hardening.at(*self._epoch)
+        return self._current
 
     @property
     def has_slope(self) -> bool:
@@ -156,6 +166,7 @@ class NegativeSampler(nn.Module):
         if not 1 <= epoch <= epochs:
             raise InputError(f"epoch must be between 1 and {epochs}, got {epoch}")
         self._epoch = (epoch, epochs)
+        self.hardening = self._hardening
 
     def log_eta(
         self,
@@ -216,16 +227,15 @@ class NegativeSampler(nn.Module):
         """Candidates drawn from q by this sampler's own generator, int64 [A, draws]."""
         if self.draws is None:
             raise InputError("this sampler takes exact expectations: pass draws=k to draw")
-        return draw(log_q, self.draws, self._generators.on(log_q.device))
+        return draw(log_q, self.draws, self._generators.on(log_q))
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """Epoch and generator states, so that a resumed run draws as an uninterrupted one does."""
-        return {"epoch": self._epoch, "generators": self._generators.state()}
+    def run_state(self) -> dict[str, Any]:
+        """States of the generators, so that a resumed run draws as an uninterrupted one does."""
+        return self._generators.state()
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`get_extra_state` returned."""
-        self.set_epoch(*state["epoch"])
-        self._generators.restore(state["generators"])
+    def set_run_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`run_state` returned."""
+        self._generators.restore(state)
 
     def extra_repr(self) -> str:
         """The summary that ``print`` shows."""

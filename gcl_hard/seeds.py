@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections import deque
+from functools import cache
+from types import FunctionType
+from typing import Any, Generic, TypeVar
 
 import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from gcl_hard.errors import InputError
+from gcl_hard.functional.tracing import recomputed, transformed
 
 
 def seed_for(*key: int) -> int:
@@ -35,6 +44,91 @@ def seeded(*key: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed_for(*key))
 
 
+class Drawing(TorchFunctionMode):
+    """Inside it torch's random functions draw from one generator, in this thread alone.
+
+    For code that has no argument for a generator; torch's global random state is neither read nor
+    changed. Draws are float32 where nothing else is said, whatever the default dtype is.
+
+    Args:
+        generator: of the device that is drawn on.
+
+    Example:
+        >>> with Drawing(seeded(0)):
+        ...     a = torch.rand(2)
+        >>> a.equal(torch.rand(2, generator=seeded(0)))
+        True
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.generator = generator
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call a function of torch, with the generator if it draws."""
+        kwargs = dict(kwargs or {})
+        if _draws(func) and kwargs.get("generator") is None:
+            kwargs["generator"] = self.generator
+        if func in (torch.rand, torch.randn):
+            kwargs.setdefault("dtype", torch.float32)
+        return func(*args, **kwargs)
+
+
+@cache
+def _draws(function: Any) -> bool:
+    """Whether a function of torch takes a generator."""
+    # Functions in Python, as those of torch.nn.init, hide what they call from the mode.
+    if isinstance(function, FunctionType):
+        return "generator" in inspect.signature(function).parameters
+    return function in RANDOM
+
+
+RANDOM = frozenset({
+    torch.bernoulli, torch.multinomial, torch.normal, torch.rand, torch.randint, torch.randn,
+    torch.randperm, Tensor.bernoulli, Tensor.bernoulli_, Tensor.exponential_, Tensor.multinomial,
+    Tensor.normal_, Tensor.random_, Tensor.uniform_,
+})  # fmt: skip
+"""Functions in C++ that draw from a generator."""
+
+
+T = TypeVar("T")
+
+
+class Replay(Generic[T]):
+    """What the last forward passes drew, for activation checkpointing, which computes them again.
+
+    A pass is told from others by the first rows of its inputs; of equal ones the last comes first,
+    as in a backward pass.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[Tensor, T]] = deque(maxlen=PASSES)
+
+    def keep(self, inputs: Tensor, drawn: T) -> None:
+        """Keep what a forward pass drew."""
+        if not transformed():
+            self._kept.append((inputs[:ROWS].detach().clone(), drawn))
+
+    def again(self, inputs: Tensor) -> T:
+        """What was drawn for these inputs. InputError if it is not known."""
+        for i in reversed(range(len(self._kept))):
+            rows, drawn = self._kept[i]
+            if torch.equal(rows, inputs[:ROWS].detach()):
+                del self._kept[i]
+                return drawn
+        raise InputError(
+            f"activation checkpointing computes a forward pass again whose draws are not known: it "
+            f"is none of the last {PASSES}, or its inputs differ, or it was without a gradient "
+            f"(give use_reentrant=False)"
+        )
+
+
+PASSES, ROWS = 16, 4
+"""Forward passes that are kept, and rows of their inputs."""
+
+
 class Generators:
     """One generator per device, created on first use from one seed; their state can be saved.
 
@@ -43,19 +137,32 @@ class Generators:
 
     Example:
         >>> a, b = Generators(0), Generators(0)
-        >>> cpu = torch.device("cpu")
-        >>> _ = torch.rand(3, generator=a.on(cpu))
+        >>> inputs = torch.ones(2, 3)
+        >>> _ = torch.rand(3, generator=a.on(inputs))
         >>> b.restore(a.state())
-        >>> bool(torch.rand(1, generator=a.on(cpu)) == torch.rand(1, generator=b.on(cpu)))
+        >>> bool(torch.rand(1, generator=a.on(inputs)) == torch.rand(1, generator=b.on(inputs)))
         True
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._by_device: dict[str, torch.Generator] = {}
+        self._passes = Replay[Tensor]()
 
-    def on(self, device: torch.device) -> torch.Generator:
-        """The generator of a device."""
+    def on(self, inputs: Tensor) -> torch.Generator:
+        """The generator of the inputs' device; as it was, where their pass is computed again.
+
+        Raises:
+            InputError: if that pass is not known.
+        """
+        if recomputed():
+            again = torch.Generator(inputs.device)
+            return again.set_state(self._passes.again(inputs))
+        generator = self._of(inputs.device)
+        self._passes.keep(inputs, generator.get_state())
+        return generator
+
+    def _of(self, device: torch.device) -> torch.Generator:
         key = str(device)
         if key not in self._by_device:
             self._by_device[key] = torch.Generator(device).manual_seed(self.seed)
@@ -69,4 +176,4 @@ class Generators:
         """Restore what :meth:`state` returned."""
         self._by_device.clear()
         for key, value in state.items():
-            self.on(torch.device(key)).set_state(value.cpu())
+            self._of(torch.device(key)).set_state(value.cpu())

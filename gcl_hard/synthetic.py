@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.utils.parametrizations import spectral_norm
 
 from gcl_hard.errors import check_at_least, check_number
+from gcl_hard.functional.tracing import recomputed, refuse_vmap
 from gcl_hard.pairing import unit
-from gcl_hard.seeds import Generators, seed_for
+from gcl_hard.seeds import Drawing, Generators, Replay, seed_for, seeded
 
 MIXING, NOISE, WEIGHTS = range(3)
 """Streams of random numbers of one seed."""
@@ -114,7 +116,7 @@ class HardMixing(SyntheticNegatives):
         """``mixed`` + ``with_anchor`` negatives of each anchor that has a negative."""
         device, dtype = scene.scores.device, scene.scores.dtype
         # The same draws in any precision, whatever the default is.
-        drawing: dict[str, Any] = {"generator": self._generators.on(device), "device": device}
+        drawing: dict[str, Any] = {"generator": self._generators.on(scene.scores), "device": device}
         drawing["dtype"] = torch.float32
         shape = len(scene.anchors), self.mixed + self.with_anchor
         scores = scene.scores.masked_fill(~scene.admitted, -math.inf)
@@ -137,12 +139,12 @@ class HardMixing(SyntheticNegatives):
         z.mul_(1 / torch.linalg.vector_norm(z, dim=2, keepdim=True).clamp(min=1e-6))
         return Synthetic(z, (number > 0).expand(shape))
 
-    def get_extra_state(self) -> dict[str, Any]:
+    def run_state(self) -> dict[str, Any]:
         """States of the generators, so that a resumed run draws the same."""
         return self._generators.state()
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`get_extra_state` returned."""
+    def set_run_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`run_state` returned."""
         self._generators.restore(state)
 
     def extra_repr(self) -> str:
@@ -198,12 +200,25 @@ class AdversarialNegatives(SyntheticNegatives):
         self._generators = Generators(seed_for(seed, NOISE))
         # Not a submodule: its parameters are not the encoder's optimiser's.
         self._game: list[_Game] = []
+        self._made = Replay[Tensor]()
 
     def forward(self, scene: Scene) -> Synthetic:
         """G's embeddings for each anchor, and in training mode a step of D and of G before."""
+        refuse_vmap(scene.items, "the game of adversarial negatives")
+        training = self.training and torch.is_grad_enabled()
+        if training and recomputed():  # G has learnt since
+            z = self._made.again(scene.items)
+        else:
+            # Its own backward passes are no matter of activation checkpointing.
+            with saved_tensors_hooks(lambda x: x, lambda x: x):
+                z = self._played(scene, learns=training and not self.frozen)
+            if training:
+                self._made.keep(scene.items, z)
+        return Synthetic(z, torch.ones(z.shape[:2], dtype=torch.bool, device=z.device))
+
+    def _played(self, scene: Scene, *, learns: bool) -> Tensor:
         game = self._game_of(scene.items)
-        generator = self._generators.on(scene.items.device)
-        learns = self.training and torch.is_grad_enabled() and not self.frozen
+        generator = self._generators.on(scene.items)
         if learns and scene.finite and not game.step(scene, generator):
             self.frozen = True
             warnings.warn(
@@ -212,16 +227,12 @@ class AdversarialNegatives(SyntheticNegatives):
                 stacklevel=2,
             )
         with torch.no_grad():
-            z = torch.stack(
-                [game.generate(scene.items, generator) for _ in range(self.number)], 1
-            )  # fmt: skip
-        return Synthetic(z, torch.ones(z.shape[:2], dtype=torch.bool, device=z.device))
+            made = [game.generate(scene.items, generator) for _ in range(self.number)]
+        return torch.stack(made, 1)
 
     def _game_of(self, z: Tensor) -> _Game:
         if not self._game:
-            with torch.random.fork_rng(devices=[]):
-                # The CPU's alone: torch.manual_seed would reseed every GPU for good.
-                torch.default_generator.manual_seed(seed_for(self.seed, WEIGHTS))
+            with Drawing(seeded(self.seed, WEIGHTS)):
                 self._game.append(_Game(z.shape[1], self.hidden, self.lr))
         game = self._game[0]
         weights = next(game.parameters())
@@ -232,14 +243,14 @@ class AdversarialNegatives(SyntheticNegatives):
         return game
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_game": [], "_saved": self.get_extra_state()}
+        return {**self.__dict__, "_game": [], "_saved": self.run_state()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         saved = state.pop("_saved")
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self.set_extra_state(saved)
+        self.set_run_state(saved)
 
-    def get_extra_state(self) -> dict[str, Any]:
+    def run_state(self) -> dict[str, Any]:
         """Weights, optimisers and generators, so that a resumed run goes on the same."""
         found = {"generators": self._generators.state(), "frozen": self.frozen}
         if self._game:
@@ -248,8 +259,8 @@ class AdversarialNegatives(SyntheticNegatives):
             found |= {"optimisers": [one.state_dict() for one in game.optimisers]}
         return deepcopy(found)  # optimisers would share their moments
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`get_extra_state` returned."""
+    def set_run_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`run_state` returned."""
         self._generators.restore(state["generators"])
         self.frozen = state["frozen"]
         self._game.clear()

@@ -526,7 +526,7 @@ def test_error_against_float64_is_bounded(dtype, gamma, beta):
     assert abs(ours.item() - exact.item()) < 4e-6 * (1 + 1 / gamma)
 
 
-def test_state_dict_pickle_and_deepcopy_keep_epoch_and_draws():
+def test_run_state_pickle_and_deepcopy_keep_the_draws():
     from gcl_hard import Linear
 
     z1, z2 = views()
@@ -537,7 +537,8 @@ def test_state_dict_pickle_and_deepcopy_keep_epoch_and_draws():
     loss.set_epoch(4, 10)
     loss(z1, z2)
     restored = make()
-    restored.load_state_dict(copy.deepcopy(loss.state_dict()))
+    restored.set_epoch(4, 10)
+    restored.sampler.set_run_state(copy.deepcopy(loss.sampler.run_state()))
     copies = [restored, copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))]
     expected = loss(z1, z2)
     for other in copies:

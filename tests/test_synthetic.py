@@ -128,7 +128,7 @@ def test_mixtures_are_drawn_from_the_seed_and_go_on_after_a_restart():
     assert torch.equal(first(given).embeddings, second(given).embeddings)
     assert not torch.equal(HardMixing(4, seed=4)(given).embeddings, HardMixing(4)(given).embeddings)
     again = HardMixing(4)
-    again.load_state_dict(first.state_dict())
+    again.set_run_state(first.run_state())
     assert torch.equal(first(given).embeddings, again(given).embeddings)
 
 
@@ -198,7 +198,7 @@ def test_a_batch_that_is_not_finite_leaves_the_game_as_it_was():
 def test_another_precision_a_copy_and_an_earlier_state_go_on():
     loss, adversary = game()
     views = [numbers(6, 5, seed=s) for s in (0, 1)]
-    fresh = copy.deepcopy(loss.state_dict())
+    fresh = copy.deepcopy(adversary.run_state())
     first = loss(*views)
     copied = pickle.loads(pickle.dumps(loss))
     torch.testing.assert_close(copied(*views), loss(*views))
@@ -206,7 +206,7 @@ def test_another_precision_a_copy_and_an_earlier_state_go_on():
     assert adversary._game[0].optimisers[0].state_dict()["state"][0]["exp_avg"].dtype == (
         torch.float32
     )
-    loss.load_state_dict(fresh)
+    adversary.set_run_state(fresh)
     torch.testing.assert_close(loss(*views), first)
 
 
@@ -260,11 +260,11 @@ def test_the_generator_comes_near_the_positives():
 
 def test_a_restart_goes_on_as_if_there_were_none():
     views = [numbers(6, 5).float(), numbers(6, 5, seed=1).float()]
-    one, _ = game()
+    one, of_one = game()
     for _ in range(3):
         one(*views)
-    other, _ = game(seed=9)
-    other.load_state_dict(one.state_dict())
+    other, of_other = game(seed=9)
+    of_other.set_run_state(of_one.run_state())
     for _ in range(2):
         assert torch.equal(one(*views), other(*views))
 

@@ -91,6 +91,10 @@ class Hardening(ABC):
         """
         if self.row_wise:
             return
+        with torch.device("cpu"):  # under torch.device("meta") there are no values
+            self._check(temperature, bounded=bounded)
+
+    def _check(self, temperature: float, *, bounded: bool) -> None:
         end = 1 / temperature if bounded else DEVIATIONS
         t = torch.linspace(-end, end, 201, dtype=torch.float64)
         log_eta = self._on(t, temperature)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
+from gcl_hard.functional.tracing import transformed
 
 
 def view_others(n_items: int, views: int = 2, device: torch.device | None = None) -> Tensor:
@@ -146,11 +147,6 @@ def readable(values: Tensor) -> bool:
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def transformed() -> bool:
-    """Whether a compiler or a transform of torch.func is at work, which see no values."""
-    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
-
-
 def warn_of_clamping(clamped: Tensor, of: float | Tensor, class_prior: float) -> None:
     """Warn if more than half of the anchors are clamped, on a CPU, where it is known at once.
 
@@ -185,10 +181,10 @@ def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:
     Args:
         nodes: must be [N, d].
         graphs: must be [G, d].
-        batch: must be [N].
+        batch: must be int64 [N], 0 … G − 1; on a GPU, and compiled, its values are not read.
 
     Raises:
-        InputError: if they do not; names the shapes.
+        InputError: if they do not; names the shapes, or the numbers.
 
     Example:
         >>> check_local_global(torch.ones(3, 2), torch.ones(2, 2), torch.tensor([0, 0, 1]))
@@ -202,6 +198,12 @@ def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:
         raise InputError(
             f"batch must name the graph of each of {len(nodes)} nodes, got {list(batch.shape)}"
         )
+    if len(batch) and readable(batch):
+        least, most = (int(end) for end in batch.aminmax())
+        if least < 0 or most >= len(graphs):
+            raise InputError(
+                f"batch must number the {len(graphs)} graphs from 0, got {least} to {most}"
+            )
 
 
 def mean_or_nan(values: Tensor, mask: Tensor) -> float:

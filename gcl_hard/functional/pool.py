@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
 
@@ -74,7 +74,7 @@ class HardPositives:
         nearest = cosines.new_full((n_items, n_views), -math.inf)
         rows = torch.arange(n_items, device=pool.device)
         for _ in range(self.number - 1):
-            left[rows, chosen[-1]] = False
+            left = left & ~nn.functional.one_hot(chosen[-1], n_views).bool()
             nearest = torch.maximum(nearest, cosines[rows, chosen[-1]])
             if self.farthest:
                 chosen.append(nearest.masked_fill(~left, math.inf).argmin(1))

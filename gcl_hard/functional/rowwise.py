@@ -14,6 +14,7 @@ from gcl_hard.errors import InputError, check_number
 from gcl_hard.functional.hardening import Hardening, Rows, now
 from gcl_hard.functional.hardness import mid_ranks, rounding, sort
 from gcl_hard.functional.schedules import Schedule, as_schedule
+from gcl_hard.functional.tracing import refuse_vmap
 
 
 @dataclass(frozen=True)
@@ -270,6 +271,7 @@ class Transport(Hardening):
     @torch.no_grad()
     def log_eta(self, rows: Rows) -> Tensor:
         """Log P, float [A, C]."""
+        refuse_vmap(rows.similarity, "optimal transport")
         epsilon = 2 * rows.temperature if self.epsilon is None else self.epsilon
         log_kernel = rows.similarity * (2 / epsilon)
         return self._coupling(log_kernel.masked_fill(~rows.negatives, -math.inf))

@@ -188,7 +188,7 @@ class Ensemble:
     def _views(self, epoch: int) -> Iterator[PairedViews]:
         first = self.models[0]
         assert isinstance(first, TwoView)
-        generator = self._generators.on(self.graphs.x.device)
+        generator = self._generators.on(self.graphs.x[:0])
         for batch in self.batches_of(0, epoch):
             views = first.views_of(batch, generator)
             yield PairedViews.of(*views, by_edge=self._gin.edge_dim is not None)
@@ -260,6 +260,26 @@ class Ensemble:
         nodes = _head(parameters, "node_head", nodes)
         graphs = _head(parameters, "graph_head", graphs)
         return counted_jsd(nodes, graphs, batch.pairs, self.rules, batch.classes, kept)
+
+    def trained(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Which models the batch of the last losses trains, bool [P], and its graphs for each."""
+        n_models = len(self.models)
+        kept = batch.y.new_ones(n_models, len(batch.y), dtype=torch.bool)
+        if isinstance(batch, PairedViews):
+            losses = [model.loss for model in self.models if isinstance(model, TwoView)]
+            counts = [loss.counts["contributing"] for loss in losses if loss.counts is not None]
+            return torch.stack([torch.as_tensor(one) for one in counts]) > 0, kept.sum(1)
+        if self.mask is not None:
+            kept = self.mask[:, batch.graphs]
+        sizes = kept.sum(1)
+        if isinstance(self.models[0], Supervised):
+            return sizes > 0, sizes
+        if batch.classes is None:
+            return sizes > 1, sizes
+        kind, n_kinds = batch.classes
+        n_classes = (kept.long() @ nn.functional.one_hot(kind, n_kinds) > 0).sum(1)
+        other = torch.tensor([rule.other_labels for rule in self.rules], device=kept.device)
+        return torch.where(other, n_classes, sizes) > 1, sizes
 
     def _encode(
         self, tables: tuple[Tables, Tables], batch: Batch, kept: Tensor | None

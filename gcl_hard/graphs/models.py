@@ -280,7 +280,8 @@ class TwoView(GraphContrast):
     def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
         batch = GraphBatch.of(graphs)
-        views = self.views_of(batch, self._generators.on(batch.x.device))
+        totals = torch.cat([batch.x.sum(0), batch.edge_index.sum(1)])  # tell batches apart
+        views = self.views_of(batch, self._generators.on(totals))
         if self.one_forward:
             z = self.project(reduce(GraphBatch.followed_by, views)).chunk(self.views)
         else:
@@ -300,12 +301,12 @@ class TwoView(GraphContrast):
             graphs = augment(graphs, by, self.strength, generator=generator)
         return graphs
 
-    def get_extra_state(self) -> dict[str, Any]:
+    def run_state(self) -> dict[str, Any]:
         """States of the augmentations' generators, so that a resumed run draws the same."""
         return self._generators.state()
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`get_extra_state` returned."""
+    def set_run_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`run_state` returned."""
         self._generators.restore(state)
 
     def project(self, graphs: Graphs) -> Tensor:

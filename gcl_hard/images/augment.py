@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least, check_number
+from gcl_hard.seeds import Drawing
 
 JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
 ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop
@@ -106,10 +107,12 @@ class Views(nn.Module):
         self.recipe = recipe
         self.size = size
         for name, values in (("mean", mean), ("std", std)):
-            row = torch.tensor(values, dtype=torch.float32).view(3, 1, 1)
+            row = torch.tensor(values, dtype=torch.float32, device="cpu").view(3, 1, 1)
             self.register_buffer(name, row, persistent=False)
-        # A tuple, not a ModuleList: kornia draws on the CPU wherever this module is moved.
-        self._transforms = _transforms(recipe, size)
+        # A tuple, not a ModuleList: kornia draws on the CPU wherever this module is moved, and
+        # under torch.device("meta") too.
+        with torch.device("cpu"):
+            self._transforms = _transforms(recipe, size)
 
     def forward(self, images: Tensor, *, seed: int) -> Tensor:
         """One random view of each image.
@@ -127,7 +130,8 @@ class Views(nn.Module):
         _check(images)
         if not 0 <= seed < 2**64:
             raise InputError(f"seed must be in [0, 2^64), got {seed}")
-        with torch.no_grad(), _full_precision(images), _seeded(seed):
+        drawn = torch.Generator().manual_seed(seed)
+        with torch.no_grad(), _full_precision(images), Drawing(drawn):
             view = images.float() / 255
             for transform in self._transforms:
                 view = transform(view)
@@ -239,20 +243,11 @@ def _full_precision(images: Tensor) -> torch.autocast:
     return torch.autocast(images.device.type, enabled=False)
 
 
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seed the CPU's random numbers inside the block; the global random state is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        # The CPU's alone: torch.manual_seed would reseed every GPU for good.
-        torch.default_generator.manual_seed(seed)
-        yield
-
-
 def _transforms(recipe: ViewRecipe, size: int) -> tuple[Transform, ...]:
     """The transforms of a recipe, without those that are off."""
     from kornia import augmentation as kornia  # takes a quarter of a second
 
-    found: list[Transform] = [_Crop(recipe.crop, size)]
+    found: list[Any] = []
     if recipe.flip:
         found.append(kornia.RandomHorizontalFlip(p=recipe.flip))
     if recipe.jitter:
@@ -263,9 +258,14 @@ def _transforms(recipe: ViewRecipe, size: int) -> tuple[Transform, ...]:
     if recipe.blur:
         kernel = max(3, size // 10 | 1)
         found.append(kornia.RandomGaussianBlur((kernel, kernel), SIGMA, p=recipe.blur))
-    if recipe.noise:
-        found.append(_Noise(recipe.noise))
-    return tuple(found)
+    noise = [_Noise(recipe.noise)] if recipe.noise else []
+    return _Crop(recipe.crop, size), *map(_in_float32, found), *noise
+
+
+def _in_float32(transform: Any) -> Any:
+    """A transform of kornia whose draws do not depend on torch's default dtype."""
+    transform.set_rng_device_and_dtype(torch.device("cpu"), torch.float32)
+    return transform
 
 
 class _Crop:
@@ -279,7 +279,9 @@ class _Crop:
         from kornia.augmentation import RandomResizedCrop
 
         self.size = size
-        self.boxes = RandomResizedCrop((size, size), (least, 1.0), ASPECT) if least < 1 else None
+        self.boxes = None
+        if least < 1:
+            self.boxes = _in_float32(RandomResizedCrop((size, size), (least, 1.0), ASPECT))
 
     def __call__(self, images: Tensor) -> Tensor:
         if self.boxes is None:
@@ -297,7 +299,9 @@ class _Noise:
 
     def __call__(self, images: Tensor) -> Tensor:
         generator = torch.Generator(images.device).manual_seed(int(torch.randint(2**62, ())))
-        noise = torch.randn(images.shape, generator=generator, device=images.device)
+        noise = torch.randn(
+            images.shape, generator=generator, device=images.device, dtype=images.dtype
+        )
         return images + self.std * noise
 
 

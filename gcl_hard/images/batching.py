@@ -38,14 +38,19 @@ def epoch_batches(
         CPU int64 index tensors, each [batch_size].
 
     Raises:
-        InputError: if the batch is below 2 or larger than the set, or balanced classes are asked
-            of images without labels.
+        InputError: if the batch is below 2 or larger than the set, labels are not [n], or balanced
+            classes are asked of images without labels.
 
     Example:
         >>> batches = epoch_batches(torch.arange(6) % 2, 4, seed=0, epoch=1, balanced=True)
         >>> [sorted((batch % 2).tolist()) for batch in batches]
         [[0, 0, 1, 1]]
     """
+    if labels.ndim != 1:
+        raise InputError(
+            f"labels must be one per image, [n], got {[*labels.shape]}; of one-hot rows "
+            f"labels.argmax(1)"
+        )
     n = len(labels)
     if batch_size < 2:
         raise InputError(f"batch-size must be at least 2, or nothing is negative, got {batch_size}")
@@ -59,7 +64,7 @@ def epoch_batches(
     if not balanced:
         order = torch.randperm(n, generator=generator)
     else:
-        order = _balanced_order(labels.cpu(), n_batches, batch_size, generator)
+        order = _balanced_order(labels.cpu().long(), n_batches, batch_size, generator)
     return list(torch.split(order[: n_batches * batch_size], batch_size))
 
 
@@ -80,20 +85,25 @@ def _balanced_order(
         ])[:batch_size]
         for _ in range(n_batches)
     ])  # fmt: skip
+    seats = seats.flatten()
     order = torch.empty_like(seats)
-    for one in classes:
-        members, taken = (labels == one).nonzero().flatten(), seats == one
+    members = torch.split(labels.argsort(stable=True), sizes.tolist())
+    per_class = torch.searchsorted(classes, seats).bincount(minlength=len(classes))
+    places = torch.split(seats.argsort(stable=True), per_class.tolist())
+    for own, place in zip(members, places, strict=True):
         drawn: list[Tensor] = []
-        queue = members[:0]
-        for n_seats in taken.sum(1).tolist():
+        queue = own[:0]
+        per_batch = (place // batch_size).bincount()
+        for n_seats in per_batch[per_batch > 0].tolist():
             if n_seats > len(queue):
-                fresh = members[torch.randperm(len(members), generator=generator)]
+                fresh = own[torch.randperm(len(own), generator=generator)]
                 again = torch.isin(fresh, queue)  # those wait until the next batch
                 queue = torch.cat([queue, fresh[~again], fresh[again]])
             drawn.append(queue[:n_seats])
             queue = queue[n_seats:]
-        order[taken] = torch.cat(drawn)
-    return order.flatten()
+        if drawn:
+            order[place] = torch.cat(drawn)
+    return order
 
 
 class ClassPairs:
@@ -150,13 +160,13 @@ class ViewPair:
     Attributes:
         first: float [B, 3, S, S].
         second: float [B, 3, S, S], of the same images, or of others of their classes.
-        labels: int64 [B]; −1 where there is none.
+        labels: int64 [B]; −1 where there is none. None if nothing needs them.
         more: further views.
     """
 
     first: Tensor
     second: Tensor
-    labels: Tensor
+    labels: Tensor | None = None
     more: tuple[Tensor, ...] = ()
 
     @property
@@ -165,14 +175,12 @@ class ViewPair:
         return self.first, self.second, *self.more
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.first)
 
     def to(self, device: str | torch.device) -> ViewPair:
         """The same on a device."""
-        first, second, labels, *more = (
-            part.to(device, non_blocking=True)
-            for part in (self.first, self.second, self.labels, *self.more)
-        )
+        first, second, *more = (part.to(device, non_blocking=True) for part in self.views)
+        labels = None if self.labels is None else self.labels.to(device, non_blocking=True)
         return ViewPair(first, second, labels, tuple(more))
 
 

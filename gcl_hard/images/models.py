@@ -318,6 +318,7 @@ class ImageContrast(nn.Module):
 
     def forward(self, pair: ViewPair) -> Tensor:
         """Loss of a batch of two images or more, float [], nats."""
+        _check_pair(pair)
         if len(pair) < 2:
             raise InputError(f"a batch must have at least 2 images, got {len(pair)}")
         z = self.of_views(pair.views, self.project)
@@ -382,6 +383,14 @@ class ImageContrast(nn.Module):
         return torch.cat(found)
 
 
+def _check_pair(pair: Any) -> None:
+    if not isinstance(pair, ViewPair):
+        raise InputError(
+            f"a batch of images is a ViewPair of two views and labels, got {type(pair).__name__}: "
+            f"ViewPairs(split, views) makes them of images"
+        )
+
+
 class ImageClassifier(ImageContrast):
     """The supervised baseline: an image encoder and a linear classifier, trained by cross-entropy.
 
@@ -406,6 +415,9 @@ class ImageClassifier(ImageContrast):
 
     def forward(self, pair: ViewPair) -> Tensor:
         """Cross-entropy of a batch, mean over images and views, float [], nats."""
+        _check_pair(pair)
+        if pair.labels is None:
+            raise InputError("a classifier needs the images' labels, and this ViewPair has none")
         logits = torch.cat(self.of_views(pair.views, lambda x: self.head(self.encode(x))))
         labels = pair.labels.repeat(len(pair.views))
         return nn.functional.cross_entropy(logits.float(), labels)

@@ -18,7 +18,7 @@ import torch
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.io import atomic_write, reading
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MOST_NAMED = 5  # settings that a message about another run names
 
 State = dict[str, Any]

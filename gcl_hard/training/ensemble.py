@@ -57,6 +57,9 @@ class EnsembleLike(Protocol):
     ) -> Tensor:
         """Loss of every model, float [P]; buffers are updated in place."""
 
+    def trained(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Which models the batch of the last losses trains, bool [P], and its items for each."""
+
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with a subset of the models."""
 
@@ -144,30 +147,44 @@ class _Run:
             self._end_epoch(epoch, self._train_epoch(epoch), on_epoch, snapshots)
         return self.results
 
-    def _train_epoch(self, epoch: int) -> Tensor:
-        """Losses of every batch and model, float32 [B, P]."""
+    def _train_epoch(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Of every batch and model the loss, whether it trained, and its items, all [B, P]."""
         each = [self.optimisations[m] for m in self.numbers]
         self.ensemble.set_epoch(epoch, [o.epochs for o in each])
         self.adam.set_rates([_rate(o, epoch) for o in each])
-        found = []
+        found: list[tuple[Tensor, ...]] = []
         for batch in self.ensemble.batches(epoch):
             self.adam.zero_grad()
             losses = self.ensemble.losses(self.stacked.parameters, self.stacked.buffers, batch)
             losses.sum().backward()  # type: ignore[no-untyped-call]
             self.adam.step()
-            found.append(losses.detach())
-        return torch.stack(found).float().cpu()
+            found.append((losses.detach().float(), *self.ensemble.trained(batch)))
+        losses, trained, sizes = (torch.stack(one).cpu() for one in zip(*found, strict=True))
+        return losses, trained, sizes
 
     def _end_epoch(
-        self, epoch: int, losses: Tensor, on_epoch: OnEpoch | None, snapshots: Snapshots | None
+        self,
+        epoch: int,
+        batches: tuple[Tensor, Tensor, Tensor],
+        on_epoch: OnEpoch | None,
+        snapshots: Snapshots | None,
     ) -> None:
+        losses, trained, sizes = batches
         means: dict[int, float] = {}
         seen: dict[int, nn.Module] = {}
         for row, number in enumerate(self.numbers):
             result, model = self.results[number], self.ensemble.models[row]
             assert isinstance(result, list)
             try:
-                result.append(mean_loss(losses[:, row], epoch, self.names[number]))
+                result.append(
+                    mean_loss(
+                        losses[:, row],
+                        epoch,
+                        self.names[number],
+                        trained[:, row],
+                        sizes[:, row].tolist(),
+                    )
+                )
             except DivergenceError as error:
                 self.results[number] = error
                 continue

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import logging
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -24,7 +26,7 @@ from gcl_hard.errors import (
     check_option,
     unknown,
 )
-from gcl_hard.gathering import summed, world_size
+from gcl_hard.gathering import InStep, summed, world_size
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -132,7 +134,9 @@ def train(
         Mean loss per epoch, nats, over all processes; those before a checkpoint too.
 
     Raises:
-        InputError: for batches of another type, or a checkpoint that is damaged or of another run.
+        InputError: for batches of another type, a checkpoint that is damaged or of another run, or
+            a model that does not return a loss; on all processes, if they have not as many batches
+            each.
         OutOfMemory: says what to lower.
         DivergenceError: if a loss is not finite; names epoch, batch and setting.
         KeyboardInterrupt: after ``checkpoint.stop()``, once the step has been saved
@@ -286,7 +290,14 @@ class _Run:
             strategy="ddp" if world > 1 else "auto", precision=optimisation.precision,
         )  # fmt: skip
         self.fabric.launch()
+        self.in_step = InStep() if world > 1 else None
         params = list(model.parameters())
+        if not any(p.requires_grad for p in params):
+            n = len(params)
+            raise InputError(
+                f"{type(model).__name__} has nothing to train: "
+                + (f"all {n} parameters are frozen (requires_grad)" if n else "no parameters")
+            )
         rates = {"lr": optimisation.lr, "weight_decay": optimisation.weight_decay}
         make = optimisation.optimiser or adam_of
         try:
@@ -296,6 +307,12 @@ class _Run:
                 f"optimiser is called as optimiser(parameters, lr=…, weight_decay=…), and cannot "
                 f"be: {error}; give a function that calls it as it is to be called"
             ) from error
+        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is closure.empty:
+            raise InputError(
+                f"{type(self.optimizer).__name__} calls the model several times in a step, and a "
+                f"step here is one call: give an optimiser such as torch.optim.AdamW"
+            )
         self.wrapped, self.wrapped_optimizer = self.fabric.setup(model, self.optimizer)
         self.scheduler: torch.optim.lr_scheduler.LRScheduler | None = None
         if callable(optimisation.lr_schedule):
@@ -307,6 +324,9 @@ class _Run:
         self.epoch, self.step = 1, 0
         self.means: list[float] = []
         self.losses: list[Tensor] = []
+        self.trained: list[Tensor] = []  # whether a batch trained anything
+        self.sizes: list[int] = []  # and its anchors, 0 if they are not known
+        self.contrasts: list[Any] = [m for m in model.modules() if hasattr(m, "counts")]
         self.random_at_epoch: State = {}
         self.random_now: State = {}
         self.checkpoint = checkpoint
@@ -333,8 +353,15 @@ class _Run:
 
         with memory_for(ran_out):
             for group in _groups(self._open(batches), self.optimisation.accumulate):
+                self._in_step(len(group))
                 self._train_group(group)
                 self._checkpoint()
+            self._in_step(0)
+
+    def _in_step(self, number: int) -> None:
+        """Check that all processes have this number of batches for the next step."""
+        if self.in_step is not None:
+            self.in_step.check(number, f"after {self.step} batches of epoch {self.epoch}")
 
     def _open(self, batches: Callable[[int], Iterable[Any]]) -> Iterable[Any]:
         """The batches of an epoch; after a resume the remaining ones."""
@@ -358,21 +385,36 @@ class _Run:
         """One step of the optimiser, on the mean gradient of some batches."""
         self.wrapped_optimizer.zero_grad()
         for batch in group:
-            loss = self.wrapped(batch)
+            for one in self.contrasts:
+                one.counts = None
+            loss = _checked(self.wrapped(batch))
             self.fabric.backward(loss if len(group) == 1 else loss / len(group))
-            loss = loss.detach()
-            self.losses.append(loss if self.world == 1 else summed(loss) / self.world)
+            self._keep(loss.detach())
         self.wrapped_optimizer.step()
         self.step += len(group)
 
+    def _keep(self, loss: Tensor) -> None:
+        """Keep a batch's loss, and whether it trained anything; no GPU is waited for."""
+        known = [one.counts for one in self.contrasts if one.counts is not None]
+        trained = loss.new_ones((), dtype=torch.bool)
+        if known:
+            trained = torch.stack([counts["contributing"] for counts in known]).sum() > 0
+        self.sizes.append(sum(counts["anchors"] for counts in known))
+        if self.world > 1:  # the mean over processes that trained
+            total, n = summed(torch.stack([loss * trained, trained.to(loss)]))
+            loss, trained = total / n.clamp(min=1), n > 0
+        self.losses.append(loss)
+        self.trained.append(trained)
+
     def end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> bool:
         """End an epoch; returns whether to go on."""
-        self.means.append(mean_loss(self.losses, epoch, self.setting))
+        self.means.append(mean_loss(self.losses, epoch, self.setting, self.trained, self.sizes))
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.scheduler.step(self.means[-1])
         elif self.scheduler is not None:
             self.scheduler.step()
-        self.epoch, self.step, self.losses = epoch + 1, 0, []
+        self.epoch, self.step = epoch + 1, 0
+        self.losses, self.trained, self.sizes = [], [], []
         answer: Any = None if on_epoch is None else on_epoch(epoch, self.means[-1])
         goes_on = (answer.item() if hasattr(answer, "item") else answer) is not False
         self._checkpoint(last=not goes_on or epoch == self.optimisation.epochs)
@@ -397,6 +439,7 @@ class _Run:
         now = random_state()
         checkpoint.save({
             "model": self.model.state_dict(),
+            "modules": {n: m.run_state() for n, m in _with_run_state(self.model)},
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "scaler": self.fabric.strategy.precision.state_dict(),
@@ -404,6 +447,8 @@ class _Run:
             "step": self.step,
             "means": self.means,
             "losses": self.losses,
+            "trained": self.trained,
+            "sizes": self.sizes,
             "random": now,
             "random_at_epoch": self.random_at_epoch if self.step else now,
         })  # fmt: skip
@@ -411,16 +456,24 @@ class _Run:
     def _restore(self, state: State, path: Path) -> None:
         with fits(path, "model"):
             self.model.load_state_dict(state["model"])
+            for name, module in _with_run_state(self.model):
+                module.set_run_state(state["modules"][name])
         with fits(path, "state"):
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
             self.fabric.strategy.precision.load_state_dict(state["scaler"])
             self.epoch, self.step = int(state["epoch"]), int(state["step"])
-            self.means = list(state["means"])
-            self.losses = [loss.to(self.fabric.device) for loss in state["losses"]]
+            self.means, self.sizes = list(state["means"]), list(state["sizes"])
+            self.losses = [one.to(self.fabric.device) for one in state["losses"]]
+            self.trained = [one.to(self.fabric.device) for one in state["trained"]]
             self.random_now, self.random_at_epoch = state["random"], state["random_at_epoch"]
             restore_random_state(self.random_now)
+
+
+def _with_run_state(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Modules with a state of a run that is no weight, such as random generators."""
+    return ((name, one) for name, one in model.named_modules() if hasattr(one, "run_state"))
 
 
 def adam_of(parameters: list[Any], **rates: float) -> torch.optim.Adam:
@@ -487,20 +540,30 @@ def memory_for(what: Callable[[], str]) -> Iterator[None]:
         raise OutOfMemory(what()) from error
 
 
-def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> float:
+def mean_loss(
+    losses: Sequence[Tensor] | Tensor,
+    epoch: int,
+    setting: str,
+    trained: Sequence[Tensor] | Tensor | None = None,
+    sizes: Sequence[int] = (),
+) -> float:
     """Mean loss of an epoch, read once per epoch, so that no step waits for a GPU.
 
     Args:
         losses: losses of its batches.
-        epoch: from 1.
+        epoch: from 1; in the first a warning says how many batches trained nothing, unless that
+            is only the last one, which is smaller.
         setting: what is trained, for messages.
+        trained: which batches have an anchor with a positive and a negative; None if all do. The
+            zeros of the others are not in the mean.
+        sizes: anchors of each batch.
 
     Returns:
         The mean, nats.
 
     Raises:
         DivergenceError: if one is not finite; names epoch, batch and setting.
-        InputError: for none.
+        InputError: for none, or if no batch trained anything.
     """
     if not len(losses):
         raise InputError(f"epoch {epoch} has no batch to train on{_of(setting)}")
@@ -518,7 +581,41 @@ def mean_loss(losses: Sequence[Tensor] | Tensor, epoch: int, setting: str) -> fl
                 else "Lower lr or beta, or raise temperature"
             )
         )
-    return float(values.mean())
+    if trained is None:
+        return float(values.mean())
+    those = (trained if isinstance(trained, Tensor) else torch.stack([*trained])).to(values.device)
+    n_idle = len(those) - int(those.sum())
+    if n_idle:
+        said = (
+            f"{n_idle} of {len(those)} batches of epoch {epoch} have no anchor with a positive and "
+            f"a negative, and train nothing"
+        )
+        remedy = (
+            "batches need two items, and where negatives are of another class several classes: "
+            "shuffle, or raise batch-size"
+        )
+        if n_idle == len(those):
+            raise InputError(f"{said}{_of(setting)}: {remedy}")
+        rest = n_idle == 1 and not those[-1] and 2 * sizes[-1] < max(sizes)
+        if epoch == 1 and not rest:
+            warnings.warn(f"{said} (their losses of 0 are not in the mean): {remedy}", stacklevel=2)
+    return float(values[those].mean())
+
+
+def _checked(loss: Any) -> Tensor:
+    """What a model returned, if it is a loss."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        got = f"a tensor {[*loss.shape]}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise InputError(
+            f"a model that is trained maps a batch to its loss, one number as a tensor [], got "
+            f"{got}: return the loss alone"
+        )
+    if not loss.requires_grad:
+        raise InputError(
+            "the model's loss has no gradient: it is detached, or does not depend on a parameter "
+            "that is trained (requires_grad)"
+        )
+    return loss
 
 
 def _of(setting: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -225,6 +226,31 @@ def test_the_global_random_state_is_left_as_it_was(recipe: ViewRecipe) -> None:
     with pytest.raises(IndexError):
         views(pictures(4), seed=0)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_threads_get_the_views_of_their_seeds_and_leave_the_global_random_state() -> None:
+    views, images = views_of(crop=0.3, flip=0.5, jitter=0.4, blur=0.5, noise=0.1), pictures(40)
+    expected = [views(images, seed=s) for s in range(6)]
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    with ThreadPoolExecutor(6) as pool:
+        found = [*pool.map(lambda s: views(images, seed=s % 6), range(30))]
+    assert torch.equal(torch.get_rng_state(), before)
+    for i, view in enumerate(found):
+        assert torch.equal(view, expected[i % 6])
+
+
+@pytest.mark.parametrize("on", [{name: 0.5} for name in OFF])
+def test_the_default_dtype_changes_no_view(on: dict[str, float]) -> None:
+    images = pictures(6)
+    expected = views_of(**on)(images, seed=3)
+    torch.set_default_dtype(torch.float64)
+    try:
+        made = views_of(**on)(images, seed=3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert made.dtype == torch.float32
+    torch.testing.assert_close(made, expected)
 
 
 @pytest.mark.gpu

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.augment import ViewRecipe
@@ -91,6 +94,76 @@ def test_no_balanced_batch_holds_an_image_twice(
     for one in range(len(sizes)):  # a class is gone through before an image comes once more
         times = [met[i] for i in range(len(labels)) if labels[i] == one]
         assert max(times) - min(times) <= 1
+
+
+def balanced_one_class_at_a_time(labels: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:
+    """Balanced batches, for which each class looks through all labels and all seats."""
+    generator = seeded(seed, epoch)
+    n_batches = len(labels) // size
+    classes, sizes = torch.unique(labels, return_counts=True)
+    rounds = [classes[sizes > i] for i in range(int(sizes.max()))]
+    batches = []
+    for _ in range(n_batches):
+        seats: list[int] = []
+        for some in rounds:
+            if len(seats) < size:
+                seats += some[torch.randperm(len(some), generator=generator)].tolist()
+        batches.append(seats[:size])
+    order: list[tuple[int, int, int]] = []
+    for one in classes.tolist():
+        members = (labels == one).nonzero().flatten()
+        queue: list[int] = []
+        for batch, seats in enumerate(batches):
+            taken = [i for i, seat in enumerate(seats) if seat == one]
+            if len(taken) > len(queue):
+                fresh = members[torch.randperm(len(members), generator=generator)].tolist()
+                waiting = [i for i in fresh if i in queue]
+                queue += [i for i in fresh if i not in queue] + waiting
+            drawn, queue = queue[: len(taken)], queue[len(taken) :]
+            order.extend(zip([batch] * len(taken), taken, drawn, strict=True))
+    found = torch.empty(n_batches, size, dtype=torch.int64)
+    for batch, seat, image in order:
+        found[batch, seat] = image
+    return list(found)
+
+
+@pytest.mark.parametrize(("n_classes", "size"), [(3, 10), (30, 8), (5, 60), (40, 64)])
+def test_balanced_batches_are_those_of_one_class_at_a_time(n_classes: int, size: int) -> None:
+    labels = 7 * torch.randint(0, n_classes, (130,), generator=seeded(n_classes))
+    for epoch in (1, 2):
+        found = epoch_batches(labels, size, seed=3, epoch=epoch, balanced=True)
+        expected = balanced_one_class_at_a_time(labels, size, 3, epoch)
+        assert all(map(torch.equal, found, expected))
+        assert len(found) == len(expected)
+
+
+class Elements(TorchDispatchMode):
+    """Counts the elements of the tensors that operations read."""
+
+    n = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.n += sum(part.numel() for part in tree_leaves(args) if isinstance(part, Tensor))
+        return func(*args, **(kwargs or {}))
+
+
+def test_balancing_many_classes_reads_no_more_than_balancing_few() -> None:
+    def read(n_classes: int) -> int:
+        with Elements() as elements:
+            epoch_batches(torch.arange(3000) % n_classes, 60, seed=0, epoch=1, balanced=True)
+        return elements.n
+
+    assert read(600) < 15 * read(6)
+
+
+def test_labels_of_any_integers_are_balanced_and_one_hot_rows_refused() -> None:
+    labels = torch.arange(600) % 3
+    expected = epoch_batches(labels, 6, seed=0, epoch=1, balanced=True)
+    for dtype in (torch.uint8, torch.int32):
+        found = epoch_batches(labels.to(dtype), 6, seed=0, epoch=1, balanced=True)
+        assert all(map(torch.equal, found, expected))
+    with pytest.raises(InputError, match=r"\[600, 3\]"):
+        epoch_batches(torch.eye(3)[labels], 6, seed=0, epoch=1, balanced=True)
 
 
 def test_more_classes_than_a_batch_has_places_take_turns() -> None:

@@ -1,0 +1,24 @@
+"""What torch is doing around a loss: recomputing it, compiling it, or transforming it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+
+
+def recomputed() -> bool:
+    """Whether torch is in a backward pass, in which activation checkpointing computes again."""
+    return bool(torch._C._current_graph_task_id() >= 0)
+
+
+def transformed() -> bool:
+    """Whether a compiler or a transform of torch.func is at work, which see no values."""
+    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
+
+
+def refuse_vmap(values: Tensor, what: str) -> None:
+    """InputError inside of ``torch.vmap``, for what looks at values as it goes on."""
+    if torch._C._functorch.is_batchedtensor(values):
+        raise InputError(f"{what} cannot be vectorised by torch.vmap: call the loss for each batch")

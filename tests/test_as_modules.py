@@ -1,0 +1,261 @@
+"""Losses as modules like any other: state dicts, activation checkpointing, meta, vmap, compile."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from gcl_hard import (
+    ContrastiveLoss,
+    InputError,
+    Linear,
+    NegativeSampler,
+    Queue,
+    Schedule,
+    contrastive_loss,
+)
+from gcl_hard.graphs import GIN, TwoView, load
+from gcl_hard.images import ImageContrast, ViewPair, ViewRecipe, Views, fast_net
+from gcl_hard.methods import METHODS
+from tests.said import says
+
+
+def views(n: int = 12, seed: int = 0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(n, 6, generator=generator, dtype=torch.float64) for _ in range(2)]
+
+
+LABELS = torch.arange(12) % 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_loss_adds_nothing_to_a_state_dict(method: str) -> None:
+    loss = contrastive_loss(method)
+    z1, z2 = views()
+    expected = loss(z1, z2, LABELS)
+    assert loss.state_dict() == {}
+    twin = contrastive_loss(method)
+    twin.load_state_dict({}, strict=True)
+    found = torch.func.functional_call(twin, {}, (z1, z2, LABELS))
+    assert found.item() == expected.item()
+
+
+def test_a_model_loads_strictly_the_weights_of_its_layers() -> None:
+    model = ImageContrast(fast_net(2), method="mochi")
+    weights = {f"encoder.{k}": v for k, v in fast_net(2).state_dict().items()}
+    weights |= {f"head.{k}": v for k, v in copy.deepcopy(model.head).state_dict().items()}
+    model.load_state_dict(weights, strict=True)
+    halves = {k: (v + weights[k]) / 2 for k, v in model.state_dict().items()}
+    assert all(torch.allclose(halves[k], v.to(halves[k])) for k, v in weights.items())
+
+
+def drawing() -> ContrastiveLoss:
+    return ContrastiveLoss(NegativeSampler(draws=3, seed=5))
+
+
+DRAWN: list[Callable[[], Any]] = [
+    drawing,
+    lambda: contrastive_loss("mochi", seed=2),
+    lambda: contrastive_loss("spacl", seed=2),
+    lambda: contrastive_loss("spacl-sup"),
+]
+
+
+@pytest.mark.parametrize("make", DRAWN)
+def test_activation_checkpointing_repeats_the_draws(make: Callable[[], Any]) -> None:
+    found = []
+    for recomputes in (False, True):
+        loss, gradients = make(), []
+        for _ in range(2):  # one step after the other
+            z1, z2 = views()
+            z1.requires_grad_()
+            value = (
+                checkpoint(lambda z, loss=loss, z2=z2: loss(z, z2, LABELS), z1, use_reentrant=False)
+                if recomputes
+                else loss(z1, z2, LABELS)
+            )
+            value.backward()
+            gradients.append((value.detach(), z1.grad))
+        # two forward passes, of the same inputs at that, before one backward pass
+        z1, z2 = views()
+        z1.requires_grad_()
+        parts = [
+            checkpoint(lambda z, loss=loss, z2=z2: loss(z, z2, LABELS), z1, use_reentrant=False)
+            if recomputes
+            else loss(z1, z2, LABELS)
+            for _ in range(2)
+        ]
+        (parts[0] - 3 * parts[1]).backward()
+        found.append([*gradients, (parts[0].detach(), z1.grad)])
+    for (value, slope), (again, slope_again) in zip(*found, strict=True):
+        assert torch.equal(value, again)
+        torch.testing.assert_close(slope, slope_again, rtol=1e-12, atol=1e-15)
+
+
+def test_activation_checkpointing_repeats_the_augmentations() -> None:
+    batch = load("MUTAG", download=False).batch(range(8))
+    found = []
+    for recomputes in (False, True):
+        torch.manual_seed(0)
+        model = TwoView(GIN(7, dim=4, layers=1), method="ucl")
+        model.eval()  # running statistics would be updated twice
+        value = checkpoint(model, batch, use_reentrant=False) if recomputes else model(batch)
+        value.backward()
+        found.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-8)
+
+
+def test_a_pass_whose_draws_are_not_known_is_refused() -> None:
+    z1, z2 = views()
+    z1.requires_grad_()
+    loss = contrastive_loss("spacl")
+    value = checkpoint(lambda z: loss(z, z2), z1, use_reentrant=True)  # without a gradient at first
+    with pytest.raises(InputError) as caught:
+        value.backward()
+    assert says(str(caught.value), "checkpointing", "use_reentrant=False")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_loss_is_built_under_meta(method: str) -> None:
+    with torch.device("meta"):
+        loss = contrastive_loss(method)
+    z1, z2 = views()
+    assert loss(z1, z2, LABELS).item() == contrastive_loss(method)(z1, z2, LABELS).item()
+
+
+def test_queue_and_views_are_built_under_meta() -> None:
+    recipe = ViewRecipe(noise=0.1)
+    statistics: Any = {"size": 8, "mean": (0.5,) * 3, "std": (0.2, 0.3, 0.4)}
+    with torch.device("meta"):
+        queue, made = Queue(4, 2), Views(recipe, **statistics)
+        assert queue.candidates() == {}
+    images = torch.randint(256, (3, 3, 8, 8), dtype=torch.uint8)
+    assert torch.equal(made(images, seed=1), Views(recipe, **statistics)(images, seed=1))
+    queue.to_empty(device="cpu")
+    queue.reset_parameters()
+    queue.add(torch.ones(3, 2), torch.arange(3))
+    assert queue.candidates()["candidate_labels"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of torch, in mochi
+@pytest.mark.parametrize("method", ["ucl", "hscl", "ot", "mochi", "spacl"])
+def test_vmap_gives_the_losses_or_says_why_not(method: str) -> None:
+    pairs = [views(seed=s) for s in range(3)]
+    z1, z2 = (torch.stack(of) for of in zip(*pairs, strict=True))
+    loss = contrastive_loss(method)
+    mapped = torch.vmap(lambda a, b: loss(a, b, LABELS), randomness="different")
+    if method in ("ot", "spacl"):
+        with pytest.raises(InputError, match="vmap"):
+            mapped(z1, z2)
+        return
+    found = mapped(z1, z2)
+    assert found.shape == (3,)
+    if method != "mochi":  # which draws
+        for value, (a, b) in zip(found, pairs, strict=True):
+            assert value.item() == pytest.approx(loss(a, b, LABELS).item(), rel=1e-12)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("method", "schedule"),
+    [
+        ("hscl", {"beta": Linear(0.0, 2.0)}),
+        ("hscl-tau", {"threshold": Linear(-0.5, 0.5)}),
+    ],
+)
+def test_a_schedule_compiles_no_graph_for_each_epoch(
+    method: str, schedule: dict[str, Schedule]
+) -> None:
+    graphs: list[int] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(1)
+        return graph.forward
+
+    torch.compiler.reset()
+    loss, (z1, z2) = contrastive_loss(method, **schedule), views()  # type: ignore[arg-type]
+    compiled = torch.compile(loss, backend=backend)
+    for epoch in range(1, 7):
+        loss.set_epoch(epoch, 6)
+        torch.testing.assert_close(compiled(z1, z2, LABELS), loss(z1, z2, LABELS))
+    assert len(graphs) <= 2
+
+
+def test_a_hardening_that_is_set_counts_at_once() -> None:
+    from gcl_hard import Exponential
+
+    loss, (z1, z2) = contrastive_loss("hucl", beta=1.0), views()
+    loss.set_epoch(2, 3)
+    loss.sampler.hardening = Exponential(Linear(0.0, 4.0))
+    assert loss(z1, z2).item() == contrastive_loss("hucl", beta=2.0)(z1, z2).item()
+
+
+@pytest.mark.parametrize("given", [[torch.ones(4, 3, 8, 8), torch.arange(4)], torch.ones(4, 3, 8)])
+def test_a_batch_of_images_that_is_no_pair_is_refused(given: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        ImageContrast(fast_net(2), method="ucl")(given)
+    assert says(str(caught.value), "ViewPair", type(given).__name__)
+
+
+def test_a_pair_needs_no_labels_where_the_loss_needs_none() -> None:
+    x = torch.randn(4, 3, 8, 8)
+    torch.manual_seed(0)
+    model = ImageContrast(fast_net(2), method="ucl").eval()
+    labelled = model(ViewPair(x, x.flip(3), torch.arange(4)))
+    assert model(ViewPair(x, x.flip(3))).item() == labelled.item()
+    with pytest.raises(InputError, match="labels"):
+        ImageContrast(fast_net(2), method="scl")(ViewPair(x, x, None))
+
+
+class Returning(nn.Module):
+    def __init__(self, what: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.w, self.what = nn.Parameter(torch.ones(3)), what
+
+    def forward(self, batch: Tensor) -> Any:
+        return self.what((self.w * batch).sum())
+
+
+@pytest.mark.parametrize(
+    ("what", "fact"),
+    [
+        (lambda loss: {"loss": loss}, "dict"),
+        (lambda loss: (loss, 1), "tuple"),
+        (lambda loss: None, "NoneType"),
+        (lambda loss: loss.item(), "float"),
+        (lambda loss: loss.expand(3), "[3]"),
+        (lambda loss: loss.detach(), "gradient"),
+    ],
+)
+def test_what_is_no_loss_is_refused(what: Callable[[Tensor], Any], fact: str) -> None:
+    from gcl_hard.training.loop import Optimisation, train
+
+    with pytest.raises(InputError) as caught:
+        train(Returning(what), [torch.ones(3)], Optimisation(epochs=1))
+    assert says(str(caught.value), "loss", fact)
+
+
+@pytest.mark.parametrize(
+    ("model", "optimiser", "facts"),
+    [
+        (nn.Identity(), None, ["Identity", "parameters"]),
+        (Returning(lambda x: x).requires_grad_(requires_grad=False), None, ["Returning", 1]),
+        (
+            Returning(lambda x: x),
+            lambda p, lr, weight_decay: torch.optim.LBFGS(p),
+            ["LBFGS", "step"],
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(model: Any, optimiser: Any, facts: list[Any]) -> None:
+    from gcl_hard.training.loop import Optimisation, train
+
+    with pytest.raises(InputError) as caught:
+        train(model, [torch.ones(3)], Optimisation(epochs=1, optimiser=optimiser))
+    assert says(str(caught.value), *facts)
