@@ -193,17 +193,21 @@ def markdown(table: DataFrame | None, *, texts: int = 1, users: bool = False) ->
     Args:
         table: texts, its index left out.
         texts: how many columns, from the first, are aligned to the left; the others hold numbers.
-        users: whether it contains text of users, which is escaped.
+        users: whether it contains text of users, which is escaped for HTML, too.
 
     Returns:
         The table; empty without a row.
     """
     if table is None or table.empty:
         return ""
-    if users:
-        table = table.map(escaped).rename(columns=escaped)
+    cell = escaped if users else _in_a_cell
+    table = table.map(cell).rename(columns=cell)
     sides = ["left"] * texts + ["right"] * (len(table.columns) - texts)
     return str(table.to_markdown(index=False, disable_numparse=True, colalign=sides))
+
+
+def _in_a_cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def html(table: DataFrame) -> str:
@@ -555,6 +559,26 @@ def rich_table(
     return table
 
 
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """What Weisfeiler-Lehman took for features that no two graphs share, and blind baselines."""
+    starts: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        if row.wl_start:
+            starts.setdefault((row.dataset, row.wl_start), {})[row.method] = None
+    blind = dict.fromkeys(f"{row.method} on {row.dataset}" for row in rows if row.blind)
+    found = [
+        f"Hardly two graphs of {dataset} share the features of a node: WL starts from their "
+        f"{start} ({', '.join(methods)})."
+        for (dataset, start), methods in starts.items()
+    ]
+    if blind:
+        found.append(
+            f"Not tested, since it cannot tell any two graphs apart and predicts the most frequent "
+            f"class: {', '.join(blind)}."
+        )
+    return found
+
+
 def notes(rows: Sequence[Row]) -> list[str]:
     """Notes that explain the terminal's table."""
     split = any(of_images(row.protocol) for row in rows)
@@ -588,4 +612,4 @@ def notes(rows: Sequence[Row]) -> list[str]:
         "Wilcoxon's test over seeds; both Holm-corrected over what is compared with one control "
         f"on one data set. ns: not significant at {LEVEL:.0%}.": any(row.tests for row in rows),
     }
-    return [note for note, applies in found.items() if applies]
+    return [*(note for note, applies in found.items() if applies), *remarks(rows)]

@@ -16,6 +16,7 @@ from gcl_hard.experiments.config import CONFIGS, defaults
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
 from gcl_hard.experiments.store import check_writable, write_json
 from gcl_hard.graphs import GraphSet
+from gcl_hard.tuning.journal import mended
 from gcl_hard.tuning.options import Callback, PrunerName, SamplerName, TuneOptions, tune_options
 from gcl_hard.tuning.result import AllFailed, Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
@@ -61,7 +62,7 @@ def search(
             studies = prepared.studies(own or opened(url, create=False))
     else:
         with exclusive(url), reachable(url):
-            storage = own or opened(url)
+            storage = opened(url) if own is None else mended(own)
             studies = prepared.studies(storage)
             prepared.run(studies, storage, console)
     with reachable(url):
@@ -156,7 +157,8 @@ def study(
             ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``; or
             ``"module:Name"`` of it. For images ``"resnet50"`` or ``"resnet18"``.
         trials: trials of each study, ≥ 1.
-        sampler: ``"tpe"``, ``"cmaes"``, ``"random"``, or a sampler of Optuna.
+        sampler: ``"tpe"``, ``"cmaes"``, ``"random"``, or a sampler of Optuna; one that has tried
+            all ends the search.
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds),
             or a pruner of Optuna, which gets scores by epochs, with several inner folds by folds.
         callbacks: called with study and trial after each trial; ``study.stop()`` ends the search.
@@ -169,7 +171,8 @@ def study(
         seed: seed of splits, encoders and sampler.
         storage: a file, a database URL or a storage of Optuna; None for a SQLite file in
             ``output``.
-        study_name: None for one made of data set, method and protocol.
+        study_name: None for one made of data set, method and protocol; as the name of files, too,
+            without any of ``/ \ : @ < >``.
         output: folder of storage and result.
         report: page of Markdown to write, figures next to it.
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
@@ -183,7 +186,8 @@ def study(
         (Optuna's), ``result.retrain_best()``.
 
     Raises:
-        InputError: for anything that cannot be run; says what would be.
+        InputError: for anything that cannot be run; says what would be. For a storage that is
+            damaged elsewhere than in a torn last line, or cannot be written to; names it.
         AllFailed: if no trial has a score.
 
     Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
-from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
+from optuna.samplers import (
+    BaseSampler,
+    CmaEsSampler,
+    GridSampler,
+    RandomSampler,
+    TPESampler,
+)
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.config import (
@@ -59,6 +66,8 @@ STARTUP = 10
 """Trials that a sampler first draws at random, and that a pruner lets pass."""
 LARGEST_BATCH = {"cpu": 16, "cuda": 256}
 """Trials asked for at once, on each kind of device, where the command names no number."""
+NO_NAME = re.compile(r"[/\\:@<>\x00-\x1f]")
+"""Characters that names of files and studies do without."""
 SPACES = f"YAML file, or one of: {', '.join(sorted(shipped()))}; chosen by the method"
 
 
@@ -134,6 +143,7 @@ class TuneOptions:
             check_encoder(self.base, self.search_space)
         if self.report is not None and self.report.suffix != ".md":
             raise InputError(f"report is a page of Markdown, NAME.md, got {self.report}")
+        self._check_name()
         self._check_sampler()
         self._check_pruner()
         self._check_protocol()
@@ -146,6 +156,14 @@ class TuneOptions:
         if not all(map(callable, self.callbacks)):
             raise InputError(f"callbacks are called with study and trial, got {self.callbacks!r}")
 
+    def _check_name(self) -> None:
+        name = self.study_name or ""
+        if found := NO_NAME.search(name):
+            raise InputError(
+                f"study_name {name!r} names a file, too, which cannot have {found.group()!r} "
+                f"everywhere: give another; an earlier version has stored it as {plain(name)!r}"
+            )
+
     def _check_sampler(self) -> None:
         if self.sampler == "cmaes" and not self.search_space.numeric:
             words = [d.name for d in self.search_space.dimensions if not d.numeric]
@@ -153,6 +171,14 @@ class TuneOptions:
                 f"cmaes searches numbers only, and {', '.join(words)} is a choice: use "
                 f"--sampler tpe, or make it a range"
             )
+        if isinstance(self.own_sampler, GridSampler):
+            names = {dimension.name for dimension in self.search_space.dimensions}
+            if differ := sorted(names ^ self.own_sampler._search_space.keys()):
+                raise InputError(
+                    f"{', '.join(differ)}: either only in the grid of GridSampler "
+                    f"({', '.join(sorted(self.own_sampler._search_space))}) or only in the space "
+                    f"({', '.join(sorted(names))}), and both must have the same names"
+                )
 
     @property
     def steps(self) -> Steps:
@@ -211,6 +237,16 @@ class TuneOptions:
             return 1  # they train one by one: a crash loses one
         share = 8 if device == "cpu" else 4  # a sampler learns between batches
         return max(1, min(self.trials // share, LARGEST_BATCH.get(device, 1)))
+
+
+def plain(name: str) -> str:
+    """A name without characters that names of files do without.
+
+    Example:
+        >>> plain("MUTAG_ucl_GAT@1f")
+        'MUTAG_ucl_GAT-1f'
+    """
+    return NO_NAME.sub("-", name)
 
 
 def tune_options(

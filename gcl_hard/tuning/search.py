@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import distribution_to_json
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.samplers import BruteForceSampler, GridSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 from torch import nn
 
@@ -33,7 +33,7 @@ from gcl_hard.tuning.objective import (
     score_outside,
     score_trials,
 )
-from gcl_hard.tuning.options import TuneOptions, pruner, sampler
+from gcl_hard.tuning.options import TuneOptions, plain, pruner, sampler
 from gcl_hard.tuning.space import Candidate
 from gcl_hard.tuning.storage import (
     DEATHS,
@@ -50,8 +50,10 @@ from gcl_hard.tuning.storage import (
     own_url,
     put_back,
     put_back_orphans,
+    stoppable,
     uninterrupted,
     url_of,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -130,13 +132,13 @@ class PreparedSearch:
     @property
     def stem(self) -> str:
         """Common stem of study and file names."""
+        if self.options.study_name:
+            return self.options.study_name
         config = self.config
-        stem = self.options.study_name
-        if not stem:
-            stem = f"{config.dataset}_{self.methods}_{config.protocol}"
-            if self._own is not None:  # an edited encoder begins a study of its own
-                stem += f"_{self._own}"
-        return re.sub(r"[/\\:@<>]", "-", stem)
+        stem = f"{config.dataset}_{self.methods}_{config.protocol}"
+        if self._own is not None:  # an edited encoder begins a study of its own
+            stem += f"_{self._own}"
+        return plain(stem)
 
     @property
     def names(self) -> list[str]:
@@ -291,17 +293,6 @@ def _named(own: object | None) -> str | None:
     return None if own is None else type(own).__name__
 
 
-@contextmanager
-def _stoppable(study: Study) -> Iterator[None]:
-    """Let samplers and callbacks call ``study.stop()``, as where Optuna runs the trials itself."""
-    local: Any = study._thread_local
-    before, local.in_optimize_loop = local.in_optimize_loop, True
-    try:
-        yield
-    finally:
-        local.in_optimize_loop = before
-
-
 @dataclass(eq=False)
 class _Driver:
     """Trials in progress."""
@@ -332,6 +323,9 @@ class _Driver:
 
     def _search(self) -> None:
         asked = self.search.options.trials
+        for k, study in enumerate(self.studies):
+            if _is_exhausted(study):
+                self._stopped.add(k)
         self._fill()
         while True:
             for task in self._workers.completed():
@@ -388,12 +382,7 @@ class _Driver:
         study, options = self.studies[k], self.search.options
         drawn: list[Trial] = []
         for _ in range(n):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Heartbeat of storage")  # it has ours
-                trial = study.ask()
-            self._trials[k, trial.number] = trial
-            self.beats.begin(trial)
-            options.search_space.draw(trial, options.base)
+            trial = self._drawn(k)
             alone = DEATHS in trial.user_attrs  # these settings may have ended a driver
             if alone and drawn:
                 self._put_back({(k, trial.number)})
@@ -413,6 +402,24 @@ class _Driver:
                 enqueue_again(study, stored)
             self._end(k, trial, None, SURPLUS)
         return kept
+
+    def _drawn(self, k: int) -> Trial:
+        """A trial with its settings."""
+        study, options = self.studies[k], self.search.options
+        with stoppable(study):
+            trial = study.ask()
+            self._trials[k, trial.number] = trial
+            self.beats.begin(trial)
+            try:
+                options.search_space.draw(trial, options.base)
+            except ValueError as error:
+                if options.own_sampler is None:
+                    raise
+                names = ", ".join(dimension.name for dimension in options.search_space.dimensions)
+                raise InputError(
+                    f"sampler {_named(options.own_sampler)} cannot draw {names}: {error}"
+                ) from error
+        return trial
 
     @uninterrupted()
     def on_report(self, kind: str, k: int, number: int, *values: Any) -> bool:
@@ -436,7 +443,8 @@ class _Driver:
                 # A group is begun again if its worker process dies.
                 warnings.filterwarnings("ignore", message=".*already reported.*")
                 trial.report(accuracy, step)
-            return not trial.should_prune()
+            with stoppable(trial.study):
+                return not trial.should_prune()
         except UpdateFinishedTrialError:  # stale: another driver has enqueued it again
             return False
 
@@ -449,13 +457,15 @@ class _Driver:
             fail(study, trial, failure)
         else:
             # Another driver may have ended it meanwhile.
-            with suppress(UpdateFinishedTrialError), _stoppable(study):
+            with suppress(UpdateFinishedTrialError), stoppable(study):
                 study.tell(trial, accuracy, state=state, skip_if_finished=True)
+        if waiting(study):  # a sampler that has tried all does not know what is enqueued again
+            study._stop_flag = False
         self._forget(k, trial)
         self.bars.show(k, _counts(study))
         if self.search.options.callbacks:
             ended = study.get_trials(deepcopy=False)[trial.number]
-            with _stoppable(study):
+            with stoppable(study):
                 for callback in self.search.options.callbacks:
                     callback(study, ended)
         if study._stop_flag:
@@ -528,6 +538,19 @@ class _Driver:
             self._forget(k, trial)
 
 
+def _is_exhausted(study: Study) -> bool:
+    """Whether a sampler that tries all settings once has done so, and nothing is enqueued again."""
+    by, tried = study.sampler, [one for one in study.get_trials(deepcopy=False) if one.params]
+    if not tried or waiting(study):
+        return False
+    if isinstance(by, GridSampler):
+        return by.is_exhausted(study)
+    if isinstance(by, BruteForceSampler):  # which decides this after a trial
+        with stoppable(study):
+            by.after_trial(study, tried[-1], tried[-1].state, tried[-1].values)
+    return study._stop_flag
+
+
 def _counts(study: Study) -> TrialCounts:
     return TrialCounts.of(study.get_trials(deepcopy=False))
 
@@ -555,7 +578,7 @@ class StudyBars:
             self._tasks.append(bars.add_task(self._text(k), total=asked, completed=counts.finished))
             if counts.finished:
                 line = f"{study.study_name}: {counts.finished} of {asked} trials were done before"
-                console.print(line, style="dim", highlight=False)
+                console.print(line, style="dim", highlight=False, markup=False)
 
     def show(self, k: int, counts: TrialCounts) -> None:
         """Show how far the k-th study is."""

@@ -20,19 +20,21 @@ from optuna.exceptions import (
     StorageInternalError,
     UpdateFinishedTrialError,
 )
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages import BaseStorage, RDBStorage
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.errors import without_password as shown
 from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.store import locked
+from gcl_hard.tuning.journal import journal
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+    from sqlalchemy import URL
 
 MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")
@@ -54,6 +56,8 @@ GRID, AGAIN, FIRST, DEATHS, FAILURE = "grid", "again", "first", "deaths", "failu
 of several such; how many drivers have ended while these settings were trained; why it failed."""
 FIXED = "fixed_params"
 """Optuna's attribute of an enqueued trial: its settings."""
+OF_GRID = ("grid_id", "search_space")
+"""Attributes of a trial by which Optuna's GridSampler knows what it has tried."""
 SURPLUS, INTERRUPTED = "surplus", "interrupted, enqueued once more"
 """Reasons that do not count as failures of the settings."""
 TRIES = 2
@@ -75,28 +79,68 @@ def url_of(given: str | None, folder: Path, name: str) -> str:
     Returns:
         A URL as SQLAlchemy has it, or ``journal:PATH``.
 
+    Raises:
+        InputError: for a storage in memory, or what is neither a file nor a URL.
+
     Example:
         >>> url_of(None, Path("results"), "PTC_MR_hscl")
         'sqlite:///results/PTC_MR_hscl.db'
+        >>> url_of(None, Path("lr=0.1?"), "PTC_MR_hscl")
+        'sqlite:///lr%3D0.1%3F/PTC_MR_hscl.db'
         >>> url_of("shared/a.journal", Path("results"), "PTC_MR_hscl")
         'journal:shared/a.journal'
     """
     if given is None:
-        return f"sqlite:///{(folder / f'{name}.db').as_posix()}"
+        return _url_of_file(folder / f"{name}.db")
     if given.startswith("journal:"):
         return given
     if "://" in given:
         scheme, _, rest = given.partition("://")
         if scheme in ("postgresql", "postgres"):  # psycopg 3 whatever SQLAlchemy's default is
             return f"postgresql+psycopg://{rest}"
-        if scheme == "sqlite" and rest.strip("/") in ("", MEMORY):
+        if not is_server(given) and (_parsed(given).database or "").strip("/") in ("", MEMORY):
             raise InputError(f"storage {given} is in memory and keeps nothing: give a file")
+        if not is_server(given) and "?" in given and not _parsed(given).query:
+            raise InputError(
+                f"storage {given}: in a URL the name of the file ends at ?: write %3F in place of "
+                f"it, or give the path without sqlite:///"
+            )
         return given
     if given == MEMORY or given.startswith("sqlite:"):
         raise InputError(f"storage {given} is no file: give NAME.db, or sqlite:///NAME.db")
     if given.endswith(JOURNAL):
         return f"journal:{given}"
-    return f"sqlite:///{Path(given).as_posix()}"
+    return _url_of_file(Path(given))
+
+
+def _url_of_file(path: Path) -> str:
+    """The URL of a SQLite file, in which what has a meaning in URLs is escaped."""
+    from sqlalchemy import URL
+
+    url = URL.create("sqlite", database=path.as_posix()).render_as_string()
+    if _file(url) != path:  # SQLAlchemy before 2.1 escapes nothing
+        raise InputError(
+            f"storage {path}: this version of SQLAlchemy cannot name such a file: upgrade it, or "
+            f"give another --output, --study-name or --storage"
+        )
+    return url
+
+
+def _parsed(url: str) -> URL:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError) as error:  # ValueError: of a port
+        raise _no_url(url) from error
+
+
+def _no_url(url: str) -> InputError:
+    return InputError(
+        f"storage {shown(url)} is no URL of a database; examples: results/a.db, "
+        f"shared/a.journal, postgresql://user@host/name"
+    )
 
 
 @contextlib.contextmanager
@@ -167,7 +211,7 @@ def _file(url: str) -> Path:
     """The file of a SQLite database or a journal."""
     if url.startswith("journal:"):
         return Path(url.removeprefix("journal:"))
-    return Path(url.partition("///")[2].partition("?")[0])
+    return Path(_parsed(url).database or "")
 
 
 @contextlib.contextmanager
@@ -214,7 +258,11 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", ExperimentalWarning)
         try:
-            return _journal(url, create) if url.startswith("journal:") else _database(url, create)
+            if not is_server(url):
+                _prepare(_file(url), create=create)
+            if url.startswith("journal:"):
+                return journal(_file(url), write=create)
+            return _database(url)
         except ImportError as error:
             if "psycopg" in url:
                 raise MissingExtraError(
@@ -227,40 +275,20 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
             raise _unusable(url, _reason(error)) from error
 
 
-def _journal(url: str, create: bool) -> BaseStorage:
-    from optuna.storages.journal import JournalFileBackend
-
-    path = _file(url)
-    _prepare(path, create=create)
-    if path.exists():
-        with path.open("rb") as file:
-            first = file.readline()
-        try:
-            known = not first or "op_code" in json.loads(first)
-        except (ValueError, TypeError):
-            known = False
-        if not known:
-            raise InputError(f"{path} is no journal of Optuna: give --storage another name")
-    return JournalStorage(JournalFileBackend(str(path)))
-
-
-def _database(url: str, create: bool) -> BaseStorage:
+def _database(url: str) -> BaseStorage:
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-    options: dict[str, Any] = {}
     if is_server(url):
-        options = {"heartbeat_interval": HEARTBEAT, "grace_period": GRACE,
+        options: dict[str, Any] = {"heartbeat_interval": HEARTBEAT, "grace_period": GRACE,
                    "heartbeat_stale_trial_callback": _retry_stale}  # fmt: skip
     else:
-        _prepare(_file(url), create=create)
         options = {"engine_kwargs": {"connect_args": {"timeout": LOCK_SECONDS}}}
     try:
-        return optuna.storages.get_storage(_made(url, options))
+        # Optuna formats a URL, so that its braces are doubled.
+        braces = str.maketrans({"{": "{{", "}": "}}"})
+        return optuna.storages.get_storage(_made(url.translate(braces), options))
     except (ArgumentError, NoSuchModuleError) as error:
-        raise InputError(
-            f"storage {shown(url)} is no URL of a database; examples: results/a.db, "
-            f"shared/a.journal, postgresql://user@host/name"
-        ) from error
+        raise _no_url(url) from error
 
 
 def _made(url: str, options: dict[str, Any]) -> RDBStorage:
@@ -483,6 +511,17 @@ def failure_of(trial: FrozenTrial) -> str | None:
 _GIVEN_UP = f"its search ended, {TRIES} times"
 
 
+@contextlib.contextmanager
+def stoppable(study: Study) -> Iterator[None]:
+    """Let samplers and callbacks call ``study.stop()``, as where Optuna runs the trials itself."""
+    local: Any = study._thread_local
+    before, local.in_optimize_loop = local.in_optimize_loop, True
+    try:
+        yield
+    finally:
+        local.in_optimize_loop = before
+
+
 def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
     """Fail a running trial, and enqueue its settings once more.
 
@@ -503,7 +542,7 @@ def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
 
 def fail(study: Study, trial: Trial | FrozenTrial, reason: str) -> None:
     """Store why a trial has failed, unless another driver has ended it."""
-    with contextlib.suppress(UpdateFinishedTrialError):
+    with contextlib.suppress(UpdateFinishedTrialError), stoppable(study):
         study._storage.set_trial_user_attr(trial._trial_id, FAILURE, reason)
         study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
@@ -536,7 +575,15 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
         kept: dict[str, Any] = {GRID: True} if GRID in trial.user_attrs else {}
         kept |= {DEATHS: deaths} if deaths else {}
         kept |= {AGAIN: trial.number, FIRST: trial.user_attrs.get(FIRST, trial.number)}
-        study.enqueue_trial(params, user_attrs=kept)
+        system = {key: trial.system_attrs[key] for key in OF_GRID if key in trial.system_attrs}
+        study.add_trial(create_trial(
+            state=TrialState.WAITING, user_attrs=kept, system_attrs=system | {FIXED: params}
+        ))  # fmt: skip
+
+
+def waiting(study: Study) -> list[FrozenTrial]:
+    """Trials that are enqueued."""
+    return study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
 
 
 @contextlib.contextmanager

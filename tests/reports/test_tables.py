@@ -92,6 +92,15 @@ def test_markdown_tells_texts_from_numbers_and_keeps_them_as_they_are() -> None:
 # Choosing rows
 
 
+@pytest.mark.parametrize("users", [False, True])
+def test_a_bar_in_a_name_is_no_edge_of_a_cell(*, users: bool) -> None:
+    rendering = pytest.importorskip("markdown")
+    table = markdown(text_frame(["a|b", "n"], [["x|y|z", "1"], ["|", "2"]]), users=users)
+    shown = rendering.markdown(table, extensions=["tables"])
+    cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", shown)
+    assert cells == ["a|b", "n", "x|y|z", "1", "|", "2"]
+
+
 def test_what_was_best_on_test_is_one_label_whatever_was_best() -> None:
     other = row(kind="best", setting="β=10", dataset="MUTAG")
     found = by_label([BEST, other, row(setting="β=2")])

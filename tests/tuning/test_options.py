@@ -108,6 +108,21 @@ def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
     assert options.inner == Inner(folds=5, steps="folds", seed=9)
 
 
+@pytest.mark.parametrize("name", ["a/b: c?%20", "a\\b", "../a", "a:b", "a@b", "<a>", "a\0b", "a\n"])
+def test_a_study_name_that_would_be_the_file_of_another_is_refused(name: str) -> None:
+    said = refusal(f"--study-name={name}")
+    before = re.sub(r"[/\\:@<>]", "-", name)  # by which earlier versions have stored it
+    assert says(said, "study_name", repr(name), "file")
+    assert before == name or says(said, repr(before))
+
+
+@pytest.mark.parametrize(
+    "name", ["my study", "lr=0.1?", "50%", "a#1", "größer", "a.b-c_d+e,f", "a{1}"]
+)
+def test_a_study_has_the_name_that_it_is_given(name: str) -> None:
+    assert parse_tune([f"--study-name={name}"]).study_name == name
+
+
 def test_a_file_of_settings_yields_to_flags(tmp_path: Path) -> None:
     path = tmp_path / "search.yaml"
     path.write_text("dataset: PTC\nmethod: hucl\ntrials: 5\nbatch: auto\n", encoding="utf-8")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
 from distributed import KilledWorker
-from optuna.samplers import RandomSampler
+from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler, RandomSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from gcl_hard.errors import GclHardError
+from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.engine import TRIES
 from gcl_hard.tuning import SearchResult, search, study
@@ -23,6 +24,7 @@ from gcl_hard.tuning.result import AllFailed
 from gcl_hard.tuning.space import Candidate
 from gcl_hard.tuning.storage import AGAIN, DEATHS, FAILURE, GRID, SURPLUS, TrialCounts
 from tests.said import says
+from tests.tuning.test_journal import full_disk
 
 COMPLETE, PRUNED, FAIL = TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL
 RUNNING, WAITING = TrialState.RUNNING, TrialState.WAITING
@@ -257,6 +259,104 @@ def test_a_bug_ends_the_search_and_is_no_failed_trial(
     assert TrialCounts.of(stored(tmp_path).trials).failures == {}
 
 
+# Samplers that end the search
+
+FEW = [0.01, 0.02, 0.03]
+ENDING: dict[str, Callable[[list[float]], BaseSampler]] = {
+    "grid": lambda rates: GridSampler({"lr": rates}, seed=1),
+    "brute force": lambda rates: BruteForceSampler(seed=1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:BruteForceSampler is experimental")
+@pytest.mark.parametrize("trials", [2, 9])
+@pytest.mark.parametrize("make", ENDING.values(), ids=ENDING)
+def test_a_sampler_whose_last_settings_fail_ends_the_search_with_the_best_of_the_others(
+    scorer: Scorer, searched: Any, make: Callable[..., BaseSampler], trials: int
+) -> None:
+    scorer.event = lambda one, report: one.number != 1 or fails(one, report, "diverged")
+    for _ in range(2):
+        found = searched(trials, space={"lr": FEW[:2]}, sampler=make(FEW[:2]))
+        first, second = found.study.trials[:2]
+        assert (first.state, second.state) == (COMPLETE, FAIL)
+        assert found.inner == first.value
+        assert found.outer == 50.0
+        assert len(scorer.seen) == len(found.study.trials) == 2
+
+
+@pytest.mark.filterwarnings("ignore:BruteForceSampler is experimental")
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("make", ENDING.values(), ids=ENDING)
+def test_a_sampler_that_ends_the_search_leaves_no_settings_out_that_were_interrupted(
+    scorer: Scorer,
+    searched: Any,
+    tmp_path: Path,
+    make: Callable[..., BaseSampler],
+    *,
+    batch: int,
+    killed: bool,
+) -> None:
+    def stopped(one: Candidate, report: Report) -> None:
+        if one.number == 1:
+            raise KeyboardInterrupt
+
+    def search() -> optuna.Study:
+        found: SearchResult = searched(9, batch, space={"lr": FEW}, sampler=make(FEW))
+        return found.study
+
+    if killed:  # while two were trained
+        searched(1, space={"lr": FEW}, sampler=make(FEW))
+        other = stored(tmp_path)
+        other.sampler = make(FEW)
+        for _ in range(2):
+            other.ask().suggest_categorical("lr", FEW)
+    else:
+        scorer.event = stopped
+        with pytest.raises(KeyboardInterrupt):
+            search()
+        scorer.event = lambda one, report: None
+    for _ in range(2):
+        assert {*rates(search())} == {*FEW}
+
+
+@pytest.mark.parametrize("names", [["bta"], ["lr", "bta"], []])
+def test_a_grid_of_other_names_than_the_space_is_refused_before_anything_is_stored(
+    scorer: Scorer, searched: Any, tmp_path: Path, names: list[str]
+) -> None:
+    grid = GridSampler(dict.fromkeys(names, FEW))
+    with pytest.raises(InputError) as caught:
+        searched(2, space={"lr": FEW}, sampler=grid)
+    assert says(str(caught.value), "GridSampler", *({*names} ^ {"lr"}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sampler_that_cannot_draw_is_named_and_the_finished_trials_stay(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    class Two(RandomSampler):
+        def sample_independent(self, study: Any, trial: Any, *space: Any) -> Any:
+            if trial.number == 2:
+                raise ValueError("no third one")
+            return super().sample_independent(study, trial, *space)
+
+    with pytest.raises(InputError) as caught:
+        searched(4, sampler=Two(seed=0))
+    assert says(str(caught.value), "Two", "lr", "no third one")
+    assert states(tmp_path) == {COMPLETE: 2, FAIL: 1}
+
+
+def test_a_sampler_may_end_the_search_while_it_draws(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    class Two(RandomSampler):
+        def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+            if trial.number == 1:
+                study.stop()
+
+    assert len(searched(4, sampler=Two(seed=0)).study.trials) == 2
+
+
 # Reports
 
 
@@ -300,6 +400,85 @@ def test_a_task_that_is_repeated_scores_no_trial_twice(
     found = searched(3, 3)
     assert found.study.trials[0].value == formula(scorer.seen[0])
     assert states(tmp_path) == {COMPLETE: 3}
+
+
+def test_a_pruner_may_end_the_search(scorer: Scorer, searched: Any) -> None:
+    class Patient(optuna.pruners.BasePruner):
+        def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+            if trial.number == 1:
+                study.stop()
+            return False
+
+    scorer.event = lambda one, report: report("intermediate", 0, one.number, 1, 50.0, wait=True)
+    assert len(searched(4, pruner=Patient()).study.trials) == 2
+
+
+# Damaged, and full
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_search_goes_on_with_what_is_left_of_a_torn_journal(
+    scorer: Scorer, searched: Any, tmp_path: Path, cut: int
+) -> None:
+    searched(4, 2)
+    path = tmp_path / "a.journal"
+    path.write_bytes(path.read_bytes()[:-cut])
+    before = {trial.number: trial.value for trial in stored(tmp_path).trials if trial.value}
+    assert len(before) == 4 - (cut == 200)
+    with pytest.warns(UserWarning, match=rf"\ba\.journal\b.*\b{len(before)} finished trials"):
+        found = searched(6, 2)
+    assert found.outer == 50.0
+    assert {n: found.study.trials[n].value for n in before} == before
+    assert states(tmp_path)[COMPLETE] == 6
+    assert len(scorer.seen) == 4 + 6 - len(before)
+
+
+def test_a_search_on_a_damaged_journal_scores_and_writes_nothing(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    searched(2)
+    path = tmp_path / "a.journal"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:5], lines[5][:-9] + b"\n", *lines[6:]]))
+    there = path.read_bytes()
+    with pytest.raises(InputError) as caught:
+        searched(3)
+    assert says(str(caught.value), str(path), "line 6")
+    assert path.read_bytes() == there
+    assert len(scorer.seen) == 2
+
+
+def test_a_search_that_fills_the_disk_goes_on_when_there_is_room(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.journal"
+    with ExitStack() as room:
+
+        def fills(one: Candidate, report: Report) -> None:
+            if one.number == 2:
+                room.enter_context(full_disk(path.stat().st_size + 20))
+
+        scorer.event = fills
+        with pytest.raises(InputError) as caught:
+            searched(4)
+    assert says(str(caught.value), f"journal:{path}", "--storage")
+    scorer.event = lambda one, report: None
+    found = searched(4)
+    assert states(tmp_path) == {COMPLETE: 4, FAIL: 1}
+    assert [trial.value for trial in found.study.trials[:2]] == [*map(formula, scorer.seen[:2])]
+
+
+def test_a_journal_of_the_users_own_is_mended(
+    scorer: Scorer, searched: Any, tmp_path: Path
+) -> None:
+    searched(2)
+    path = tmp_path / "a.journal"
+    path.write_bytes(path.read_bytes()[:-20])
+    own = JournalStorage(JournalFileBackend(str(path)))
+    with pytest.warns(UserWarning, match=r"\b2 finished trials"):
+        found = searched(3, storage=own)
+    assert states(tmp_path) == {COMPLETE: 3}
+    assert found.inner == max(map(formula, scorer.seen))
 
 
 # Stopped

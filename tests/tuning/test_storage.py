@@ -51,6 +51,7 @@ from gcl_hard.tuning.storage import (
 )
 from tests.said import says
 from tests.tuning.postgres import free_port
+from tests.tuning.test_journal import full_disk
 
 MINE: dict[str, Any] = {
     "dataset": "MUTAG", "method": "hscl", "protocol": "inductive", "settings": {"epochs": 50},
@@ -384,6 +385,57 @@ def test_what_is_no_file_either_is_refused(given: str) -> None:
         url_of(given, Path("results"), "PTC_MR_hscl")
 
 
+STRANGE = ["a?b#c", "a%41 %3F", "über {1} {", "a@b:c&d=e;f+g'\"h"]
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_path_is_the_file_that_it_says_whatever_its_characters_mean_in_urls(
+    tmp_path: Path, at: Callable[..., StudyStorage], name: str
+) -> None:
+    (tmp_path / "a").mkdir()
+    there = {url_of(None, tmp_path / "a" / name, "x"): tmp_path / "a" / name / "x.db"}
+    for suffix in ("db", "journal"):
+        path = tmp_path / "a" / f"{name}.{suffix}"
+        there[url_of(str(path), tmp_path, "")] = path
+    for url, path in there.items():
+        with exclusive(url):
+            join(at(url))
+            assert path.with_name(f".{path.name}.lock").is_file()
+        assert at(url, create=False).existing(MINE).study_name == "study"
+    assert {p for p in tmp_path.rglob("*") if p.is_file()} == {*there.values()}
+    assert len(there) == 3
+
+
+@pytest.mark.parametrize("folder", ["results", "my über+results", "a=b,~(1)"])
+def test_a_study_that_an_earlier_version_has_made_is_found(
+    tmp_path: Path, at: Callable[..., StudyStorage], folder: str
+) -> None:
+    (tmp_path / folder).mkdir()
+    url = f"sqlite:///{(tmp_path / folder / 'a.db').as_posix()}"
+    made = optuna.storages.RDBStorage(url)
+    study = join(StudyStorage(url, "study", made))
+    study.tell(study.ask(), 71.0)
+    made.engine.dispose()
+    for given in (None, str(tmp_path / folder / "a.db"), url):
+        home = at(url_of(given, tmp_path / folder, "a"))
+        assert [trial.value for trial in home.existing(MINE).trials] == [71.0, None, None]
+
+
+def test_braces_in_a_url_are_those_of_the_file(
+    tmp_path: Path, at: Callable[..., StudyStorage]
+) -> None:
+    join(at(url_of(f"sqlite:///{tmp_path}/{{a}}{{0}}.db", tmp_path, "")))
+    assert [path.name for path in tmp_path.iterdir()] == ["{a}{0}.db"]
+
+
+def test_a_url_whose_file_would_end_at_a_question_mark_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        url_of("sqlite:///run?b/a.db", tmp_path, "")
+    assert says(str(caught.value), "sqlite:///run?b/a.db", "%3F")
+    options = "sqlite:///run/a.db?timeout=3"
+    assert url_of(options, tmp_path, "") == options
+
+
 @pytest.mark.parametrize(
     ("url", "seen"),
     [
@@ -473,7 +525,36 @@ def test_an_empty_file_becomes_a_journal(tmp_path: Path, at: Callable[..., Study
     assert enqueued(join(at(f"journal:{tmp_path}/a.log"))) == TRIED
 
 
-@pytest.mark.parametrize("url", ["http://host/x", "postgresq://host/x", "sqlite:/a.db"])
+@pytest.mark.parametrize("kept", [50, 4096, 60000])
+def test_a_database_that_was_cut_short_is_named_and_stays_as_it_is(
+    at: Callable[..., StudyStorage], sqlite: str, kept: int
+) -> None:
+    study, path = join(at(sqlite)), Path(sqlite.removeprefix("sqlite:///"))
+    study.tell(study.ask(), 71.0)
+    path.write_bytes(path.read_bytes()[:kept])
+    there = path.read_bytes()
+    assert len(there) == kept
+    assert says(unusable(sqlite, at), sqlite, "malformed")
+    assert path.read_bytes() == there
+
+
+def test_a_disk_that_is_full_costs_a_database_no_finished_trial(
+    at: Callable[..., StudyStorage], sqlite: str
+) -> None:
+    study, path = join(at(sqlite)), Path(sqlite.removeprefix("sqlite:///"))
+    study.tell(study.ask(), 71.0)
+    full = full_disk(path.stat().st_size + 100)
+    with full, pytest.raises(InputError) as caught, reachable(sqlite):
+        study.set_user_attr("note", "x" * 10**6)
+    assert says(str(caught.value), sqlite, "--storage")
+    study = join(at(sqlite))
+    study.tell(study.ask(), 72.0)
+    assert [trial.value for trial in at(sqlite).existing(MINE).trials[:2]] == [71.0, 72.0]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host/x", "postgresq://host/x", "sqlite:/a.db", "sqlite://host:x/a.db"]
+)
 def test_what_is_no_url_of_a_database_is_shown_some(
     at: Callable[..., StudyStorage], url: str
 ) -> None:

@@ -1,0 +1,234 @@
+"""Journals of Optuna in a file, in which a write that was cut short costs no finished trial."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from optuna.exceptions import StorageInternalError
+from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages.journal import (
+    BaseJournalBackend,
+    JournalFileBackend,
+    JournalFileSymlinkLock,
+)
+from optuna.trial import TrialState
+
+from gcl_hard.errors import InputError
+from gcl_hard.io import atomic_write
+
+START = b'{"op_code":'
+"""How Optuna begins each line."""
+COPY = "damaged"
+"""Suffix of a copy of a damaged journal."""
+
+
+def journal(path: Path, *, write: bool) -> JournalStorage:
+    """Open a journal; a torn end is cut off, or left unread if nothing is written.
+
+    Args:
+        path: its file; made if it is missing and may be written to.
+        write: whether trials will be added.
+
+    Raises:
+        InputError: if it is no journal, or is damaged elsewhere than at its end; names the line.
+    """
+    if write:
+        backend = _Journal(path.absolute())
+        with _held(backend.lock):
+            mend(path)
+        return _replayed(path, backend)
+    records, torn = _read(path)
+    found = _replayed(path, _Records(records))
+    if torn:
+        warnings.warn(
+            f"{path}: line {len(records) + 1} is torn, and its {torn} bytes are left out: "
+            f"{_n_finished(found)} finished trials are read",
+            stacklevel=2,
+        )
+    return found
+
+
+def mended(storage: BaseStorage) -> BaseStorage:
+    """A storage that the user has opened; if it is a journal, its file is mended.
+
+    Raises:
+        InputError: see :func:`journal`.
+    """
+    backend = getattr(storage, "_backend", None)
+    if isinstance(storage, JournalStorage) and isinstance(backend, JournalFileBackend):
+        with _held(backend._lock):
+            mend(Path(backend._file_path))
+    return storage
+
+
+def mend(path: Path) -> None:
+    """Cut a torn end off a journal that is locked, and keep a copy of the damaged file.
+
+    A last line that lacks nothing but its line break gets one.
+
+    Args:
+        path: file of the journal.
+
+    Raises:
+        InputError: see :func:`journal`; nothing is written then.
+    """
+    records, torn = _read(path)
+    if not torn and _ends_whole(path):
+        return
+    n = _n_finished(_replayed(path, _Records(records)))
+    left = f"{n} finished trials are left"
+    if torn:
+        copy = next(
+            name
+            for k in itertools.count(1)
+            if not (name := path.with_name(f"{path.name}.{COPY}{k}")).exists()
+        )
+        with atomic_write(copy) as file:
+            file.write(path.read_bytes())
+        os.truncate(path, path.stat().st_size - torn)
+        warnings.warn(
+            f"{path}: line {len(records) + 1} was torn, as after a full disk or a kill: its {torn} "
+            f"bytes are cut off, and {left}; {copy} has the file as it was",
+            stacklevel=3,
+        )
+    else:
+        with path.open("ab") as file:
+            file.write(b"\n")
+        warnings.warn(
+            f"{path}: line {len(records)} lacked its line break, which is added: {left}",
+            stacklevel=3,
+        )
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The records of a journal, and the bytes of a torn line behind them."""
+    with path.open("rb") as file:
+        lines = file.readlines()
+    found = [_record(line) for line in lines]
+    records = [record for record in itertools.takewhile(bool, found) if record is not None]
+    n = len(records)
+    if lines and not any(found) and not lines[0].startswith(START):
+        raise InputError(f"{path} is no journal of Optuna: give --storage another name")
+    if n + 1 < len(lines):
+        finished = _n_finished(_replayed(path, _Records(records)))
+        raise InputError(
+            f"{path}, line {n + 1}, is damaged, and is not the last one, so that nothing is "
+            f"written: restore the file from a copy, or keep only the lines before it, which hold "
+            f"{finished} finished trials"
+        )
+    return records, sum(map(len, lines[n:]))
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """The record in a line, None if it is not whole."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "op_code" in found else None
+
+
+def _ends_whole(path: Path) -> bool:
+    """Whether a file is empty or ends in a line break."""
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
+def _n_finished(storage: JournalStorage) -> int:
+    states = (TrialState.COMPLETE, TrialState.PRUNED)
+    return sum(
+        len(storage.get_all_trials(study._study_id, deepcopy=False, states=states))
+        for study in storage.get_all_studies()
+    )
+
+
+def _replayed(path: Path, backend: _Records | _Journal) -> JournalStorage:
+    """The storage of a backend, all its records read."""
+    try:
+        return JournalStorage(backend)
+    except (KeyError, TypeError, AttributeError, AssertionError, ValueError) as error:
+        raise InputError(
+            f"{path}, line {backend.line}, is damaged ({type(error).__name__}), and nothing is "
+            f"written: restore the file from a copy, or give --storage another name"
+        ) from error
+
+
+class _Records(BaseJournalBackend):
+    """Records that are only read; ``line`` is the one read last."""
+
+    def __init__(self, records: Sequence[dict[str, Any]]) -> None:
+        self._records, self.line = records, 0
+
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
+        for number in range(log_number_from, len(self._records)):
+            self.line = number + 1
+            yield self._records[number]
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        raise StorageInternalError("it was opened for reading")
+
+
+class _Journal(JournalFileBackend):
+    """A journal to write to; ``line`` is the one read last."""
+
+    def __init__(self, path: Path) -> None:
+        self.lock, self.line = _Lock(path), 0
+        super().__init__(str(path), self.lock)  # type: ignore[arg-type]
+
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:  # type: ignore[override]
+        for self.line, record in enumerate(super().read_logs(log_number_from), log_number_from + 1):
+            yield record
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        try:
+            super().append_logs(logs)
+        except OSError as error:  # such as a full disk
+            raise StorageInternalError("a trial was not stored") from error
+
+
+class _Lock:
+    """Optuna's lock of a journal, under which no line is left torn or written behind a torn one.
+
+    Args:
+        path: absolute, since Optuna waits forever for the lock that a killed process has left at a
+            relative one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, JournalFileSymlinkLock(str(path))
+
+    def acquire(self) -> bool:
+        found = self._lock.acquire()
+        try:
+            if not _ends_whole(self._path):  # another program was killed while it wrote
+                mend(self._path)
+        except BaseException:
+            self._lock.release()
+            raise
+        return found
+
+    def release(self) -> None:
+        try:
+            if not _ends_whole(self._path):  # this write has failed
+                os.truncate(self._path, self._path.read_bytes().rfind(b"\n") + 1)
+        finally:
+            self._lock.release()
+
+
+@contextmanager
+def _held(lock: Any) -> Iterator[None]:
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
