@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import Floats, Indices
 from gcl_hard.evaluation.folds import ScaffoldSplit
+from gcl_hard.evaluation.significance import crossed_interval
 
 C_GRID = (0.1, 1.0, 10.0, 100.0)
 """Penalties of a kernel machine."""
@@ -180,8 +181,12 @@ def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) 
     """
     z = standardised(x, train)
     square = (z**2).sum(1)
-    distance = np.maximum(square[:, None] + square[None] - 2 * z @ z.T, 0) / z.shape[1]
-    return [np.exp(-gamma * distance) for gamma in gammas]
+    distance = square[:, None] + square[None]
+    distance -= 2 * z @ z.T
+    np.maximum(distance, 0, out=distance)
+    distance /= z.shape[1]
+    kernels = [-gamma * distance for gamma in gammas]
+    return [np.exp(kernel, out=kernel) for kernel in kernels]
 
 
 class Probed(NamedTuple):
@@ -333,7 +338,7 @@ def _probe(
 
 
 class Bootstrap(NamedTuple):
-    """A difference of two scores with its interval over test molecules.
+    """A difference of two scores with its interval over test molecules and seeds.
 
     Attributes:
         difference: the second score less the first.
@@ -348,31 +353,37 @@ class Bootstrap(NamedTuple):
 
 Score = Callable[[Indices, int], Floats]
 """Scores on several draws of test molecules, int64 ids [B, n], of the first (0) or the second (1):
-float64 [B]."""
+float64 [B], or [B, S] of S seeds, NaN for those that a set lacks."""
 
 
 def paired_bootstrap(
-    sets: Sequence[tuple[Score, int]], *, level: float = 0.95, draws: int = 500, seed: int = 0
+    sets: Sequence[tuple[Score, int]],
+    *,
+    seeds: int = 1,
+    level: float = 0.95,
+    draws: int = 500,
+    seed: int = 0,
 ) -> Bootstrap:
     """An interval of the difference of two scores on the same test molecules, mean over sets.
 
-    Of each set molecules are drawn with replacement, the same for both, and the middle share
-    ``level`` of the mean differences is the interval; draws on which a score is not defined are
-    left out.
+    Of each set molecules are drawn with replacement, the same for both and for all seeds; draws on
+    which a score is not defined are left out. The interval is that of :func:`crossed_interval`;
+    without several seeds on every set it is over molecules alone.
 
     Args:
         sets: of each set a function from ids [B, n] and 0 or 1, the first or the second, to their
-            scores [B], and n, its number of test molecules.
-        level: share of the interval.
-        draws: number of draws.
+            scores [B], or [B, S] of several seeds, and n, its number of test molecules.
+        seeds: S, number of seeds.
+        level: level of confidence, in (0, 1).
+        draws: number of draws, >= 2.
         seed: of the draws.
 
     Raises:
-        InputError: without sets, for fewer than one draw or molecule, or for a function that
+        InputError: without sets, for too few draws, seeds or molecules, or for a function that
             returns another number of scores than it was given draws.
 
     Source:
-        Efron & Tibshirani (1993), *An Introduction to the Bootstrap*, section 13.3.
+        Efron & Tibshirani (1993), *An Introduction to the Bootstrap*, chapter 6.
 
     Example:
         >>> a, b = np.zeros(50), np.ones(50)
@@ -380,35 +391,48 @@ def paired_bootstrap(
         Bootstrap(difference=1.0, low=1.0, high=1.0)
     """
     check_at_least("the number of sets", len(sets), 1)
-    check_at_least("draws", draws, 1)
+    check_at_least("seeds", seeds, 1)
+    check_at_least("draws", draws, 2)
     for _, n in sets:
         check_at_least("the number of molecules of a set", n, 1)
     generator = np.random.default_rng(seed)
 
     def differences(ids: Iterable[Indices]) -> Floats:
+        """Of some draws, [B, sets, S]."""
         of_sets = []
         for (score, _), of in zip(sets, ids, strict=True):
+            shape = (len(of),) if seeds == 1 else (len(of), seeds)
             both = [np.asarray(score(of, which), np.float64) for which in (0, 1)]
-            if any(one.shape != (len(of),) for one in both):
+            if any(one.shape != shape for one in both):
                 got = " and ".join(str([*one.shape]) for one in both)
-                raise InputError(f"scores of {len(of)} draws are [{len(of)}], got {got}")
-            of_sets.append(both[1] - both[0])
-        found: Floats = np.mean(of_sets, axis=0)
-        return found
+                raise InputError(f"scores of {len(of)} draws are {[*shape]}, got {got}")
+            of_sets.append((both[1] - both[0]).reshape(len(of), seeds))
+        return np.stack(of_sets, axis=1)
 
+    (whole,) = differences(np.arange(n)[None] for _, n in sets)
+    known = np.isfinite(whole)
+    counts = known.sum(axis=1, keepdims=True)
+    if not counts.all():
+        return Bootstrap(math.nan, math.nan, math.nan)
+    share = known * seeds / (counts * len(sets))  # of a set's difference in that of a seed
+    whole = np.where(known, whole, 0.0)
+    means = whole.sum(axis=1, keepdims=True) / counts
+    by_seed = means.mean() + (share * (whole - means)).sum(axis=0)
     at_a_time = max(1, AT_A_TIME // max(n for _, n in sets))
     parts = []
     for start in range(0, draws, at_a_time):
         several = range(start, min(start + at_a_time, draws))
         drawn = [[generator.integers(n, size=n) for _, n in sets] for _ in several]
-        parts.append(differences(np.stack(of_set) for of_set in zip(*drawn, strict=True)))
-    found = np.concatenate(parts)
-    found = found[np.isfinite(found)]
-    if not len(found):
-        return Bootstrap(float("nan"), float("nan"), float("nan"))
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
-    (whole,) = differences(np.arange(n)[None] for _, n in sets)
-    return Bootstrap(float(whole), float(low), float(high))
+        several_of = differences(np.stack(of_set) for of_set in zip(*drawn, strict=True))
+        parts.append((share * np.where(known, several_of, 0.0)).sum(axis=1))
+    drawn_by_seed = np.concatenate(parts)
+    drawn_by_seed = drawn_by_seed[np.isfinite(drawn_by_seed).all(axis=1)]
+    if len(drawn_by_seed) < 2:
+        return Bootstrap(math.nan, math.nan, math.nan)
+    if counts.min() == 1:
+        by_seed, drawn_by_seed = by_seed.mean(keepdims=True), drawn_by_seed.mean(1, keepdims=True)
+    found = crossed_interval(by_seed, drawn_by_seed, level=level)
+    return Bootstrap(found.mean, found.low, found.high)
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:

@@ -587,6 +587,12 @@ class GraphConfig(RunConfig):
         return not self.is_baseline and self.contrast == "two-view"
 
     @property
+    def reads_wl(self) -> bool:
+        """Whether it has a Weisfeiler-Lehman kernel, or colours as encodings."""
+        added = self.kernel.partition("+")[2]
+        return not {"wl", "wl-oa"}.isdisjoint((self.method, added, *(self.encodings or ())))
+
+    @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
         if self.is_baseline and self.method != "supervised":

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
-from gcl_hard.experiments import protocols
+from gcl_hard.experiments import hardware, protocols
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.custom import Parts
 from gcl_hard.experiments.runs import equal_parts, usual_size
@@ -293,8 +292,5 @@ def free_memory(device: torch.device) -> int:
         free = torch.cuda.mem_get_info(device)[0]
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(share * (free + unused))
-    info = Path("/proc/meminfo")
-    for line in info.read_text(encoding="utf-8").splitlines() if info.exists() else ():
-        if line.startswith("MemAvailable:"):
-            return int(share * 1024 * int(line.split()[1]))
-    return 2**32
+    known = hardware.available_memory()
+    return 2**32 if known is None else int(share * known)

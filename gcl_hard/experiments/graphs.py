@@ -44,6 +44,7 @@ from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, from_tu, t
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
+from gcl_hard.graphs.refinement import FEATURES, wl_start
 from gcl_hard.images.batching import ClassPairs
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
@@ -67,13 +68,16 @@ class GraphExperiment:
         return encoded(own, config.encodings or ()).to(torch.device(context.device))
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
-        """Sizes, the resolved kind of features, and a digest of the graphs themselves."""
+        """Sizes, the resolved kind of features, what WL takes of them if it is not all, and a
+        digest of the graphs themselves.
+        """
         digest = hashlib.sha256()
         for tensor in (data.x, data.edge_index, data.y, data.node_ptr):
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
         edges = digest.copy()
         if data.edge_attr is not None:
             edges.update(data.edge_attr.cpu().contiguous().numpy().tobytes())
+        start = wl_start(data)[1]
         return {
             "n_graphs": data.n_graphs,
             "n_classes": data.n_classes,
@@ -81,6 +85,7 @@ class GraphExperiment:
             "features": data.features,
             "digest": digest.hexdigest()[:16],
             "edge_digest": edges.hexdigest()[:16],
+            **({} if start == FEATURES else {"wl_start": start}),
         }
 
     def size(self, data: GraphSet) -> tuple[int, int]:
@@ -99,20 +104,29 @@ class GraphExperiment:
             inner_folds(labels[fold.train], n_inner=5, seed=0)
 
     def advice(self, config: GraphConfig, data: GraphSet) -> str | None:
-        """Faster probes, where the nested SVM of a run takes long; an encoder for molecules."""
+        """Faster probes, where the nested SVM of a run takes long; an encoder for molecules; what
+        WL reads of real-valued features.
+        """
         if data.features == CODES and config.encoder == "gin" and not config.is_baseline:
             return (
                 "the features of these molecules are codes, which gin reads as sizes: "
                 "--encoder molecule-gin embeds them"
             )
+        said = []
+        if config.reads_wl and (start := wl_start(data)[1]) != FEATURES:
+            said.append(
+                f"hardly two graphs of {data.name} share the features of a node: WL starts from "
+                f"their {start}"
+            )
         embedded = not config.is_baseline or config.method == "untrained"
         hours = SVM_HOURS * (len(data) / 8000) ** 1.9
-        if config.probe != "svm" or not embedded or hours < LONG:
-            return None
-        return (
-            f"the SVM of {len(data)} graphs takes about {hours:.2g} hours a run; --probe nystroem "
-            f"approximates it and --probe logistic is linear: both are many times faster"
-        )
+        if config.probe == "svm" and embedded and hours >= LONG:
+            said.append(
+                f"the SVM of {len(data)} graphs takes about {hours:.2g} hours a run; --probe "
+                f"nystroem approximates it and --probe logistic is linear: both are many times "
+                f"faster"
+            )
+        return "\n".join(said) or None
 
     def train(
         self, runs: Sequence[Run], data: GraphSet, context: RunContext, report: Report

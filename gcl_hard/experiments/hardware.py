@@ -17,6 +17,9 @@ PACKAGES = (
     "gcl-hard", "torch", "torch-geometric", "torchvision", "kornia", "scikit-learn", "numpy",
 )  # fmt: skip
 
+CONTAINER = Path("/sys/fs/cgroup")
+"""Where a container says how much memory it has, and has taken."""
+
 
 def choose_device(asked: str) -> torch.device:
     """Choose the device to train on.
@@ -74,6 +77,35 @@ def has_bf16() -> bool:
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may still take; None where the system does not tell.
+
+    It is the least of what Linux has available, what the limit of the address space (ulimit -v)
+    leaves, and what that of the container does.
+    """
+    known = []
+    if "MemAvailable:" in (info := _words(Path("/proc/meminfo"))):
+        known.append(1024 * int(info[info.index("MemAvailable:") + 1]))
+    if pages := _words(Path("/proc/self/statm")):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            known.append(limit - int(pages[0]) * resource.getpagesize())
+    most, used = (_words(CONTAINER / f"memory.{name}") for name in ("max", "stat"))
+    if "anon" in used and most and most[0].isdecimal():  # without the page cache, which gives way
+        known.append(int(most[0]) - int(used[used.index("anon") + 1]))
+    return max(0, min(known)) if known else None
+
+
+def _words(file: Path) -> list[str]:
+    """The words of a file of the system; none without it."""
+    try:
+        return file.read_text(encoding="utf-8").split()
+    except OSError:
+        return []
 
 
 def use_threads(

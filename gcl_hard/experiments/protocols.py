@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -33,6 +34,8 @@ from gcl_hard.graphs.refinement import wl_kernel
 
 SALT = 0x7A17
 """Separates the draw of a part of a training fold from others with its seed."""
+ROUNDING = 1e-12
+"""Largest difference of equal values of a normalised kernel."""
 
 
 def build(
@@ -205,6 +208,8 @@ def score_baseline(
 ) -> tuple[FoldScore, ...]:
     """Accuracy of a baseline that trains no encoder, on the folds that methods are scored on.
 
+    One that cannot tell any two graphs apart predicts the most frequent class, and chooses no C.
+
     Args:
         config: a baseline, ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
         graphs: the set.
@@ -218,17 +223,23 @@ def score_baseline(
     labels = graphs.y.cpu().numpy()
     if config.method == "majority":
         return tuple(majority_fold(labels, fold) for fold in folds)
-    C_grid = config.c_grid or C_GRID
+    one: Callable[[Fold], FoldScore] = partial(_blind_fold, labels)
+    how: Any = {"C_grid": config.c_grid or C_GRID, "seed": seed}
     if config.method in ("wl", "wl-oa"):
         kernel = _kernel(graphs, optimal_assignment=config.method == "wl-oa")
-        one = partial(kernel_fold, kernel, labels, C_grid=C_grid, seed=seed)
+        others = kernel.ravel()[1:].reshape(len(kernel) - 1, -1)[:, :-1]  # all but the diagonal
+        if np.ptp(others) > ROUNDING:
+            one = partial(kernel_fold, kernel, labels, **how)
     else:
         describe = {"graph-size": graph_size, "label-histogram": label_histogram}[config.method]
-        one = partial(
-            svm_fold, describe(graphs), labels, C_grid=C_grid, seed=seed,
-            standardise=config.standardise,
-        )  # fmt: skip
+        if np.ptp(x := describe(graphs), axis=0).any():
+            one = partial(svm_fold, x, labels, standardise=config.standardise, **how)
     return cross_validate(one, folds, n_jobs=n_jobs).folds
+
+
+def _blind_fold(labels: NDArray[np.int64], fold: Fold) -> FoldScore:
+    """The score of a baseline that cannot tell graphs apart."""
+    return replace(majority_fold(labels, fold), chosen=None)
 
 
 def score_embeddings(

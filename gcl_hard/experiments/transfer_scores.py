@@ -7,7 +7,8 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import hstack
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation.folds import ScaffoldSplit
 from gcl_hard.evaluation.transfer import (
+    GAMMAS,
     Probed,
     kernel_predictions,
     linear_predictions,
@@ -37,6 +39,9 @@ from gcl_hard.experiments.transfer_runs import TransferRun
 from gcl_hard.graphs import embed, load_molecules
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.training.loop import OnEpoch
+
+OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}
+"""Parts of an embedding that are kernels, and which."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ def embed_run(
 
     Raises:
         DivergenceError: if a loss or an embedding is not finite.
+        OutOfMemory: if the kernels of the probe are larger than the memory.
         KeyboardInterrupt: if ``report`` returned False.
     """
     start = time.perf_counter()
@@ -111,6 +117,7 @@ def score_run(
 
     Raises:
         DivergenceError: if a loss or a prediction is not finite.
+        OutOfMemory: if the kernels of the probe are larger than the memory.
         KeyboardInterrupt: on Ctrl-C, or if ``report`` returned False.
     """
     start = time.perf_counter()
@@ -132,7 +139,31 @@ def _begun(context: Context, run: TransferRun) -> Labelled:
             f"{run.key}: a file of its molecules or its encoder is another than when the command "
             f"began: give the command again"
         )
-    return context.labelled(run)
+    labelled = context.labelled(run)
+    needed, free = _kernel_bytes(run, labelled), hardware.available_memory()
+    if free is not None and needed > free:
+        raise _too_large(run, labelled, f", and {free / 1e9:.3g} GB are free")
+    return labelled
+
+
+def _kernel_bytes(run: TransferRun, labelled: Labelled) -> int:
+    """Memory that the kernels of a run take at most, those of the set that are there left out."""
+    if run.is_head or labelled.probe_of(run) != "kernel":
+        return 0
+    n, n_train = len(labelled.y), len(labelled.split_of(run).train)
+    fixed = [OF_PAIRS[part] for part in run.parts if part in OF_PAIRS]
+    arrays = sum(name not in vars(labelled) for name in fixed) + (len(fixed) > 1)
+    if (blocks := len(run.parts) - len(fixed)) == 0:
+        return 8 * (arrays * n**2 + n_train**2)
+    return 8 * (arrays + 1 + len(GAMMAS) * blocks) * n**2  # distances, and a kernel of every width
+
+
+def _too_large(run: TransferRun, labelled: Labelled, free: str = "") -> OutOfMemory:
+    return OutOfMemory(
+        f"{run.key}: the kernels of {len(labelled.y):,} molecules take about "
+        f"{_kernel_bytes(run, labelled) / 1e9:.3g} GB{free}: give --probe linear, or nystroem, "
+        f"which stands for an RBF kernel" + ", and leave out wl" * ("wl" in run.parts)
+    )
 
 
 def _told(run: TransferRun, report: Callable[..., bool]) -> OnEpoch:
@@ -175,11 +206,25 @@ def predict(run: TransferRun, labelled: Labelled, embedded: NDArray[Any] | None)
         return linear_predictions(
             _columns(run, labelled, blocks, probe), y, split, classes=classes
         )  # fmt: skip
-    of_pairs = {"ecfp": "tanimoto", "wl": "wl"}
-    fixed: Any = sum(getattr(labelled, of_pairs[part]) for part in run.parts if part in of_pairs)
-    of_blocks = [rbf_kernels(block, split.train) for block in blocks]
-    kernels = [fixed + sum(same_width) for same_width in zip(*of_blocks, strict=True)] or [fixed]
-    return kernel_predictions(kernels, y, split, classes=classes)
+    try:
+        kernels = _kernels(run, labelled, blocks)
+        return kernel_predictions(kernels, y, split, classes=classes)
+    except MemoryError as error:
+        raise _too_large(run, labelled) from error
+
+
+def _kernels(run: TransferRun, labelled: Labelled, blocks: Sequence[Any]) -> list[Any]:
+    """The candidates of a kernel probe, one for each width where there are blocks of columns."""
+    train = labelled.split_of(run).train
+    of_pairs = [getattr(labelled, OF_PAIRS[part]) for part in run.parts if part in OF_PAIRS]
+    fixed = reduce(add, of_pairs) if of_pairs else 0.0
+    if not blocks:
+        return [fixed]
+    kernels = rbf_kernels(blocks[0], train)
+    for block in blocks[1:]:
+        for kernel, added in zip(kernels, rbf_kernels(block, train), strict=True):
+            np.add(kernel, added, out=kernel)  # in place: of a large set each takes gigabytes
+    return [np.add(kernel, fixed, out=kernel) for kernel in kernels]
 
 
 def _columns(run: TransferRun, labelled: Labelled, blocks: Sequence[Any], probe: str) -> list[Any]:

@@ -146,12 +146,13 @@ def perturb_edges(batch: GraphBatch, p: float, *, generator: torch.Generator) ->
     fewer such pairs than removed edges gets fewer. Self loops are removed, repeated edges merged.
 
     Args:
-        batch: graphs with each undirected edge in both directions.
+        batch: graphs with each undirected edge in both directions; nodes in any order.
         p: share in [0, 1), rounded as in :func:`drop_nodes`.
         generator: random generator, on any device.
 
     Returns:
-        The batch with other edges; new ones come last, with an edge_attr of zeros.
+        The batch with other edges, nodes graph after graph; new edges come last, with an
+        edge_attr of zeros.
 
     Raises:
         InputError: if p is out of range.
@@ -166,6 +167,7 @@ def perturb_edges(batch: GraphBatch, p: float, *, generator: torch.Generator) ->
         >>> view.edge_index.shape == batch.edge_index.shape
         True
     """
+    batch = _together(batch)
     sizes = torch.bincount(batch.batch, minlength=batch.n_graphs)
     slots = sizes * (sizes - 1) // 2
     proper = batch.edge_index[0] != batch.edge_index[1]
@@ -195,7 +197,8 @@ def random_walk_subgraph(batch: GraphBatch, p: float, *, generator: torch.Genera
     fewer nodes are kept.
 
     Args:
-        batch: any graphs; edges are walked from row 0 to row 1 of ``edge_index``.
+        batch: any graphs, nodes in any order; edges are walked from row 0 to row 1 of
+            ``edge_index``.
         p: share to remove, in [0, 1), rounded as in :func:`drop_nodes`.
         generator: random generator, on any device.
 
@@ -215,6 +218,7 @@ def random_walk_subgraph(batch: GraphBatch, p: float, *, generator: torch.Genera
         >>> len(view.x) <= 0.82 * len(batch.x)
         True
     """
+    batch = _together(batch)
     sizes = torch.bincount(batch.batch, minlength=batch.n_graphs)
     wanted = sizes - share(p, sizes, generator, spare=1)
     first, degree, neighbour = _neighbours(batch)
@@ -262,7 +266,7 @@ def augment(
         The same graphs in the same order.
 
     Raises:
-        InputError: for a transform that returns anything else.
+        InputError: for a transform that returns anything else, or links different graphs.
 
     Example:
         >>> from torch_geometric.transforms import AddSelfLoops
@@ -286,16 +290,23 @@ def augment(
     if not isinstance(made, Data):
         raise InputError(f"the augmentation {name} must return Data, got {type(made).__name__}")
     x, edges, owner = made.x, made.edge_index, made.batch
-    left = 0 if owner is None else len(owner.unique())
-    if owner is None or len(owner) != len(x) or left != batch.n_graphs:
+    left = [] if owner is None else owner.unique().tolist()
+    if owner is None or len(owner) != len(x) or left != [*range(batch.n_graphs)]:
         raise InputError(
             f"the augmentation {name} must keep a node of each of the {batch.n_graphs} graphs, and "
-            f"its row of batch; got x {list(x.shape)}, and {left} graphs in batch"
+            f"its row of batch; got x {list(x.shape)}, and {len(left)} graphs in batch, "
+            f"{min(left, default=0)} to {max(left, default=0)}"
         )
-    if edges.numel() and int(edges.max()) >= len(x):
+    outside = edges[(edges < 0) | (edges >= len(x))]
+    if len(outside):
         raise InputError(
-            f"the augmentation {name} gives an edge to node {int(edges.max())} of {len(x)}: number "
-            f"the nodes that are left, as torch_geometric.utils.subgraph does"
+            f"the augmentation {name} gives an edge to node {int(outside.max())} of {len(x)}: "
+            f"number the nodes that are left, as torch_geometric.utils.subgraph does"
+        )
+    if crossing := int((owner[edges[0]] != owner[edges[1]]).sum()):
+        raise InputError(
+            f"the augmentation {name} gives {crossing} edges between different graphs: link nodes "
+            f"only where batch is the same"
         )
     if made.edge_attr is not None and len(made.edge_attr) != edges.shape[1]:
         raise InputError(
@@ -345,6 +356,17 @@ def check_views(augmentations: Iterable[str | Transform], strength: float) -> No
         elif isinstance(name, type):
             raise InputError(f"{name.__name__} is a class: give an object of it as augmentation")
     check_number("strength", strength, least=0, below=1)
+
+
+def _together(batch: GraphBatch) -> GraphBatch:
+    """The batch with its nodes graph after graph, which a transform may have mixed."""
+    if not (batch.batch.diff() < 0).any():
+        return batch
+    order = torch.argsort(batch.batch, stable=True)
+    place = torch.argsort(order)
+    return replace(
+        batch, x=batch.x[order], edge_index=place[batch.edge_index], batch=batch.batch[order]
+    )
 
 
 def _induced(batch: GraphBatch, keep: Tensor) -> GraphBatch:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.graphs.data import GraphSet
-from gcl_hard.graphs.refinement import refined
+from gcl_hard.graphs.refinement import refined, wl_start
 
 STEPS = range(2, 9)
 """Steps of the random walk; it cannot return after a single one."""
@@ -104,7 +104,8 @@ def cycles(graphs: GraphSet) -> Tensor:
 def wl(graphs: GraphSet) -> Tensor:
     """Weisfeiler-Lehman colour of a node after one round of refinement, one-hot.
 
-    A colour is a row of features (without encodings) with the multiset of the neighbours' rows.
+    A colour is a row of features (without encodings; of real-valued ones what
+    :func:`gcl_hard.graphs.refinement.wl_start` takes) with the multiset of the neighbours' rows.
     Each that occurs in at least 1 % of the graphs has a column of its own; the last column is for
     all others. Like the columns of one-hot degrees, these come from all graphs of the set,
     without their class labels.
@@ -124,8 +125,7 @@ def wl(graphs: GraphSet) -> Tensor:
         >>> wl(load("MUTAG", download=False)).shape
         torch.Size([3371, 27])
     """
-    features = graphs.x[:, : graphs.n_features - graphs.n_encoded]
-    _, colour = refined(replace(graphs, x=features, n_encoded=0).to("cpu"), 1)
+    _, colour = refined(wl_start(graphs)[0], 1)
     n = graphs.n_graphs
     owner = np.repeat(np.arange(n), graphs.node_ptr.diff().cpu().numpy())
     occurs_in = np.bincount(np.unique(colour * n + owner) // n)

@@ -24,6 +24,8 @@ from gcl_hard.functional.jsd import BLOCK, Classes, Pairs
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.layers import Sums
 
+ROWS_AT_A_TIME = 1024
+"""Graphs that a kernel compares with all others at a time."""
 CACHE_BYTES = 256 * 2**20
 """Batches that are kept for the next ensemble on the same set."""
 
@@ -327,6 +329,53 @@ def coloured(graphs: GraphSet, layers: int) -> ColouredSet:
     return known[layers]
 
 
+FEATURES = "features"
+"""What Weisfeiler-Lehman refinement starts from where features are discrete."""
+
+
+def wl_start(graphs: GraphSet) -> tuple[GraphSet, str]:
+    """The set with what Weisfeiler-Lehman refinement starts from as its features, and what it is.
+
+    Of a set with ``attributes`` it is the first of these whose values most nodes share with a node
+    of another graph: ``features``, all; ``whole-numbered features``; ``features of 0 and 1``, such
+    as one-hot labels; ``degrees``. If none is, and of every other set, it is ``features``.
+
+    Args:
+        graphs: the set, on any device; structural encodings are left out.
+
+    Returns:
+        The set on the CPU, and one of these names.
+
+    Example:
+        >>> from gcl_hard.graphs import load
+        >>> mutag = load("MUTAG", download=False)
+        >>> noisy = replace(mutag, x=torch.rand(mutag.n_nodes, 2), features="attributes")
+        >>> wl_start(mutag)[1], wl_start(noisy)[1]
+        ('features', 'degrees')
+    """
+    x = graphs.x[:, : graphs.n_features - graphs.n_encoded].cpu()
+    plain = replace(graphs.to("cpu"), x=x, n_encoded=0)
+    if graphs.features != "attributes":
+        return plain, FEATURES
+    whole = (x == x.round()).all(0) & (x != x[0]).any(0)
+    binary = whole & ((x == 0) | (x == 1)).all(0)
+    found = {FEATURES: plain}
+    for name, columns in (("whole-numbered features", whole), ("features of 0 and 1", binary)):
+        if columns.any():
+            found[name] = replace(plain, x=x[:, columns])
+    found["degrees"] = replace(plain, features="degree-scalar")
+    name = next((name for name, one in found.items() if _shared(one)), FEATURES)
+    return found[name], name
+
+
+def _shared(graphs: GraphSet) -> bool:
+    """Whether most nodes have the features of a node of another graph."""
+    (colours,) = refined(graphs, 0)
+    owner = np.repeat(np.arange(graphs.n_graphs), graphs.node_ptr.diff().numpy())
+    n_graphs = np.bincount(np.unique(colours * graphs.n_graphs + owner) // graphs.n_graphs)
+    return bool((n_graphs[colours] > 1).mean() > 0.5)
+
+
 def wl_kernel(
     graphs: GraphSet, *, optimal_assignment: bool, iterations: int = 5
 ) -> NDArray[np.float64]:
@@ -338,9 +387,8 @@ def wl_kernel(
     √(k(g, g) k(h, h)).
 
     Args:
-        graphs: G graphs. Nodes with equal features start with equal labels, whatever their
-            structural encodings. Real-valued attributes are of little use: hardly two rows
-            are equal.
+        graphs: G graphs. Nodes that are equal in what :func:`wl_start` names start with equal
+            labels.
         optimal_assignment: whether to take the minimum instead of the product.
         iterations: rounds after round 0, in which labels are as given; >= 1.
 
@@ -361,10 +409,10 @@ def wl_kernel(
         (188, 188)
     """
     check_at_least("iterations", iterations, 1)
-    plain = graphs.x[:, : graphs.n_features - graphs.n_encoded]
-    known = replace(graphs, x=plain, n_encoded=0).to("cpu")
+    known, _ = wl_start(graphs)
     owner = np.repeat(np.arange(graphs.n_graphs), known.node_ptr.diff().numpy())
     total = np.zeros((graphs.n_graphs, graphs.n_graphs))
+    blocks = [slice(at, at + ROWS_AT_A_TIME) for at in range(0, len(total), ROWS_AT_A_TIME)]
     for colours in refined(known, iterations):
         if optimal_assignment:
             # min(a, b) counts the ranks (1st, 2nd, … node of a colour) that both graphs have
@@ -373,10 +421,12 @@ def wl_kernel(
         else:
             columns = colours
         counts = csr_matrix((np.ones(len(owner)), (owner, columns)))
-        total += (counts @ counts.T).toarray()
-    own = total.diagonal()
-    found: NDArray[np.float64] = total / np.sqrt(np.outer(own, own))
-    return found
+        for rows in blocks:
+            total[rows] += (counts[rows] @ counts.T).toarray()
+    own = total.diagonal().copy()
+    for rows in blocks:
+        total[rows] /= np.sqrt(np.outer(own[rows], own))
+    return total
 
 
 def _rank(owner: Integers, colours: Integers) -> Integers:

@@ -10,6 +10,8 @@ import urllib.request
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +26,8 @@ from gcl_hard.graphs.features import check_kind
 from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
 
 Array = npt.NDArray[Any]
+Members = dict[str, Callable[[], Any]]
+"""Functions that open the files of a folder or an archive, by their paths in it."""
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
 TIMEOUT = 20.0
@@ -32,6 +36,7 @@ PACKAGED = Path(__file__).parents[1] / "data"
 
 EVERY = slice(None)
 MOST_LABELS = 10_000  # values of a column, each a feature
+SHOWN = 5  # files that a message names
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
 
@@ -70,7 +75,8 @@ def load(
     """A graph classification set of the TUDataset collection.
 
     It is looked for as ``NAME/`` or ``NAME.zip`` in the data folder, the cache and the package
-    (MUTAG), and otherwise downloaded into the cache.
+    (MUTAG), and otherwise downloaded into the cache. Its files may be in any one folder in there,
+    in any case.
 
     Args:
         name: PTC_MR (PTC), MUTAG, ENZYMES, IMDB-BINARY (IMDB-B), IMDB-MULTI (IMDB-M), or any
@@ -85,7 +91,8 @@ def load(
 
     Raises:
         InputError: if the set cannot be found, its files are damaged or contradict each other or
-            the manifest, or it lacks the features asked for.
+            the manifest, an edge is listed in one direction only, or the set lacks the features
+            asked for.
 
     Source:
         Morris et al. 2020, "TUDataset: A collection of benchmark datasets for learning with
@@ -180,7 +187,7 @@ def locate(
         if found:
             return found
 
-    tried = [f"{where} {folder}: no {name}/, no {name}.zip" for where, folder in folders.items()]
+    tried = [f"{where} {folder}: {_absence(folder, name)}" for where, folder in folders.items()]
     url = f"{SITE}/{name}.zip"
     if download:
         try:
@@ -223,10 +230,31 @@ def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:
-    unpacked, zipped = folder / name, folder / f"{name}.zip"
-    if any(unpacked.glob(f"{name}_*.txt")) or any(unpacked.glob(f"raw/{name}_*.txt")):
-        return unpacked
-    return zipped if zipped.is_file() else None
+    """The folder or the archive of a set, in any case where none is spelt as asked for."""
+    for spell in (str, str.casefold):
+        for wanted in (name, f"{name}.zip"):
+            alike = [one for one in folder.glob("*") if spell(one.name) == spell(wanted)]
+            found = [
+                one
+                for one in alike
+                if (_files_of(_unpacked(one), name) if wanted == name else one.is_file())
+            ]
+            if len(found) > 1:
+                raise InputError(
+                    f"{folder} holds {' and '.join(sorted(one.name for one in found))}: rename the "
+                    f"one to be read to {wanted}"
+                )
+            if found:
+                return found[0]
+    return None
+
+
+def _absence(folder: Path, name: str) -> str:
+    """What a folder lacks, and what there is instead."""
+    if _files_of((one.name for one in folder.glob("*")), name):
+        return f"{name}_*.txt files, which belong into {name}/ there"
+    empty = f"no {name}_*.txt in {name}/" if (folder / name).is_dir() else f"no {name}/"
+    return f"{empty}, no {name}.zip"
 
 
 def _download(url: str, target: Path) -> Path:
@@ -247,54 +275,96 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
     """Read the raw files of a set; the keys are the parts of their names after ``NAME_``.
 
     Args:
-        path: a folder with the files (flat or in ``raw/``), or a zip with them (flat or in
-            ``NAME/``), which is read in memory.
-        name: name of the set, as its files spell it.
+        path: a folder or a zip with the files, which are together in it or in a folder in it; a
+            zip is read in memory.
+        name: name of the set, as its files spell it in any case.
 
     Returns:
         Text by key: all of ``REQUIRED``, and those of ``OPTIONAL`` that were found.
 
     Raises:
-        InputError: if the zip is damaged, a required file is missing, or a file is not text.
+        InputError: if the zip is damaged, files are in several folders, a required file is missing,
+            or a file is not text.
 
     Example:
         >>> sorted(read_texts(PACKAGED / "MUTAG.zip", "MUTAG"))
         ['A', 'edge_labels', 'graph_indicator', 'graph_labels', 'node_labels']
     """
-    wanted = {key: f"{name}_{key}.txt" for key in (*REQUIRED, *OPTIONAL)}
     try:
         if path.is_dir():
-            raw = _read(path, name, wanted)
+            raw = _read(_unpacked(path), path, name)
         else:
             with zipfile.ZipFile(path) as archive:
                 refuse_bomb(archive, path)
-                raw = _read(zipfile.Path(archive), name, wanted)
+                raw = _read(_zipped(archive), path, name)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise InputError(
             f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to have "
             f"the set downloaded again)"
         ) from error
-    missing = [wanted[key] for key in REQUIRED if key not in raw]
-    if missing:
-        raise InputError(f"{path} lacks {', '.join(missing)}; a set needs all of them")
     try:
         return {key: content.decode() for key, content in raw.items()}
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: a {name}_*.txt file is not text: {error}") from error
 
 
-def _read(root: Path | zipfile.Path, name: str, wanted: dict[str, str]) -> dict[str, bytes]:
-    files = {
-        key: folder / file
-        for folder in (root, root / "raw", root / name)
-        for key, file in wanted.items()
-        if (folder / file).is_file()
+def _unpacked(folder: Path) -> Members:
+    """The files of a folder, and of the folders in it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): partial(path.open, "rb") for path in files}
+
+
+def _zipped(archive: zipfile.ZipFile) -> Members:
+    """The files of an archive, also of one whose folders are separated by backslashes."""
+    return {
+        member.filename.replace("\\", "/"): partial(archive.open, member)
+        for member in archive.infolist()
+        if not member.is_dir()
     }
+
+
+def _files_of(members: Iterable[str], name: str) -> dict[str, list[str]]:
+    """The files of a set by key, those in folders outside left out."""
+    wanted = {f"{name}_{key}.txt".casefold(): key for key in (*REQUIRED, *OPTIONAL)}
+    found: dict[str, list[str]] = {}
+    for member in members:
+        *folders, file = member.split("/")
+        if file.casefold() in wanted and ".." not in folders:
+            found.setdefault(wanted[file.casefold()], []).append(member)
+    return found
+
+
+def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
+    files = _files_of(members, name)
+    folders = {one.rpartition("/")[0] or "." for several in files.values() for one in several}
+    if len(folders) > 1:
+        raise InputError(
+            f"{path} holds {name}_*.txt files in {len(folders)} folders, "
+            f"{', '.join(f'{folder}/' for folder in sorted(folders))}: keep those of one"
+        )
+    twice = [several for several in files.values() if len(several) > 1]
+    if twice:
+        raise InputError(f"{path} holds {' and '.join(twice[0])}: keep one of them")
+    missing = [f"{name}_{key}.txt" for key in REQUIRED if key not in files]
+    if missing:
+        raise InputError(
+            f"{path} lacks {', '.join(missing)}; a set needs all of them. {_holdings(members)}"
+        )
     found = {key: io.BytesIO() for key in files}
-    for key, file in files.items():
-        with file.open("rb") as opened:  # in pieces: no more is unpacked than the archive declares
+    for key, (file,) in files.items():
+        with members[file]() as opened:  # in pieces: no more is unpacked than the archive declares
             shutil.copyfileobj(opened, found[key])
     return {key: content.getvalue() for key, content in found.items()}
+
+
+def _holdings(members: Mapping[str, object]) -> str:
+    """What is in a folder or an archive instead of a set."""
+    inner = [member for member in members if member.casefold().endswith(".zip")]
+    if inner:
+        return f"It holds {inner[0]}, another archive: unpack it, and give that one"
+    shown = ", ".join([*members][:SHOWN]) or "no file"
+    more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
+    return f"It holds {shown}{more}"
 
 
 def parse(texts: dict[str, str], origin: str) -> RawGraphs:
@@ -311,7 +381,8 @@ def parse(texts: dict[str, str], origin: str) -> RawGraphs:
         The set.
 
     Raises:
-        InputError: if a file is not numeric, has the wrong length, or contradicts another one.
+        InputError: if a file is not numeric, has the wrong length, or contradicts another one; if
+            an edge is listed in one direction only, or node ids may begin anew in every graph.
 
     Source:
         File format: https://chrsmrrs.github.io/datasets/docs/format/
@@ -389,11 +460,51 @@ def _edges(table: Array, graph: Array, origin: str) -> tuple[Array, Array]:
     pairs = table - 1
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n_nodes):
         raise InputError(f"{origin}: A names nodes outside 1..{n_nodes}")
+    _refuse_restart(pairs, graph, origin)
     if (graph[pairs[:, 0]] != graph[pairs[:, 1]]).any():
-        raise InputError(f"{origin}: A has edges between different graphs")
+        raise InputError(
+            f"{origin}: A has edges between different graphs; ids of nodes count on from graph to "
+            f"graph, as the lines of graph_indicator"
+        )
     lines = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
     codes, position = np.unique(pairs[lines] @ np.array([n_nodes, 1]), return_index=True)
-    return np.stack([codes // n_nodes, codes % n_nodes]), lines[position]
+    edges, first = np.stack([codes // n_nodes, codes % n_nodes]), lines[position]
+    alone = ~np.isin(edges[1] * n_nodes + edges[0], codes)
+    if alone.any():
+        line = int(first[alone].min())
+        u, v = table[line]
+        raise InputError(
+            f"{origin}: {alone.sum()} of {len(codes)} edges of A are listed in one direction only, "
+            f"in {len(np.unique(graph[edges[0, alone]]))} of {graph[-1] + 1} graphs, first {u}, "
+            f"{v} in line {line + 1} without {v}, {u}: of undirected graphs list both, with their "
+            f"labels and attributes; directed ones are read by GraphSet.from_graphs(TUDataset(…), "
+            f"directed=True), with TUDataset of PyTorch Geometric"
+        )
+    return edges, first
+
+
+def _refuse_restart(pairs: Array, graph: Array, origin: str) -> None:
+    """Refuse edges that may be those of many graphs, each with node ids of its own.
+
+    They may be if graphs have no edge, and A returns to lines, to none more often than there are
+    graphs large enough for it.
+    """
+    sizes = np.bincount(graph)
+    if not len(pairs) or pairs.max() >= sizes.max():
+        return
+    codes = pairs @ np.array([sizes.max(), 1])
+    codes = codes[np.diff(codes, prepend=-1) != 0]  # a line twice in a row is an edge listed twice
+    codes, times = np.unique(codes, return_counts=True)
+    last = np.maximum(codes // sizes.max(), codes % sizes.max())
+    large_enough = len(sizes) - np.searchsorted(np.sort(sizes), last, side="right")
+    edgeless = np.setdiff1d(np.flatnonzero(sizes > 1), graph[pairs])
+    if len(edgeless) and times.max() > 1 and (times <= large_enough).all():
+        raise InputError(
+            f"{origin}: {times.sum() - len(times)} lines of A repeat others, and {len(edgeless)} "
+            f"of {len(sizes)} graphs, from graph {edgeless[0] + 1} on, have no edge: if ids of "
+            f"nodes begin anew in every graph, let them count on from graph to graph; if not, "
+            f"remove the repeats"
+        )
 
 
 def _one_hot(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:

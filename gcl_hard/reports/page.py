@@ -240,6 +240,7 @@ def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> d
         "all_open": any(row.scores is None for row in own),
         "gaps": any(row.gap is not None for row in own),
         "knn": any(row.knn for row in own),
+        "remarks": tables.remarks(own),
         "test_part": tables.test_part(protocol),
         "test_name": tables.test_name(protocol),
         "differences": tables.difference_table(own),

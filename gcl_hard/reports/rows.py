@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 CONTROLS = ("ucl", "scl")
 """Methods that all others of their data set and protocol are tested against."""
 
+OF_KERNELS = ("graph-size", "label-histogram", "wl", "wl-oa")
+"""Baselines that choose no C if they cannot tell any two graphs apart."""
+
 SYMBOLS = {
     "beta": "β", "threshold_start": "start", "threshold_end": "end", "lr": "lr", "epochs": "epochs",
     "temperature": "γ",
@@ -61,6 +64,8 @@ class Row:
         reads_labels: whether its encoder is trained with labels.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
         knn: of images the accuracies of nearest neighbours, percent, of the seeds that have one.
+        wl_start: what its WL kernel or encoding starts from, where it is not the features.
+        blind: whether it is a baseline that cannot tell any two graphs apart.
     """
 
     dataset: str
@@ -79,6 +84,8 @@ class Row:
     reads_labels: bool = False
     curve: tuple[tuple[int, float], ...] = ()
     knn: tuple[float, ...] = ()
+    wl_start: str | None = None
+    blind: bool = False
 
     @property
     def is_baseline(self) -> bool:
@@ -224,6 +231,8 @@ def _filled(
         row, scores=Scores.of_records(records, config), seconds=seconds(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
+        wl_start=records[0].data.get("wl_start") if getattr(config, "reads_wl", False) else None,
+        blind=config.method in OF_KERNELS and not records[0].fold_c,
     )  # fmt: skip
 
 
@@ -251,7 +260,8 @@ def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
 def _tested(block: Sequence[Row]) -> list[Row]:
     """The rows of a data set and protocol with their tests, Holm-corrected for each control.
 
-    A row that is the best of several on the test folds is not tested: it was chosen there.
+    A row that is the best of several on the test folds is not tested, since it was chosen there;
+    nor is a blind baseline, which says nothing of the data.
     """
     found = list(block)
     for control in CONTROLS:
@@ -262,7 +272,7 @@ def _tested(block: Sequence[Row]) -> list[Row]:
         raw = {
             index: test
             for index, row in enumerate(block)
-            if row.kind != "best" and row.method != control
+            if row.kind != "best" and not row.blind and row.method != control
             and (test := compare(row.scores, own[0].scores)) is not None
         }  # fmt: skip
         for index, test in zip(raw, corrected([*raw.values()]), strict=True):

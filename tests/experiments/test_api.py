@@ -417,3 +417,22 @@ def test_a_faster_probe_is_offered_where_the_svm_takes_long(mutag: GraphSet) -> 
     codes = replace(mutag, features="codes")
     assert "--encoder molecule-gin" in (experiment.advice(GraphConfig(), codes) or "")
     assert experiment.advice(GraphConfig(encoder="molecule-gin"), codes) is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GraphConfig(method="wl-oa"),
+        GraphConfig(kernel="rbf+wl"),
+        GraphConfig(method="supervised", encodings=("degree", "wl")),
+    ],
+)
+def test_what_wl_starts_from_is_said_before_and_kept(config: GraphConfig, mutag: GraphSet) -> None:
+    x = torch.rand(mutag.n_nodes, 2, generator=torch.Generator().manual_seed(0))
+    own = replace(mutag, x=x, features="attributes")
+    experiment = GraphExperiment()
+    assert says(experiment.advice(config, own) or "", "MUTAG", "degrees")
+    assert experiment.advice(config, mutag) is None
+    assert experiment.advice(GraphConfig(method="graph-size"), own) is None
+    assert experiment.facts(own)["wl_start"] == "degrees"
+    assert "degrees" not in map(str, experiment.facts(mutag).values())

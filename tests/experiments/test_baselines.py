@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.dummy import DummyClassifier
+from torch_geometric.data import Data
 
 from gcl_hard.evaluation import (
     Fold,
@@ -75,6 +76,58 @@ def test_kernels_are_computed_once_for_all_seeds(
     monkeypatch.setattr(protocols, "wl_kernel", None)
     assert scored(Run(small(method), 1), mutag, tmp_path) == first
     assert scored(Run(small(method), 2), mutag, tmp_path) != first
+
+
+def rings(sizes: list[int]) -> GraphSet:
+    """Rings of nodes without features, of which WL sees no two apart."""
+    graphs = [Data(edge_index=ring(n), num_nodes=n, y=n % 2) for n in sizes]
+    return GraphSet.from_graphs(graphs, name="rings")
+
+
+def ring(n: int) -> torch.Tensor:
+    pairs = [(i, (i + 1) % n) for i in range(n)]
+    return torch.tensor([*pairs, *((b, a) for a, b in pairs)]).T
+
+
+def apart(n: int) -> GraphSet:
+    """Graphs of one node, of a label of its own each."""
+    graphs = [
+        Data(torch.eye(n)[[i]], torch.empty(2, 0).long(), num_nodes=1, y=i % 2) for i in range(n)
+    ]
+    return replace(GraphSet.from_graphs(graphs, name="apart"), features="labels")
+
+
+@pytest.mark.parametrize(
+    ("method", "graphs", "blind"),
+    [
+        ("wl", rings([3, 4, 5] * 10), True),
+        ("wl-oa", rings([5] * 20 + [5] * 10), True),
+        ("graph-size", rings([4] * 15 + [4] * 15), True),
+        ("label-histogram", rings([3] * 30), True),
+        ("wl", apart(30), True),
+        ("wl-oa", apart(30), True),
+        ("wl-oa", rings([3, 4, 5] * 10), False),
+        ("graph-size", rings([3, 4, 5] * 10), False),
+        ("label-histogram", rings([3, 4, 5] * 10), False),
+    ],
+)
+def test_a_baseline_that_sees_no_difference_is_the_majority_and_chooses_no_c(
+    method: str,
+    graphs: GraphSet,
+    blind: bool,
+    tmp_path: Path,
+) -> None:
+    graphs = replace(graphs, y=(torch.arange(30) >= 17).long(), n_classes=2)
+    found = scored(Run(small(method), 1), graphs, tmp_path)
+    dummy = DummyClassifier(strategy="most_frequent")
+    y = graphs.y.numpy()
+    of_majority = [
+        dummy.fit(fold.train, y[fold.train]).score(fold.test, y[fold.test])
+        for fold in outer_folds(y, seed=1, n_folds=3)
+    ]
+    assert all(fold.chosen is None for fold in found) == blind
+    if blind:
+        assert [fold.accuracy for fold in found] == pytest.approx(of_majority)
 
 
 def expected_folds(share: float, graphs: GraphSet, *, inner: bool) -> list[Fold]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -71,3 +73,26 @@ def test_a_device_is_named_in_words() -> None:
     assert hardware.device_name(torch.device("cpu")).startswith("CPU ")
     assert "thread" in hardware.device_name(torch.device("cpu"))
     assert hardware.available_cores() >= 1
+
+
+def test_memory_is_the_least_of_what_machine_process_and_container_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    free, limits = hardware.available_memory(), resource.getrlimit(resource.RLIMIT_AS)
+    assert free is not None
+    assert 0 < free < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+    left = min(10**9, free // 2)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + left, limits[1]))
+    try:
+        limited = hardware.available_memory()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert limited == pytest.approx(left, abs=left / 10)
+    monkeypatch.setattr(hardware, "CONTAINER", tmp_path)
+    (tmp_path / "memory.stat").write_text("file 800\nanon 300\n")
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert hardware.available_memory() == 700
+    (tmp_path / "memory.max").write_text("max\n")
+    assert hardware.available_memory() == pytest.approx(free, rel=0.5)

@@ -106,6 +106,36 @@ def test_views_are_valid_batches_of_the_same_graphs(
     assert all(torch.equal(a, b) for a, b in zip(before, now, strict=True))
 
 
+def renumbered(batch: GraphBatch, order: list[int]) -> GraphBatch:
+    """The same graphs with the nodes in another order."""
+    place = torch.tensor([order.index(node) for node in range(len(order))])
+    return GraphBatch(
+        batch.x[order], place[batch.edge_index], batch.batch[order], batch.y, batch.n_graphs,
+        batch.edge_attr,
+    )  # fmt: skip
+
+
+@EVERY
+@settings(max_examples=30, deadline=None)
+@given(batch=batches(), p=SHARES, seed=st.integers(0, 9))
+def test_nodes_of_a_batch_may_be_mixed(name: str, batch: GraphBatch, p: float, seed: int) -> None:
+    mixed = renumbered(batch, torch.randperm(len(batch.x), generator=seeded(seed)).tolist())
+    view = AUGMENTATIONS[name](mixed, p, generator=seeded(seed))
+    assert torch.equal(view.batch[view.edge_index[0]], view.batch[view.edge_index[1]])
+    edges = pairs(view)
+    assert len({*edges}) == len(edges)
+    assert {(b, a) for a, b in edges} == {*edges}
+    for before, after in zip(per_graph(batch), per_graph(view), strict=True):
+        assert 1 <= after <= before
+    if name in ("drop-nodes", "perturb-edges", "random-walk"):
+        assert torch.equal(view.batch, batch.batch[view.x[:, 0].long()])
+    if name in ("perturb-edges", "random-walk"):
+        order = sorted(range(len(mixed.x)), key=mixed.batch.tolist().__getitem__)
+        same = AUGMENTATIONS[name](renumbered(mixed, order), p, generator=seeded(seed))
+        for field in ("x", "edge_index", "batch"):
+            assert torch.equal(getattr(same, field), getattr(view, field)), field
+
+
 @pytest.mark.parametrize("augment", [drop_nodes, random_walk_subgraph])
 @settings(max_examples=60, deadline=None)
 @given(batch=batches(), p=SHARES)
@@ -332,6 +362,10 @@ def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
     def without(data: Data) -> Data:
         return data.subgraph(data.batch != 1)
 
+    def flipped(data: Data) -> Data:
+        ends = len(data.x) - 1 - data.edge_index
+        return Data(data.x.flip(0), ends, batch=data.batch.flip(0))
+
     made = augment(batch, halved, 0.0, generator=torch.Generator())
     assert len(made.batch) == len(made.x) < len(batch.x)
     assert made.edge_attr is not None
@@ -344,11 +378,17 @@ def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
         (lambda data: Data(data.x, data.edge_index), ["batch", 3, 0]),
         (lambda data: Data(data.x[::2], data.edge_index, batch=data.batch[::2]),
          ["edge", len(batch.x) - 1, "torch_geometric.utils.subgraph"]),
+        (lambda data: Data(data.x, data.edge_index - 1, batch=data.batch), ["edge", -1]),
+        (lambda data: Data(data.x, data.edge_index, batch=data.batch + 1), ["batch", 1, 3]),
+        (lambda data: Data(data.x, torch.tensor([[0, 1], [1, 40]]), batch=data.batch),
+         ["edges", 1, "batch"]),
         (lambda data: Data(data.x, data.edge_index[:, 1:], data.edge_attr, batch=data.batch),
          ["edge_attr", n_edges - 1, n_edges]),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
             augment(batch, wrong, 0.0, generator=torch.Generator())
         assert says(str(error.value), *facts), facts
+    mixed = augment(batch, flipped, 0.0, generator=torch.Generator())
+    assert per_graph(mixed) == per_graph(batch)
     with pytest.raises(InputError, match=r"NormalNoise\b.*\bclass\b"):
         check_views([NormalNoise], 0.2)

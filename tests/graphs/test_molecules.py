@@ -235,19 +235,37 @@ def test_tanimoto_is_rdkits() -> None:
     assert tanimoto([[0, 0]], [[0, 0]]) == 1
 
 
-def test_scaffolds_keep_chirality_and_forget_side_chains() -> None:
-    a, b, c, d = scaffolds(["CC[C@H]1CCN1", "O[C@H]1CCN1", "CCc1ccccc1C#N", "CCCC"])
-    assert (a, b, c, d) == ("C1CNC1", "C1CNC1", "c1ccccc1", "")
-    kept = scaffolds(["C1C[C@@H]2CC[C@H]1C2", b"C1C[C@H]2CC[C@@H]1C2"], jobs=2)
-    assert all("@" in one for one in kept)
+STEREO = ["CC[C@H]1CCN1", "C1C[C@@H]2CC[C@H]1C2", "C1C[C@H]2CC[C@@H]1C2", "C[C@@H]1CC[C@H](O)CC1",
+          "CC[C@@H](O)c1ccccc1", "O=C1C[C@@H]2CCCC[C@H]2O1", "O=C1C[C@H]2CCCC[C@H]2O1", r"F/C=C\F",
+          "C(=C/c1ccccc1)\\c1ccncc1", "CCCC"]  # fmt: skip
+
+
+@pytest.mark.parametrize("chirality", [False, True])
+def test_scaffolds_are_those_of_rdkit_with_and_without_chirality(chirality: bool) -> None:
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    expected = [MurckoScaffoldSmiles(one, includeChirality=chirality) for one in STEREO]
+    assert scaffolds(STEREO, chirality=chirality) == expected
+    assert any("@" in one for one in expected) == chirality
+    assert scaffolds([one.encode() for one in STEREO], chirality=chirality, jobs=2) == expected
+
+
+def test_scaffolds_of_mirror_images_are_one_unless_chirality_is_asked_for() -> None:
+    cis, trans = "O=C1C[C@@H]2CCCC[C@H]2O1", "O=C1C[C@H]2CCCC[C@H]2O1"
+    assert len({*scaffolds([cis, trans])}) == 1
+    assert len({*scaffolds([cis, trans], chirality=True)}) == 2
+    assert scaffolds(["CC[C@H]1CCN1", "CCc1ccccc1C#N", "CCCC"]) == ["C1CNC1", "c1ccccc1", ""]
 
 
 def test_scaffolds_with_a_key_are_made_once() -> None:
     made: list[int] = []
-    smiles = ["CCc1ccccc1", "CCCC", "OC1CC1"]
-    first = scaffolds(smiles, key="these", progress=made.append)
-    assert scaffolds(smiles, key="these", progress=made.append) == first == scaffolds(smiles)
-    assert sum(made) == 3
+    smiles = ["CCc1ccccc1", "CCCC", "OC1CC1", "C1C[C@@H]2CC[C@H]1C2"]
+    for chirality in (False, True):
+        made.clear()
+        how = {"chirality": chirality, "key": "these", "progress": made.append}
+        first = scaffolds(smiles, **how)
+        assert scaffolds(smiles, **how) == first == scaffolds(smiles, chirality=chirality)
+        assert sum(made) == 4
     assert scaffolds(["C1CC1"], key="others") == ["C1CC1"]
 
 

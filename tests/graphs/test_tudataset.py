@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import tudataset
+from gcl_hard.graphs import GraphSet, tudataset
 from gcl_hard.graphs.tudataset import MANIFEST, canonical_name, load, parse
 from tests.said import says
 
@@ -253,6 +253,153 @@ def test_zip_members_outside_the_folder_touch_nothing(tmp_path: Path) -> None:
     assert load("TOY", data_dir=data).n_graphs == 2
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files == [data / "TOY.zip"]
+
+
+EDGE = {"A": "1,2\n2,1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "1\n-1\n"}
+
+
+def put(path: Path, texts: dict[str, str], start: str) -> None:
+    """Files of which the paths begin alike, in a new archive or an unpacked folder."""
+    if path.suffix.lower() == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for key, text in texts.items():
+                archive.writestr(f"{start}{key}.txt", text)
+        return
+    for key, text in texts.items():
+        file = path / f"{start}{key}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+@pytest.mark.parametrize("where", ["TOY.zip", "TOY", "toy.ZIP", "Toy"])
+@pytest.mark.parametrize(
+    "start", ["TOY_", "TOY-main/TOY_", "data/TOY/raw/TOY_", "toy/TOY_", "raw/toy_"]
+)
+def test_files_are_read_in_whatever_folder_they_are(tmp_path: Path, where: str, start: str) -> None:
+    put(tmp_path / where, EDGE, start)
+    graphs = load("TOY", data_dir=tmp_path, download=False)
+    assert (graphs.n_graphs, graphs.edge_ptr.tolist()) == (2, [0, 2, 2])
+
+
+def test_folders_of_an_archive_may_be_separated_by_backslashes(tmp_path: Path) -> None:
+    put(tmp_path / "TOY.zip", EDGE, "data\\TOY\\raw\\TOY_")
+    assert load("TOY", data_dir=tmp_path).n_graphs == 2
+
+
+@pytest.mark.parametrize("where", ["TOY.zip", "TOY"])
+def test_files_in_two_folders_are_named(tmp_path: Path, where: str) -> None:
+    texts = {f"{folder}/TOY_{key}": text for folder in "ab" for key, text in EDGE.items()}
+    put(tmp_path / where, texts, "")
+    with pytest.raises(InputError) as error:
+        load("TOY", data_dir=tmp_path)
+    assert says(str(error.value), str(tmp_path / where), "a/", "b/")
+
+
+def test_two_spellings_of_a_file_or_an_archive_are_named(tmp_path: Path) -> None:
+    put(tmp_path / "TOY.zip", EDGE | {"a": "1,2\n2,1\n"}, "TOY_")
+    with pytest.raises(InputError) as error:
+        load("TOY", data_dir=tmp_path)
+    assert says(str(error.value), "TOY_A.txt", "TOY_a.txt")
+    for name in ("Other.zip", "OTHER.zip"):
+        put(tmp_path / name, EDGE, "OTHER_")
+    assert load("OTHER", data_dir=tmp_path).n_graphs == 2
+    with pytest.raises(InputError) as error:
+        load("other", data_dir=tmp_path)
+    assert says(str(error.value), "Other.zip", "OTHER.zip", "other.zip")
+
+
+def test_what_is_there_instead_is_said(tmp_path: Path) -> None:
+    put(tmp_path / "inner.zip", EDGE, "TOY_")
+    with zipfile.ZipFile(tmp_path / "TOY.zip", "w") as archive:
+        archive.write(tmp_path / "inner.zip", "download/TOY.zip")
+    with pytest.raises(InputError) as error:
+        load("TOY", data_dir=tmp_path)
+    assert says(str(error.value), "TOY_A.txt", "download/TOY.zip")
+    put(tmp_path / "TOY.zip", EDGE, "TOX_")
+    with pytest.raises(InputError) as error:
+        load("TOY", data_dir=tmp_path)
+    assert says(str(error.value), "TOY_A.txt", "TOX_A.txt")
+    (tmp_path / "LEFT").mkdir()
+    with pytest.raises(InputError) as error:
+        load("LEFT", data_dir=tmp_path, download=False)
+    assert says(str(error.value), f"{tmp_path}:", "LEFT_*.txt", "LEFT/", "LEFT.zip")
+    put(tmp_path, EDGE, "LOOSE_")
+    with pytest.raises(InputError) as error:
+        load("LOOSE", data_dir=tmp_path, download=False)
+    assert says(str(error.value), f"{tmp_path}:", "LOOSE_*.txt", "LOOSE/")
+
+
+# Edges in one direction, and ids that begin anew
+
+TRIANGLES = [(1, 2), (2, 3), (1, 3)]
+
+
+def lines(edges: list[tuple[int, int]], *, both: bool = True) -> str:
+    """Lines of A, each with its reverse."""
+    return "".join(f"{u},{v}\n" + f"{v},{u}\n" * both for u, v in edges)
+
+
+def of_sizes(*sizes: int) -> dict[str, str]:
+    """The files without A of graphs of the given sizes."""
+    indicator = "".join(f"{g + 1}\n" * n for g, n in enumerate(sizes))
+    return {"graph_indicator": indicator, "graph_labels": ("0\n1\n" * len(sizes))[: 2 * len(sizes)]}
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("1,2\n2,3\n4,5\n4,6\n", [4, 4, 2, 2, "1, 2", "2, 1"]),  # each once, as upper triangle
+        ("2,1\n3,2\n6,4\n", [3, 3, 2, 2, "2, 1", "1, 2"]),  # as lower triangle
+        ("1,1\n1,2\n2,1\n4,5\n4,5\n6,4\n", [2, 4, 1, 2, "4, 5", "5, 4"]),  # in the second
+    ],
+)
+def test_edges_in_one_direction_are_refused_as_from_graphs_does(text: str, facts: list) -> None:
+    texts = {"A": text, **of_sizes(3, 3)}
+    with pytest.raises(InputError) as error:
+        parse(texts, "toy")
+    assert says(str(error.value), "toy", *facts)
+    assert says(str(error.value), "directed=True")
+    from torch_geometric.data import Data
+
+    edges = torch.tensor([[int(n) - 1 for n in line.split(",")] for line in text.split()]).T
+    with pytest.raises(InputError):
+        GraphSet.from_graphs([Data(edge_index=edges, num_nodes=6, y=0)])
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "edgeless"),
+    [
+        (lines(TRIANGLES[:2]) * 6, [3] * 6, 5),
+        (lines(TRIANGLES) + lines(TRIANGLES[:1]) + lines(TRIANGLES[1:]), [4, 2, 3], 2),
+        (lines(TRIANGLES[:2], both=False) * 2, [3, 3], 1),
+        (lines(TRIANGLES) * 2, [2, 3, 3], 1),  # which also crosses graphs
+    ],
+)
+def test_ids_that_begin_anew_are_named(text: str, sizes: list[int], edgeless: int) -> None:
+    rows = text.split()
+    with pytest.raises(InputError) as error:
+        parse({"A": text, **of_sizes(*sizes)}, "toy")
+    assert says(str(error.value), "toy", len(rows) - len({*rows}), edgeless, len(sizes))
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "edges"),
+    [
+        (lines(TRIANGLES) * 2, [3, 1, 2], [6, 0, 0]),  # no other graph has room for them
+        (lines([(1, 2)]) * 3, [2, 2], [2, 0]),  # more often than there are graphs
+        ("1,2\n1,2\n2,1\n2,1\n", [2, 2], [2, 0]),  # twice in a row
+        (lines([(1, 2), (3, 4)]) * 2, [2, 2, 2], [2, 2, 0]),  # ids count on
+        (lines(TRIANGLES), [3, 3, 3], [6, 0, 0]),  # no repeats
+        (lines([(1, 2), (3, 4)]) + lines([(1, 2)]), [2, 5], [2, 2]),  # none without an edge
+        ("", [3, 3], [0, 0]),
+        ("1,1\n2,2\n1,1\n", [2, 1], [0, 0]),  # loops
+    ],
+)
+def test_graphs_without_edges_and_doubled_edges_are_read(
+    text: str, sizes: list[int], edges: list[int]
+) -> None:
+    raw = parse({"A": text, **of_sizes(*sizes)}, "toy")
+    assert raw.edge_ptr.diff().tolist() == edges
 
 
 @pytest.mark.parametrize(

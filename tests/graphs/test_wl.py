@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -14,7 +14,8 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import kernel_cross_validation
 from gcl_hard.graphs import GraphSet, encoded, load
-from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.graphs.encodings import wl
+from gcl_hard.graphs.refinement import wl_kernel, wl_start
 
 
 def labelled(edges: str, labels: str, y: int = 0) -> SimpleNamespace:
@@ -163,6 +164,68 @@ def test_structural_encodings_are_no_labels(mutag):
             wl_kernel(with_encodings, optimal_assignment=kind),
             wl_kernel(mutag, optimal_assignment=kind),
         )
+
+
+def given(x: Callable[[GraphSet, np.random.Generator], np.ndarray], mutag: GraphSet) -> GraphSet:
+    """The graphs of a set as of one's own, with other node features."""
+    columns = torch.from_numpy(np.asarray(x(mutag, np.random.default_rng(0)), np.float32))
+    batches = [mutag.batch([i]) for i in range(mutag.n_graphs)]
+    return GraphSet.from_graphs(
+        SimpleNamespace(x=rows, edge_index=b.edge_index, edge_attr=None, y=int(b.y), num_nodes=None)
+        for b, rows in zip(batches, columns.split(mutag.node_ptr.diff().tolist()), strict=True)
+    )
+
+
+def noise(graphs: GraphSet, draws: np.random.Generator) -> np.ndarray:
+    return draws.normal(size=(graphs.n_nodes, 3))
+
+
+def ids(graphs: GraphSet, draws: np.random.Generator) -> np.ndarray:
+    return np.arange(graphs.n_nodes)[:, None]
+
+
+def label(graphs: GraphSet, draws: np.random.Generator) -> np.ndarray:
+    return graphs.x.numpy()
+
+
+def beside(*parts: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    return lambda graphs, draws: np.column_stack([part(graphs, draws) for part in parts])
+
+
+@pytest.mark.parametrize(
+    ("x", "like", "start"),
+    [
+        (label, "labels", "features"),
+        (lambda g, _: 0.3 * label(g, _) - 0.1, "labels", "features"),
+        (lambda g, _: label(g, _).argmax(1)[:, None], "labels", "features"),
+        (beside(lambda g, _: label(g, _).argmax(1), noise), "labels", "whole-numbered features"),
+        (beside(noise, label), "labels", "whole-numbered features"),
+        (beside(noise, ids, label), "labels", "features of 0 and 1"),
+        (noise, "degree-onehot", "degrees"),
+        (ids, "degree-onehot", "degrees"),
+        (beside(noise, lambda g, _: np.ones(g.n_nodes)), "degree-onehot", "degrees"),
+        # of each graph one number for all of its nodes
+        (lambda g, draws: draws.normal(size=188).repeat(g.node_ptr.diff())[:, None],
+         "degree-onehot", "degrees"),
+    ],
+)  # fmt: skip
+def test_real_valued_features_give_way_to_labels_or_degrees(
+    x, like: str, start: str, mutag: GraphSet
+) -> None:
+    graphs, expected = given(x, mutag), load("MUTAG", features=like, download=False)
+    assert wl_start(graphs)[1] == start
+    for kind in (False, True):
+        np.testing.assert_array_equal(
+            wl_kernel(graphs, optimal_assignment=kind),
+            wl_kernel(expected, optimal_assignment=kind),
+        )
+    assert sorted(wl(graphs).sum(0).tolist()) == sorted(wl(expected).sum(0).tolist())
+
+
+def test_graphs_that_share_nothing_keep_their_features() -> None:
+    one = subset(tiny(), [0])
+    np.testing.assert_array_equal(wl_kernel(one, optimal_assignment=False), [[1.0]])
+    assert wl_start(one)[1] == "features"
 
 
 @pytest.mark.parametrize("iterations", [0, -1, 2.5, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import Row, rows
+from gcl_hard.reports.tables import accuracy_tables, notes
 from tests.experiments import record
 from tests.reports.test_frame import config, filled, noise
 from tests.said import says
@@ -431,6 +433,40 @@ def test_a_table_whose_control_is_absent_or_open_has_no_tests(control: list[Grap
     missing = [Run(c, seed) for c in control for seed in SEEDS]
     found = rows(filled(configs, SEEDS, select=True, missing=missing))
     assert all(row.tests == {} for row in found)
+
+
+@pytest.mark.parametrize("method", ["wl", "wl-oa", "graph-size", "label-histogram"])
+def test_a_baseline_that_chose_no_c_is_not_tested_and_a_note_says_so(method: str) -> None:
+    configs = [config("ucl"), config("hucl"), config(method), config("majority")]
+    results = filled(configs, SEEDS)
+    others = {run: one for run, one in results.records.items() if run.config.method != method}
+    blind = {
+        run: replace(one, fold_c=[]) if run.config.method == method else one
+        for run, one in results.records.items()
+    }
+    found = rows(replace(results, records=blind))
+    row = row_of(found, method)
+    without = rows(replace(results, records=others))
+    assert row.tests == {}
+    assert row.scores == row_of(rows(results), method).scores
+    for name in ("hucl β=1", "majority"):  # which are corrected for one comparison fewer
+        assert row_of(found, name).tests == row_of(without, name).tests != {}
+    assert says("\n\n".join(notes(found)), method, "MUTAG", "tested")
+    assert not any(says(note, method, "MUTAG") for note in notes(rows(results)))
+    assert all(says(table.to_string(), method) for table in accuracy_tables(found))
+
+
+def test_what_wl_starts_from_is_noted_where_it_is_not_the_features() -> None:
+    configs = [config("ucl"), config("wl"), config("hucl", kernel="rbf+wl-oa")]
+    results = filled(configs)
+    degrees = {
+        run: replace(one, data={**one.data, "wl_start": "degrees"})
+        for run, one in results.records.items()
+    }
+    text = "\n\n".join(notes(rows(replace(results, records=degrees))))
+    assert says(text, "MUTAG", "degrees", "wl", "hucl")
+    assert not says(text, "degrees", "ucl")
+    assert not says("\n\n".join(notes(rows(results))), "degrees")
 
 
 def test_a_control_chosen_inside_stands_for_its_candidates() -> None:
