@@ -310,15 +310,16 @@ class Evaluation:
 
 
 def load_encoder(
-    path: str | Path, encoder: EncoderMaker | None = None, *, fold: int = 0
+    path: str | Path, encoder: EncoderMaker | None = None, *, fold: int = 0, trust: bool = False
 ) -> nn.Module:
     """A trained encoder that ``bench --save-encoder`` or :func:`evaluate` saved.
 
     Args:
-        path: file NAME.pt; nothing in it is executed (``weights_only``).
-        encoder: your own, as it was given when it was trained; not needed for ours, and for one
-            that was named ``module:Name``.
+        path: file NAME.pt; it is read as data (``weights_only``).
+        encoder: your own, as it was given when it was trained; not needed for ours.
         fold: which encoder, where a run has one for each fold.
+        trust: whether ``module:Name``, where the file names its encoder so, may be imported and
+            called: it may be any code that Python finds, so trust your own files alone.
 
     Returns:
         The encoder, on the CPU, in evaluation mode. Graphs: ``gcl_hard.graphs.embed(encoder,
@@ -326,8 +327,8 @@ def load_encoder(
         the file say.
 
     Raises:
-        InputError: for a file that is none, an encoder that does not fit it, or a fold that it does
-            not have.
+        InputError: for a file that is none, an encoder that does not fit it, a fold that it does
+            not have, or a name in it that is neither given nor trusted; shows the name.
 
     Example:
         >>> load_encoder("results/missing.pt")
@@ -336,10 +337,17 @@ def load_encoder(
         gcl_hard.errors.InputError: cannot read results/missing.pt: No such file or directory
     """
     saved = _saved(Path(path))
+    if encoder is None and trust and ":" in (named := _named(saved["config"])):
+        encoder = named_object(named, "encoder")
     found = _encoders(Path(path), saved, encoder)
     if not 0 <= fold < len(found):
         raise InputError(f"{path} has encoders 0 to {len(found) - 1}, got fold {fold}")
     return found[fold]
+
+
+def _named(config: Any) -> str:
+    """The user's own encoder by its name in a configuration, without the digest of its code."""
+    return str(config.encoder).partition("@")[0] if is_own(config.encoder) else ""
 
 
 def _saved(path: Path) -> dict[str, Any]:
@@ -375,12 +383,15 @@ def _new(
     path: Path, config: Any, saved: dict[str, Any], own: Parts | EncoderMaker | None
 ) -> nn.Module:
     if own is None and is_own(config.encoder):
-        named = config.encoder.partition("@")[0]
-        if ":" not in named:
-            if is_pretrained(named):
-                named = f"lambda n: gcl_hard.load_pretrained({named!r}).encoder"
-            raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
-        own = named_object(named, "encoder")
+        named = _named(config)
+        if is_pretrained(named):
+            named = f"lambda n: gcl_hard.load_pretrained({named!r}).encoder"
+        elif ":" in named:
+            raise InputError(
+                f"{path} names its encoder {named}, code that would be imported and called: give "
+                f"it, as encoder={named.rpartition(':')[2]}, or if the file is yours trust=True"
+            )
+        raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
     parts: Any = own
     if callable(own):
         parts = {config.encoder: own}

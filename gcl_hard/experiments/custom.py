@@ -304,6 +304,9 @@ def edge_argument(make: EncoderMaker, edge_dim: int | None) -> dict[str, Any]:
 def named_object(name: str, flag: str) -> Any:
     """What ``module:Name`` names; modules of the working folder are found as well.
 
+    Importing runs the module, so it is said, and only names that the user has given come here: on
+    the command line, in a file of settings, as an argument, or in a file that is trusted.
+
     Raises:
         InputError: if there is no such thing, or its module fails; says why.
     """
@@ -311,6 +314,8 @@ def named_object(name: str, flag: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+    if module not in sys.modules:
+        print(f"importing {module}, for --{flag} {name}", file=sys.stderr)
     try:
         found = import_module(module)
         for part in attribute.split("."):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation import svm_fold
 from gcl_hard.experiments import runner
 from gcl_hard.experiments.api import Evaluation
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.protocols import folds_of
 from gcl_hard.graphs import GIN, GraphSet, embed, load
@@ -334,7 +334,14 @@ def test_the_command_trains_an_encoder_of_a_module(
     assert command(*own, "--method=hscl,untrained", "--save-encoder", "--save-embeddings") == 0
     assert "shapes" in capsys.readouterr().out
     (file,) = Path("results").glob("shapes_hscl*.pt")
-    assert isinstance(gcl_hard.load_encoder(file), GIN)
+    capsys.readouterr()
+    sys.modules.pop("own_module")
+    with pytest.raises(InputError) as caught:
+        gcl_hard.load_encoder(file)
+    assert says(str(caught.value), file.name, "own_module:Mine", "encoder", "trust=True")
+    assert "own_module" not in sys.modules
+    assert isinstance(gcl_hard.load_encoder(file, trust=True), GIN)
+    assert says(capsys.readouterr().err, "own_module", "own_module:Mine")
     assert len(list(Path("results").glob("*.embeddings.npz"))) == 2
     assert command(*own, "--method=hscl,untrained") == 0
     assert says(capsys.readouterr().out, 2, 2, "finished")
@@ -436,3 +443,19 @@ def test_what_wl_starts_from_is_said_before_and_kept(config: GraphConfig, mutag:
     assert experiment.advice(GraphConfig(method="graph-size"), own) is None
     assert experiment.facts(own)["wl_start"] == "degrees"
     assert "degrees" not in map(str, experiment.facts(mutag).values())
+
+
+@pytest.mark.parametrize("domain", ["graphs", "images"])
+@pytest.mark.parametrize("name", ["os:system", "os:system@0badf00d", "subprocess:getoutput"])
+def test_a_file_of_someone_else_calls_nothing(domain: str, name: str, tmp_path: Path) -> None:
+    proof, path = tmp_path / "called", tmp_path / "some.pt"
+    config = asdict(GraphConfig() if domain == "graphs" else ImageConfig()) | {"encoder": name}
+    saved = {
+        "config": config, "seed": 0, "edge_dim": None, "encoders": [{}], "encoder": {}, "data": "x",
+        "n_features": f"touch {proof}", "size": f"touch {proof}",
+    }  # fmt: skip
+    torch.save(saved, path)
+    with pytest.raises(InputError) as caught:
+        gcl_hard.load_encoder(path)
+    assert says(str(caught.value), path.name, name.partition("@")[0])
+    assert not proof.exists()
