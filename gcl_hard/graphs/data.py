@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError
@@ -31,7 +32,7 @@ class RawGraphs:
         edge_index: int64 [2, E], global node ids, sorted by source node; no loops, no repeats.
         node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
-        y: int64 [G] in 0..C-1, in the order of the original labels; −1 without labels; float32 [G]
+        y: int64 [G] in 0..C-1, in the order of the original labels; −1 without labels; float64 [G]
             or [G, T] for targets that are no classes.
         node_labels: float32 [N, L] one-hot, or None.
         node_attributes: float32 [N, A], or None.
@@ -121,7 +122,7 @@ class GraphSet:
         name: name of the set.
         x: float32 [N, F].
         edge_index: int64 [2, E], global node ids, edges grouped by graph, in graph order.
-        y: int64 [G] in 0..n_classes-1; −1 without labels; float32 [G] or [G, T] for targets that
+        y: int64 [G] in 0..n_classes-1; −1 without labels; float64 [G] or [G, T] for targets that
             are no classes.
         node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
@@ -533,7 +534,7 @@ def _check_both_ways(edge_index: Tensor, node_ptr: Tensor) -> None:
 
 
 def _targets(given: Sequence[Any]) -> Tensor:
-    """Classes int64 [G] in increasing order of the labels, −1 without, or float32 targets."""
+    """Classes int64 [G] in increasing order of the labels, −1 without, or float64 targets."""
     if all(y is None for y in given):
         return torch.full((len(given),), NO_LABEL)
     found: list[np.ndarray[Any, Any]] = []
@@ -556,7 +557,22 @@ def _targets(given: Sequence[Any]) -> Tensor:
     values = np.stack(found)
     if values.shape[1] == 1 and values.dtype.kind != "f":
         return torch.from_numpy(np.unique(values[:, 0], return_inverse=True)[1].astype(np.int64))
-    return torch.from_numpy(values.astype(np.float32)).squeeze(1)
+    return torch.from_numpy(checked_targets(values.astype(np.float64), "graph")).squeeze(1)
+
+
+def checked_targets(values: NDArray[np.float64], what: str) -> NDArray[np.float64]:
+    """Targets, if single precision can hold them: their gradients are taken in it.
+
+    Raises:
+        InputError: for infinite or larger ones; names the first, by ``what`` a row is.
+    """
+    beyond = np.argwhere(np.abs(values) > np.finfo(np.float32).max)
+    if beyond.size:
+        raise InputError(
+            f"targets are finite numbers, or NaN where not known, got {values[*beyond[0]]:g} in "
+            f"{what} {beyond[0][0]}"
+        )
+    return values
 
 
 def _pointer(sizes: list[int]) -> Tensor:

@@ -19,6 +19,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, InfoGraph
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.tudataset import MANIFEST, PACKAGED, load
+from tests.said import says
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:FutureWarning")
 
@@ -272,7 +273,10 @@ def test_what_is_no_list_of_graphs_is_refused(bad: Any) -> None:
 )
 def test_classes_words_targets_or_none(given: list[Any], y: list[Any], n_classes: int) -> None:
     ours = GraphSet.from_graphs([graph(y=one) for one in given])
-    torch.testing.assert_close(ours.y, torch.tensor(y), equal_nan=True)
+    expected = torch.tensor(y)
+    if expected.is_floating_point():
+        expected = torch.tensor(y, dtype=torch.float64)
+    torch.testing.assert_close(ours.y, expected, equal_nan=True)
     assert ours.n_classes == n_classes
     assert ours.class_counts.sum() == (3 if n_classes else 0)
     torch.testing.assert_close(ours[[2, 0]].y, ours.y[[2, 0]], equal_nan=True)
@@ -348,3 +352,12 @@ def test_a_graph_without_an_edge_needs_no_edge_features() -> None:
 def test_sparse_features_are_told_to_be_dense() -> None:
     with pytest.raises(InputError, match=r"x of graph 0.*to_dense"):
         GraphSet.from_graphs([Data(x=torch.eye(2).to_sparse(), edge_index=PAIR, y=0)])
+
+
+def test_targets_keep_double_precision_and_none_is_beyond_single() -> None:
+    energies = [1e9 + 1, 1e9 + 2, math.nan]
+    assert GraphSet.from_graphs([graph(y=y) for y in energies]).y[:2].tolist() == energies[:2]
+    for bad in (1e39, math.inf):
+        with pytest.raises(InputError) as caught:
+            GraphSet.from_graphs([graph(y=1.0), graph(y=bad)])
+        assert says(str(caught.value), "graph", 1, f"{bad:g}")
