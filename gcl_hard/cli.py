@@ -248,7 +248,7 @@ def _stated(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
 def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Data sets given as paths, ``--dataset some/folder/NAME``: their names and their folder.
 
-    A name alone is the path of a folder in the working directory, if no other set has it.
+    A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
     """
     given = stated.get("dataset", ())
     names = [given] if isinstance(given, str) else list(given)
@@ -256,7 +256,7 @@ def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
     paths = [
         Path(name).expanduser()
         for name in names
-        if "/" in name or (here and Path(name).is_dir() and not _is_available(name))
+        if "/" in name or (here and _is_here(name))
     ]
     if not paths:
         return {}
@@ -270,8 +270,16 @@ def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
         if not path.exists():
             raise InputError(f"dataset '{name}': there is no such file or folder")
         _check_folder(path)
-    stems = tuple(path.stem if path.suffix == ".npz" else path.name for path in paths)
+    stems = tuple(path.stem if path.suffix.casefold() == ".npz" else path.name for path in paths)
     return {"dataset": stems[0] if isinstance(given, str) else stems, "data_dir": folders.pop()}
+
+
+def _is_here(name: str) -> bool:
+    """Whether a name is that of a file or folder of the working directory, and of no other set."""
+    path = Path(name)
+    if path.suffix.casefold() == ".npz":
+        return path.is_file()
+    return path.is_dir() and not _is_available(name)
 
 
 def _is_available(name: str) -> bool:
@@ -291,8 +299,8 @@ def _is_available(name: str) -> bool:
 
 def _check_folder(path: Path) -> None:
     """Refuse a folder that holds neither images nor graphs, or images under a known set's name."""
-    from gcl_hard.images.datasets import canonical_name
-    from gcl_hard.images.files import KNOWN, SUFFIXES, has_classes
+    from gcl_hard.images.files import KNOWN, canonical_name
+    from gcl_hard.images.folders import SUFFIXES, has_classes
 
     if not path.is_dir():
         return

@@ -56,6 +56,20 @@ def file_digest(path: str | Path) -> str:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
+def file_stamp(path: Path) -> tuple[int, int, int] | None:
+    """Size of a file and the times it was written and changed at, which tell another content.
+
+    The last is set by the system at every change, and by no tool; on Windows it is the time of
+    creation, and a file rewritten there with its old size and time goes unnoticed. None stands for
+    a file that is not there.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
     """The offline mirror of data sets: ``data_dir``, else the folder that ``GCL_HARD_DATA`` names.
 

@@ -355,6 +355,17 @@ def test_a_misspelt_image_set_is_about_images_and_a_file_of_ones_own_too(tmp_pat
     assert domain_of({"dataset": ("mine",), "data_dir": tmp_path}) == "images"
 
 
+def test_a_npz_of_the_working_folder_is_taken_as_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Mine.npz").touch()
+    config = only_config("--dataset=Mine.npz")
+    assert isinstance(config, ImageConfig)
+    assert config.dataset == "Mine"
+    assert only_config("--dataset=digits").dataset == "digits"
+
+
 def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("dataset: [digits, CIFAR10]\n", encoding="utf-8")

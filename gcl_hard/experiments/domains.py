@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import Config, RunConfig
 from gcl_hard.experiments.experiment import Experiment, RunContext
 from gcl_hard.experiments.store import write_json
 from gcl_hard.graphs import tudataset
 from gcl_hard.images import datasets
-from gcl_hard.io import cache_root
+from gcl_hard.io import cache_root, file_stamp
 
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
@@ -32,13 +33,23 @@ def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
 def canonical(config: Config) -> Config:
     """The configuration with the canonical name of its data set.
 
+    Raises:
+        InputError: if the name cannot be that of result files.
+
     Example:
         >>> from gcl_hard.experiments.config import GraphConfig
         >>> canonical(GraphConfig("ptc")).dataset
         'PTC_MR'
     """
     sets = tudataset if config.domain == "graphs" else datasets
-    return replace(config, dataset=sets.canonical_name(config.dataset))
+    name = sets.canonical_name(config.dataset)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"dataset {name!r} is no UTF-8: give its file or folder a new name"
+        ) from error
+    return replace(config, dataset=name)
 
 
 class DataSets:
@@ -86,7 +97,7 @@ class DataSets:
         if key not in self._facts:
             sets = tudataset if config.domain == "graphs" else datasets
             files = sets.paths(config.dataset, data_dir=self._context.data_dir)
-            stamps = [(str(f), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
+            stamps = [(str(file), file_stamp(file)) for file in files]
             text = json.dumps([*key[1:], self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             cache = FactsCache(cache_root() / "facts.json")

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.images import files
-from gcl_hard.images.files import KNOWN, Images, Labels
+from gcl_hard.images.decoding import Images, Labels
+from gcl_hard.images.files import KNOWN, canonical_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,22 +119,11 @@ class ImageSet:
         return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
 
 
-def canonical_name(name: str) -> str:
-    """The canonical spelling of a known set's name; any other name unchanged.
-
-    Example:
-        >>> canonical_name("cifar-10"), canonical_name("tiny_imagenet"), canonical_name("Mine")
-        ('CIFAR10', 'TinyImageNet', 'Mine')
-    """
-    folded = {known.casefold(): known for known in KNOWN}
-    return folded.get(name.strip().casefold().replace("-", "").replace("_", ""), name.strip())
-
-
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name is that of an image set.
 
-    A known one, or a NAME.npz or a folder NAME/train/CLASS/ or NAME/CLASS/ of images in the folder
-    or cache.
+    A known one, any name that ends in ``.npz``, or a NAME.npz or a folder NAME/train/CLASS/ or
+    NAME/CLASS/ of images in the folder or cache.
 
     Args:
         name: name of a data set.
@@ -146,9 +136,8 @@ def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
         >>> is_image_set("cifar10"), is_image_set("MUTAG")
         (True, False)
     """
-    name = canonical_name(name)
-    own = files.npz_of(name, data_dir) or files.class_folder(name, data_dir)
-    return name in KNOWN or own is not None
+    known = canonical_name(name) in KNOWN or Path(name).suffix.casefold() == ".npz"
+    return known or files.own_files(name, data_dir) is not None
 
 
 def locate(
@@ -182,17 +171,9 @@ def locate(
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The archive, or the first files of a folder, which identify it; none of a package's set.
-
-    Of many thousand files they are enough to tell whether a set has changed.
-    """
-    path = locate(name, data_dir=data_dir)
-    if path is None or not path.is_dir():
-        return [] if path is None else [path]
-    if files.class_folder(name, data_dir) == path:
-        return sorted(f for f in path.rglob("*") if f.is_file())
-    parts = (path / "train", path / "val", path / "val" / "val_annotations.txt")
-    return sorted([*(f for f in path.iterdir() if f.is_file()), *filter(Path.exists, parts)])
+    """The files that a set is read from; none of a package's set."""
+    found = files.find(canonical_name(name), data_dir=data_dir)
+    return [] if found is None else files.members(found)
 
 
 def load(
@@ -206,15 +187,26 @@ def load(
     """Load an image set.
 
     Searched in this order: the folder given, the cache, the package (digits), the download. In a
-    folder, ``NAME.npz`` (in any case) takes precedence over the publisher's files.
+    folder, ``NAME.npz`` (in any case) takes precedence over the publisher's files. A folder of
+    images with the name of a known set, in any spelling, is refused, and so are two files or
+    folders that may be the set.
+
+    Images of folders are files with a suffix that Pillow opens, but for films, drawings and
+    documents, and files without a suffix that hold a picture. Links are followed, and each image is
+    read once. Images stand as their EXIF orientation says, show white where they are transparent,
+    and are scaled to squares of one size; of several pictures in a file the first is read. What is
+    left out is counted in warnings, but for labels and notes. Images are decoded once, into the
+    cache, and again when the name, size or a time of a file has changed, or this version of the
+    package or of Pillow decodes otherwise. The times include that of the file's change, which no
+    tool sets; Windows keeps none, and misses files replaced by others of the same size and time.
 
     Args:
         name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none; or NAME of a folder
-            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``), or as
-            ``NAME/CLASS/*``, of which a stratified fifth is the test images; a class may have
-            folders of its own. They are scaled to squares of one size.
+            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``; other usual
+            names will do, such as ``Training``), or as ``NAME/CLASS/*``, of which a stratified
+            fifth is the test images; a class may have folders of its own.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
         download: whether it may be downloaded.
@@ -325,6 +317,11 @@ def _check_pixels(images: Images, where: str) -> None:
         raise InputError(
             f"{where}: images must be [n, S, S, 3], {got}, grey ones; make them three channels: "
             f"numpy.repeat({last}, 3, axis=-1)"
+        )
+    if images.shape[1:] == (3, 3, 3):
+        raise InputError(
+            f"{where}: images must be [n, S, S, 3], {got}, of which channels may be the last or "
+            f"the second axis: give images of at least 4 × 4 pixels"
         )
     if images.ndim != 4 or images.shape[-1] != 3:
         first = images.ndim == 4 and images.shape[1] == 3

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import os
-import shutil
 import socket
-import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
-from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_option, nearest, unknown
-from gcl_hard.io import atomic_folder, cache_root, given_folder, refuse_bomb, scratch_folder
+from gcl_hard.images.decoding import Arrays, Images, Labels, decoded
+from gcl_hard.images.folders import Listed, has_classes, has_images, list_images
+from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
 
 TIMEOUT = 20.0  # seconds
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
 PLAIN = ("train", "test")
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-LARGEST = 224
-"""Pixels of the side that images of folders are scaled to at most."""
-NOTE = "note.txt"
-"""File of the cache with a warning about a set; empty for none."""
-LEAST, OUTLIER = 4, 0.5
-"""Pixels of a side at least; share of the median below which the smallest image is an outlier."""
-AT_A_TIME = 1024  # images decoded before the next are begun
-MOST_NAMED = 20  # damaged images
 
 Layout = Literal["npz", "torchvision", "folders", "classes"]
-Images = NDArray[Any]
-"""What should be uint8 [n, S, S, 3]."""
-Labels = NDArray[Any]
-"""What should be integers [n] in 0 … C − 1, or −1 for none."""
-Arrays = dict[str, tuple[Images, Labels]]
-"""By split; as they are in the files, not yet checked."""
-Listed = list[tuple[Path, int]]
-"""Image files with their labels."""
 
 
 class Found(NamedTuple):
@@ -104,38 +82,49 @@ def cache_folder(cache_dir: str | Path | None = None) -> Path:
     return cache_root(cache_dir) / "images"
 
 
-def npz_of(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The path of a NAME.npz, in any case, in the folder given or the cache; else None."""
+def canonical_name(name: str) -> str:
+    """The canonical spelling of a known set's name; any other name unchanged.
+
+    Example:
+        >>> canonical_name("cifar-10"), canonical_name("tiny_imagenet"), canonical_name("Mine")
+        ('CIFAR10', 'TinyImageNet', 'Mine')
+    """
+    folded = {known.casefold(): known for known in KNOWN}
+    return folded.get(name.strip().casefold().replace("-", "").replace("_", ""), name.strip())
+
+
+def own_files(name: str, data_dir: str | Path | None = None) -> Path | None:
+    """The NAME.npz, or the folder NAME of images, in the folder given or the cache; or None.
+
+    Raises:
+        InputError: if the name is that of several of them, or a known set's and a folder's.
+    """
     given = data_dir or os.environ.get("GCL_HARD_DATA")
     folders = [Path(given).expanduser()] if given else []
-    found = (_npz(folder, name) for folder in (*folders, cache_folder()))
+    found = (_own(folder, canonical_name(name)) for folder in (*folders, cache_folder()))
     return next((path for path in found if path is not None), None)
 
 
-def class_folder(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The folder NAME with images as ``train/CLASS/*`` or ``CLASS/*``, given or cached; or None."""
-    given = data_dir or os.environ.get("GCL_HARD_DATA")
-    folders = [Path(given).expanduser()] if given else []
-    found = (folder / name for folder in (*folders, cache_folder()))
-    return next((path for path in found if has_classes(path)), None)
-
-
-def has_classes(path: Path) -> bool:
-    """Whether a folder holds images in the folders of classes."""
-    return any(True for folder in _class_folders(path) for _ in _images_in(folder))
-
-
-def _class_folders(path: Path) -> list[Path]:
-    return sorted(part for part in path.glob("[!.]*") if part.is_dir())
-
-
-def _images_in(folder: Path) -> Iterator[Path]:
-    """Images anywhere below a folder, in the order of torchvision's ImageFolder."""
-    for where, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
-        for name in sorted(names):
-            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
-                yield Path(where, name)
+def _own(folder: Path, name: str) -> Path | None:
+    """The user's NAME.npz or folder NAME in a folder; a known set's name in any spelling."""
+    images = [folder / name]
+    if name in KNOWN:
+        images = [one for one in folder.glob("*") if canonical_name(one.name) == name]
+    holds = has_images if name in KNOWN else has_classes
+    images = [one for one in images if holds(one)]
+    if images and name in KNOWN:
+        raise InputError(f"{images[0]} has the name of a known set: give your images another one")
+    wanted = name.casefold()
+    arrays = [
+        f for f in folder.glob("*.[nN][pP][zZ]") if canonical_name(f.stem).casefold() == wanted
+    ]
+    exact = [f for f in arrays if f.stem == name]
+    found = [*images, *(exact or arrays)]
+    if len(found) > 1:
+        raise InputError(
+            f"{' and '.join(map(str, sorted(found)))}: each may be the set {name}; rename one"
+        )
+    return found[0] if found else None
 
 
 def find(
@@ -167,23 +156,29 @@ def find(
         folders = {"data folder": given, **folders}
     site = KNOWN.get(name)
     for folder in folders.values():
-        if (npz := _npz(folder, name)) is not None:
-            return Found(npz, "npz")
+        if (own := _own(folder, name)) is not None:
+            return Found(own, "classes" if own.is_dir() else "npz")
         if site and site.folder and (folder / site.folder).is_dir():
             return Found(folder / site.folder, site.layout)
-        if has_classes(folder / name):
-            return Found(_own_folder(folder / name), "classes")
     if name == "digits":
         return None
+    if (path := Path(name)).suffix.casefold() == ".npz":
+        path = next((one for folder in folders.values() if (one := folder / name).is_file()), path)
+        raise InputError(f"{name} is a file, not a name: {_by_name(path.stem, path)}")
     looked = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
     tried = [f"{where} {folder}: {looked}" for where, folder in folders.items()]
+    tried += [
+        f"folder {folder / name}: images, but in no folders of classes"
+        for folder in folders.values()
+        if has_images(folder / name)
+    ]
     head, needed = f"dataset {name!r} is not available", f"{name}.npz"
-    if (folder := Path(name)).is_dir():
-        head += f"; for the folder {name} load {folder.name!r} with data_dir {str(folder.parent)!r}"
     if site is None:
         if nearest(name, KNOWN):
             head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
             head += f"{name}/train/CLASS/* and {name}/test/CLASS/*"
+        if has_classes(path := Path(name)):
+            head += f"; {_by_name(path.name, path)}"
     else:
         needed += f", or {site.url} unpacked to {site.folder}/,"
         reason: object = "switched off"
@@ -201,17 +196,12 @@ def find(
     )
 
 
-def _own_folder(path: Path) -> Path:
-    """A folder of the user's images, unless a known set has its name."""
-    if path.name in KNOWN:
-        raise InputError(f"{path} has the name of a known set: give your images another one")
-    return path
-
-
-def _npz(folder: Path, name: str) -> Path | None:
-    wanted = f"{name}.npz".casefold()
-    found = [f for f in folder.glob("*.npz") if f.name.casefold() == wanted]
-    return min(found, key=lambda f: f.name != f"{name}.npz", default=None)
+def _by_name(name: str, path: Path) -> str:
+    """How a set is named whose path is known."""
+    return (
+        f"of {path} load {name!r} with data_dir {str(path.parent)!r}, or give the command "
+        f"--dataset {path.absolute()}"
+    )
 
 
 def _download(name: str, site: Known, folder: Path) -> Path:
@@ -331,7 +321,15 @@ def _npz_split(stored: NpzFile, path: Path, split: str) -> tuple[Images, Labels]
 def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
     """The stored names, or else the numbers of the classes."""
     if "class_names" in stored.files:
-        return tuple(_array(stored, path, "class_names").ravel().astype(str).tolist())
+        names = _array(stored, path, "class_names").ravel()
+        try:
+            return tuple(
+                (np.char.decode(names) if names.dtype.kind == "S" else names.astype(str)).tolist()
+            )
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path}: class_names are no UTF-8 ({error}): save them as text"
+            ) from error
     keys = [key for key in stored.files if key.endswith("_labels")]
     labels = [part for key in keys if (part := _array(stored, path, key)).dtype.kind in "iu"]
     top = max((int(part.max()) for part in labels if part.size), default=-1)
@@ -401,84 +399,62 @@ def _faults(path: Path, kind: Any) -> list[str]:
     ]
 
 
-def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays, tuple[str, ...]]:
-    """TinyImageNet: ``train`` by class, and ``val`` as the test split.
+def _labels_of(path: Path) -> list[Path]:
+    """The files of TinyImageNet's labels."""
+    return [path / "wnids.txt", path / "val" / "val_annotations.txt"]
 
-    Images are decoded once, as for :func:`from_class_folders`.
-    """
-    _check_splits("TinyImageNet", splits, PLAIN)
-    names = tuple(sorted(_text(path / "wnids.txt").split()))
-    listed = {"train": _by_class(path, names), "test": _annotated(path, names)}
-    arrays = _decoded(listed, cache / f"TinyImageNet-{_mark(path)}", KNOWN["TinyImageNet"].side)
+
+def tiny_imagenet(path: Path) -> tuple[dict[str, Listed], tuple[str, ...]]:
+    """The files of TinyImageNet, and its classes: ``train`` by class, ``val`` for testing."""
+    wnids, annotations = _labels_of(path)
+    names = tuple(sorted(_text(wnids).split()))
+    return {"train": _by_class(path, names), "test": _annotated(annotations, names)}, names
+
+
+def members(found: Found) -> list[Path]:
+    """The files that a set is read from."""
+    path = found.path
+    if found.layout == "npz":
+        return [path]
+    if found.layout == "torchvision":
+        return sorted(file for file in path.iterdir() if file.is_file())
+    if found.layout == "classes":
+        return [file for part in list_images(path).parts.values() for file, _ in part]
+    listed, _ = tiny_imagenet(path)
+    return [*_labels_of(path), *(file for part in listed.values() for file, _ in part)]
+
+
+def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays, tuple[str, ...]]:
+    """TinyImageNet, decoded once, as for :func:`from_class_folders`."""
+    name = "TinyImageNet"
+    _check_splits(name, splits, PLAIN)
+    listed, names = tiny_imagenet(path)
+    arrays = decoded(listed, path, cache, name=name, side=KNOWN[name].side, others=_labels_of(path))
     return {split: arrays[split] for split in splits}, names
 
 
 def from_class_folders(
     path: Path, splits: Sequence[str], cache: Path
 ) -> tuple[Arrays, tuple[str, ...]]:
-    """Images as ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), scaled to squares of one size.
+    """Images of a folder, as :func:`~gcl_hard.images.folders.list_images` finds them.
 
-    Below a class folders may be nested, as for torchvision's ImageFolder. Of a folder with
-    ``CLASS/*`` alone a fixed stratified fifth is the test images. The shorter side of every image
-    is scaled to the shortest of all, at most :data:`LARGEST` pixels, and the middle is kept; a
-    warning names an image much smaller than the others. The images are decoded once, into the
-    cache, and mapped into memory from there; another copy of the folder, or a changed one, is never
-    mistaken for it.
+    Of a folder with ``CLASS/*`` alone a fixed stratified fifth is the test images. The shorter side
+    of every image is scaled to the shortest of all, at most
+    :data:`~gcl_hard.images.decoding.LARGEST` pixels, and the middle is kept; a warning names an
+    image much smaller than the others. The images are decoded once, into the cache, and mapped into
+    memory from there.
     """
-    name = path.name
-    _check_splits(name, splits, PLAIN)
-    split_already = bool(_class_folders(path / "train"))
-    names = tuple(f.name for f in _class_folders(path / "train" if split_already else path))
-    if split_already:
-        test = path / next((one for one in ("test", "val") if (path / one).is_dir()), "test")
-        listed = {"train": _in_classes(path / "train", names), "test": _in_classes(test, names)}
-    else:
-        whole = _in_classes(path, names)
+    _check_splits(path.name, splits, PLAIN)
+    found = list_images(path)
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
+    listed = found.parts
+    if "all" in listed:
+        whole = listed["all"]
         ids = _fixed_split(np.array([label for _, label in whole]), str(path))
         listed = {split: [whole[i] for i in ids[split]] for split in PLAIN}
-    every = [file for part in listed.values() for file, _ in part]
-    arrays = _decoded(listed, cache / f"{name}-{_mark(path, every)}")
-    return {split: arrays[split] for split in splits}, names
-
-
-def _in_classes(folder: Path, names: Sequence[str]) -> Listed:
-    strange = [part.name for part in _class_folders(folder) if part.name not in names]
-    if strange:
-        raise InputError(f"{folder / strange[0]} is of no class of the training images")
-    listed = [
-        (file, label) for label, name in enumerate(names) for file in _images_in(folder / name)
-    ]
-    if not listed:
-        raise InputError(
-            f"there are no images in {folder}/CLASS/, where the test images should be (or in val/; "
-            f"of folders CLASS/ without train/ a fifth becomes the test images)"
-        )
-    full = {label for _, label in listed}
-    for label, name in enumerate(names):
-        if label not in full and (folder / name).is_dir():
-            raise InputError(
-                f"{folder / name} holds no images: each folder beside it is a class, so fill or "
-                f"remove it (images are {', '.join(SUFFIXES)})"
-            )
-    return listed
-
-
-def _mark(path: Path, files: Sequence[Path] | None = None) -> str:
-    """``WHERE-STATE`` of a folder: where it is, and the names and ages of its files."""
-    if files is None:
-        files = [path / "wnids.txt", path / "train", path / "val" / "val_annotations.txt"]
-    ages = [_age(file, path) if file.exists() else "" for file in files]
-    return "-".join(
-        hashlib.sha256(text.encode()).hexdigest()[:12]
-        for text in (str(path.resolve()), "\n".join(ages))
-    )
-
-
-def _age(file: Path, path: Path) -> str:
-    found = file.stat()
-    return f"{file.relative_to(path)} {found.st_mtime_ns}" + (
-        f" {found.st_size}" if file.is_file() else ""
-    )
+    arrays = decoded(listed, path, cache, name=path.name)
+    return {split: arrays[split] for split in splits}, found.names
 
 
 def _text(file: Path) -> str:
@@ -499,9 +475,8 @@ def _by_class(path: Path, names: Sequence[str]) -> Listed:
     return listed
 
 
-def _annotated(path: Path, names: Sequence[str]) -> Listed:
+def _annotated(file: Path, names: Sequence[str]) -> Listed:
     """The validation images with their classes."""
-    file = path / "val" / "val_annotations.txt"
     label_of = {wnid: label for label, wnid in enumerate(names)}
     listed: Listed = []
     for number, line in enumerate(_text(file).splitlines(), start=1):
@@ -513,157 +488,3 @@ def _annotated(path: Path, names: Sequence[str]) -> Listed:
             )
         listed.append((file.parent / "images" / words[0], label_of[words[1]]))
     return listed
-
-
-def _decoded(listed: dict[str, Listed], kept: Path, side: int | None = None) -> Arrays:
-    """Images as RGB in squares of one size, decoded into files of the cache that memory maps.
-
-    So a set may be larger than memory. Where nothing can be written, they are decoded into memory.
-    What was decoded of an earlier state of the folder is removed.
-
-    Args:
-        listed: the files of every split.
-        kept: the folder in the cache, made by the first call: ``NAME-WHERE-STATE``.
-        side: pixels of the square that they must have; if None they are scaled and cropped to the
-            shortest side of all, at most :data:`LARGEST`.
-
-    Raises:
-        InputError: if there are images that cannot be read, or are too small; names them.
-    """
-    if kept.is_dir():
-        return _kept(listed, kept)
-    (name, where, _), fit = kept.name.rsplit("-", 2), side is None
-    every = [item for part in listed.values() for item in part]
-    try:
-        final, note = _common_side(every, name) if side is None else (side, "")
-        square = partial(_square, side=final, fit=fit)
-        images = {s: partial(_of_each, of, square, f"{name} {s}") for s, of in listed.items()}
-        with atomic_folder(kept) as folder:
-            (folder / NOTE).write_text(note, encoding="utf-8")
-            for split, part in listed.items():
-                _write(images[split](), folder / f"{split}.npy", (len(part), 3, final, final))
-    except _DamagedError:  # and what is damaged below its header, or in the other splits?
-        check = partial(_square, side=side or LEAST, fit=fit)
-        for _ in _of_each(every, check, f"{name} for damaged images"):
-            pass
-        raise
-    except InputError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        _warn(note)
-        return {s: (np.stack([*images[s]()]), _labels(of)) for s, of in listed.items()}
-    for earlier in kept.parent.glob(f"{glob.escape(f'{name}-{where}')}-*"):
-        if earlier != kept:
-            shutil.rmtree(earlier, ignore_errors=True)
-    return _kept(listed, kept)
-
-
-def _kept(listed: dict[str, Listed], kept: Path) -> Arrays:
-    """The images of a folder in the cache."""
-    note = kept / NOTE
-    try:
-        _warn(note.read_text(encoding="utf-8") if note.exists() else "")
-        images = {split: np.load(kept / f"{split}.npy", mmap_mode="c") for split in listed}
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(
-            f"{kept}, with images decoded before, is damaged ({error}): remove it, and they are "
-            f"decoded again"
-        ) from error
-    return {
-        split: (np.moveaxis(images[split], 1, -1), _labels(part)) for split, part in listed.items()
-    }
-
-
-def _warn(note: str) -> None:
-    if note:
-        warnings.warn(note, stacklevel=2)
-
-
-def _common_side(listed: Listed, name: str) -> tuple[int, str]:
-    """The side that images are scaled to, and a warning if a single small one decides it."""
-    sides = [*_of_each(listed, _shorter_side, f"sizes of {name}")]
-    least, median = min(sides), float(np.median(sides))
-    said = f"{listed[sides.index(least)][0]} has a shorter side of {least} pixels"
-    if least < LEAST:
-        raise InputError(
-            f"{said}, the median of {name} {median:g}: give images of at least {LEAST}"
-        )
-    if least >= OUTLIER * min(median, LARGEST):
-        return min(LARGEST, least), ""
-    return (
-        least,
-        f"{said}, and all of {name} are scaled to that; their median is {median:g}: remove it?",
-    )
-
-
-def _labels(listed: Listed) -> Labels:
-    return np.array([label for _, label in listed], np.int64)
-
-
-def _write(images: Iterable[Images], path: Path, shape: tuple[int, ...]) -> None:
-    """Write images [S, S, 3] one at a time as a channels-first array of NumPy's format."""
-    with path.open("wb") as file:
-        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        for image in images:
-            file.write(np.ascontiguousarray(image.transpose(2, 0, 1)).data)
-
-
-T = TypeVar("T")
-
-
-class _DamagedError(InputError):
-    """Images that cannot be read."""
-
-
-def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]:
-    """What a function makes of every opened image, in order, by threads; with a bar on a terminal.
-
-    Raises:
-        _DamagedError: at the end, if some cannot be read; names them.
-    """
-    from PIL import Image
-    from tqdm import tqdm
-
-    def tried(file: Path) -> T | Exception:
-        try:
-            with Image.open(file) as image:
-                return work(image)
-        except Exception as error:  # of decoders, which raise anything
-            return error
-
-    damaged = []
-    hidden = not sys.stderr.isatty()
-    with (
-        ThreadPoolExecutor() as pool,
-        tqdm(total=len(listed), desc=f"reading {what}", unit="image", disable=hidden) as bar,
-    ):
-        for start in range(0, len(listed), AT_A_TIME):  # not all at once: they are kept in memory
-            files = [file for file, _ in listed[start : start + AT_A_TIME]]
-            for file, found in zip(files, pool.map(tried, files), strict=True):
-                bar.update()
-                if isinstance(found, Exception):
-                    damaged.append(f"{file} cannot be read as an image ({found})")
-                elif not damaged:
-                    yield found
-    if damaged:
-        more = f"\nand {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
-        raise _DamagedError("\n".join(damaged[:MOST_NAMED]) + more + "\nremove or replace them")
-
-
-def _shorter_side(image: Any) -> int:
-    return int(min(image.size))
-
-
-def _square(image: Any, *, side: int, fit: bool) -> Images:
-    """RGB pixels of an image, uint8 [side, side, 3]; one of another size is fitted or refused."""
-    from PIL import Image, ImageOps
-
-    if image.mode.startswith(("I", "F")):
-        raise ValueError(f"more than 8 bits a channel, {image.mode}: scale it to 0 … 255")
-    if not fit and image.size != (side, side):
-        raise ValueError(f"{image.width} × {image.height} pixels, not {side} × {side}")
-    colours = image.convert("RGB")
-    if image.size != (side, side):
-        colours = ImageOps.fit(colours, (side, side), Image.Resampling.BICUBIC)
-    return np.asarray(colours)

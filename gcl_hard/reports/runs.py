@@ -25,7 +25,7 @@ from gcl_hard.experiments.diagnostics import OWN, SETTINGS
 from gcl_hard.experiments.runs import Run
 from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult, Store, read_compact, read_result
 from gcl_hard.graphs.tudataset import ALIASES
-from gcl_hard.images.datasets import canonical_name
+from gcl_hard.images.files import canonical_name
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports.rows import SYMBOLS
 from gcl_hard.reports.tables import count, values

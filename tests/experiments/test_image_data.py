@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.config import ImageConfig
+from gcl_hard.experiments.domains import canonical
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts, mislabelled
 from gcl_hard.images import Split, load
 
@@ -62,6 +64,12 @@ def test_splits_are_those_named(folder: Path) -> None:
     assert (found.pretrain.labels == -1).all()
     same = data(folder)
     assert same.pretrain is same.probe
+
+
+def test_a_name_that_no_result_file_can_have_is_refused() -> None:
+    assert canonical(ImageConfig(dataset="café")).dataset == "café"
+    with pytest.raises(InputError, match="UTF-8"):
+        canonical(ImageConfig(dataset=os.fsdecode(b"caf\xe9")))
 
 
 def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.datasets import load_digits
 
 from gcl_hard.errors import InputError
@@ -29,6 +30,7 @@ from gcl_hard.images.datasets import (
     locate,
 )
 from tests.images.sets import REAL, arrays, pixels, same, write
+from tests.said import says
 
 # Names, and the set itself
 
@@ -215,6 +217,66 @@ def test_an_unknown_name_offers_those_that_are_near(mirror: Path) -> None:
         load("CIFAR10", data_dir="/no/such")
 
 
+def picture(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 8)).save(path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "folder"),
+    [("digits", "digits"), ("digits", "Digits"), ("Digits", "digits"), ("Digits", "DIGITS"),
+     ("CIFAR10", "cifar10"), ("cifar-10", "CIFAR-10"), ("TinyImageNet", "tiny_imagenet"),
+     ("stl10", "STL-10")],
+)  # fmt: skip
+@pytest.mark.parametrize("inside", ["train/cat/0.png", "cat/0.png", "0.png"])
+def test_images_under_a_known_sets_name_are_refused_in_any_spelling(
+    asked: str, folder: str, inside: str, mirror: Path
+) -> None:
+    picture(mirror / folder / inside)
+    with pytest.raises(InputError, match=rf"{mirror / folder}\b.*\bname\b.*\bknown\b"):
+        load(asked, data_dir=mirror)
+
+
+def test_a_folder_of_other_things_may_have_a_known_sets_name(mirror: Path) -> None:
+    (mirror / "digits").mkdir()
+    (mirror / "digits" / "page.md").touch()
+    assert locate("digits", data_dir=mirror) is None
+
+
+def test_a_known_sets_npz_may_be_spelt_as_its_name_may(mirror: Path) -> None:
+    stored = write(mirror, "CIFAR-10", train_images=pixels(5, 32), test_images=pixels(3, 32),
+                   class_names=np.arange(10))  # fmt: skip
+    assert same(load("cifar10", data_dir=mirror).split("test"), stored["test_images"], [0, 1, 2])
+    (mirror / "CIFAR-10.npz").rename(mirror / "cifar_10.NPZ")
+    assert locate("CIFAR10", data_dir=mirror) == mirror / "cifar_10.NPZ"
+
+
+def test_two_sets_of_one_name_are_refused(mirror: Path) -> None:
+    write(mirror, "pets")
+    for i in range(10):
+        picture(mirror / "pets" / "ab"[i % 2] / f"{i}.png")
+    with pytest.raises(InputError) as caught:
+        load("pets", data_dir=mirror)
+    assert says(str(caught.value), str(mirror / "pets"), str(mirror / "pets.npz"))
+    write(mirror, "mine")
+    write(mirror, "Mine")
+    with pytest.raises(InputError) as caught:
+        load("MINE", data_dir=mirror)
+    assert says(str(caught.value), str(mirror / "mine.npz"), str(mirror / "Mine.npz"))
+
+
+def test_a_name_with_its_suffix_is_of_images_and_says_what_to_type(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(mirror, "Mine")
+    monkeypatch.chdir(mirror)
+    assert is_image_set("Mine.npz")
+    with pytest.raises(InputError) as caught:
+        load("Mine.npz")
+    assert says(str(caught.value), "'Mine'", "data_dir '.'", f"--dataset {mirror / 'Mine.npz'}")
+    assert len(load("Mine", data_dir=".").split("train")) == 5
+
+
 # NAME.npz: what is in it
 
 
@@ -232,6 +294,8 @@ def test_classes_without_names_are_called_by_their_numbers(mirror: Path) -> None
     assert load("Mine", data_dir=mirror).split("test").labels.tolist() == [0, 3, 1]
     write(mirror, class_names=np.array([b"ant", b"bee", b"cow"]))
     assert load("Mine", data_dir=mirror).class_names == ("ant", "bee", "cow")
+    write(mirror, class_names=np.array(["thé".encode(), b"bee", b"cow"]))
+    assert load("Mine", data_dir=mirror).class_names == ("thé", "bee", "cow")
 
 
 def test_images_without_labels_are_a_split_of_their_own(mirror: Path) -> None:
@@ -278,6 +342,8 @@ GREY = pixels(5)[..., 0]
          r": test: label -2\D+image 1\D+3 classes\D+0\D+2\b"),
         ({"train_labels": np.array([0, 1, 2, 0, 10**12]), "class_names": None},
          r"label 1000000000000\D+8 images\b.*class_names"),
+        ({"train_images": pixels(5, side=3)}, r": train: .*\[5, 3, 3, 3\].*\bchannels\b.* 4 × 4 "),
+        ({"class_names": np.array([b"th\xe9", b"bee"])}, r"\bclass_names\b.*\bUTF-8\b.*\btext\b"),
         ({"class_names": np.array(["ant", None], object)}, r"\bclass_names\b.*\bplain\b.*\btext\b"),
     ],
 )  # fmt: skip

@@ -495,7 +495,8 @@ def test_a_class_may_have_folders_of_its_own(photos: Path, tmp_path: Path) -> No
             (folder / ".hidden").mkdir()
             (folder / "0.bmp").rename(folder / "b" / "c" / "0.bmp")
             shutil.copy(folder / "1.png", folder / ".hidden" / "1.png")
-    found = load("pets", data_dir=photos, cache_dir=tmp_path / "cache")
+    with pytest.warns(UserWarning, match=r"\b4\b.*\.hidden"):
+        found = load("pets", data_dir=photos, cache_dir=tmp_path / "cache")
     listed = tv.ImageFolder(
         str(photos / "pets" / "train"), is_valid_file=lambda file: ".hidden" not in file
         and Path(file).suffix in (".png", ".bmp"),

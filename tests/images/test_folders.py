@@ -1,0 +1,481 @@
+"""Folders of images: parts and classes, links, what is left out, and how pictures are decoded."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.images import decoding, load
+from gcl_hard.images.datasets import ImageSet, is_image_set, paths
+from tests.said import says
+
+SIDE = 8
+
+
+def put(path: Path, shade: int = 0, kind: str | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (SIDE, SIDE), (shade, 0, 0)).save(path, kind)
+
+
+def made(tmp_path: Path, *folders: str, n: int = 2) -> Path:
+    """The folder ``set`` with n images in each of some folders, of one shade per folder."""
+    for shade, folder in enumerate(folders):
+        for i in range(n):
+            put(tmp_path / "set" / folder / f"{i}.png", shade)
+    return tmp_path / "set"
+
+
+def read(path: Path) -> ImageSet:
+    return load(path.name, data_dir=path.parent, cache_dir=path.parent / "cache")
+
+
+def shades(images: Tensor) -> list[int]:
+    return images[:, 0, 0, 0].tolist()
+
+
+@contextmanager
+def warned(*facts: object) -> Iterator[None]:
+    """One warning that states some facts, and no other."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    (only,) = caught
+    assert says(str(only.message), *facts)
+
+
+def refused(path: Path, *facts: object) -> None:
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert says(str(caught.value), *facts)
+
+
+# Parts of a split, and classes
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("Train", "Test"), ("TRAIN", "VAL"), ("training", "testing"), ("train", "Valid"),
+        ("training_set", "test_set"), ("TrainSet", "TestSet"), ("train-images", "validation-data"),
+        ("train2017", "val2017"), ("seg_train", "seg_test"), ("birds_train", "birds_valid"),
+        ("seg_train/seg_train", "seg_test/seg_test"), ("pets/train", "pets/test"),
+        ("data/pets/Training", "data/pets/dev"), ("0 train", "1 test"), ("train_pets", "eval_pets"),
+    ],
+)  # fmt: skip
+def test_a_split_is_read_under_usual_names(train: str, test: str, tmp_path: Path) -> None:
+    root = made(tmp_path, f"{train}/cat", f"{train}/dog", f"{test}/cat", f"{test}/dog")
+    found = read(root)
+    assert is_image_set("set", tmp_path)
+    assert found.class_names == ("cat", "dog")
+    for part, expected in (("train", [0, 0, 1, 1]), ("test", [2, 2, 3, 3])):
+        assert shades(found.split(part).images) == expected
+        assert found.split(part).labels.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train", "plane", "car"), ("trains", "valley", "testudo"), ("test", "control"),
+        ("bullet train", "steam train", "crash test"), ("training", "match", "rest"),
+        ("val", "hill"), ("data", "images", "set"), ("train/steam", "train/diesel", "plane", "car"),
+        ("cat/in", "dog/in", "dog"), ("train", "train/night", "plane", "plane/night"),
+    ],
+)  # fmt: skip
+def test_classes_that_are_called_like_parts_are_classes(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    found = read(made(tmp_path, *names, n=5))
+    classes = sorted({name.partition("/")[0] for name in names})
+    assert found.class_names == tuple(classes)
+    for part in found.splits.values():
+        said = [names[shade].partition("/")[0] for shade in shades(part.images)]
+        assert said == [found.class_names[label] for label in part.labels.tolist()]
+    assert sum(map(len, found.splits.values())) == 5 * len(names)
+
+
+def test_a_class_of_a_split_may_be_called_train(tmp_path: Path) -> None:
+    folders = [
+        f"{part}/{name}" for part in ("train", "test") for name in ("plane", "test", "train")
+    ]
+    found = read(made(tmp_path, *folders))
+    assert found.class_names == ("plane", "test", "train")
+    assert shades(found.split("test").images) == [3, 3, 4, 4, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("folders", "facts"),
+    [
+        (["train", "test"], ["train", "test", "CLASS", "classes"]),
+        (["Training", "Validation", "plane"], ["Training", "Validation", "classes"]),
+        (["train/cat", "train/dog", "Train/cat", "test/cat"], ["set/train", "set/Train"]),
+        (["train/cat", "valid/cat", "validation/cat"], ["set/valid", "set/validation"]),
+        (["cats_train", "cats_test", "dogs_train", "dogs_test"], ["cats_train", "dogs_train"]),
+        (["train/cat", "train/dog", "holdout/cat", "holdout/dog"], ["train", "holdout", "classes"]),
+        (["train/cat", "train/dog", "prueba/cat", "prueba/dog"], ["train", "prueba", "classes"]),
+        (["train/cat", "train/dog", "unlabeled"], ["train", "unlabeled", "classes"]),
+        (["train/cat", "train/dog", "cat", "dog"], ["train", "classes"]),
+        (["train/cat", "train/dog"], ["cat", "dog", "/test/CLASS/", "class"]),
+        (["pets/cat", "pets/dog"], ["pets", "cat", "dog", "classes", "one class"]),
+        (["train/all/cat", "train/all/dog", "test/all/cat"], ["all", "cat", "dog", "one class"]),
+        (["cat/train", "cat/test", "dog/train", "dog/test"], ["cat", "train", "test", "set"]),
+        (["images/train", "images/val", "labels/train"], ["images", "train", "val", "set"]),
+        (["train/cat", "train/dog", "test"], ["/test/CLASS/", "val"]),
+    ],
+)
+def test_folders_that_can_be_understood_in_two_ways_are_refused(
+    folders: list[str], facts: list[object], tmp_path: Path
+) -> None:
+    refused(made(tmp_path, *folders, n=5), *facts)
+
+
+def test_folders_of_equal_folders_are_read_as_classes_with_a_word(tmp_path: Path) -> None:
+    root = made(tmp_path, "fold1/cat", "fold1/dog", "fold2/cat", "fold2/dog", n=5)
+    with warned("fold1", "fold2", "cat", "dog", "classes", "train", "test"):
+        assert read(root).class_names == ("fold1", "fold2")
+
+
+def test_a_part_that_is_not_used_is_named_with_its_images(tmp_path: Path) -> None:
+    folders = [f"{part}/{name}" for part in ("train", "val", "test") for name in ("cat", "dog")]
+    root = made(tmp_path, *folders)
+    with warned(4, "images", str(root / "val")):
+        found = read(root)
+    assert shades(found.split("test").images) == [4, 4, 5, 5]
+    for file in [*root.glob("test/*/*")]:
+        file.rename(file.parents[1] / f"{file.parent.name}{file.name}")
+    for name in ("cat", "dog"):
+        (root / "test" / name).rmdir()
+    with warned(4, "images", str(root / "test")):  # without folders of classes
+        assert shades(read(root).split("test").images) == [2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("where", ["", "train", "test"])
+def test_images_beside_the_folders_of_classes_are_counted(where: str, tmp_path: Path) -> None:
+    root = made(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog")
+    for i in range(3):
+        put(root / where / f"{i}.png")
+    with warned(3, "images", "outside", str(root / where / "0.png")):
+        assert len(read(root).split("train")) == 4
+
+
+def test_images_in_no_folders_of_classes_are_said_to_be_there(tmp_path: Path) -> None:
+    root = made(tmp_path, ".")
+    refused(root, str(root), "images", "folders", "classes")
+
+
+# Links
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    return made(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog")
+
+
+@pytest.mark.parametrize("target", [".", "..", "../..", "../../..", "ABSOLUTE"])
+def test_a_link_to_what_it_lies_in_is_not_followed(target: str, pets: Path) -> None:
+    for name in ("one", "two"):
+        (pets / "train" / "cat" / name).symlink_to(
+            pets / "train" if target == "ABSOLUTE" else target
+        )
+    with warned(2, "links", str(pets / "train" / "cat" / "one")):
+        found = read(pets)
+    assert shades(found.split("train").images) == [0, 0, 1, 1]
+
+
+def test_links_to_folders_and_files_elsewhere_are_followed(tmp_path: Path) -> None:
+    store = made(tmp_path, "a", "a/b", "c", "d").rename(tmp_path / "store")
+    root = tmp_path / "set"
+    for part, name, target in (("train", "cat", "a"), ("train", "dog", "c"), ("test", "dog", "d")):
+        (root / part).mkdir(parents=True, exist_ok=True)
+        (root / part / name).symlink_to(store / target, target_is_directory=True)
+    put(root / "test" / "cat" / "0.png", 9)
+    (root / "test" / "cat" / "1.png").symlink_to(root / "target.bin")
+    put(root / "target.bin", 8, "PNG")
+    found = read(root)
+    assert shades(found.split("train").images) == [0, 0, 1, 1, 2, 2]
+    assert shades(found.split("test").images) == [9, 8, 3, 3]
+    assert {*paths("set", data_dir=tmp_path)} == {*root.glob("*/*/*.png")} | {
+        root / "train" / "cat" / "b" / f"{i}.png" for i in range(2)
+    }
+
+
+def test_links_to_one_folder_or_file_twice_give_each_image_once(tmp_path: Path) -> None:
+    root = made(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog", "../store/in")
+    store = tmp_path / "store"
+    for name, target in (("x", store), ("y", store), ("z", store / "in")):
+        (root / "train" / "dog" / name).symlink_to(target, target_is_directory=True)
+    with warned(2, "links", str(root / "train/dog/y"), str(root / "train/dog/z")):
+        assert shades(read(root).split("train").images) == [0, 0, 1, 1, 4, 4]
+    for name in "xyz":
+        (root / "train" / "dog" / name).unlink()
+    (root / "train" / "dog" / "9.png").symlink_to("0.png")
+    with warned(1, "links", str(root / "train/dog/9.png")):
+        assert shades(read(root).split("train").images) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [("train/cat/more", "../dog"), ("train/cow", "dog"), ("train/cat/9.png", "../dog/0.png")],
+)
+def test_a_file_of_two_classes_is_refused(link: str, target: str, pets: Path) -> None:
+    (pets / link).symlink_to(target)
+    refused(pets, str(pets / "train/dog/0.png"), "two", "classes")
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "n"), [("test", "train", 4), ("test/cat/9.png", "../../train/cat/0.png", 1)]
+)
+def test_files_of_both_parts_are_counted(link: str, target: str, n: int, pets: Path) -> None:
+    if link == "test":
+        (pets / "test").rename(pets.parent / "other")
+    (pets / link).symlink_to(target)
+    with warned(n, "training", "test", str(pets / "train/cat/0.png")):
+        read(pets)
+
+
+def test_a_link_to_nothing_and_what_cannot_be_entered_are_named(pets: Path) -> None:
+    link = pets / "train" / "cow"
+    link.symlink_to(pets / "gone")
+    refused(pets, str(link), str(pets / "gone"))
+    link.unlink()
+    link.symlink_to("cow")
+    refused(pets, str(link))
+    link.unlink()
+    lost = pets / "train" / "cat" / "5.png"
+    lost.symlink_to("6.png")
+    refused(pets, str(lost))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() == 0, reason="reads every folder")
+def test_a_folder_that_may_not_be_read_is_named(pets: Path) -> None:
+    put(pets / "train" / "cat" / "more" / "0.png")
+    (pets / "train" / "cat" / "more").chmod(0)
+    refused(pets, str(pets / "train" / "cat" / "more"))
+
+
+# Which files are images
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("x.jfif", "JPEG"), ("x.JPE", "JPEG"), ("x.jp2", "JPEG2000"), ("x.tga", "TGA"),
+        ("x.apng", "PNG"), ("x.qoi", "QOI"), ("x", "PNG"), ("photo 12", "JPEG"),
+    ],
+)  # fmt: skip
+def test_whatever_picture_pillow_opens_is_read(name: str, kind: str, pets: Path) -> None:
+    put(pets / "train" / "cat" / name, 200, kind)
+    found = read(pets).split("train")
+    assert found.labels.tolist() == [0, 0, 0, 1, 1]
+    assert max(shades(found.images)) == pytest.approx(200, abs=3)
+
+
+def test_a_set_of_an_unusual_suffix_is_one(tmp_path: Path) -> None:
+    for i in range(10):
+        put(tmp_path / "set" / "ab"[i % 2] / f"{i}.jfif", kind="JPEG")
+    assert is_image_set("set", tmp_path)
+    assert sum(map(len, read(tmp_path / "set").splits.values())) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("x.heic", [".heic"]), ("x.pdf", [".pdf"]), ("x.eps", [".eps"]), ("x.mpg", [".mpg"]),
+        ("x.h5", [".h5"]), ("x.png.bak", [".bak"]), ("x", ["suffix"]),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_pictures_are_counted(name: str, facts: list[str], pets: Path) -> None:
+    file = pets / "train" / "cat" / name
+    file.write_bytes(b"%PDF-1.4 and what not")
+    with warned(1, str(file), *facts):
+        assert len(read(pets).split("train")) == 4
+
+
+def test_a_pipe_is_not_waited_for(pets: Path) -> None:
+    for name in ("x.png", "y"):
+        os.mkfifo(pets / "train" / "cat" / name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert len(read(pets).split("train")) == 4
+
+
+def test_companions_of_images_need_no_word(pets: Path) -> None:
+    for name in ("Thumbs.db", ".DS_Store", "0.txt", "labels.CSV", "README", "._0.png"):
+        (pets / "train" / "cat" / name).write_bytes(b"\0 what not")
+    put(pets / ".git" / "objects" / "ab12", kind="PNG")
+    for hidden in (".trash", "lost+found"):  # which cannot be read
+        (pets / hidden).mkdir()
+        (pets / hidden / "loop").symlink_to("loop")
+    (pets / ".loop").symlink_to(".loop")
+    assert len(read(pets).split("train")) == 4
+
+
+@pytest.mark.parametrize("folder", ["@eaDir/0.png", "__MACOSX", ".ipynb_checkpoints", ".cache/x"])
+@pytest.mark.parametrize("where", ["train/cat", "train", ""])
+def test_thumbnails_are_no_images_of_a_class(folder: str, where: str, pets: Path) -> None:
+    for i in range(3):
+        put(pets / where / folder / f"{i}.png", 99)
+    with warned(3, "images", str(pets / where / folder.partition("/")[0])):
+        assert shades(read(pets).split("train").images) == [0, 0, 1, 1]
+
+
+def test_of_several_pictures_in_a_file_the_first_is_read_with_a_word(pets: Path) -> None:
+    pages = [Image.new("RGB", (SIDE, SIDE), (shade, 0, 0)) for shade in (70, 80, 90)]
+    for name in ("a.gif", "b.tif", "c.webp"):
+        file = pets / "train" / "cat" / name
+        pages[0].save(file, save_all=True, append_images=pages[1:], lossless=True)
+    for _ in range(2):  # decoded, and from the cache
+        with warned("set", 3, "first", str(pets / "train" / "cat" / "a.gif")):
+            assert shades(read(pets).split("train").images)[2:5] == [70, 70, 70]
+
+
+# Names that are no UTF-8
+
+
+def latin(name: bytes) -> str:
+    return os.fsdecode(name)
+
+
+def test_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
+    root = made(tmp_path, latin(b"train/caf\xe9"), latin(b"test/caf\xe9"), "train/tea", "test/tea")
+    small = root / "train" / latin(b"caf\xe9") / latin(b"ni\xf1o.png")
+    Image.new("RGB", (4, 30)).save(small)
+    for file in [*root.glob("t*/*/?.png")]:
+        Image.new("RGB", (30, 30)).save(file)
+    for _ in range(2):  # decoded, and from the cache
+        with pytest.warns(UserWarning, match="4 pixels"):
+            found = read(root)
+    assert found.size == (4, 4)
+    assert sorted(found.class_names) == [r"caf\xe9", "tea"]
+    assert "".join(found.class_names).encode()
+    whole = tmp_path / latin(b"s\xe9t")
+    root.rename(whole)
+    small.unlink(missing_ok=True)
+    (whole / "train" / latin(b"caf\xe9") / small.name).unlink()
+    assert len(read(whole).split("test")) == 4
+
+
+# Decoding
+
+
+PATTERN = np.arange(SIDE * SIDE, dtype=np.uint8).reshape(SIDE, SIDE) * 3
+TURNED = {
+    1: PATTERN, 2: PATTERN[:, ::-1], 3: PATTERN[::-1, ::-1], 4: PATTERN[::-1], 5: PATTERN.T,
+    6: PATTERN[::-1].T, 7: PATTERN[::-1, ::-1].T, 8: PATTERN.T[::-1],
+}  # fmt: skip
+"""What a viewer shows for each EXIF orientation."""
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "webp"])
+@pytest.mark.parametrize("orientation", TURNED)
+def test_images_stand_as_their_exif_data_say(orientation: int, suffix: str, pets: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = pets / "train" / "cat" / f"z.{suffix}"
+    Image.fromarray(PATTERN).convert("RGB").save(file, exif=exif, lossless=True)
+    shown = read(pets).split("train").images[2]
+    assert np.array_equal(shown[1].numpy(), TURNED[orientation])
+
+
+def test_exif_data_that_cannot_be_read_are_passed_over(pets: Path) -> None:
+    file = pets / "train" / "cat" / "z.png"
+    Image.fromarray(PATTERN).save(file, exif=b"Exif\0\0 this is none")
+    assert np.array_equal(read(pets).split("train").images[2, 0].numpy(), PATTERN)
+
+
+ALPHA = np.repeat(np.array([0, 51, 255, 255], np.uint8), SIDE * SIDE // 4).reshape(SIDE, SIDE)
+
+
+@pytest.mark.parametrize(
+    "mode", ["RGBA", "LA", "palette", "PNG of a palette", "grey", "GIF", "TGA of a palette"]
+)
+def test_what_is_transparent_is_shown_on_white(mode: str, pets: Path) -> None:
+    """A fully transparent quarter, one of 80 %, where the format has that, and the rest opaque."""
+    alpha, hidden = ALPHA.copy(), 40
+    if mode not in (
+        "RGBA",
+        "LA",
+        "PNG of a palette",
+    ):  # one colour is transparent, and no part of it
+        alpha[2:] = 255
+    file = pets / "train" / "cat" / ("z.gif" if mode == "GIF" else "z.png")
+    grey = np.where(ALPHA == 0, hidden, 120).astype(np.uint8)
+    if mode in ("RGBA", "LA", "PNG of a palette"):
+        picture = Image.merge("LA", [Image.fromarray(grey), Image.fromarray(ALPHA)])
+        picture = picture.convert("RGBA") if mode != "LA" else picture
+        picture = picture.quantize(8) if mode == "PNG of a palette" else picture
+        picture.save(file)
+    elif mode == "TGA of a palette":
+        file = file.with_suffix(".tga")
+        header = bytes([0, 1, 1, 0, 0, 2, 0, 32, 0, 0, 0, 0, SIDE, 0, SIDE, 0, 8, 0x20])
+        colours = bytes([hidden] * 3 + [0] + [120] * 3 + [255])
+        file.write_bytes(header + colours + (grey == 120).astype(np.uint8).tobytes())
+    elif mode == "grey":
+        Image.fromarray(grey).save(file, transparency=hidden)
+    else:
+        indices = Image.fromarray((grey == 120).astype(np.uint8), "P")
+        indices.putpalette([hidden] * 3 + [120] * 3)
+        indices.save(file, transparency=0)
+    share = alpha / 255
+    expected = share * grey + (1 - share) * 255
+    shown = read(pets).split("train").images[2].float().numpy()
+    np.testing.assert_allclose(shown, np.broadcast_to(expected, (3, SIDE, SIDE)), atol=1.5)
+
+
+# Images decoded before
+
+
+def test_files_replaced_with_their_old_sizes_and_times_are_decoded_again(pets: Path) -> None:
+    files = sorted(pets.rglob("*.png"))
+    for file in files:
+        Image.new("RGB", (SIDE, SIDE), (10, 0, 0)).save(file.with_suffix(".bmp"))
+        file.unlink()
+    assert shades(read(pets).split("test").images) == [10] * 4
+    for file in (one.with_suffix(".bmp") for one in files):
+        before = file.stat()
+        Image.new("RGB", (SIDE, SIDE), (200, 0, 0)).save(file)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert (file.stat().st_size, file.stat().st_mtime_ns) == (
+            before.st_size,
+            before.st_mtime_ns,
+        )
+    assert shades(read(pets).split("test").images) == [200] * 4
+
+
+def test_two_files_that_exchange_their_names_are_decoded_again(pets: Path) -> None:
+    one, other, aside = (pets / "train" / name for name in ("cat/0.bmp", "dog/0.bmp", "x"))
+    for file in (one, other):
+        file.with_suffix(".png").unlink()
+        put(file, int(file == other))
+        os.utime(file, ns=(0, 10**18))
+    assert shades(read(pets).split("train").images) == [0, 0, 1, 1]
+    assert one.stat().st_size == other.stat().st_size
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+    assert shades(read(pets).split("train").images) == [1, 0, 0, 1]
+
+
+def test_images_decoded_in_another_way_are_decoded_again(
+    pets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = read(pets).split("train").images.clone()  # it is mapped
+    (kept,) = (pets.parent / "cache" / "images").iterdir()
+    stored = np.load(kept / "train.npy")
+    np.save(kept / "train.npy", 255 - stored)
+    assert torch.equal(read(pets).split("train").images, 255 - first)  # it is read from there
+    source = Path(decoding.__file__).read_text(encoding="utf-8")
+    changed = pets.parent / "decoding.py"
+    changed.write_text(source.replace('"white"', '"black"'), encoding="utf-8")
+    monkeypatch.setattr(decoding, "__file__", str(changed))
+    assert torch.equal(read(pets).split("train").images, first)
+    assert not kept.exists()
