@@ -272,6 +272,8 @@ def at_least_float32(z: Tensor) -> Tensor:
     """Embeddings in single or double precision; InputError if they are no floats."""
     if not z.is_floating_point():
         raise InputError(f"embeddings must be floating point, got {z.dtype}")
+    if z.layout != torch.strided:
+        raise InputError("embeddings must be dense: give z.to_dense()")
     if z.dim() and z.shape[-1] == 0:
         raise InputError(f"embeddings must have a column or more, got {[*z.shape]}")
     return z.float() if z.dtype.itemsize < 4 else z

@@ -78,15 +78,14 @@ class Queue(nn.Module):
             labels: int64 [B], where the loss uses labels.
         """
         size, dim = self.embeddings.shape
+        if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
+            got = [*z.shape] if isinstance(z, Tensor) else type(z).__name__
+            raise InputError(f"a queue of width {dim} takes embeddings [B, {dim}], got {got}")
         known = None if labels is None else torch.as_tensor(labels)
         if known is not None and (known.is_floating_point() or known.shape != z.shape[:1]):
             raise InputError(
                 f"a queue keeps classes, integers [{len(z)}], got {known.dtype} "
                 f"{list(known.shape)}: keep other labels yourself, as candidate_labels"
-            )
-        if z.dim() != 2 or z.shape[1] != dim:
-            raise InputError(
-                f"a queue of width {dim} takes embeddings [B, {dim}], got {[*z.shape]}"
             )
         if len(z) > size:
             raise InputError(

@@ -192,7 +192,7 @@ def labels_for(
             f"labels must be integers, the classes of {n_items} items, got {kind}: give {classes}; "
             f"NegativeSampler(label_gap=(δ₊, δ₋)) says which of others are near and which far"
         )
-    if len(given) != n_items or given.dim() > 2:
+    if given.dim() not in (1, 2) or len(given) != n_items:
         raise InputError(
             f"labels must be [{n_items}] or [{n_items}, T], one of each item, got "
             f"{list(given.shape)}"

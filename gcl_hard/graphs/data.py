@@ -539,7 +539,7 @@ def _targets(given: Sequence[Any]) -> Tensor:
         return torch.full((len(given),), NO_LABEL)
     found: list[np.ndarray[Any, Any]] = []
     for i, y in enumerate(given):
-        value = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
+        value = _array(y) if isinstance(y, Tensor) else np.asarray(y)
         kind = "O" if y is None else value.dtype.kind
         if kind not in "biufU" or not value.size:
             got = "no y" if y is None else f"y of {value.dtype} {list(value.shape)}"
@@ -558,6 +558,11 @@ def _targets(given: Sequence[Any]) -> Tensor:
     if values.shape[1] == 1 and values.dtype.kind != "f":
         return torch.from_numpy(np.unique(values[:, 0], return_inverse=True)[1].astype(np.int64))
     return torch.from_numpy(checked_targets(values.astype(np.float64), "graph")).squeeze(1)
+
+
+def _array(y: Tensor) -> np.ndarray[Any, Any]:
+    y = y.detach().to_dense().cpu()
+    return (y.float() if y.dtype == torch.bfloat16 else y).numpy()
 
 
 def checked_targets(values: NDArray[np.float64], what: str) -> NDArray[np.float64]:

@@ -1,0 +1,108 @@
+"""What every fuzzed case needs: a folder, a time limit, and values that nobody expects."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import string
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from gcl_hard.errors import GclHardError
+
+CASES = int(os.environ.get("FUZZ", "0"))
+fuzzed = settings(
+    max_examples=CASES or 25, derandomize=not CASES, deadline=None, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+LONGEST = 60
+"""Seconds that a case may take."""
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """An empty folder, in which a case works, and beside which nothing may appear."""
+    with tempfile.TemporaryDirectory() as outer:
+        inner = Path(outer) / "inner"
+        inner.mkdir()
+        with contextlib.chdir(inner):
+            yield inner
+        assert [path.name for path in Path(outer).iterdir()] == ["inner"]
+
+
+@contextlib.contextmanager
+def alarm() -> Iterator[None]:
+    """What takes too long is interrupted, and fails."""
+
+    def too_long(*_: object) -> None:
+        pytest.fail(f"not ended after {LONGEST} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LONGEST)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def survives(read: Callable[[], Any]) -> None:
+    """Reading succeeds, or ends in an error of ours or of the argument parser, in silence."""
+    with (
+        alarm(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(GclHardError, SystemExit),
+    ):
+        read()
+
+
+words = st.one_of(
+    st.sampled_from([
+        "", "-1", "0", "1", "2.5", "nan", "inf", "1e400", "1e-400", "none", "true", ",", "1,,2",
+        "MUTAG", "digits", "ucl", "hscl", "hscl,scl", "inductive", "0.1,0.5", "../x", "a:b", ":",
+        "timm:x", "torchvision:resnet18", "x.npz", "null", "[1, 2]", "9" * 30, "β", "\n",
+    ]),
+    st.text(string.printable, max_size=12),
+    st.integers(-(10**20), 10**20).map(str),
+    st.floats().map(str),
+)  # fmt: skip
+
+
+def mutated(data: bytes) -> st.SearchStrategy[bytes]:
+    """Bytes that are cut, overwritten, repeated or joined."""
+    place = st.integers(0, max(len(data) - 1, 0))
+    return st.one_of(
+        place.map(lambda i: data[:i]),
+        st.tuples(place, st.binary(min_size=1, max_size=20)).map(
+            lambda at: data[: at[0]] + at[1] + data[at[0] + len(at[1]) :]
+        ),
+        st.tuples(place, place).map(lambda at: data[: at[0]] + data[at[1] :]),
+        st.binary(max_size=200),
+    )
+
+
+def edited(text: str) -> st.SearchStrategy[str]:
+    """Text of which a word or a line is changed."""
+    lines = text.splitlines()
+
+    @st.composite
+    def change(draw: Any) -> str:
+        found = list(lines)
+        for _ in range(draw(st.integers(1, 3))):
+            i = draw(st.integers(0, len(found) - 1))
+            parts = found[i].split(draw(st.sampled_from([" ", ",", ":", ", "])))
+            parts[draw(st.integers(0, len(parts) - 1))] = draw(words)
+            found[i] = draw(st.sampled_from([",", " ", ":", ": "])).join(parts)
+        return "\n".join(found) + "\n"
+
+    return change()
