@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -465,3 +466,27 @@ def test_out_of_memory_says_what_to_lower(
     assert says(command.err, "memory", "epoch 1", "batch 1", "40 images", "8 pixels")
     assert re.search(r"\bsize\b.*\bbatch-size\b", command.err)
     assert command.files() == []
+
+
+def test_what_is_left_out_of_a_folder_is_in_the_result_and_on_the_page(command: Command) -> None:
+    folder, rng = command.folder / "photos" / "pets", np.random.default_rng(0)
+    for part, n in (("train", 8), ("test", 4), ("val", 3)):
+        for label in ("cat", "dog"):
+            (folder / part / label).mkdir(parents=True)
+            for i in range(n):
+                pixels = rng.integers(256, size=(8, 8, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / part / label / f"{i}.png")
+    page = command.folder / "page.md"
+    own = ["--dataset=pets", f"--data-dir={folder.parent}", "--subset=null", "--batch-size=4"]
+    for _ in range(2):  # the second time nothing is read
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert command(*own, "--method=majority", "--seeds=1", f"--report={page}") == 0
+        for text in (command.out, page.read_text("utf-8")):
+            assert says(text, 6, "images", "pets/val")
+    (result,) = command.files("*_seed0.json")
+    data = json.loads(result.read_text("utf-8"))["data"]
+    assert (data["classes"], data["n_train"], data["n_test"]) == (["cat", "dog"], 16, 8)
+    (note,) = data["notes"]
+    assert says(note, 6, "images", "pets/val")
+    assert str(command.folder) not in result.read_text("utf-8")

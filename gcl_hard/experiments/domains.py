@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import warnings
 from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,7 @@ class DataSets:
         self._context = context
         self._sets: dict[Hashable, Any] = {}
         self._facts: dict[Hashable, dict[str, Any]] = {}
+        self._notes: dict[Hashable, list[str]] = {}
         self._own: dict[int, Any] = {}
 
     def load(self, config: RunConfig, own: Any = None) -> Any:
@@ -79,11 +81,18 @@ class DataSets:
         """
         key = self._key(config, own)
         if key not in self._sets:
-            self._sets[key] = experiment_of(config).load(config, self._context, own)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", UserWarning)
+                self._sets[key] = experiment_of(config).load(config, self._context, own)
+            for one in said:
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            self._notes[key] = [str(one.message) for one in said if one.category is UserWarning]
         return self._sets[key]
 
     def facts(self, config: RunConfig, own: Any = None) -> dict[str, Any]:
         """Description of the data for results; its digest distinguishes data sets of the same name.
+
+        ``notes``, if there are any, are what reading them warned of, such as files left out.
 
         A finished table is shown without parsing its sets: the facts of a file are cached for as
         long as neither the file nor this package changes.
@@ -93,7 +102,7 @@ class DataSets:
         """
         key = self._key(config, own)
         if key not in self._facts and own is not None:
-            self._facts[key] = experiment_of(config).facts(self.load(config, own))
+            self._facts[key] = self._read(config, own)
         if key not in self._facts:
             sets = tudataset if config.domain == "graphs" else datasets
             files = sets.paths(config.dataset, data_dir=self._context.data_dir)
@@ -103,10 +112,18 @@ class DataSets:
             cache = FactsCache(cache_root() / "facts.json")
             found = cache.get(digest)
             if found is None:
-                found = experiment_of(config).facts(self.load(config))
+                found = self._read(config, None)
+                for folder in {f"{file.parent}/" for file in files if "notes" in found}:
+                    found["notes"] = [one.replace(folder, "") for one in found["notes"]]
                 cache.put(digest, found)
             self._facts[key] = found
         return self._facts[key] | config.resolved(self._facts[key])
+
+    def _read(self, config: RunConfig, own: Any) -> dict[str, Any]:
+        """The facts of data and what was said when they were read."""
+        found = experiment_of(config).facts(self.load(config, own))
+        notes = self._notes[self._key(config, own)]
+        return found | ({"notes": notes} if notes else {})
 
     def size(self, config: RunConfig, own: Any = None) -> tuple[int, int]:
         """The ``size`` argument of :meth:`RunConfig.cost`."""
@@ -118,7 +135,7 @@ class DataSets:
             self._own[id(own)] = own
             for old in list(self._own)[: -self.MOST_OWN]:
                 del self._own[old]
-                for kept in (self._sets, self._facts):
+                for kept in (self._sets, self._facts, self._notes):
                     for key in [key for key in kept if key[0] == old]:  # type: ignore[index]
                         del kept[key]
         settings = (getattr(config, name) for name in config.data_settings)

@@ -200,7 +200,7 @@ def image_facts(data: ImageData) -> dict[str, Any]:
     """Sizes and a digest of the images themselves.
 
     ``n_official`` and ``n_official_test`` are how many training and test images the whole set has,
-    where that is known.
+    where that is known; ``classes`` are the names of those of other sets.
     """
     digest = hashlib.sha256()
     parts = {id(part): part for part in (data.pretrain, data.probe, data.test)}
@@ -215,6 +215,7 @@ def image_facts(data: ImageData) -> dict[str, Any]:
         "n_official": None if known is None else known.n_train,
         "n_official_test": None if known is None else known.n_test,
         "n_classes": data.n_classes,
+        **({} if known else {"classes": [*data.class_names]}),
         "side": data.side,
         "digest": digest.hexdigest()[:16],
     }

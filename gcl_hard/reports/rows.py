@@ -65,6 +65,7 @@ class Row:
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
         knn: of images the accuracies of nearest neighbours, percent, of the seeds that have one.
         wl_start: what its WL kernel or encoding starts from, where it is not the features.
+        notes: what reading its data warned of.
         blind: whether it is a baseline that cannot tell any two graphs apart.
     """
 
@@ -85,6 +86,7 @@ class Row:
     curve: tuple[tuple[int, float], ...] = ()
     knn: tuple[float, ...] = ()
     wl_start: str | None = None
+    notes: tuple[str, ...] = ()
     blind: bool = False
 
     @property
@@ -231,6 +233,7 @@ def _filled(
         row, scores=Scores.of_records(records, config), seconds=seconds(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
+        notes=tuple(records[0].data.get("notes", ())),
         wl_start=records[0].data.get("wl_start") if getattr(config, "reads_wl", False) else None,
         blind=config.method in OF_KERNELS and not records[0].fold_c,
     )  # fmt: skip

@@ -560,16 +560,24 @@ def rich_table(
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What Weisfeiler-Lehman took for features that no two graphs share, and blind baselines."""
+    """What was said as data were read, what WL took for features, and blind baselines."""
     starts: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         if row.wl_start:
             starts.setdefault((row.dataset, row.wl_start), {})[row.method] = None
+    said = dict.fromkeys(
+        f"{'' if note.startswith(row.dataset) else f'{row.dataset}: '}{note}."
+        for row in rows
+        for note in row.notes
+    )
     blind = dict.fromkeys(f"{row.method} on {row.dataset}" for row in rows if row.blind)
     found = [
-        f"Hardly two graphs of {dataset} share the features of a node: WL starts from their "
-        f"{start} ({', '.join(methods)})."
-        for (dataset, start), methods in starts.items()
+        *said,
+        *(
+            f"Hardly two graphs of {dataset} share the features of a node: WL starts from their "
+            f"{start} ({', '.join(methods)})."
+            for (dataset, start), methods in starts.items()
+        ),
     ]
     if blind:
         found.append(

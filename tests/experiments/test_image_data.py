@@ -223,7 +223,7 @@ def test_facts_are_sizes(folder: Path) -> None:
     assert found == {
         "n_pretrain": 30, "n_train": 60, "n_test": 24, "n_official": None,
         "n_official_test": None, "n_classes": 3,
-        "side": SIDE,
+        "side": SIDE, "classes": ["0", "1", "2"],
     }  # fmt: skip
     assert len(digest) == 16
     digits = image_facts(image_data(ImageConfig(subset=200), None, CPU))
