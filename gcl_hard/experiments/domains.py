@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Hashable
 from dataclasses import replace
@@ -113,7 +114,8 @@ class DataSets:
             found = cache.get(digest)
             if found is None:
                 found = self._read(config, None)
-                for folder in {f"{file.parent}/" for file in files if "notes" in found}:
+                if "notes" in found and files:  # which name no folder of this machine
+                    folder = f"{Path(os.path.commonpath(files)).parent}/"
                     found["notes"] = [one.replace(folder, "") for one in found["notes"]]
                 cache.put(digest, found)
             self._facts[key] = found
