@@ -106,7 +106,7 @@ def progress(console: Console, *, every: float = 60.0, **options: Any) -> Iterat
     bars = Progress(
         TextColumn("{task.percentage:3.0f} %"), BarColumn(12), TimeElapsedColumn(),
         TextColumn("ETA"), TimeRemainingColumn(elapsed_when_finished=False),
-        TextColumn("{task.description}", table_column=text),
+        TextColumn("{task.description}", table_column=text, markup=False),
         console=console, transient=True, expand=True, **options,
     )  # fmt: skip
     ended = threading.Event()
