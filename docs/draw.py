@@ -63,7 +63,7 @@ def draw(folder: Path) -> int:
     frozen = [
         one
         for one in finished_results(TRANSFER).values()
-        if one["split"] == "scaffold"
+        if one["split"] == "scaffold-chirality"
         and one["finetuning"] is None
         and re.fullmatch(r"untrained|moses\d+[km]", one["row"])  # of one method
     ]

@@ -302,7 +302,7 @@ class _Game(nn.Module):
         return unit(z + found)
 
     def step(self, scene: Scene, generator: torch.Generator) -> bool:
-        """A step of D and one of G; False, and nothing is changed, if it is not finite."""
+        """A step of D and one of G; False, with the weights as before, if it is not finite."""
         before = [x.detach().clone() for x in self.parameters()]
         with torch.enable_grad():
             fake = self.generate(scene.items, generator)

@@ -46,6 +46,15 @@ def test_a_loss_adds_nothing_to_a_state_dict(method: str) -> None:
     assert found.item() == expected.item()
 
 
+def test_what_is_learned_is_all_that_a_loss_has_in_a_state_dict() -> None:
+    by_temperature = contrastive_loss("hscl", temperature=torch.nn.Parameter(torch.tensor(0.5)))
+    assert by_temperature.state_dict().keys() == {"temperature"}
+    weights = torch.nn.Bilinear(2, 2, 1)
+    by_weights = ContrastiveLoss(NegativeSampler(pair_weights=weights))
+    assert [*by_weights.parameters()] == [*weights.parameters()]
+    assert len(by_weights.state_dict()) == len(weights.state_dict())
+
+
 def test_a_model_loads_strictly_the_weights_of_its_layers() -> None:
     model = ImageContrast(fast_net(2), method="mochi")
     weights = {f"encoder.{k}": v for k, v in fast_net(2).state_dict().items()}

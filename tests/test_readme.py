@@ -49,3 +49,12 @@ def test_differences_are_those_of_the_results() -> None:
     compared = "hscl", untrained, "untrained", scl, "scl"
     assert re.search(between.join(compared), readme)
     assert re.search(between.join((over["hscl − hscl, paper's"], "hscl", "paper's")), readme)
+
+
+def test_every_interval_is_on_a_page_of_results() -> None:
+    quoted = re.findall(r"\[[^\]]*\d,\s[^\]]*\d\](?!\()", (ROOT / "README.md").read_text("utf-8"))
+    quoted = [" ".join(one.split()) for one in quoted if re.match(r"\[[+-]?\d", one)]
+    pages = [page.read_text("utf-8") for page in (ROOT / "docs").glob("results*.md")]
+    text = "".join(pages).replace("\u00a0", " ")
+    assert len(quoted) > 5
+    assert [one for one in quoted if one not in text] == []

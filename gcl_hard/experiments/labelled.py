@@ -11,7 +11,7 @@ import numpy as np
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import ScaffoldSplit, scaffold_split
 from gcl_hard.evaluation.transfer import LARGE
-from gcl_hard.experiments.transfer_runs import TransferRun
+from gcl_hard.experiments.transfer_runs import CHIRALITY, TransferRun
 from gcl_hard.graphs import MoleculeData, fingerprints, scaffolds, tanimoto
 from gcl_hard.graphs.refinement import wl_kernel
 
@@ -70,11 +70,6 @@ class Labelled:
         graphs = replace(self.molecules, x=self.molecules.x.float())
         return wl_kernel(graphs, optimal_assignment=False)
 
-    @cached_property
-    def scaffolds(self) -> list[str]:
-        """Of every molecule."""
-        return scaffolds(self.molecules.smiles)
-
     def split_of(self, run: TransferRun) -> ScaffoldSplit:
         """The parts of a run: of its training part the share that it uses, drawn by its seed; a
         larger share holds a smaller one.
@@ -92,8 +87,10 @@ class Labelled:
 
     def _split(self, name: str) -> ScaffoldSplit:
         if name != "given":
-            seed = None if name == "scaffold" else int(name.removeprefix("random-"))
-            return scaffold_split(self.scaffolds, seed=seed)
+            order = name.removesuffix(CHIRALITY)
+            found = scaffolds(self.molecules.smiles, chirality=order != name)
+            seed = None if order == "scaffold" else int(order.removeprefix("random-"))
+            return scaffold_split(found, seed=seed)
         test = self.data.test
         if self.data.unread_split is not None:
             raise InputError(f"{self.data.unread_split}: correct it, or choose another split")

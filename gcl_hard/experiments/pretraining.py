@@ -271,7 +271,9 @@ def _run(options: PretrainOptions, whole: Molecules, chosen: Tensor) -> dict[str
 def _groups(whole: Molecules, chosen: Tensor, jobs: int, key: str) -> Tensor:
     """Scaffolds as whole numbers, −1 for what is not chosen; a molecule without one is alone."""
     with _bar("scaffolds", " molecules", len(chosen)) as bar:
-        found = scaffolds(whole.smiles[chosen.numpy()], jobs=jobs, progress=bar.update, key=key)
+        found = scaffolds(
+            whole.smiles[chosen.numpy()], chirality=True, jobs=jobs, progress=bar.update, key=key
+        )  # fmt: skip
     names = [name or f"acyclic {i}" for i, name in enumerate(found)]
     groups = torch.full((len(whole),), -1)
     groups[chosen] = torch.from_numpy(np.unique(names, return_inverse=True)[1])

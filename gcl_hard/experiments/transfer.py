@@ -49,8 +49,9 @@ class TransferOptions:
     ] = (NONE,)
     split: Annotated[
         tuple[str, ...] | None,
-        "given, scaffold, random-0 to random-2, random orders of scaffolds (given where there is "
-        "one, else scaffold)",
+        "given, scaffold, random-0 to random-2, random orders of scaffolds; scaffold-chirality "
+        "tells mirror images apart, as random-0-chirality does (given where there is one, else "
+        "scaffold)",
     ] = None
     seeds: Annotated[tuple[int, ...], "a count (3 is 0…2) or a list (0,1,2)"] = (0, 1, 2)
     train_share: Annotated[

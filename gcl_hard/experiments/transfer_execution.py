@@ -145,7 +145,7 @@ def check_encoders(runs: Sequence[TransferRun]) -> None:
 def stored_result(
     folder: Path, run: TransferRun, known: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The result of a finished run, in the row that it is asked for.
+    """The result of a finished run, in the row and by the name of its split that it is asked for.
 
     Args:
         folder: folder of the results.
@@ -154,4 +154,5 @@ def stored_result(
     """
     path = folder / f"{run.key}.json"
     finished = result_in(path) if path.exists() else known.get(run.key)
-    return finished and finished | {"row": run.row, "choice": run.choice}
+    named = {"row": run.row, "choice": run.choice, "split": run.split}
+    return finished and finished | named

@@ -20,7 +20,10 @@ from gcl_hard.graphs.pretrained import USUAL_SHAPE, load_pretrained
 from gcl_hard.io import file_digest
 from gcl_hard.methods import METHODS, contrastive_loss
 
-SPLITS = ("given", "scaffold", "random-0", "random-1", "random-2")
+CHIRALITY = "-chirality"
+"""Ending of splits by scaffolds of which mirror images differ."""
+ORDERS = ("scaffold", "random-0", "random-1", "random-2")
+SPLITS = ("given", *ORDERS, *(f"{one}{CHIRALITY}" for one in ORDERS))
 FIXED = ("ecfp", "wl", "counts")
 """Representations without an encoder."""
 UNTRAINED, NONE, SUPERVISED = "untrained", "none", "supervised"
@@ -183,6 +186,9 @@ class TransferRun:
         """What decides the numbers; of a file its content, not its path."""
         found = asdict(self)
         del found["row"], found["choice"]
+        found["split"] = self.split.removesuffix(CHIRALITY)
+        if self.split in ORDERS:
+            found["chirality"] = False  # before there was a choice, all splits kept it
         if self.train_share == 1:
             del found["train_share"]  # as before there was one
         for name in ("targets", "probe"):
@@ -207,7 +213,8 @@ class TransferRun:
             UNTRAINED if _is_untrained(part) else Path(part).stem for part in self.parts
         )
         tuned = self.finetuning.method if self.finetuning else NONE
-        return f"{self.set_name}_{name}_{tuned}_{self.split}_{digest}_seed{self.seed}"
+        split = self.identity["split"]
+        return f"{self.set_name}_{name}_{tuned}_{split}_{digest}_seed{self.seed}"
 
 
 def runs_of(

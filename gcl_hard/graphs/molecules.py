@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, MissingExtraError, check_at_least, check_main_guard
-from gcl_hard.graphs.data import NO_LABEL, GraphSet
+from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.io import atomic_folder, atomic_write, cache_root
@@ -151,12 +151,7 @@ def _as_numbers(targets: Any) -> NDArray[np.float64]:
         raise InputError(
             f"targets are numbers, NaN where not known: {error}; number the classes"
         ) from error
-    if (beyond := np.abs(y) > np.finfo(np.float32).max).any():
-        raise InputError(
-            f"targets are finite numbers, or NaN where not known, got {y[beyond][0]:g} in row "
-            f"{int(np.argwhere(beyond)[0][0])}"
-        )
-    return y
+    return checked_targets(y, "row")
 
 
 def rdkit(module: str = "Chem") -> Any:
@@ -401,15 +396,18 @@ def _ends(sizes: Tensor) -> Tensor:
 def scaffolds(
     smiles: Iterable[str | bytes],
     *,
+    chirality: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
     cache_dir: str | Path | None = None,
     key: str | None = None,
 ) -> list[str]:
-    """The Murcko scaffold of each molecule, with chirality, as SMILES; empty without rings.
+    """The Murcko scaffold of each molecule, as SMILES; empty without rings.
 
     Args:
         smiles: of valid molecules, such as :attr:`Molecules.smiles`.
+        chirality: whether mirror images are different scaffolds; DeepChem and MoleculeNet split
+            by scaffolds without it.
         jobs: processes.
         progress: called with the number of molecules done since the last call.
         cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
@@ -425,11 +423,12 @@ def scaffolds(
         >>> scaffolds(["Cc1ccccc1", "CCO"])
         ['c1ccccc1', '']
     """
-    kept = None if key is None else _kept("scaffolds", key, cache_dir).with_suffix(".txt")
+    name = "scaffolds" if chirality else "scaffolds-without-chirality"
+    kept = None if key is None else _kept(name, key, cache_dir).with_suffix(".txt")
     if kept is not None and kept.exists():
         return kept.read_text(encoding="utf-8").splitlines()
     found: list[str] = []
-    for chunk, part in _mapped(_scaffolds, smiles, jobs):
+    for chunk, part in _mapped(partial(_scaffolds, chirality=chirality), smiles, jobs):
         found += part
         if progress is not None:
             progress(len(chunk))
@@ -447,10 +446,10 @@ def _kept(name: str, key: str, cache_dir: str | Path | None) -> Path:
     return cache_root(cache_dir) / "molecules" / f"{name}-{digest}"
 
 
-def _scaffolds(chunk: Sequence[str | bytes]) -> list[str]:
+def _scaffolds(chunk: Sequence[str | bytes], *, chirality: bool) -> list[str]:
     chem, murcko = rdkit(), rdkit("Chem.Scaffolds.MurckoScaffold")
     return [
-        murcko.MurckoScaffoldSmiles(mol=chem.MolFromSmiles(_text(one)), includeChirality=True)
+        murcko.MurckoScaffoldSmiles(mol=chem.MolFromSmiles(_text(one)), includeChirality=chirality)
         for one in chunk
     ]
 
@@ -494,11 +493,13 @@ def tanimoto(a: Any, b: Any) -> NDArray[np.float64]:
         >>> tanimoto([[1, 1, 0]], [[1, 0, 0], [1, 1, 0], [0, 0, 1]]).tolist()
         [[0.5, 1.0, 0.0]]
     """
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    shared: NDArray[np.float64] = a @ b.T
-    either = a.sum(1)[:, None] + b.sum(1)[None] - shared
-    found = np.ones_like(shared)
-    np.divide(shared, either, out=found, where=either > 0)
+    a, b = np.asarray(a), np.asarray(b, np.float64)
+    found = np.ones((len(a), len(b)))
+    for start in range(0, len(a), ROWS_AT_A_TIME):
+        rows = np.asarray(a[start : start + ROWS_AT_A_TIME], np.float64)
+        shared = rows @ b.T
+        either = rows.sum(1)[:, None] + b.sum(1)[None] - shared
+        np.divide(shared, either, out=found[start : start + len(rows)], where=either > 0)
     return found
 
 

@@ -71,7 +71,7 @@ class Views(nn.Module):
 
     view = (transformed(image / 255) − mean) / std. The random numbers of a view depend on the seed
     and its position in the batch, not on the device (except for noise); the global random state is
-    left as it was. Transforms that the recipe switches off cost nothing.
+    left as it was. Transforms that the recipe switches off are skipped.
 
     Args:
         recipe: how a view is made.

@@ -200,13 +200,14 @@ def markdown(table: DataFrame | None, *, texts: int = 1, users: bool = False) ->
     """
     if table is None or table.empty:
         return ""
-    cell = escaped if users else _in_a_cell
+    cell = escaped if users else in_a_cell
     table = table.map(cell).rename(columns=cell)
     sides = ["left"] * texts + ["right"] * (len(table.columns) - texts)
     return str(table.to_markdown(index=False, disable_numparse=True, colalign=sides))
 
 
-def _in_a_cell(text: str) -> str:
+def in_a_cell(text: str) -> str:
+    """Text for a cell of a Markdown table, of which a ``|`` would be the edge."""
     return text.replace("|", "\\|")
 
 

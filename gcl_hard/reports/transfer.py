@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,11 @@ from gcl_hard.evaluation.transfer import (
     resampled_auc,
     resampled_rmse,
 )
+from gcl_hard.experiments.transfer_runs import CHIRALITY, FIXED, UNTRAINED
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
+from gcl_hard.reports.tables import in_a_cell
 
 Result = dict[str, Any]
 PUBLISHED = pd.DataFrame(
@@ -93,6 +94,9 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
 def differences(results: Sequence[Result], metric: str, against: str | None = None) -> pd.DataFrame:
     """Each row less each control on the sets, splits and seeds that both have, with intervals.
 
+    What no seed changes, such as a fingerprint, has the score of all seeds. A cell ends with the
+    number of sets and splits, and of seeds where something is trained.
+
     Args:
         results: finished runs.
         metric: one of :data:`METRICS`.
@@ -103,13 +107,15 @@ def differences(results: Sequence[Result], metric: str, against: str | None = No
     digits = 1 if metric == "auc" else 3
     for row, cases in by_row.items():
         for name, control in _controls(row, against, by_row).items():
-            shared = [case for case in cases if case in by_row.get(control, {})]
-            if row == control or not shared:
+            others = by_row.get(control, {})
+            pairs = [_matched(others[case], cases[case]) for case in cases if case in others]
+            pairs = [one for one in pairs if one]
+            if row == control or not pairs:
                 continue
-            sets = [_paired(by_row[control][case], cases[case], metric) for case in shared]
-            got = paired_bootstrap(sets)
+            got = _difference(pairs, metric)
             text = f"{got.difference:+.{digits}f} [{got.low:+.{digits}f}, {got.high:+.{digits}f}]"
-            found.setdefault(row, {})[f"− {name}"] = f"{text} ({len(shared)})"
+            counts = "; ".join([str(len(pairs)), *_seeds_of(pairs)])
+            found.setdefault(row, {})[f"− {name}"] = f"{text} ({counts})"
     return pd.DataFrame.from_dict(found, orient="index").fillna("–")
 
 
@@ -213,8 +219,9 @@ def cliff_figure(results: Sequence[Result]) -> Figure | None:
     for row in best:
         cases, scl = by_row[row], by_row[_scl(row)]
         for case in [case for case in cases if case in scl]:
-            got = paired_bootstrap([_paired(scl[case], cases[case], metric)])
-            found.append((float(np.mean(cases[case][0].cliffs)), got, row, case[0]))
+            if pairs := _matched(scl[case], cases[case]):
+                share = float(np.mean(next(iter(pairs.values()))[1].cliffs))
+                found.append((share, _difference([pairs], metric), row, case[0]))
     return _cliff_panel(found) if found else None
 
 
@@ -244,11 +251,16 @@ def _cliff_panel(found: Sequence[tuple[float, Bootstrap, str, str]]) -> Figure:
 
 @dataclass
 class Predictions:
-    """Targets and predictions of a test part, [n, T], and which molecules have a cliff."""
+    """Targets and predictions of a test part, [n, T], and which molecules have a cliff.
+
+    Its embedding is named as in its identity; it is drawn if its seed changes what it predicts.
+    """
 
     y: Floats
     predictions: Floats
     cliffs: Any
+    embedding: str
+    drawn: bool
     _scores: dict[tuple[str, int], Floats] = field(default_factory=dict)
 
     def score(self, metric: str, ids: Indices) -> Floats:
@@ -275,40 +287,94 @@ class Predictions:
         if len(found) == y.size:  # version 0.2.0 kept those of unknown targets, too
             found = found[known.ravel()]
         predictions[known] = found
-        return cls(y, predictions, None if one["cliffs"] is None else np.array(one["cliffs"]))
+        cliffs = None if one["cliffs"] is None else np.array(one["cliffs"])
+        embedding = one.get("identity", {}).get("embedding", one["row"])
+        tuned = one.get("finetuning") is not None or one.get("train_share", 1) < 1
+        return cls(y, predictions, cliffs, embedding, tuned or embedding.startswith(UNTRAINED))
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether other seeds would give other predictions."""
+        return self.drawn or not {*self.embedding.split("+")} <= {*FIXED}
+
+    def is_fixed(self, beside: Predictions) -> bool:
+        """Whether it is the same for all seeds of another: it has no encoder, or the frozen one
+        that the other begins with.
+        """
+        same = not self.is_trained or self.embedding == beside.embedding
+        return same and not self.drawn
 
 
 def _by_row(
     results: Sequence[Result], metric: str
-) -> dict[str, dict[tuple[str, str], list[Predictions]]]:
-    """Predictions of each row on each set and split, one for each seed."""
-    found: dict[str, dict[tuple[str, str], list[Predictions]]] = defaultdict(
-        lambda: defaultdict(list)
+) -> dict[str, dict[tuple[str, str], dict[int, Predictions]]]:
+    """Predictions of each row on each set and split, by seed."""
+    found: dict[str, dict[tuple[str, str], dict[int, Predictions]]] = defaultdict(
+        lambda: defaultdict(dict)
     )
     for one in results:
         if one["score"].get(metric) is not None:
-            found[one["row"]][one["dataset"], one["split"]].append(Predictions.of(one))
+            found[one["row"]][one["dataset"], one["split"]][one["seed"]] = Predictions.of(one)
     return found
 
 
-def _paired(first: list[Predictions], second: list[Predictions], metric: str) -> tuple[Score, int]:
-    """Two rows on one set, as :func:`paired_bootstrap` takes them."""
-    return partial(_score, first, second, metric), len(second[0].y)
+Pair = tuple[Predictions, Predictions]
 
 
-def _score(
-    first: list[Predictions], second: list[Predictions], metric: str, ids: Indices, which: int
-) -> Floats:
-    """The mean score over the seeds of one of two rows, on several draws of test molecules."""
-    found: Floats = np.mean(
-        [one.score(metric, ids) for one in (second if which else first)], axis=0
-    )
+def _matched(first: dict[int, Predictions], second: dict[int, Predictions]) -> dict[int, Pair]:
+    """Two rows on one set by the seeds that both have; what no seed changes has all of them."""
+    found = {}
+    for seed in sorted({*first, *second}):
+        one, other = first.get(seed), second.get(seed)
+        one, other = one or _fixed(first, other), other or _fixed(second, one)
+        if one and other:
+            found[seed] = one, other
     return found
+
+
+def _fixed(cases: dict[int, Predictions], beside: Predictions | None) -> Predictions | None:
+    """The case of a row that is the same for all seeds, if it is."""
+    case = next(iter(cases.values()))
+    return case if beside and case.is_fixed(beside) else None
+
+
+def _seeds_of(sets: Sequence[dict[int, Pair]]) -> list[str]:
+    """How many seeds are compared, if a seed changes anything."""
+    if not any(one.is_trained for pairs in sets for pair in pairs.values() for one in pair):
+        return []
+    counts = sorted({len(pairs) for pairs in sets})
+    many = "–".join(str(one) for one in dict.fromkeys((counts[0], counts[-1])))
+    return [f"{many} seed{'s' * (counts[-1] > 1)}"]
+
+
+def _difference(sets: Sequence[dict[int, Pair]], metric: str) -> Bootstrap:
+    """The second row less the first, mean over sets."""
+    seeds = sorted({seed for pairs in sets for seed in pairs})
+
+    def score_of(pairs: dict[int, Pair]) -> Score:
+        def score(ids: Indices, which: int) -> Floats:
+            missing = np.full(len(ids), np.nan)
+            found = [
+                pairs[seed][which].score(metric, ids) if seed in pairs else missing
+                for seed in seeds
+            ]
+            return found[0] if len(seeds) == 1 else np.stack(found, axis=1)
+
+        return score
+
+    sized = [(score_of(pairs), len(next(iter(pairs.values()))[0].y)) for pairs in sets]
+    return paired_bootstrap(sized, seeds=len(seeds))
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
     """Names in a line; of many the first, and how many there are."""
     return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    """A table whose rows and columns have names of the user's files and sets."""
+    named = table.rename(index=in_a_cell, columns=in_a_cell)
+    return str(named.to_markdown(disable_numparse=True))
 
 
 def write_page(
@@ -337,8 +403,8 @@ def write_page(
         {
             "title": METRICS[metric],
             "lower": metric != "auc",
-            "table": table(data, metric).to_markdown(disable_numparse=True),
-            "differences": differences(results, metric, against).to_markdown(disable_numparse=True),
+            "table": _markdown(table(data, metric)),
+            "differences": _markdown(differences(results, metric, against)),
         }
         for metric in metrics
     ]
@@ -371,12 +437,14 @@ def write_page(
         if figure is not None
     }
     all_cliffs = len({one["dataset"] for one in results if one["cliffs"] is not None}) == TWENTY
+    splits = [*dict.fromkeys(data["split"])]
     text = rendered(
         "transfer.md.j2", parts=parts, cliffs="cliff_rmse" in metrics, command=command,
         figures={one.name: alt for one, (_, alt) in figures.items()},
         published=PUBLISHED.T.to_markdown() if all_cliffs else "",
         n_open=n_open, n=sum(one["row"] != one["choice"] for one in results),
-        seeds=sorted(set(data["seed"])), splits=list(dict.fromkeys(data["split"])),
+        seeds=sorted(set(data["seed"])), splits=splits,
+        chirality=[one for one in splits if one.endswith(CHIRALITY)],
         left_out=left_out, too_large=too_large, few=few, invalid=invalid,
         targets={name: _listed(tasks) for name, tasks in sorted(targets.items())},
         devices=sorted({one["device"] for one in results}),

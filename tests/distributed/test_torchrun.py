@@ -114,6 +114,20 @@ def test_an_error_of_one_process_ends_all(failing: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_loss_that_diverges_ends_its_run_alone(tmp_path: Path) -> None:
+    command = [
+        "gcl_hard.bench", "--dataset=digits", "--encoder=fast", "--width=4", "--method=hscl",
+        "--seeds=1", "--batch-size=32", "--subset=64", "--epochs=2", "--monitor-every=0",
+        "--probe-epochs=1", "--size=8", "--device=cpu", "--threads=2", "--lr=1e30,0.01",
+    ]  # fmt: skip
+    status, said = torchrun(2, *command, folder=tmp_path)
+    assert status != 0
+    assert says(said, "hscl", "epoch", 1, "lr")
+    (path,) = (tmp_path / "results").glob("*_seed0.json")
+    assert json.loads(path.read_text(encoding="utf-8"))["config"]["lr"] == 0.01
+
+
+@pytest.mark.slow
 def test_graphs_are_not_trained_together(tmp_path: Path) -> None:
     status, said = torchrun(2, "gcl_hard.bench", "--dataset=MUTAG", "--epochs=2", folder=tmp_path)
     assert status != 0

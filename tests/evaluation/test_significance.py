@@ -20,6 +20,7 @@ from gcl_hard.evaluation import (
     corrected_interval,
     corrected_t_test,
     critical_difference,
+    crossed_interval,
     friedman,
     holm,
     wilcoxon,
@@ -61,6 +62,56 @@ def test_without_shared_samples_it_is_the_paired_t_test(seed):
     assert ours.t == pytest.approx(theirs.statistic, rel=1e-9)
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-9)
     assert (ours.low, ours.high) == pytest.approx((interval.low, interval.high), rel=1e-9)
+
+
+def crossed(rng, n, of_seeds, of_items, of_both):
+    """Differences of n seeds on 100 items whose true mean is 0, and their item draws."""
+    items = 10 * of_items * rng.normal(size=100) + 10 * of_both * rng.normal(size=(n, 100))
+    values = of_seeds * rng.normal(size=(n, 1)) + items
+    weights = rng.multinomial(100, np.full(100, 0.01), size=60) / 100
+    return values.mean(1), weights @ values.T
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize(
+    "spread", [(1, 1, 1), (2, 1, 0.5), (0, 1, 1), (1, 0, 0)], ids=lambda one: f"spread {one}"
+)
+def test_intervals_over_seeds_and_items_cover_the_true_difference(n, spread):
+    rng = np.random.default_rng(0)
+    found = [crossed_interval(*crossed(rng, n, *spread)) for _ in range(500)]
+    covered = np.mean([one.low <= 0 <= one.high for one in found])
+    assert covered == pytest.approx(0.95, abs=0.03)
+
+
+def test_where_items_do_not_matter_it_is_the_t_test_of_the_seeds():
+    d = [1.0, 2.0, 4.0]
+    ours, theirs = crossed_interval(d, [d] * 5), corrected_interval(d, test_share=0)
+    assert (ours.mean, ours.low, ours.high) == pytest.approx((theirs.mean, theirs.low, theirs.high))
+
+
+def test_of_seeds_that_agree_and_of_one_seed_the_draws_alone_count():
+    draws = np.random.default_rng(0).normal(size=20)
+    half = stats.norm.ppf(0.975) * draws.std(ddof=1)
+    for seeds in (1, 3):
+        found = crossed_interval([0.5] * seeds, np.tile(draws[:, None], seeds))
+        assert (found.low, found.high) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+def test_draws_that_move_seeds_apart_are_not_counted_twice():
+    """Item draws that move two seeds in opposite ways leave their mean where it is."""
+    draws = np.array([[0.0, 4.0], [2.0, 2.0], [4.0, 0.0]])
+    found, of_seeds = crossed_interval([1, 3], draws), corrected_interval([1, 3], test_share=0)
+    assert (found.low, found.high) == pytest.approx((of_seeds.low, of_seeds.high))
+
+
+@pytest.mark.parametrize(
+    ("differences", "draws"),
+    [([], [[]]), ([1, 2], [[1, 2]]), ([1, 2], [[1], [2]]), ([1, np.nan], [[1, 2]] * 3),
+     ([1], [1, 2])],
+)  # fmt: skip
+def test_draws_that_are_not_of_the_seeds_are_refused(differences, draws):
+    with pytest.raises(InputError):
+        crossed_interval(differences, draws)
 
 
 @settings(max_examples=100, deadline=None)

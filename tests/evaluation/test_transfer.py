@@ -348,6 +348,42 @@ def test_the_bootstrap_covers_a_known_difference() -> None:
     assert np.mean(widths) == pytest.approx(2 * 1.645 / np.sqrt(80), rel=0.1)
 
 
+def test_the_bootstrap_covers_a_difference_of_which_seeds_and_molecules_are_draws() -> None:
+    """Of three seeds that differ by as much as the molecules move their mean."""
+    rng = np.random.default_rng(0)
+    covered = of_molecules = 0
+    for seed in range(200):
+        values = rng.normal(size=(3, 1)) / 5 + rng.normal(size=60) + rng.normal(size=(3, 60)) / 2
+        both = np.stack([np.zeros_like(values), values + 0.3])
+        found = paired_bootstrap(
+            [(lambda ids, which, v=both: v[which][:, ids].mean(2).T, 60)],
+            seeds=3, draws=100, seed=seed,
+        )  # fmt: skip
+        mean = both.mean(1)
+        alone = paired_bootstrap(
+            [(lambda ids, which, v=mean: v[which][ids].mean(1), 60)], draws=100, seed=seed
+        )
+        assert found.difference == pytest.approx(alone.difference)
+        covered += found.low <= 0.3 <= found.high
+        of_molecules += alone.low <= 0.3 <= alone.high
+    assert covered >= 180
+    assert of_molecules < 178
+
+
+def test_seeds_that_a_set_lacks_are_left_out_of_it() -> None:
+    scores = [np.array([1.0, 2.0, 6.0]), np.array([5.0, 7.0, np.nan])]
+    sets = [(lambda ids, which, v=v: which * np.tile(v, (len(ids), 1)), 4) for v in scores]
+    found = paired_bootstrap(sets, seeds=3, draws=5)
+    assert found.difference == pytest.approx((3 + 6) / 2)
+    residuals = [-2 / 6 - 2 / 8, -1 / 6 + 2 / 8, 3 / 6]  # a seed's share of what moves the mean
+    deviation = np.sqrt(3 / 2 * sum((one - np.mean(residuals)) ** 2 for one in residuals))
+    half = 4.302653 * deviation  # t of 2 degrees, as molecules move nothing here
+    assert (found.low, found.high) == pytest.approx((4.5 - half, 4.5 + half))
+    one = [sets[0], (lambda ids, which: which * np.tile([5, np.nan, np.nan], (len(ids), 1)), 4)]
+    of_one = paired_bootstrap(one, seeds=3, draws=5)
+    assert of_one == pytest.approx((4, 4, 4))  # of one seed nothing is known of their spread
+
+
 def test_several_sets_count_alike_and_undefined_draws_are_left_out() -> None:
     ones, zeros = np.ones(10), np.zeros(1000)
     sets = [
@@ -371,3 +407,9 @@ def test_several_sets_count_alike_and_undefined_draws_are_left_out() -> None:
 def test_scores_that_cannot_be_compared_are_refused(sets: list) -> None:
     with pytest.raises(InputError):
         paired_bootstrap(sets, draws=3)
+
+
+@pytest.mark.parametrize("how", [{"draws": 1}, {"seeds": 0}, {"seeds": 2}, {"level": 1.0}])
+def test_bootstraps_of_too_few_draws_or_seeds_are_refused(how: dict) -> None:
+    with pytest.raises(InputError):
+        paired_bootstrap([(lambda ids, which: ids.mean(1), 5)], **how)

@@ -459,3 +459,25 @@ def test_a_file_of_someone_else_calls_nothing(domain: str, name: str, tmp_path: 
         gcl_hard.load_encoder(path)
     assert says(str(caught.value), path.name, name.partition("@")[0])
     assert not proof.exists()
+
+
+class Touch:
+    """Makes a file when a pickle of it is loaded as any object may be."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("load_file", [gcl_hard.load_encoder, gcl_hard.load_pretrained])
+def test_nothing_in_a_file_of_weights_is_executed(load_file: Any, tmp_path: Path) -> None:
+    proof, path = tmp_path / "called", tmp_path / "some.pt"
+    torch.save({"config": Touch(proof), "vocabulary": Touch(proof)}, path)
+    with pytest.raises(InputError) as caught:
+        load_file(path)
+    assert says(str(caught.value), path.name)
+    assert not proof.exists()
+    torch.load(path, weights_only=False)
+    assert proof.exists()

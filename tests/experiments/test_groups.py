@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gcl_hard.experiments import hardware
 from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.experiments.runs import FOLD_BY_FOLD, Run, groups_of, usual_size
 
@@ -65,6 +66,15 @@ def test_on_a_cpu_those_train_together_that_hold_out_the_same_graphs() -> None:
     assert sizes == [3, 3, 3]
     assert max(sizes) <= FOLD_BY_FOLD
     assert [len(group) for group in groups_of(runs_of(1, *many), size=2)] == [2, 2, 1, 2, 2]
+
+
+def test_free_memory_changes_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    todo = [*runs_of(3, *configs()), *runs_of(3, *configs("inductive"))]
+    devices = ("cpu", "cuda:0")
+    before = [groups_of(todo, device=device) for device in devices]
+    monkeypatch.setattr(hardware, "available_memory", lambda: 1000)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda *of: (1000, 1000))
+    assert [groups_of(todo, device=device) for device in devices] == before
 
 
 def test_a_gpu_takes_all_folds_of_all_seeds() -> None:

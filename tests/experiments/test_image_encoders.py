@@ -54,7 +54,8 @@ def test_an_encoder_by_name_is_trained_saved_and_loaded(name: str, own_encoders:
         pytest.importorskip("timm")
     assert bench.main([*SHORT, f"--encoder={name}", "--save-encoder", "--save-embeddings"]) == 0
     (file,) = Path("results").glob("*.pt")
-    encoder, saved = load_encoder(file, trust=name.startswith("own")), torch.load(file, weights_only=True)
+    encoder = load_encoder(file, trust=name.startswith("own"))
+    saved = torch.load(file, weights_only=True)
     views = Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
     with torch.no_grad():
         z = encoder(views.plain(load("digits").split("test").images))

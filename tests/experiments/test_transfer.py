@@ -17,6 +17,7 @@ import torch
 from gcl_hard import pretrain
 from gcl_hard.cli import parse_transfer
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation import scaffold_split
 from gcl_hard.evaluation.transfer import Probed, rmse
 from gcl_hard.experiments import finetuning, labelled, transfer, transfer_scores
 from gcl_hard.experiments.labelled import Labelled
@@ -114,6 +115,59 @@ def test_a_split_of_other_words_is_refused_where_it_is_used(
     assert main(command) == 2
     assert says(capsys.readouterr().err, "'external'", "train", "valid", "test")
     assert main([*command, "--split=scaffold"]) == 0
+
+
+def mirrored(folder: Path) -> Path:
+    """Two diastereomers of each of several fused rings, and others without stereo centres."""
+    rings = [
+        f"{'C' * n}C1C[C{turn}H]2CCC{'C' * size}[C@H]2O1"
+        for size in range(4) for turn in ("@", "@@") for n in range(size + 1, 4)
+    ]  # fmt: skip
+    path = folder / "mirrored.csv"
+    rows = [f"{one},{i % 7}.5" for i, one in enumerate([*rings, *SMILES[:30]])]
+    path.write_text("smiles,y\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("chirality", [False, True])
+def test_splits_by_scaffold_tell_mirror_images_apart_where_their_name_says_so(
+    chirality: bool, tmp_path: Path
+) -> None:
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    data = Labelled(read_molecules(mirrored(tmp_path)))
+    of = [
+        MurckoScaffoldSmiles(one.decode(), includeChirality=chirality)
+        for one in data.molecules.smiles
+    ]
+    for name in ("scaffold", "random-0", "random-2"):
+        split = data.split(f"{name}-chirality" if chirality else name)
+        seed = None if name == "scaffold" else int(name[-1])
+        for part, expected in zip(split, scaffold_split(of, seed=seed), strict=True):
+            assert part.tolist() == expected.tolist()
+        assert not {of[i] for i in split.train} & {of[i] for i in split.test}
+
+
+def test_results_of_before_there_was_a_choice_are_those_with_chirality(tmp_path: Path) -> None:
+    path, output = mirrored(tmp_path), tmp_path / "out"
+    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(output)]
+    assert main([*command, "--split=scaffold-chirality"]) == 0
+    (old,) = output.glob("*.json")
+    content = json.loads(old.read_text())
+    assert content["identity"]["split"] == "scaffold"
+    old.write_text(json.dumps(content | {"split": "scaffold"}))  # as it was named
+    found = transfer.transfer(parse_transfer([*command, "--split=scaffold-chirality"]))
+    assert [one["split"] for one in found] == ["scaffold-chirality"]
+    assert main([*command, "--split=scaffold"]) == 0
+    assert len(results(output)) == 2
+    page = tmp_path / "page.md"
+    both = ["--split=scaffold,scaffold-chirality", "--report-only", "--report", str(page)]
+    assert main([*command, *both]) == 0
+    assert says(page.read_text(), "scaffold, scaffold-chirality", "DeepChem")
+    assert main([*command, "--split=scaffold", "--report-only", "--report", str(page)]) == 0
+    assert not says(page.read_text(), "DeepChem")
+    found_before = "BACE_counts_none_random-0_107a36e86a_seed0"  # by version 0.2
+    assert TransferRun("BACE", "counts", None, "random-0-chirality", 0).key == found_before
 
 
 def test_results_and_pages_name_their_targets(tmp_path: Path) -> None:
@@ -816,3 +870,14 @@ def test_a_damaged_result_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     single.write_text(single.read_text()[:100])
     assert main(command) == 2
     assert says(capsys.readouterr().err, str(single), "damaged")
+
+
+def test_a_bar_in_a_sets_name_is_no_edge_of_a_cell(tmp_path: Path) -> None:
+    path = write(tmp_path, "classes")
+    path = path.rename(path.with_name("a|b.csv"))
+    page = tmp_path / "page.md"
+    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "out")]
+    assert main([*command, "--report", str(page)]) == 0
+    head, line, *rows = (row for row in page.read_text().splitlines() if row.startswith("|"))
+    assert r"a\|b" in head
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in (head, rows[0])} == {line.count("|")}

@@ -7,6 +7,8 @@ from itertools import islice, product
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from gcl_hard import (
     ContrastiveLoss,
@@ -227,6 +229,32 @@ def test_large_batches_are_taken_in_blocks_by_themselves():
     for given in ({}, {"streaming": True}):
         with pytest.raises(InputError, match="streaming=False"):
             twice(400, **given)
+
+
+class Largest(TorchDispatchMode):
+    """The most elements of a tensor that an operation returns."""
+
+    n = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        sizes = [part.numel() for part in tree_leaves(found) if isinstance(part, torch.Tensor)]
+        self.n = max(self.n, *sizes, 0)
+        return found
+
+
+@pytest.mark.parametrize(("name", "weighted"), [("hucl", False), ("hscl", True), ("bcl", True)])
+def test_nothing_grows_with_the_square_of_a_large_batch(name, weighted):
+    def largest(n_items):
+        z1, z2 = (numbers(n_items, 4, seed=s).requires_grad_() for s in (0, 1))
+        loss = contrastive_loss(name)
+        if weighted:
+            loss.sampler.pair_weights = lambda i, j: -0.01 * (i[:, None] - j).abs()
+        with Largest() as found:
+            loss(z1, z2, labels_of(n_items)).backward()
+        return found.n
+
+    assert largest(800) < 2 * largest(400)
 
 
 def test_half_precision_and_autocast_are_computed_in_float32():

@@ -138,6 +138,13 @@ def test_the_order_of_graphs_only_permutes_the_kernel(mutag):
 
 
 @KINDS
+def test_other_graphs_of_the_set_change_no_value(mutag, optimal_assignment):
+    whole = wl_kernel(mutag, optimal_assignment=optimal_assignment)
+    few = wl_kernel(subset(mutag, range(20, 32)), optimal_assignment=optimal_assignment)
+    np.testing.assert_allclose(few, whole[20:32, 20:32], rtol=0, atol=1e-15)
+
+
+@KINDS
 def test_kernels_equal_grakels_bit_for_bit(mutag, optimal_assignment):
     grakel = pytest.importorskip("grakel")
     options = {"n_iter": 5, "normalize": True}

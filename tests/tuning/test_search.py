@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.engine import TRIES
+from gcl_hard.graphs import load
 from gcl_hard.tuning import SearchResult, search, study
 from gcl_hard.tuning.result import AllFailed
 from gcl_hard.tuning.space import Candidate
@@ -44,6 +46,7 @@ class Scorer:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.event: Event = lambda candidate, report: None
         self.groups: list[list[Candidate]] = []
+        self.tasks: list[bytes] = []
         monkeypatch.setattr(search, "score_trials", self._score)
         monkeypatch.setattr(search, "score_outside", lambda *given, report: 50.0)
 
@@ -56,6 +59,7 @@ class Scorer:
         *, report: Report,
     ) -> None:  # fmt: skip
         self.groups.append(list(tried))
+        self.tasks.append(pickle.dumps((context, objective, k, graphs, tried)))
         for one in tried:
             if report("begin", k, one.number, wait=True):
                 report("progress", k, one.number, 0.5)
@@ -116,6 +120,17 @@ def test_a_study_gets_the_asked_number_of_trials_in_groups(
         assert candidate.config.lr == trial.params["lr"]
         assert trial.value == formula(candidate)
     assert found.inner == max(map(formula, scorer.seen))
+
+
+def test_a_task_holds_neither_the_data_nor_the_place_of_its_study(
+    scorer: Scorer, searched: Any
+) -> None:
+    searched(2, study_name="of-the-driver")
+    assert len(scorer.tasks) == 2
+    for task in scorer.tasks:
+        assert len(task) < load("MUTAG").x.nbytes
+        assert b"a.journal" not in task
+        assert b"of-the-driver" not in task
 
 
 def test_the_group_size_changes_no_random_trial(
