@@ -253,11 +253,7 @@ def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
     given = stated.get("dataset", ())
     names = [given] if isinstance(given, str) else list(given)
     here = stated.get("data_dir") is None
-    paths = [
-        Path(name).expanduser()
-        for name in names
-        if "/" in name or (here and _is_here(name))
-    ]
+    paths = [Path(name).expanduser() for name in names if "/" in name or (here and _is_here(name))]
     if not paths:
         return {}
     folders = {path.parent for path in paths}

@@ -12,7 +12,6 @@ from torch import Tensor, distributed
 
 from gcl_hard.errors import InputError
 
-
 UNLIKE, REFUSED = -1, -2
 """In the place of the kinds of rows: not as many of each tensor, and none because of an error."""
 
