@@ -260,7 +260,8 @@ class ContrastiveLoss(nn.Module):
     """
 
     counts: dict[str, int | Tensor] | None = None
-    """Of the last batch, as in :class:`Diagnostics`; none contribute where it trains nothing."""
+    """Sums of :attr:`Diagnostics.counts` since this was None, to which training sets it before each
+    batch."""
 
     def __init__(
         self,
@@ -308,9 +309,7 @@ class ContrastiveLoss(nn.Module):
                 f"the cosine, leave it out (got {hardness_scale!r})"
             )
         temperature = 0.5 if temperature is None else temperature
-        # A parameter of one element can be learned.
-        value = temperature.item() if isinstance(temperature, nn.Parameter) else temperature
-        check_number("temperature", value, above=0)
+        value = _value_of(temperature)
         if class_prior is not None:
             _check_class_prior(class_prior, sampler)
         if sampler.hardening.batch_wide and sampler.synthetic is not None:
@@ -445,9 +444,11 @@ class ContrastiveLoss(nn.Module):
         candidate_labels: Labels | None = None,
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
-        if candidates is None and candidate_labels is not None:
-            raise InputError("candidate_labels are of candidates, and none are given")
         with refusing_together(self._gathers):
+            if candidates is None and candidate_labels is not None:
+                raise InputError("candidate_labels are of candidates, and none are given")
+            if self._gathers:
+                self._divisor()  # checks it
             views = views_of(z1, z2, labels)._replace(
                 candidates=candidates, candidate_labels=candidate_labels
             )
@@ -663,6 +664,8 @@ class ContrastiveLoss(nn.Module):
         """The temperature; of a learned one that is no more above 0 an error, or NaN on a GPU."""
         gamma = self.temperature
         if not isinstance(gamma, nn.Parameter):
+            if gamma <= 0:
+                raise InputError(f"temperature must be above 0, got {gamma:g}")
             return gamma
         if neg.readable(gamma) and gamma.item() <= 0:
             raise InputError(
@@ -768,7 +771,8 @@ class ContrastiveLoss(nn.Module):
 
     def _kept(self, found: Diagnostics) -> Diagnostics:
         if not transformed():
-            self.counts = found.counts
+            before = self.counts or {}
+            self.counts = {name: n + before.get(name, 0) for name, n in found.counts.items()}
         return found
 
     @torch.no_grad()
@@ -856,7 +860,7 @@ class ContrastiveLoss(nn.Module):
         kept = (log_q > -math.inf).sum(1)
         log_weight = self._log_weight(scores.n_others, kept, log_q.dtype)
         if self.sampler.draws is not None:
-            t = t.gather(1, self.sampler.sample(log_q))
+            t = t.gather(1, self.sampler.sample(log_q, scores.t))
             log_q = torch.full_like(t, -math.log(self.sampler.draws))
         expected = self._expected(t, log_q)
         if self.class_prior is not None:
@@ -883,6 +887,8 @@ class ContrastiveLoss(nn.Module):
 
     def _log_m(self, n_others: int) -> float:
         assert self.weight != "kept"
+        if self.weight != "others":
+            check_number("weight", self.weight, above=0)
         return math.log(max(n_others, 1) if self.weight == "others" else self.weight)
 
     def _similarity(self, t: Tensor, scores: _Scores) -> Tensor:
@@ -951,6 +957,17 @@ def _refuse_with_jsd(
         )
     if pooling != "pair" or weight != "others":
         raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")
+
+
+def _value_of(temperature: float | nn.Parameter) -> float:
+    """A temperature, or what a learned one is now; InputError for no number above 0."""
+    value = temperature
+    if isinstance(temperature, nn.Parameter):
+        if temperature.numel() != 1:
+            raise InputError(f"temperature must be one number, got {[*temperature.shape]}")
+        value = temperature.item()
+    check_number("temperature", value, above=0)
+    return float(value)
 
 
 def _check_gathered(sampler: NegativeSampler, hardness_scale: str | None) -> None:

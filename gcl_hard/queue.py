@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.functional.tracing import hooked, in_backward
 
 STATE = "embeddings", "labels", "pointer", "filled"
 
@@ -77,11 +78,15 @@ class Queue(nn.Module):
             z: float [B, d]; kept without a gradient.
             labels: int64 [B], where the loss uses labels.
         """
+        _refuse_recomputed()
         size, dim = self.embeddings.shape
         if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
             got = [*z.shape] if isinstance(z, Tensor) else type(z).__name__
             raise InputError(f"a queue of width {dim} takes embeddings [B, {dim}], got {got}")
-        known = None if labels is None else torch.as_tensor(labels)
+        try:
+            known = None if labels is None else torch.as_tensor(labels)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"a queue keeps classes, integers [{len(z)}]: {error}") from error
         if known is not None and (known.is_floating_point() or known.shape != z.shape[:1]):
             raise InputError(
                 f"a queue keeps classes, integers [{len(z)}], got {known.dtype} "
@@ -110,23 +115,38 @@ class Queue(nn.Module):
             destination[prefix + name] = getattr(self, name)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *how: Any) -> None:
-        _, _, missing_keys, _, error_msgs = how
+        metadata, strict, missing_keys, unexpected_keys, error_msgs = how
         for name in STATE:
             mine, given = getattr(self, name), state_dict.get(prefix + name)
             if given is None:
                 missing_keys.append(prefix + name)
-            elif given.shape != mine.shape:
+            elif torch.as_tensor(given).shape != mine.shape:
                 error_msgs.append(
-                    f"{prefix}{name} is {[*given.shape]} there, and {[*mine.shape]} in this queue"
+                    f"{prefix}{name} is {[*torch.as_tensor(given).shape]} there, and "
+                    f"{[*mine.shape]} in this queue"
                 )
+            elif metadata.get("assign_to_params_buffers", False):
+                setattr(self, name, given)
             else:
-                mine.copy_(given)
+                mine.copy_(torch.as_tensor(given))
+        own = (key.removeprefix(prefix) for key in state_dict if key.startswith(prefix))
+        unexpected_keys += [prefix + key for key in own if strict and key not in STATE]
 
     def candidates(self) -> dict[str, Tensor]:
         """Arguments of :class:`gcl_hard.ContrastiveLoss`, none while the queue is empty."""
+        _refuse_recomputed()
         if (n := len(self)) == 0:
             return {}
         found = {"candidates": self.embeddings[:n].clone()}
         if bool((self.labels[:n] >= 0).all()):
             found["candidate_labels"] = self.labels[:n].clone()
         return found
+
+
+def _refuse_recomputed() -> None:
+    """A queue has moved on when activation checkpointing computes a pass again."""
+    if in_backward() and hooked():
+        raise InputError(
+            "activation checkpointing computes again what is inside, with another content of the "
+            "queue: take candidates and add embeddings outside of it"
+        )

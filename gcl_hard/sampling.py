@@ -94,7 +94,7 @@ class NegativeSampler(nn.Module):
             check_at_least("draws", draws, 1)
         self.admit: Admission = admit
         self._epoch = (1, 1)
-        self.hardening = as_hardening(hardening)
+        self.hardening = hardening
         self.draws = draws
         self.pair_weights = pair_weights
         self.label_gap = None if label_gap is None else check_gap(label_gap)
@@ -107,8 +107,9 @@ class NegativeSampler(nn.Module):
         return self._hardening
 
     @hardening.setter
-    def hardening(self, value: Hardening) -> None:
+    def hardening(self, value: Hardening | Callable[[Tensor], Tensor] | None) -> None:
         # Kept for the epoch: in a compiled graph its numbers are then inputs, not constants.
+        value = as_hardening(value)
         self._hardening, self._current = value, value.at(*self._epoch)
 
     @property
@@ -223,11 +224,17 @@ class NegativeSampler(nn.Module):
             log_eta = log_eta + log_weights
         return Negatives(*log_negative_distribution(log_eta, admitted))
 
-    def sample(self, log_q: Tensor) -> Tensor:
-        """Candidates drawn from q by this sampler's own generator, int64 [A, draws]."""
+    def sample(self, log_q: Tensor, scores: Tensor | None = None) -> Tensor:
+        """Candidates drawn from q by this sampler's own generator, int64 [A, draws].
+
+        Args:
+            log_q: float [A, C].
+            scores: float [A, C], from which activation checkpointing knows a batch; ``log_q`` if
+                None, which other batches may share.
+        """
         if self.draws is None:
             raise InputError("this sampler takes exact expectations: pass draws=k to draw")
-        return draw(log_q, self.draws, self._generators.on(log_q))
+        return draw(log_q, self.draws, self._generators.on(log_q if scores is None else scores))
 
     def run_state(self) -> dict[str, Any]:
         """States of the generators, so that a resumed run draws as an uninterrupted one does."""

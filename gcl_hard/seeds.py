@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
+from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
 from typing import Any, Generic, TypeVar
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.tracing import recomputed, transformed
+from gcl_hard.functional.tracing import hooked, in_backward, transformed
 
 
 def seed_for(*key: int) -> int:
@@ -96,37 +97,64 @@ RANDOM = frozenset({
 T = TypeVar("T")
 
 
-class Replay(Generic[T]):
-    """What the last forward passes drew, for activation checkpointing, which computes them again.
+@dataclass
+class _Pass(Generic[T]):
+    """A forward pass that may be computed again, and what it drew."""
 
-    A pass is told from others by the first rows of its inputs; of equal ones the last comes first,
-    as in a backward pass.
+    hooked: bool
+    mark: Tensor
+    drawn: T
+    used: bool = False
+
+
+class Replay(Generic[T]):
+    """What forward passes drew, for activation checkpointing, which computes them again.
+
+    A pass is told from others by its inputs; of equal ones the last comes first, as in a backward
+    pass. The last :data:`PASSES` that may be computed again are kept: those with hooks around what
+    is saved, and those without a gradient (checkpointing with ``use_reentrant=True``).
     """
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[Tensor, T]] = deque(maxlen=PASSES)
+        self._kept: deque[_Pass[T]] = deque(maxlen=PASSES)
 
     def keep(self, inputs: Tensor, drawn: T) -> None:
-        """Keep what a forward pass drew."""
-        if not transformed():
-            self._kept.append((inputs[:ROWS].detach().clone(), drawn))
+        """Keep what a forward pass drew, if it may be computed again."""
+        if (hooked() or not torch.is_grad_enabled()) and not transformed():
+            self._kept.append(_Pass(hooked(), _mark(inputs), drawn))
 
-    def again(self, inputs: Tensor) -> T:
-        """What was drawn for these inputs. InputError if it is not known."""
-        for i in reversed(range(len(self._kept))):
-            rows, drawn = self._kept[i]
-            if torch.equal(rows, inputs[:ROWS].detach()):
-                del self._kept[i]
-                return drawn
-        raise InputError(
-            f"activation checkpointing computes a forward pass again whose draws are not known: it "
-            f"is none of the last {PASSES}, or its inputs differ, or it was without a gradient "
-            f"(give use_reentrant=False)"
-        )
+    def again(self, inputs: Tensor) -> T | None:
+        """In a backward pass, what was drawn for these inputs; None if it is not computed again.
+
+        Raises:
+            InputError: if it is, and its draws are not known.
+        """
+        of, mark = hooked(), _mark(inputs)
+        equal = [one for one in self._kept if one.hooked == of and torch.equal(one.mark, mark)]
+        if not equal:
+            if of:
+                raise InputError(
+                    f"activation checkpointing computes a forward pass again whose draws are not "
+                    f"known: it is none of the last {PASSES}, or its inputs differ"
+                )
+            return None
+        if all(one.used for one in equal):  # another backward pass through the same graph
+            for one in equal:
+                one.used = False
+        found = next(one for one in reversed(equal) if not one.used)
+        found.used = True
+        return found.drawn
 
 
-PASSES, ROWS = 16, 4
-"""Forward passes that are kept, and rows of their inputs."""
+PASSES = 256
+"""Forward passes that are kept."""
+
+
+def _mark(inputs: Tensor) -> Tensor:
+    """Numbers that tell inputs from others."""
+    rows = inputs.detach().flatten(1) if inputs.dim() > 1 else inputs.detach()[None]
+    rows = rows.nan_to_num()
+    return torch.cat([rows.sum(0), rows.sum(1)])
 
 
 class Generators:
@@ -155,9 +183,8 @@ class Generators:
         Raises:
             InputError: if that pass is not known.
         """
-        if recomputed():
-            again = torch.Generator(inputs.device)
-            return again.set_state(self._passes.again(inputs))
+        if in_backward() and (state := self._passes.again(inputs)) is not None:
+            return torch.Generator(inputs.device).set_state(state)
         generator = self._of(inputs.device)
         self._passes.keep(inputs, generator.get_state())
         return generator

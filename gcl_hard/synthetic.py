@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,8 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.utils.parametrizations import spectral_norm
 
-from gcl_hard.errors import check_at_least, check_number
-from gcl_hard.functional.tracing import recomputed, refuse_vmap
+from gcl_hard.errors import InputError, check_at_least, check_number
+from gcl_hard.functional.tracing import hooked, in_backward, refuse_vmap
 from gcl_hard.pairing import unit
 from gcl_hard.seeds import Drawing, Generators, Replay, seed_for, seeded
 
@@ -206,19 +207,24 @@ class AdversarialNegatives(SyntheticNegatives):
         """G's embeddings for each anchor, and in training mode a step of D and of G before."""
         refuse_vmap(scene.items, "the game of adversarial negatives")
         training = self.training and torch.is_grad_enabled()
-        if training and recomputed():  # G has learnt since
-            z = self._made.again(scene.items)
-        else:
+        z = self._made.again(scene.items) if training and in_backward() else None
+        if z is None:
+            generator = self._generators.on(scene.items)
             # Its own backward passes are no matter of activation checkpointing.
-            with saved_tensors_hooks(lambda x: x, lambda x: x):
-                z = self._played(scene, learns=training and not self.frozen)
-            if training:
-                self._made.keep(scene.items, z)
+            apart = saved_tensors_hooks(lambda x: x, lambda x: x) if hooked() else nullcontext()
+            with apart:
+                z = self._played(scene, generator, learns=training and not self.frozen)
+            if self.training:
+                self._made.keep(scene.items, z if training else z[:, :0])
+        elif z.shape[1] == 0:
+            raise InputError(
+                "adversarial negatives learn in passes with a gradient, and this one is computed "
+                "again after one without: give torch.utils.checkpoint use_reentrant=False"
+            )
         return Synthetic(z, torch.ones(z.shape[:2], dtype=torch.bool, device=z.device))
 
-    def _played(self, scene: Scene, *, learns: bool) -> Tensor:
+    def _played(self, scene: Scene, generator: torch.Generator, *, learns: bool) -> Tensor:
         game = self._game_of(scene.items)
-        generator = self._generators.on(scene.items)
         if learns and scene.finite and not game.step(scene, generator):
             self.frozen = True
             warnings.warn(

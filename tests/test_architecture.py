@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functional": set(),
     "sampling": {"functional", "seeds", "synthetic"},
     "synthetic": {"functional", "pairing", "seeds"},
-    "queue": set(),
+    "queue": {"functional"},
     "gathering": set(),
     "pairing": {"functional", "gathering"},
     "losses": {"functional", "gathering", "pairing", "sampling", "synthetic"},

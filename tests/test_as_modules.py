@@ -107,6 +107,111 @@ def test_activation_checkpointing_repeats_the_draws(make: Callable[[], Any]) -> 
         torch.testing.assert_close(slope, slope_again, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("labels", [None, LABELS])
+@pytest.mark.parametrize("between", ["nothing", "the same", "others", "a second backward pass"])
+@pytest.mark.parametrize("make", [*DRAWN, lambda: contrastive_loss("ucl")])
+def test_draws_are_repeated_whatever_comes_between(
+    make: Callable[[], Any], between: str, labels: Tensor | None
+) -> None:
+    found = []
+    for recomputes in (False, True):
+        loss = make()
+        if labels is None and loss.sampler.needs_labels:
+            return
+        (a, b), (c, d) = views(seed=3), views(seed=4)
+        a, c = a.requires_grad_(), c.requires_grad_()
+
+        def value(z: Tensor, other: Tensor, loss: Any = loss, how: bool = recomputes) -> Tensor:
+            def forward(z: Tensor) -> Tensor:
+                found: Tensor = loss(z, other, labels)
+                return found
+
+            return checkpoint(forward, z, use_reentrant=False) if how else forward(z)
+
+        first = value(a, b)
+        if between in ("the same", "others"):
+            with torch.no_grad():
+                loss(*((a, b) if between == "the same" else views(seed=5)), labels)
+        second = value(c, d)
+        twice = between == "a second backward pass"
+        first.backward(retain_graph=twice)
+        if twice:
+            first.backward()
+        second.backward()
+        found.append(torch.cat([a.grad, c.grad]))  # type: ignore[list-item]
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-15)
+
+
+def test_a_loss_in_a_backward_pass_that_repeats_nothing_draws() -> None:
+    z1, z2 = views()
+    loss, seen = drawing(), []
+    z = z1.requires_grad_() * 2
+    z.register_hook(lambda slope: seen.append(loss(z1.detach(), z2).item()))
+    z.sum().backward()
+    assert seen == [drawing()(z1.detach(), z2).item()]
+
+
+def test_a_queue_inside_a_pass_that_is_computed_again_is_refused() -> None:
+    queue, loss, (z1, z2) = Queue(12, 6), contrastive_loss("ucl"), views()
+    queue.add(z1)
+
+    def forward(z: Tensor) -> Tensor:
+        found: Tensor = loss(z, z2, **queue.candidates())
+        queue.add(z)
+        return found
+
+    value = checkpoint(forward, z1.requires_grad_(), use_reentrant=False)
+    with pytest.raises(InputError, match="queue"):
+        value.backward()
+
+
+def test_a_state_may_be_assigned_and_unknown_keys_are_told() -> None:
+    full = Queue(4, 2)
+    full.add(torch.ones(3, 2), torch.arange(3))
+    with torch.device("meta"):
+        built = Queue(4, 2)
+    built.load_state_dict(full.state_dict(), assign=True)
+    assert built.candidates()["candidate_labels"].tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="embedings"):
+        Queue(4, 2).load_state_dict({**full.state_dict(), "embedings": torch.ones(4, 2)})
+    with pytest.raises(InputError, match="classes"):
+        full.add(torch.ones(2, 2), ["a", "b"])  # type: ignore[arg-type]
+
+
+def test_gradients_of_torch_func_reach_adversarial_negatives() -> None:
+    z1, z2 = (z.float() for z in views())
+    slope = torch.func.grad(lambda z: contrastive_loss("spacl")(z, z2))(z1)
+    loss = contrastive_loss("spacl")
+    loss(z1.requires_grad_(), z2).backward()
+    torch.testing.assert_close(slope, z1.grad)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_a_temperature_that_is_set_is_checked_too(value: float) -> None:
+    loss = contrastive_loss("ucl")
+    loss.temperature = value
+    with pytest.raises(InputError, match="temperature"):
+        loss(*views())
+    with pytest.raises(InputError, match=r"\[2\]"):
+        contrastive_loss("ucl", temperature=nn.Parameter(torch.ones(2)))  # type: ignore[arg-type]
+
+
+def test_a_hardening_may_be_set_as_it_is_given() -> None:
+    loss, (z1, z2) = contrastive_loss("hucl"), views()
+    loss.sampler.hardening = None
+    assert loss(z1, z2).item() == contrastive_loss("ucl")(z1, z2).item()
+    loss.sampler.hardening = lambda t: 2.0 * t
+    assert loss(z1, z2).item() == pytest.approx(contrastive_loss("hucl", beta=2.0)(z1, z2).item())
+    with pytest.raises(InputError, match="hardening"):
+        loss.sampler.hardening = "hard"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", [">i4", object, "u2"])
+def test_arrays_of_whole_numbers_are_labels(kind: Any) -> None:
+    loss, pair = contrastive_loss("hscl"), views()
+    assert loss(*pair, LABELS.numpy().astype(kind)).item() == loss(*pair, LABELS).item()
+
+
 def test_activation_checkpointing_repeats_the_augmentations() -> None:
     batch = load("MUTAG", download=False).batch(range(8))
     found = []
@@ -127,7 +232,7 @@ def test_a_pass_whose_draws_are_not_known_is_refused() -> None:
     value = checkpoint(lambda z: loss(z, z2), z1, use_reentrant=True)  # without a gradient at first
     with pytest.raises(InputError) as caught:
         value.backward()
-    assert says(str(caught.value), "checkpointing", "use_reentrant=False")
+    assert says(str(caught.value), "torch.utils.checkpoint", "use_reentrant=False")
 
 
 @pytest.mark.parametrize("method", METHODS)

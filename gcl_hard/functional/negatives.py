@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -112,7 +114,7 @@ def check_labels(
         raise InputError(f"{needed_by} needs labels: pass an integer tensor of shape [{n_items}]")
     if not isinstance(labels, Tensor):
         try:
-            labels = torch.as_tensor(labels, device=device)
+            labels = torch.as_tensor(_integers(labels), device=device)
         except (TypeError, ValueError, RuntimeError) as error:
             kind = type(labels[0] if isinstance(labels, list | tuple) else labels).__name__
             raise InputError(
@@ -134,6 +136,16 @@ def check_labels(
             f"{needed_by} needs the class of each; ucl, dcl, hucl and hcl need none"
         )
     return labels
+
+
+def _integers(labels: Any) -> Any:
+    """An array of whole numbers in another byte order, or of objects, as int64; others as given."""
+    kind = getattr(getattr(labels, "dtype", None), "kind", "")
+    if kind == "O":
+        whole = all(isinstance(one, Integral) for one in labels.ravel())
+    else:
+        whole = kind in ("i", "u") and not labels.dtype.isnative
+    return labels.astype("int64") if whole else labels
 
 
 def check_dense(labels: Tensor) -> None:

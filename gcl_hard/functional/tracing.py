@@ -8,9 +8,16 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 
 
-def recomputed() -> bool:
-    """Whether torch is in a backward pass, in which activation checkpointing computes again."""
+def in_backward() -> bool:
+    """Whether torch is in a backward pass, where activation checkpointing computes again."""
     return bool(torch._C._current_graph_task_id() >= 0)
+
+
+def hooked() -> bool:
+    """Whether hooks are around what is saved for a backward pass, as activation checkpointing has
+    in a forward pass and where it computes it again.
+    """
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
 def transformed() -> bool:

@@ -399,6 +399,7 @@ class _Run:
         trained = loss.new_ones((), dtype=torch.bool)
         if known:
             trained = torch.stack([counts["contributing"] for counts in known]).sum() > 0
+            trained |= loss != 0  # by another part of the loss
         self.sizes.append(sum(counts["anchors"] for counts in known))
         if self.world > 1:  # the mean over processes that trained
             total, n = summed(torch.stack([loss * trained, trained.to(loss)]))
@@ -599,6 +600,11 @@ def mean_loss(
         rest = n_idle == 1 and not those[-1] and 2 * sizes[-1] < max(sizes)
         if epoch == 1 and not rest:
             warnings.warn(f"{said} (their losses of 0 are not in the mean): {remedy}", stacklevel=2)
+    if epoch == 1 and not n_idle and not values.any():
+        warnings.warn(
+            "the loss of every batch of the first epoch is 0, so that nothing may be trained: do "
+            "batches hold negatives, and labels several classes?", stacklevel=2,
+        )  # fmt: skip
     return float(values[those].mean())
 
 

@@ -69,7 +69,7 @@ def test_splits_are_those_named(folder: Path) -> None:
 def test_a_name_that_no_result_file_can_have_is_refused() -> None:
     assert canonical(ImageConfig(dataset="café")).dataset == "café"
     with pytest.raises(InputError, match="UTF-8"):
-        canonical(ImageConfig(dataset=os.fsdecode(b"caf\xe9")))
+        canonical(ImageConfig(dataset=os.fsdecode(b"\xe9")))
 
 
 def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:

@@ -129,6 +129,44 @@ def test_an_ensemble_counts_them_as_its_models_do_alone(kind: Any) -> None:
         assert found[m] == pytest.approx(alone, rel=1e-6)
 
 
+class Halves(Pairs):
+    """Two losses a batch, of which the last may have no negative, and what else there is."""
+
+    def __init__(self, more: float = 0.0) -> None:
+        super().__init__()
+        self.more = more
+
+    def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+        parts = zip(*(of.chunk(2) for of in batch), strict=True)
+        found: Tensor = sum(super(Halves, self).forward(part) for part in parts)  # type: ignore[assignment]
+        return found + self.more * self.net.weight.square().sum()
+
+
+def test_a_batch_trains_if_any_part_of_its_loss_does() -> None:
+    how = Optimisation(epochs=1, lr=0.01)
+    assert train(Halves(), batches([0, 1, 0, 1, 0, 0, 0, 0]), how)[0] > 0
+    assert train(Halves(0.1), batches([0] * 8), how)[0] > 0
+    with pytest.raises(InputError, match="1 of 1"):
+        train(Halves(), batches([0] * 8), how)
+
+
+def test_a_loss_that_training_cannot_see_is_told_by_its_zeros() -> None:
+    class Hidden(Pairs):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = [self.loss]
+            del self.loss
+
+        def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+            x, y = batch
+            found: Tensor = self.hidden[0](self.net(x), self.net(x + 0.1), y)
+            return found
+
+    with pytest.warns(UserWarning, match="every batch"):
+        assert train(Hidden(), batches(ONE, ONE), Optimisation(epochs=2, lr=0.01)) == [0, 0]
+    assert train(Hidden(), batches(MIXED, ONE), Optimisation(epochs=1, lr=0.01))[0] > 0
+
+
 def test_images_of_one_class_are_refused() -> None:
     images = torch.randint(256, (20, 3, 4, 4), dtype=torch.uint8)
     views = Views(ViewRecipe(), size=4, mean=(0.5,) * 3, std=(0.2,) * 3)
