@@ -70,6 +70,8 @@ def refused(path: Path, *facts: object) -> None:
         ("train2017", "val2017"), ("seg_train", "seg_test"), ("birds_train", "birds_valid"),
         ("seg_train/seg_train", "seg_test/seg_test"), ("pets/train", "pets/test"),
         ("data/pets/Training", "data/pets/dev"), ("0 train", "1 test"), ("train_pets", "eval_pets"),
+        ("trn", "tst"), ("trainval", "test"), ("petsTrain", "petsTest"), ("trainA", "testA"),
+        ("XTrain", "XTest"), ("trainImages", "valImages"),
     ],
 )  # fmt: skip
 def test_a_split_is_read_under_usual_names(train: str, test: str, tmp_path: Path) -> None:
@@ -89,6 +91,7 @@ def test_a_split_is_read_under_usual_names(train: str, test: str, tmp_path: Path
         ("bullet train", "steam train", "crash test"), ("training", "match", "rest"),
         ("val", "hill"), ("data", "images", "set"), ("train/steam", "train/diesel", "plane", "car"),
         ("cat/in", "dog/in", "dog"), ("train", "train/night", "plane", "plane/night"),
+        ("tr", "te"), ("bulletTrain", "crashTest"), ("contrast", "attestA"), ("TRAINEE", "TESTER"),
     ],
 )  # fmt: skip
 def test_classes_that_are_called_like_parts_are_classes(
@@ -130,6 +133,9 @@ def test_a_class_of_a_split_may_be_called_train(tmp_path: Path) -> None:
         (["cat/train", "cat/test", "dog/train", "dog/test"], ["cat", "train", "test", "set"]),
         (["images/train", "images/val", "labels/train"], ["images", "train", "val", "set"]),
         (["train/cat", "train/dog", "test"], ["/test/CLASS/", "val"]),
+        (["trn", "tst"], ["trn", "tst", "CLASS", "classes"]),
+        (["trn/cat", "trn/dog"], ["cat", "dog", "/test/CLASS/", "class"]),
+        (["trainA", "trainB", "testA", "testB"], ["trainA", "trainB", "train/CLASS/", "classes"]),
     ],
 )
 def test_folders_that_can_be_understood_in_two_ways_are_refused(
@@ -255,6 +261,49 @@ def test_a_link_to_nothing_and_what_cannot_be_entered_are_named(pets: Path) -> N
     refused(pets, str(lost))
 
 
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [("d.txt", "gone"), ("0.PDF", "0.png"), ("README", "../notes"), ("notes", "../notes.txt")],
+)
+@pytest.mark.parametrize("where", ["", "train", "train/cat"])
+def test_a_link_to_nothing_that_can_be_no_image_is_counted(
+    where: str, link: str, target: str, pets: Path
+) -> None:
+    (pets / where / link).symlink_to(pets / "away" / target)
+    with warned(1, "links", str(pets / where / link)):
+        assert len(read(pets).split("train")) == 4
+
+
+@pytest.mark.parametrize("target", ["gone.png", "gone.v2", "gone.class"])
+def test_a_link_to_nothing_that_may_be_an_image_or_a_class_is_refused(
+    target: str, pets: Path
+) -> None:
+    (pets / "train" / "cow").symlink_to(target)
+    refused(pets, str(pets / "train" / "cow"), target)
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [("val", "test"), ("extra", "train"), ("dev", "test/cat"), ("training", "train"),
+     ("testing", "test")],
+)  # fmt: skip
+def test_a_link_to_a_part_that_is_read_needs_no_word(link: str, target: str, pets: Path) -> None:
+    (pets / link).symlink_to(target, target_is_directory=True)
+    found = read(pets)
+    assert shades(found.split("train").images) == [0, 0, 1, 1]
+    assert shades(found.split("test").images) == [2, 2, 3, 3]
+
+
+def test_images_that_are_not_read_count_once_whatever_leads_to_them(pets: Path) -> None:
+    for i in range(3):
+        put(pets / "val" / "cat" / f"{i}.png")
+    (pets / "val" / "cat" / "8.png").symlink_to(pets / "train" / "cat" / "0.png")
+    (pets / "val" / "cat" / "9.png").symlink_to("0.png")
+    (pets / "eval").symlink_to("val")
+    with warned(3, "images", str(pets / "eval")):
+        assert len(read(pets).split("test")) == 4
+
+
 @pytest.mark.skipif(os.name != "posix" or os.getuid() == 0, reason="reads every folder")
 def test_a_folder_that_may_not_be_read_is_named(pets: Path) -> None:
     put(pets / "train" / "cat" / "more" / "0.png")
@@ -346,8 +395,8 @@ def latin(name: bytes) -> str:
 
 
 def test_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
-    root = made(tmp_path, latin(b"train/caf\xe9"), latin(b"test/caf\xe9"), "train/tea", "test/tea")
-    small = root / "train" / latin(b"caf\xe9") / latin(b"ni\xf1o.png")
+    root = made(tmp_path, latin(b"train/n\xe9e"), latin(b"test/n\xe9e"), "train/tea", "test/tea")
+    small = root / "train" / latin(b"n\xe9e") / latin(b"ni\xf1o.png")
     Image.new("RGB", (4, 30)).save(small)
     for file in [*root.glob("t*/*/?.png")]:
         Image.new("RGB", (30, 30)).save(file)
@@ -355,12 +404,12 @@ def test_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match="4 pixels"):
             found = read(root)
     assert found.size == (4, 4)
-    assert sorted(found.class_names) == [r"caf\xe9", "tea"]
+    assert sorted(found.class_names) == [r"n\xe9e", "tea"]
     assert "".join(found.class_names).encode()
     whole = tmp_path / latin(b"s\xe9t")
     root.rename(whole)
     small.unlink(missing_ok=True)
-    (whole / "train" / latin(b"caf\xe9") / small.name).unlink()
+    (whole / "train" / latin(b"n\xe9e") / small.name).unlink()
     assert len(read(whole).split("test")) == 4
 
 
