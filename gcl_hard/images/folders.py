@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import os
 import re
 from collections import Counter, defaultdict
@@ -26,8 +27,8 @@ COMPANION_NAMES = {"thumbs.db", "desktop.ini", "readme", "license", "makefile"}
 THUMBNAILS = {"@eadir", "__macosx", "$recycle.bin", "#recycle", "lost+found"}
 """Folders in which systems keep what is no data."""
 PARTS = {
-    "train": "train", "training": "train",
-    "test": "test", "testing": "test",
+    "train": "train", "training": "train", "trn": "train", "trainval": "train",
+    "test": "test", "testing": "test", "tst": "test",
     "val": "val", "valid": "val", "validation": "val", "dev": "val", "eval": "val",
     "evaluation": "val",
     "unlabeled": "other", "unlabelled": "other", "extra": "other", "holdout": "other",
@@ -36,6 +37,8 @@ PARTS = {
 """Parts of a split by the words that name their folders."""
 FILLERS = {"set", "data", "dataset", "image", "images", "imgs", "split", "folder"}
 GLUED = re.compile("(.+?)(?:sets?|data|images|imgs)")
+BORDERS = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""What lies between the words of a name, such as trainA, train_a, or ATrain."""
 NAMED = 3  # examples in a message
 
 Listed = list[tuple[Path, int]]
@@ -125,7 +128,7 @@ def _part(folder: Path) -> tuple[str, tuple[str, ...]] | None:
 
     ``seg_train`` is the training part of ``seg``, ``training_set`` that of nothing named.
     """
-    words = [w for w in re.split(r"[\W\d_]+", folder.name.casefold()) if w and w not in FILLERS]
+    words = [w for w in map(str.casefold, BORDERS.split(folder.name)) if w and w not in FILLERS]
     for at in (-1, 0) if words else ():
         glued = GLUED.fullmatch(words[at])
         part = PARTS.get(words[at]) or (glued and PARTS.get(glued[1]))
@@ -149,13 +152,16 @@ def _split(folders: Iterable[Path]) -> dict[str, list[Path]]:
     of_thing: dict[tuple[str, ...], dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
     for folder in folders:
         if found := _part(folder):
-            of_thing[found[1]][found[0]].append(folder)
+            same = of_thing[found[1]][found[0]]
+            if not any(one.samefile(folder) for one in same):  # training/ may be a link to train/
+                same.append(folder)
     complete = [of for of in of_thing.values() if "train" in of and ("test" in of or "val" in of)]
     training = [folder for of in complete for folder in of["train"]]
     if len(training) > 1:
         raise InputError(
             f"{_some(training)}: each may be the training images; keep one of them beside the "
-            f"test images, or give classes other names"
+            f"test images; if they are of classes, put them into train/CLASS/ and test/CLASS/, and "
+            f"if they are classes, give them other names"
         )
     return complete[0] if complete else {}
 
@@ -185,13 +191,18 @@ def _of_split(
     same = [folder for folder in tests if _part(folder) == _part(test)]
     if len(same) > 1:
         raise InputError(f"{_some(same)}: each may be the test images; keep one of them in {top}")
-    for folder in walk.inside(top).folders:
-        if folder not in (train, test) and (n := _count(folder)):
-            walk.left[f"images outside {train.name}/ and {test.name}/"][folder] = n
     parts = {"train": within, "test": _unwrapped(walk, test)}
     for folder in dict.fromkeys((top, train, test, *parts.values())):
         walk.note_direct(folder)
-    return names, {part: walk.classes(folder, names) for part, folder in parts.items()}
+    listed = {part: walk.classes(folder, names) for part, folder in parts.items()}
+    others = [folder for folder in walk.inside(top).folders if folder not in (train, test)]
+    read = {walk.real(file) for part in listed.values() for file, _ in part} if others else set()
+    for folder in others:
+        there = _Walk(folder)
+        if found := {there.real(file) for file in there.images(folder)} - read:
+            walk.left[f"images outside {train.name}/ and {test.name}/"][folder] = len(found)
+            read |= found
+    return names, listed
 
 
 def _unwrapped(walk: _Walk, part: Path) -> Path:
@@ -317,10 +328,12 @@ class _Walk:
             elif entry.is_dir():
                 found.folders.append(path)
             elif entry.is_symlink() and not picture and not path.exists():
-                raise InputError(f"{path} is a link to {path.readlink()}, which does not exist")
+                if not _is_other_file(path):
+                    raise InputError(f"{path} is a link to {path.readlink()}, which does not exist")
+                self.left["links to nothing (not images by their names)"][path] = 1
             elif self._is_image(entry, path, picture=picture):
                 found.images.append(path)
-            elif path.suffix.casefold() not in COMPANIONS and name not in COMPANION_NAMES:
+            elif not _is_companion(path):
                 found.others.append(path)
         return found
 
@@ -391,22 +404,25 @@ class _Walk:
                 (one, str(Path(real, one.name)), (*above, real)) for one in inside.folders[::-1]
             ]
 
+    def real(self, file: Path) -> str:
+        """Where an image that was listed lies but for links."""
+        found = os.path.join(self._real[file.parent], file.name)
+        return os.path.realpath(found) if file.is_symlink() else found
+
     def each_once(self, parts: dict[str, Listed]) -> dict[str, Listed]:
         """The images without those that links lead to a second time.
 
         Raises:
             InputError: if a file is of two classes; names both.
         """
-        linked = {file for listed in parts.values() for file, _ in listed if file.is_symlink()}
-        if not linked and not self._links:
+        files = (file for listed in parts.values() for file, _ in listed)
+        if not self._links and not any(file.is_symlink() for file in files):
             return parts
         kept: dict[str, Listed] = {part: [] for part in parts}
-        met: dict[Path, dict[str, tuple[Path, int]]] = defaultdict(dict)
+        met: dict[str, dict[str, tuple[Path, int]]] = defaultdict(dict)
         for part, listed in parts.items():
             for file, label in listed:
-                real = Path(self._real[file.parent], file.name)
-                real = real.resolve() if file in linked else real
-                first, its_label = met[real].setdefault(part, (file, label))
+                first, its_label = met[self.real(file)].setdefault(part, (file, label))
                 if its_label != label:
                     raise InputError(
                         f"{first} and {file} are one file, of two classes: remove a link"
@@ -429,6 +445,21 @@ class _Walk:
             f"{self.path}: left out: {n} {what}: {_some(where)}"
             for what, where in self.left.items() if (n := where.total())
         ))  # fmt: skip
+
+
+def _is_companion(path: Path) -> bool:
+    return path.suffix.casefold() in COMPANIONS or path.name.casefold() in COMPANION_NAMES
+
+
+def _is_other_file(link: Path) -> bool:
+    """Whether a link to nothing was one to a file, and to no picture, by its name or its target's.
+
+    Others may be a class or an image that is lost.
+    """
+    named = link if link.suffix or _is_companion(link) else link.readlink()
+    if named.suffix.casefold() in openable():
+        return False
+    return _is_companion(named) or mimetypes.guess_type(named.name)[0] is not None
 
 
 def _opens(path: Path) -> bool:

@@ -603,8 +603,9 @@ def mean_loss(
     if epoch == 1 and not n_idle and not values.any():
         warnings.warn(
             "the loss of every batch of the first epoch is 0, so that nothing may be trained: do "
-            "batches hold negatives, labels several classes, and do embeddings differ at all?", stacklevel=2,
-        )  # fmt: skip
+            "batches hold negatives, labels several classes, and do embeddings differ at all?",
+            stacklevel=2,
+        )
     return float(values[those].mean())
 
 
