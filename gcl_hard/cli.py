@@ -253,6 +253,9 @@ def _of_path(stated: Mapping[str, Any]) -> dict[str, Any]:
     given = stated.get("dataset", ())
     names = [given] if isinstance(given, str) else list(given)
     here = stated.get("data_dir") is None
+    for name in names:
+        if name and "/" not in name and not (here and _is_here(name)):
+            _check_namesakes(name, stated.get("data_dir"))
     paths = [Path(name).expanduser() for name in names if "/" in name or (here and _is_here(name))]
     if not paths:
         return {}
@@ -278,16 +281,45 @@ def _is_here(name: str) -> bool:
     return path.is_dir() and not _is_available(name)
 
 
-def _is_available(name: str) -> bool:
+def _check_namesakes(name: str, data_dir: Path | None) -> None:
+    """Warn of images in the working directory that a set of the same name hides.
+
+    Raises:
+        InputError: if there is no set of the name, but one with other capitals or as a NAME.npz.
+    """
+    from gcl_hard.images.files import canonical_name, namesakes, nearly_named, own_files
+
+    here = Path()
+    if _is_available(name, data_dir):
+        read = own_files(name, data_dir)
+        images, arrays = namesakes(here, canonical_name(name)) if data_dir is None else ([], [])
+        for path in (*images, *arrays):
+            if read is None or not path.samefile(read):
+                warnings.warn(
+                    f"dataset {name!r} is not {path.absolute()}, which is not read: give that "
+                    f"another name, and --dataset this name, to have it read",
+                    stacklevel=2,
+                )
+        return
+    folders = [data_dir] if data_dir else [os.environ.get("GCL_HARD_DATA"), here]
+    near = [one for folder in folders if folder for one in nearly_named(Path(folder), name)]
+    if near:
+        raise InputError(
+            f"dataset {name!r}: there is {near[0].absolute()}, which is spelt otherwise: give "
+            f"--dataset {near[0].name}"
+        )
+
+
+def _is_available(name: str, data_dir: Path | None = None) -> bool:
     """Whether a name is that of a known set, or of one in the data folder or the cache."""
     from gcl_hard.graphs import tudataset
     from gcl_hard.images.datasets import is_image_set
 
-    if not name or is_image_set(name):
+    if not name or is_image_set(name, data_dir):
         return True
     try:
         return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
-            tudataset.locate(name, download=False)
+            tudataset.locate(name, data_dir=data_dir, download=False)
         )
     except InputError:
         return False

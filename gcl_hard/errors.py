@@ -125,20 +125,25 @@ def check_main_guard(setting: str) -> None:
         setting: what asks for processes, such as ``jobs=2``.
 
     Raises:
-        InputError: the running script has no ``if __name__ == "__main__":``; shows it.
+        InputError: the running script tests ``__name__`` nowhere; shows how. A package's
+            ``__main__.py`` needs no such line, for no process executes it again.
 
     Example:
         >>> check_main_guard("jobs=2")
     """
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    if file is None or not file.endswith(".py"):
+    main = sys.modules.get("__main__")
+    file, spec = (getattr(main, one, None) for one in ("__file__", "__spec__"))
+    of_package = getattr(spec, "name", "").rpartition(".")[2] == "__main__"
+    if file is None or not file.endswith(".py") or of_package:
         return
     try:
         script = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
-    compared = [node for node in ast.walk(script) if isinstance(node, ast.Compare)]
-    if not any("'__name__'" in ast.dump(one) and "'__main__'" in ast.dump(one) for one in compared):
+    tests: list[ast.expr] = [node for node in ast.walk(script) if isinstance(node, ast.Compare)]
+    tests += [node.test for node in script.body if isinstance(node, ast.If)]
+    tests += [node.subject for node in script.body if isinstance(node, ast.Match)]
+    if not any("id='__name__'" in ast.dump(test) for test in tests):
         raise InputError(
             f"{setting} starts processes, and each imports {Path(file).name} anew: put what it "
             f'executes below a line\n\n    if __name__ == "__main__":\n\nor leave {setting} out'

@@ -165,7 +165,8 @@ def test_a_folder_of_the_working_directory_is_named_like_a_path(
     for name in ("mixed", "./mixed"):
         assert command(*train, f"--dataset={name}") == 0
     assert len(command.files("mixed_majority_*_seed0.json")) == 1
-    assert command(*train, "--dataset=digits") == 0  # scikit-learn's
+    with pytest.warns(UserWarning, match=str(command.folder / "digits")):
+        assert command(*train, "--dataset=digits") == 0  # scikit-learn's
     (stored,) = command.files("digits_majority_*_seed0.json")
     assert json.loads(stored.read_text("utf-8"))["data"]["n_test"] == 360
     for name in ("notes", "./notes", "./MUTAG"):

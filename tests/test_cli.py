@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 
 from gcl_hard.__main__ import main as any_command
 from gcl_hard.bench import main
@@ -364,6 +365,85 @@ def test_a_npz_of_the_working_folder_is_taken_as_its_path(
     assert isinstance(config, ImageConfig)
     assert config.dataset == "Mine"
     assert only_config("--dataset=digits").dataset == "digits"
+
+
+def images_at(folder: Path) -> None:
+    for part in ("train/cat", "train/dog", "test/cat", "test/dog"):
+        (folder / part).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(folder / part / "0.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [("Digits", "Digits"), ("digits", "DIGITS"), ("DIGITS", "digits.npz"), ("CIFAR10", "cifar-10"),
+     ("cifar10", "CIFAR10.npz"), ("MUTAG", "MUTAG")],
+)  # fmt: skip
+def test_what_a_known_set_hides_in_the_working_folder_is_named(
+    name: str, there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if there.endswith(".npz"):
+        (tmp_path / there).touch()
+    else:
+        images_at(tmp_path / there)
+    with pytest.warns(UserWarning, match=there) as caught:
+        config = only_config(f"--dataset={name}")
+    assert (config.dataset == "MUTAG") == (type(config) is GraphConfig)
+    (warning,) = caught
+    assert says(str(warning.message), f"'{name}'", str(tmp_path / there), "name")
+
+
+def test_a_folder_of_other_things_is_hidden_by_a_known_set_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "page.md").touch()
+    (tmp_path / "MUTAG" / "raw").mkdir(parents=True)
+    assert only_config("--dataset=digits").dataset == "digits"
+    assert only_config("--dataset=MUTAG").dataset == "MUTAG"
+
+
+def test_a_set_of_the_data_folder_hides_none_that_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits.npz").touch()
+    monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path))
+    assert only_config("--dataset=digits").dataset == "digits"
+    assert only_config("--dataset=digits", f"--data-dir={tmp_path}").dataset == "digits"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "Mine.npz").touch()
+    (tmp_path / "Mine.npz").touch()
+    monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path / "data"))
+    with pytest.warns(UserWarning, match=str(tmp_path / "Mine.npz")):
+        assert only_config("--dataset=Mine").dataset == "Mine"
+
+
+@pytest.mark.parametrize("how", ["working folder", "--data-dir", "GCL_HARD_DATA"])
+@pytest.mark.parametrize(
+    ("name", "there"), [("Pets", "pets"), ("pets", "PETS"), ("MINE", "MINE.npz")]
+)
+def test_a_set_whose_name_is_spelt_otherwise_is_named(
+    name: str, there: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if there.endswith(".npz"):
+        (tmp_path / there).touch()
+    else:
+        images_at(tmp_path / there)
+    arguments = [f"--dataset={name}", "--method=pixels"]
+    if how == "working folder":
+        monkeypatch.chdir(tmp_path)
+    elif how == "--data-dir":
+        arguments.append(f"--data-dir={tmp_path}")
+    else:
+        monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path))
+    if how != "working folder" and there.endswith(".npz"):
+        assert only_config(f"--dataset={name}", *arguments[2:]).dataset == name
+        return
+    with pytest.raises(InputError) as caught:
+        parse_bench(arguments)
+    assert says(str(caught.value), f"'{name}'", str(tmp_path / there), f"--dataset {there}")
 
 
 def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:

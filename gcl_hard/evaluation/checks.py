@@ -65,9 +65,13 @@ def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """An array, also of a tensor with a gradient, on another device, or in half precision."""
+    """An array, also of a tensor with a gradient, on another device, in half precision, or sparse,
+    or of a sparse matrix.
+    """
+    if hasattr(values, "toarray"):  # SciPy's
+        values = values.toarray()
     if hasattr(values, "detach"):
-        values = values.detach().cpu()
+        values = values.detach().cpu().to_dense()
         if values.dtype.is_floating_point and values.element_size() < 4:
             values = values.float()
     return np.asarray(values)

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.evaluation.checks import Floats, Indices
+from gcl_hard.evaluation.checks import Floats, Indices, as_array
 from gcl_hard.evaluation.folds import ScaffoldSplit
 from gcl_hard.evaluation.significance import crossed_interval
 
+EPS = float(np.finfo(np.float64).eps)
+TINY = 1e-150  # squares of less leave the range of double precision
 C_GRID = (0.1, 1.0, 10.0, 100.0)
 """Penalties of a kernel machine."""
 GAMMAS = (0.25, 1.0, 4.0)
@@ -436,8 +438,10 @@ def paired_bootstrap(
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
-    """Columns by mean and deviation of the training part; constant columns are centred, those that
-    are constant but for rounding, too.
+    """Columns by mean and deviation of the training part; constant columns are centred alone.
+
+    So are those that are constant but for rounding in the type that they come in: they span at most
+    8ε of their largest value, or 8ε of double precision, as ±1e-17 around 0 does.
 
     Args:
         x: [n, d].
@@ -447,15 +451,23 @@ def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
     """
     from scipy.sparse import csr_matrix
 
-    z = np.asarray(x, np.float64)
-    scale = _deviation(z[train])
+    given = as_array(x)
+    z = np.asarray(given, np.float64)
+    eps = np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps
+    scale = _deviation(z[train], eps=float(eps), least=8 * EPS)
     return csr_matrix(z / scale) if sparse else (z - z[train].mean(0)) / scale
 
 
-def _deviation(x: Floats) -> Floats:
-    """Standard deviation of columns; 1 where values are equal but for rounding."""
-    least, most = x.min(0), x.max(0)
-    alike = most - least <= 8 * np.finfo(np.float64).eps * np.maximum(np.abs(least), np.abs(most))
+def _deviation(x: Floats, *, eps: float = EPS, least: float = TINY) -> Floats:
+    """Standard deviation of columns; 1 where values are equal but for rounding.
+
+    Args:
+        x: [n, d] or [n].
+        eps: relative rounding error of the values.
+        least: what values span at least that are not equal.
+    """
+    low, high = x.min(0), x.max(0)
+    alike = high - low <= np.maximum(least, 8 * eps * np.maximum(np.abs(low), np.abs(high)))
     found: Floats = np.where(alike, 1.0, x.std(0))
     return found
 

@@ -23,6 +23,7 @@ from gcl_hard.experiments.store import check_writable, locked
 from gcl_hard.graphs import MoleculeData, Molecules, load_molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast
+from gcl_hard.graphs.moleculenet import split_checked_later
 from gcl_hard.graphs.pretrained import Pretrained, load_pretrained, vocabulary
 from gcl_hard.io import atomic_write
 from gcl_hard.methods import method
@@ -237,7 +238,7 @@ def order(
 
 def loaded(name: str, **how: Any) -> MoleculeData:
     """A set as of :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
-    with _bar("parsing all, once", " SMILES") as bar:
+    with split_checked_later(), _bar("parsing all, once", " SMILES") as bar:
         data = load_molecules(name, progress=bar.update, **how)
     if invalid := data.molecules.invalid:
         named = ", ".join(f"{one.smiles!r} (number {one.row + 1})" for one in invalid[:3])

@@ -37,6 +37,7 @@ from gcl_hard.experiments.finetuning import diverged, finetune, new_encoder, tra
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.transfer_runs import TransferRun
 from gcl_hard.graphs import embed, load_molecules
+from gcl_hard.graphs.moleculenet import split_checked_later
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.training.loop import OnEpoch
 
@@ -67,7 +68,8 @@ class Context:
 
 @lru_cache(maxsize=1)
 def _labelled(context: Context, dataset: str, targets: tuple[str, ...] | None) -> Labelled:
-    return Labelled(load_molecules(dataset, data_dir=context.data_dir, targets=targets))
+    with split_checked_later():
+        return Labelled(load_molecules(dataset, data_dir=context.data_dir, targets=targets))
 
 
 def forget() -> None:

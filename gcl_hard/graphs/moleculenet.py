@@ -34,10 +34,19 @@ WORDS = {
     "positive": "1", "negative": "0",
 }  # fmt: skip
 """Answers in words."""
-MEASURED = re.compile(
-    r"[<>≤≥~≈]=?\s*[+-]?[\d.,]+.*|[+-]?\d+,\d+|[+-]?[\d.]+\s*(?:%|[pnuµμm]?M|[nuµμm]?g(?:/.*)?)"
+POWER = r"(?:[eE][+\-−–]?\d+|\s*[x×·*]\s*10(?:\^|[+\-−–]\d|[⁺⁻⁰¹²³⁴-⁹])\S*)"
+NUMBER = rf"[+\-−–]?(?:\d[\d.,'’\u00a0\u202f]*|\.\d+){POWER}?"
+UNIT = (
+    r"(?:%|°\s?[CF]|ppm|ppb|[fpnuµμm]?M|[nuµμ]m|[pnuµμmk]?g|[nuµμmd][lL]|[LJU](?=/)"
+    r"|(?i:[fpnuµμm]?mol|k?cal|kj|m?ev|k?da|iu))(?:\s?[/·*].*|\s\S+(?:-1|⁻¹))?"
 )
-"""A measured value that is no number, such as >10, 5,2 or 10 nM."""
+MEASURED = re.compile(
+    rf"[<>≤≥~≈]=?\s*{NUMBER}.*|{NUMBER}\s*(?:±|\+/?[-−–])\s*{NUMBER}.*|{NUMBER}\s*{UNIT}"
+    r"|[+\-−–]?(?:\d+,\d+(?:[eE][+\-−–]?\d+)?|\d{1,3}(?:[,'’\u00a0\u202f]\d{3})+(?:\.\d*)?"
+    r"|\d{1,3}(?:[.'’ \u00a0\u202f]\d{3})+,\d+|\d{1,3}(?: \d{3})+\.\d+)"
+    rf"|[−–][\d.]+{POWER}?|[+\-−–]?[\d.]+{POWER}"
+)
+"""A measured value that is no number, such as >10, 5,2, 5 ± 1, or 10 nM; not 2-propanol or 3D."""
 TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
 """What the column ``split`` says of a molecule, in any case."""
 CLIFF = ("1", "1.0", "true", "yes")
@@ -160,6 +169,14 @@ def load_molecules(
     columns = _header(path)
     own = [column for column in columns if column in source.target] or None
     return read_molecules(path, name=name, targets=own, kind=source.kind, **how)
+
+
+@contextmanager
+def split_checked_later() -> Iterator[None]:
+    """Within it no column ``split`` is warned of: who asks for that split is given an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*, column split, row", category=UserWarning)
+        yield
 
 
 def is_file(name: str) -> bool:
@@ -411,9 +428,9 @@ def _numbers(
     """Columns as numbers, NaN where empty, of the rows that hold a molecule.
 
     Those that are no numbers are left out with a warning, or an error; so is one that could be
-    the target, for its values are measured.
+    the target, for most of its values are measured.
     """
-    found, words = {}, list[str]()
+    found, words, first = {}, list[str](), ""
     for i, name in enumerate(names):
         texts = {number: row[i].strip() for number, row in rows.items()}
         numbers = {n: _number(WORDS.get(one.casefold(), one)) for n, one in texts.items()}
@@ -424,8 +441,10 @@ def _numbers(
             )
             if not drop:
                 raise InputError(f"{strange}; targets are numbers, or yes and no")
+            first = first or strange
             most = len(others) >= len(rows) / 2
-            if most and all(MEASURED.fullmatch(texts[n]) for n in others):
+            measured = sum(MEASURED.fullmatch(texts[n]) is not None for n in others)
+            if most and measured > len(others) / 2:
                 raise InputError(
                     f"{strange}, and the column could be the target: correct it, or name the "
                     f"targets"
@@ -445,7 +464,9 @@ def _numbers(
                 f"known, got {[*texts.values()][int(beyond.argmax())]}"
             )
     if not found:
-        raise InputError(f"{path} has no column of numbers: give kind unlabelled, or targets")
+        raise InputError(
+            f"{first or path}: there is no column of numbers: give kind unlabelled, or targets"
+        )
     if words:
         warnings.warn(
             f"{path}: columns of words left out, which are no targets: {', '.join(words)}",
@@ -459,7 +480,7 @@ def _number(text: str) -> float | None:
     if text.casefold() in ("", "na", "n/a", "null", "none"):
         return math.nan
     try:
-        return float(text)
+        return None if "_" in text else float(text)  # Python reads the name 1_2 as 12
     except ValueError:
         return None
 

@@ -265,8 +265,8 @@ def from_smiles(
         The molecules.
 
     Raises:
-        InputError: if none is valid, of which it names the first, for one text instead of a list,
-            and for targets as in :meth:`Molecules.with_targets`.
+        InputError: if none is valid, of which it names the first, for anything but several strings,
+            such as one text, and for targets as in :meth:`Molecules.with_targets`.
         MissingExtraError: without rdkit.
 
     Example:
@@ -274,10 +274,15 @@ def from_smiles(
         [0, 12, 12]
     """
     check_at_least("jobs", jobs, 1)
-    if isinstance(smiles, str | bytes):
-        raise InputError(
-            f"smiles must be a list of SMILES, got the text {smiles!r}: give [{smiles!r}] for one"
-        )
+    one: Any = smiles.item() if isinstance(smiles, np.ndarray) and smiles.ndim == 0 else smiles
+    if isinstance(one, bytes | bytearray):
+        one = one.decode(errors="backslashreplace")
+    if isinstance(one, str):
+        raise InputError(f"smiles must be a list of SMILES, got {smiles!r}: for one give [{one!r}]")
+    try:
+        smiles = iter(smiles)
+    except TypeError as error:
+        raise InputError(f"smiles must be a list of SMILES, got {smiles!r}") from error
     if key is None:
         with tempfile.TemporaryDirectory() as folder:
             _write(smiles, Path(folder), jobs, progress)

@@ -22,20 +22,31 @@ class Split:
     """Some images with their labels.
 
     ``split[3]`` is an image and its label; a slice, a list of indices or a mask give a smaller
-    split.
+    split. Arrays and lists become tensors.
 
     Attributes:
         images: uint8 [n, 3, S, S].
         labels: int64 [n]; −1 where there is none.
 
     Raises:
-        InputError: for another number of labels than of images.
+        InputError: for images or labels of another type or shape.
     """
 
     images: Tensor
     labels: Tensor
 
     def __post_init__(self) -> None:
+        for what in ("images", "labels"):
+            object.__setattr__(self, what, _tensor(what, getattr(self, what)))
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
+            raise InputError(
+                f"images must be uint8 [n, 3, S, S], got {self.images.dtype} "
+                f"{[*self.images.shape]}; if channels come last, images.permute(0, 3, 1, 2); if "
+                f"they are shares of 1, (255 * images).round().to(torch.uint8)"
+            )
+        if self.labels.is_floating_point() or self.labels.is_complex():
+            raise InputError(f"labels must be whole numbers, got {self.labels.dtype}")
+        object.__setattr__(self, "labels", self.labels.long())
         if self.labels.shape != self.images.shape[:1]:
             raise InputError(
                 f"labels must be the classes of {len(self.images)} images, [{len(self.images)}], "
@@ -68,6 +79,19 @@ class Split:
         """The images at some indices, int64 [m], on the same device."""
         index = index.to(self.labels.device)
         return Split(self.images[index], self.labels[index])
+
+
+def _tensor(what: str, values: Any) -> Tensor:
+    """A tensor of an array or a list, not copied if it is one."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        return torch.from_numpy(np.require(values, requirements=["C", "W"]))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{what} of a split must be a tensor, an array or a list of numbers, got "
+            f"{type(values).__name__}"
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)

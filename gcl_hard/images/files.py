@@ -107,17 +107,9 @@ def own_files(name: str, data_dir: str | Path | None = None) -> Path | None:
 
 def _own(folder: Path, name: str) -> Path | None:
     """The user's NAME.npz or folder NAME in a folder; a known set's name in any spelling."""
-    images = [folder / name]
-    if name in KNOWN:
-        images = [one for one in folder.glob("*") if canonical_name(one.name) == name]
-    holds = has_images if name in KNOWN else has_classes
-    images = [one for one in images if holds(one)]
+    images, arrays = namesakes(folder, name)
     if images and name in KNOWN:
         raise InputError(f"{images[0]} has the name of a known set: give your images another one")
-    wanted = name.casefold()
-    arrays = [
-        f for f in folder.glob("*.[nN][pP][zZ]") if canonical_name(f.stem).casefold() == wanted
-    ]
     exact = [f for f in arrays if f.stem == name]
     found = [*images, *(exact or arrays)]
     if len(found) > 1:
@@ -125,6 +117,29 @@ def _own(folder: Path, name: str) -> Path | None:
             f"{' and '.join(map(str, sorted(found)))}: each may be the set {name}; rename one"
         )
     return found[0] if found else None
+
+
+def namesakes(folder: Path, name: str) -> tuple[list[Path], list[Path]]:
+    """Folders of images that have a set's name, and .npz files, in any spelling of a known one."""
+    images = [folder / name]
+    if name in KNOWN:
+        images = [one for one in folder.glob("*") if canonical_name(one.name) == name]
+    holds = has_images if name in KNOWN else has_classes
+    wanted = name.casefold()
+    arrays = [
+        f for f in folder.glob("*.[nN][pP][zZ]") if canonical_name(f.stem).casefold() == wanted
+    ]
+    return [one for one in images if holds(one)], arrays
+
+
+def nearly_named(folder: Path, name: str) -> list[Path]:
+    """Sets in a folder whose names are as one that is not there, but for capitals or .npz."""
+    wanted = (name.casefold(), f"{name.casefold()}.npz")
+    return [
+        one for one in sorted(folder.glob("*"))
+        if one.name != name and one.name.casefold() in wanted
+        and (has_classes(one) or (one.suffix.casefold() == ".npz" and one.is_file()))
+    ]  # fmt: skip
 
 
 def find(
@@ -162,9 +177,8 @@ def find(
             return Found(folder / site.folder, site.layout)
     if name == "digits":
         return None
-    if (path := Path(name)).suffix.casefold() == ".npz":
-        path = next((one for folder in folders.values() if (one := folder / name).is_file()), path)
-        raise InputError(f"{name} is a file, not a name: {_by_name(path.stem, path)}")
+    if Path(name).suffix.casefold() == ".npz":
+        raise _no_name(name, [*folders.values(), Path()])
     looked = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
     tried = [f"{where} {folder}: {looked}" for where, folder in folders.items()]
     tried += [
@@ -173,6 +187,11 @@ def find(
         if has_images(folder / name)
     ]
     head, needed = f"dataset {name!r} is not available", f"{name}.npz"
+    tried += [
+        f"folder {one}: images, but the name is spelt otherwise"
+        for folder in folders.values()
+        for one in nearly_named(folder, name)
+    ]
     if site is None:
         if nearest(name, KNOWN):
             head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
@@ -194,6 +213,16 @@ def find(
         "any folder that --data-dir or GCL_HARD_DATA names)\ndigits are in the package and work "
         "offline"
     )
+
+
+def _no_name(name: str, folders: Sequence[Path]) -> InputError:
+    """What is said of a NAME.npz in place of a name: how it is loaded, if there is such a file."""
+    there = [folder / name for folder in folders if (folder / name).is_file()]
+    there += [one for folder in folders for one in nearly_named(folder, name)]
+    if not there:
+        *others, here = (folder.absolute() for folder in folders)
+        return InputError(f"there is no file {name} in {', '.join(map(str, others))} or {here}")
+    return InputError(f"{name} is a file, not a name: {_by_name(there[0].stem, there[0])}")
 
 
 def _by_name(name: str, path: Path) -> str:

@@ -406,8 +406,8 @@ class _Walk:
 
     def real(self, file: Path) -> str:
         """Where an image that was listed lies but for links."""
-        found = os.path.join(self._real[file.parent], file.name)
-        return os.path.realpath(found) if file.is_symlink() else found
+        found = Path(self._real[file.parent], file.name)
+        return os.path.realpath(found) if file.is_symlink() else str(found)
 
     def each_once(self, parts: dict[str, Listed]) -> dict[str, Listed]:
         """The images without those that links lead to a second time.

@@ -326,13 +326,28 @@ class ImageContrast(nn.Module):
         return loss
 
     def of_views(self, views: Sequence[Tensor], encode: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        """What ``encode`` makes of each view, in one forward pass or one for each."""
+        """What ``encode`` makes of each view, in one forward pass or one for each.
+
+        Raises:
+            InputError: for views of different sizes, and for others than an encoder takes.
+        """
         if len({view.shape for view in views}) > 1:
             shapes = " and ".join(str([*view.shape]) for view in views)
             raise InputError(f"views must be of the same images and size, got {shapes}")
-        if not self.one_forward:
-            return [encode(view) for view in views]
-        return list(encode(torch.cat([*views])).chunk(len(views)))
+        try:
+            if not self.one_forward:
+                return [encode(view) for view in views]
+            return list(encode(torch.cat([*views])).chunk(len(views)))
+        # Only now: an encoder of one's own may take what others do not.
+        except (RuntimeError, TypeError, ValueError) as error:
+            dtype = next((p.dtype for p in self.encoder.parameters()), torch.float32)
+            wrong = [x for x in views if x.dtype != dtype or x.ndim != 4 or x.shape[1] != 3]
+            if not wrong or isinstance(error, InputError | torch.OutOfMemoryError):
+                raise
+            raise InputError(
+                f"views must be normalised images, {dtype} [B, 3, S, S], as Views makes them, got "
+                f"{wrong[0].dtype} {[*wrong[0].shape]}"
+            ) from error
 
     def project(self, images: Tensor) -> Tensor:
         """Unit projections of normalised images, the loss's inputs, float [B, 128]."""
@@ -389,6 +404,9 @@ def _check_pair(pair: Any) -> None:
             f"a batch of images is a ViewPair of two views and labels, got {type(pair).__name__}: "
             f"ViewPairs(split, views) makes them of images"
         )
+    for view in pair.views:
+        if not isinstance(view, Tensor):
+            raise InputError(f"views must be tensors [B, 3, S, S], got {type(view).__name__}")
 
 
 class ImageClassifier(ImageContrast):
@@ -419,5 +437,7 @@ class ImageClassifier(ImageContrast):
         if pair.labels is None:
             raise InputError("a classifier needs the images' labels, and this ViewPair has none")
         logits = torch.cat(self.of_views(pair.views, lambda x: self.head(self.encode(x))))
-        labels = pair.labels.repeat(len(pair.views))
+        labels = torch.as_tensor(pair.labels, device=logits.device).repeat(len(pair.views))
+        if labels.is_floating_point():
+            raise InputError(f"labels must be integers, the images' classes, got {labels.dtype}")
         return nn.functional.cross_entropy(logits.float(), labels)

@@ -226,8 +226,8 @@ def fit(
         callable(batches) or isinstance(batches, Iterable)
     ):
         raise InputError(
-            f"fit takes a set of graphs, as GraphSet.from_graphs makes of a list, or a loader, got "
-            f"{type(data).__name__}"
+            f"fit takes a set of graphs, as GraphSet.from_graphs makes of a list, pairs of views, "
+            f"as ViewPairs makes of a Split of images, or a loader, got {type(data).__name__}"
         )
 
     def moved(epoch: int) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ def journal(path: Path, *, write: bool) -> JournalStorage:
     found = _replayed(path, _Records(records))
     if torn:
         warnings.warn(
-            f"{path}: line {len(records) + 1} is torn, and its {torn} bytes are left out: "
-            f"{_n_finished(found)} finished trials are read",
+            f"{path}: its end, from line {len(records) + 1} on, is torn, and its {torn} bytes are "
+            f"left out: {_n_finished(found)} finished trials are read",
             stacklevel=2,
         )
     return found
@@ -82,7 +82,7 @@ def mend(path: Path) -> None:
     records, torn = _read(path)
     if not torn and _ends_whole(path):
         return
-    n = _n_finished(_replayed(path, _Records(records)))
+    n = _finished(path, records)
     left = f"{n} finished trials are left"
     if torn:
         copy = next(
@@ -94,8 +94,8 @@ def mend(path: Path) -> None:
             file.write(path.read_bytes())
         os.truncate(path, path.stat().st_size - torn)
         warnings.warn(
-            f"{path}: line {len(records) + 1} was torn, as after a full disk or a kill: its {torn} "
-            f"bytes are cut off, and {left}; {copy} has the file as it was",
+            f"{path}: its end, from line {len(records) + 1} on, was torn, as after a full disk or "
+            f"a kill: its {torn} bytes are cut off, and {left}; {copy} has the file as it was",
             stacklevel=3,
         )
     else:
@@ -107,23 +107,45 @@ def mend(path: Path) -> None:
         )
 
 
-def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The records of a journal, and the bytes of a torn line behind them."""
+def _read(path: Path) -> tuple[dict[int, dict[str, Any]], int]:
+    """The records of a journal by their lines, and the bytes of a torn end behind them.
+
+    A torn end is a line that is not whole, blank lines, or both in this order.
+
+    Raises:
+        InputError: for a line that is not whole, or blank, elsewhere.
+    """
     with path.open("rb") as file:
         lines = file.readlines()
-    found = [_record(line) for line in lines]
-    records = [record for record in itertools.takewhile(bool, found) if record is not None]
-    n = len(records)
-    if lines and not any(found) and not lines[0].startswith(START):
+    found = {number: _record(line) for number, line in enumerate(lines, 1) if line.strip()}
+    if lines and not any(found.values()) and not lines[0].startswith(START):
         raise InputError(f"{path} is no journal of Optuna: give --storage another name")
-    if n + 1 < len(lines):
-        finished = _n_finished(_replayed(path, _Records(records)))
-        raise InputError(
-            f"{path}, line {n + 1}, is damaged, and is not the last one, so that nothing is "
-            f"written: restore the file from a copy, or keep only the lines before it, which hold "
-            f"{finished} finished trials"
+    whole = {
+        number: record
+        for number, record in itertools.takewhile(lambda one: one[1], found.items())
+        if record is not None
+    }
+    last = max(found, default=0)
+    n = next(number for number in range(1, len(lines) + 2) if number not in whole)
+    if n >= last:
+        return whole, sum(map(len, lines[n - 1 :]))
+    if len(found) > len(whole) + 1:
+        n = next(number for number in found if number not in whole)
+    before = _finished(path, {number: record for number, record in whole.items() if number < n})
+    if n in found:
+        what = "damaged"
+        advice = f"keep only the lines before it, which hold {before} finished trials"
+    else:
+        what = "blank"
+        advice = (
+            f"remove the {last - len(found)} blank lines before line {last}, which keeps all "
+            f"finished trials, {before} before line {n} and {_finished(path, whole) - before} "
+            f"after it"
         )
-    return records, sum(map(len, lines[n:]))
+    raise InputError(
+        f"{path}, line {n}, is {what}, and is not the last one, so that nothing is written: "
+        f"restore the file from a copy, or {advice}"
+    )
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
@@ -142,6 +164,11 @@ def _ends_whole(path: Path) -> bool:
             return True
         file.seek(-1, os.SEEK_END)
         return file.read() == b"\n"
+
+
+def _finished(path: Path, records: Mapping[int, dict[str, Any]]) -> int:
+    """The number of finished trials in some records of a journal."""
+    return _n_finished(_replayed(path, _Records(records)))
 
 
 def _n_finished(storage: JournalStorage) -> int:
@@ -164,15 +191,15 @@ def _replayed(path: Path, backend: _Records | _Journal) -> JournalStorage:
 
 
 class _Records(BaseJournalBackend):
-    """Records that are only read; ``line`` is the one read last."""
+    """Records that are only read, by their lines; ``line`` is the one read last."""
 
-    def __init__(self, records: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, records: Mapping[int, dict[str, Any]]) -> None:
         self._records, self.line = records, 0
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        for number in range(log_number_from, len(self._records)):
-            self.line = number + 1
-            yield self._records[number]
+        for line, record in itertools.islice(self._records.items(), log_number_from, None):
+            self.line = line
+            yield record
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         raise StorageInternalError("it was opened for reading")

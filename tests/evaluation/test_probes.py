@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import coo_array, csr_matrix
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -551,6 +552,32 @@ def test_embeddings_are_taken_as_encoders_return_them(name: str) -> None:
         torch.set_default_dtype(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert CALLS[name](x, y) == expected
+
+
+SPARSE = {
+    "coo": torch.Tensor.to_sparse,
+    "csr": torch.Tensor.to_sparse_csr,
+    "scipy matrix": lambda x: csr_matrix(x.numpy()),
+    "scipy array": lambda x: coo_array(x.numpy()),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("sparse", SPARSE.values(), ids=SPARSE)
+def test_sparse_embeddings_score_as_dense_ones(sparse) -> None:
+    y = torch.arange(60) % 3
+    x = torch.nn.functional.one_hot(torch.arange(60) % 5, 5).float()
+    x[torch.arange(60), y] += 3
+    few = {"seed": 0, "n_folds": 3}
+    recipe = ProbeRecipe(epochs=3)
+    for probe in (
+        lambda of: linear_probe(of(x), y, of(x[:30]), y[:30], seed=0, recipe=recipe),
+        lambda of: weighted_knn(of(x), y, of(x[:30]), y[:30], k=5),
+        lambda of: knn_cross_validation(of(x), y, **few, n_inner=2, n_neighbors=1),
+        lambda of: linear_cross_validation(of(x), y, **few, C_grid=[1.0]),
+        lambda of: svm_cross_validation(of(x), y, **few, C_grid=[1.0]),
+    ):
+        assert probe(sparse) == probe(lambda dense: dense)
 
 
 def test_no_probe_needs_torch_before_it_is_called():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -297,6 +298,46 @@ def test_a_column_that_is_constant_but_for_rounding_is_centred(value: float) -> 
     train = np.arange(902)
     expected = StandardScaler().fit(x[train]).transform(x)
     np.testing.assert_allclose(standardised(x, train), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.float32(0.25) * (1 + 6e-8 * (np.arange(60) % 2)).astype(np.float32),
+        np.float32(1e20) * (1 + 1e-7 * (np.arange(60) % 3)).astype(np.float32),
+        1e-17 * (-1.0) ** np.arange(60),
+        1e-300 * np.random.default_rng(1).normal(size=60),
+        1e-170 * np.random.default_rng(1).normal(size=60),
+    ],
+)
+@pytest.mark.parametrize("tensor", [True, False])
+def test_columns_of_rounding_alone_are_not_blown_up(column: Any, *, tensor: bool) -> None:
+    rng, train = np.random.default_rng(0), np.arange(50)
+    x = np.stack([rng.normal(size=60).astype(column.dtype), column], 1)
+    found = standardised(torch.from_numpy(x) if tensor else x, train)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(found[:, 1], wide[:, 1] - wide[train, 1].mean(), rtol=1e-9)
+    expected = StandardScaler().fit(wide[train, :1]).transform(wide[:, :1])
+    np.testing.assert_allclose(found[:, :1], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(1 + 1e-9, np.float64), (3e7 * (1 + 1e-9), np.float64), (1 + 1e-5, np.float32),
+     (1e-7, np.float32), (1e-12, np.float64), (2, np.int64)],
+)  # fmt: skip
+def test_columns_that_hardly_vary_are_scaled(value: float, dtype: Any) -> None:
+    base = value if value < 0.5 else round(value)
+    x = np.linspace(base, value if value > base else 2 * base, 60).astype(dtype)[:, None]
+    expected = StandardScaler().fit(x[:50].astype(np.float64)).transform(x.astype(np.float64))
+    np.testing.assert_allclose(standardised(x, np.arange(50)).std(), expected.std(), rtol=1e-3)
+
+
+def test_targets_of_any_size_are_learnt() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    y, split = x @ [1.0, 2.0], ScaffoldSplit(np.arange(40), np.arange(40, 50), np.arange(50, 60))
+    one, tiny = (linear_predictions([x], scale * y, split, classes=False) for scale in (1, 1e-20))
+    np.testing.assert_allclose(1e20 * tiny.test, one.test, rtol=1e-6)
 
 
 def test_a_task_of_one_class_in_training_has_no_scores() -> None:

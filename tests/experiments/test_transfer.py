@@ -105,7 +105,6 @@ def test_a_constant_added_to_all_targets_changes_no_error(embedding: str, tmp_pa
     assert found[1:] == pytest.approx([found[0]] * 2, rel=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore:.*column split")
 def test_a_split_of_other_words_is_refused_where_it_is_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

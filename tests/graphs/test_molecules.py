@@ -319,7 +319,11 @@ def test_a_file_says_what_its_targets_are(
             {"targets": ["b"]},
             ["mine.csv", "column b", "row 1", "'x'"],
         ),
-        (["smiles,b", "C,x"], {}, ["mine.csv", "numbers", "unlabelled", "targets"]),
+        (
+            ["smiles,b,c", "C,x,y"],
+            {},
+            ["mine.csv", "column b", "row 1", "'x'", "numbers", "unlabelled", "targets"],
+        ),
         (["smiles,b", "C"], {}, ["mine.csv", "line 2", 1, 2]),
         (["smiles,b", "no,1"], {}, ["SMILES", 1, "'no'"]),
         ([], {}, ["mine.csv", "empty", "names"]),
@@ -350,7 +354,13 @@ def test_a_column_that_numbers_the_rows_is_no_target(tmp_path: Path) -> None:
     assert read_molecules(path, targets=["ID", "a"]).molecules.tasks == ("ID", "a")
 
 
-@pytest.mark.parametrize("cell", [">10", "< 0.5", '"5,2"', "15%", "10 nM", "~7", "≥3 mg/l"])
+@pytest.mark.parametrize(
+    "cell",
+    [">10", "< 0.5", '"5,2"', "15%", "10 nM", "~7", "≥3 mg/l", "5.2 ± 0.3", "5.2±0.3 nM",
+     "5.2 +/- 0.3", '"1,200.5"', '"1,200"', '"1.200,5"', "1'200.5", "-5.2 kcal/mol",
+     "−5.2 kcal/mol", "10 nmol/L", "−5.2", "–5.2", "5.2e−3", '"1,2e-3"', "5.2 × 10^-3",
+     "5.2·10⁻³", "25 °C", "3 mL/min/kg", "12 kJ mol-1", ".5 µM", "180.2 Da", "100 U/mL"],
+)  # fmt: skip
 def test_a_column_of_measured_values_is_not_replaced_by_another(cell: str, tmp_path: Path) -> None:
     lines = ["smiles,mw,ic50", f"CCO,46.1,{cell}", f"CCN,45.1,{cell}", "CC,30.1,5.2"]
     path = write(tmp_path / "mine.csv", lines)
@@ -358,6 +368,29 @@ def test_a_column_of_measured_values_is_not_replaced_by_another(cell: str, tmp_p
         read_molecules(path)
     assert says(str(error.value), "mine.csv", "column ic50", "row 1", "targets")
     assert read_molecules(path, targets=["mw"]).molecules.tasks == ("mw",)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["64-17-5", "2020-01-31", "31.01.2020", "31/01/2020", "2-propanol", "3D", "A01", "12B",
+     "CHEMBL25", "LFQSCWFLJHTTHZ-UHFFFAOYSA-N", "10:30", "+49 30 123456", "555 123 4567",
+     "555-123-4567", '"1,2-dichloroethane"', '"2,4-D"', "5-FU", "1.2.3", "1_2", "10 am", "5 min",
+     "10.1021/ci400187y", "4 x 100", "192.168.0.1", "3-amino-5 M batch"],
+)  # fmt: skip
+def test_a_column_of_other_words_than_measured_values_is_left_out(
+    cell: str, tmp_path: Path
+) -> None:
+    lines = ["smiles,what,y", f"CCO,{cell},46.1", f"CCN,{cell},45.1", f"CC,{cell},30.1"]
+    with pytest.warns(UserWarning, match=r"columns of words\b.*\bwhat$"):
+        found = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert found.molecules.tasks == ("y",)
+
+
+def test_a_measured_column_may_hold_some_words(tmp_path: Path) -> None:
+    lines = ["smiles,ic50,mw", "CCO,10 nM,46.1", "CCN,12 nM,45.1", "CC,not done,30.1"]
+    with pytest.raises(InputError) as error:
+        read_molecules(write(tmp_path / "mine.csv", lines))
+    assert says(str(error.value), "column ic50", "row 1", "'10 nM'", "targets")
 
 
 def test_columns_of_words_are_named_as_left_out(tmp_path: Path) -> None:
@@ -405,11 +438,27 @@ def test_a_split_is_read_in_its_usual_words(tmp_path: Path) -> None:
     assert found.valid.tolist() == [False, True, False, False, True]
 
 
-@pytest.mark.parametrize("smiles", ["CCO", b"CCO"])
+@pytest.mark.parametrize("smiles", ["CCO", b"CCO", bytearray(b"CCO"), np.array("CCO")])
 def test_one_text_is_no_list_of_smiles(smiles: Any) -> None:
     with pytest.raises(InputError) as error:
         from_smiles(smiles)
-    assert says(str(error.value), "smiles", "list", f"[{smiles!r}]")
+    assert says(str(error.value), "smiles", "list", "['CCO']")
+
+
+@pytest.mark.parametrize("smiles", [None, 5, 0.5, True, np.array(5), np.float64(1)])
+def test_what_is_no_list_is_none_of_smiles(smiles: Any) -> None:
+    with pytest.raises(InputError) as error:
+        from_smiles(smiles)
+    assert says(str(error.value), "smiles", "list", f"{smiles!r}")
+
+
+def test_smiles_come_from_whatever_can_be_gone_through() -> None:
+    class ByNumber:
+        def __getitem__(self, i: int) -> str:
+            return ["CO", "CC"][i]
+
+    for smiles in (("CO", "CC"), np.array(["CO", "CC"]), iter(["CO", "CC"]), ByNumber()):
+        assert from_smiles(smiles).smiles.tolist() == [b"CO", b"CC"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("classes", [True, False])

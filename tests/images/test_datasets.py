@@ -153,6 +153,43 @@ def test_a_split_has_a_length_and_gives_its_images_and_parts() -> None:
     assert len(repr(split)) < 80
 
 
+@pytest.mark.parametrize(
+    "labels", [[0, 2, 1], (0, 2, 1), np.array([0, 2, 1], np.uint8), torch.tensor([0, 2, 1]).int()]
+)
+@pytest.mark.parametrize("of", ["array", "tensor"])
+def test_arrays_and_lists_are_a_split_too(of: str, labels: Any) -> None:
+    images = torch.randint(256, (3, 3, 4, 4), dtype=torch.uint8)
+    backwards = images.numpy()[::-1]
+    backwards.flags.writeable = False  # as of np.load(..., mmap_mode="r")
+    split = Split(backwards if of == "array" else images.flip(0), labels)
+    assert torch.equal(split.images, images.flip(0))
+    assert split.labels.dtype == torch.int64
+    assert split.labels.tolist() == [0, 2, 1]
+    assert torch.equal(split[1][0], images[1])
+    assert split[[0, 2]].labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "facts"),
+    [
+        (torch.zeros(2, 3, 4, 4).byte(), None, ["labels", "NoneType"]),
+        (torch.zeros(2, 3, 4, 4).byte(), ["cat", "dog"], ["labels"]),
+        (torch.zeros(2, 3, 4, 4).byte(), [0.5, 1], ["labels", "torch.float64"]),
+        (torch.zeros(2, 3, 4, 4).byte(), [0], ["labels", 2, 1]),
+        (torch.zeros(2, 3, 4, 4).byte(), 0, ["labels", 2]),
+        (None, [0, 1], ["images", "NoneType"]),
+        (["a.png", "b.png"], [0, 1], ["images"]),
+        (np.zeros((2, 4, 4, 3), np.uint8), [0, 1], ["images", 2, 4, 4, 3]),
+        (np.zeros((2, 4, 4), np.uint8), [0, 1], ["images", 2, 4, 4]),
+        (torch.zeros(2, 3, 4, 4), [0, 1], ["images", "torch.float32"]),
+    ],
+)
+def test_what_is_no_split_is_refused(images: Any, labels: Any, facts: list[object]) -> None:
+    with pytest.raises(InputError) as caught:
+        Split(images, labels)
+    assert says(str(caught.value), *facts)
+
+
 def test_digits_need_no_file_unless_one_is_given(mirror: Path) -> None:
     assert locate("digits", download=False) is None
     images = np.repeat(pixels(10, side=8)[..., :1], 3, axis=-1)
@@ -275,6 +312,27 @@ def test_a_name_with_its_suffix_is_of_images_and_says_what_to_type(
         load("Mine.npz")
     assert says(str(caught.value), "'Mine'", "data_dir '.'", f"--dataset {mirror / 'Mine.npz'}")
     assert len(load("Mine", data_dir=".").split("train")) == 5
+
+
+def test_a_file_that_is_not_there_is_not_offered(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(mirror)
+    with pytest.raises(InputError) as caught:
+        load("NOPE.npz")
+    assert says(str(caught.value), "no file NOPE.npz")
+    assert not says(str(caught.value), "--dataset")
+    write(mirror, "Nope")
+    with pytest.raises(InputError) as caught:
+        load("NOPE.npz")
+    assert says(str(caught.value), "'Nope'", f"--dataset {mirror / 'Nope.npz'}")
+
+
+def test_a_folder_with_other_capitals_is_named(mirror: Path) -> None:
+    picture(mirror / "pets" / "cat" / "0.png")
+    with pytest.raises(InputError) as caught:
+        load("Pets", data_dir=mirror)
+    assert f"{mirror / 'pets'}:" in str(caught.value)
 
 
 # NAME.npz: what is in it

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,10 +15,13 @@ from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardening import Rows
 from gcl_hard.images.batching import ViewPair
-from gcl_hard.images.models import ImageClassifier, ImageContrast, resnet
+from gcl_hard.images.datasets import ImageSet, Split
+from gcl_hard.images.models import ImageClassifier, ImageContrast, fast_net, resnet
 from gcl_hard.methods import METHODS
+from gcl_hard.training.loop import fit
 from tests.images.sets import images, views
 from tests.reference import loops
+from tests.said import says
 
 MET = torch.ones(1, 1, dtype=torch.bool)
 
@@ -51,6 +56,71 @@ def pair(n: int = 6, seed: int = 0) -> ViewPair:
 def test_an_encoder_that_does_not_fit_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=said):
         call()
+
+
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        (Tensor.double, ["torch.float64"]),
+        (lambda x: (255 * x).byte(), ["torch.uint8"]),
+        (lambda x: x.permute(0, 2, 3, 1), [6, 8, 8, 3]),
+        (lambda x: x[:, :1], [6, 1, 8, 8]),
+        (lambda x: x[0], [3, 8, 8]),
+        (Tensor.numpy, ["ndarray"]),
+    ],
+)
+@pytest.mark.parametrize("one_forward", [True, False])
+@pytest.mark.parametrize("supervised", [True, False])
+def test_views_that_an_encoder_does_not_take_are_named(
+    change: Callable[[Tensor], Any], facts: list[object], *, one_forward: bool, supervised: bool
+) -> None:
+    encoder, both = fast_net(4), pair()
+    model = (
+        ImageClassifier(encoder, 3, one_forward=one_forward)
+        if supervised
+        else ImageContrast(encoder, one_forward=one_forward)
+    )
+    wrong = ViewPair(change(both.first), change(both.second), both.labels)
+    with pytest.raises(InputError) as caught:
+        model(wrong)
+    assert says(str(caught.value), "views", *facts)
+
+
+def test_an_encoder_of_ones_own_may_take_other_views() -> None:
+    class Bytes(Flat):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x.permute(0, 3, 1, 2).float() / 255)
+
+    both = pair()
+    first, second = ((255 * x).byte().permute(0, 2, 3, 1) for x in both.views)
+    assert ImageContrast(Bytes(), 6)(ViewPair(first, second, both.labels)).isfinite()
+    doubles = ViewPair(both.first.double(), both.second.double(), both.labels)
+    assert ImageContrast(fast_net(4)).double()(doubles).isfinite()
+
+
+def test_a_classifier_takes_labels_of_any_kind_but_real_numbers() -> None:
+    model, both = ImageClassifier(fast_net(4), 3).eval(), pair()
+    expected = model(both)
+    for labels in (both.labels.tolist(), both.labels.numpy()):
+        assert torch.equal(model(ViewPair(both.first, both.second, labels)), expected)
+    with pytest.raises(InputError) as caught:
+        model(ViewPair(both.first, both.second, both.labels.float()))
+    assert says(str(caught.value), "labels", "integers", "torch.float32")
+
+
+def test_a_fault_of_the_encoder_itself_stays_one() -> None:
+    model = ImageContrast(nn.Sequential(nn.Flatten(), nn.Linear(5, 6)), 6)
+    with pytest.raises(RuntimeError, match="shapes"):
+        model(pair())
+
+
+@pytest.mark.parametrize("of", ["Split", "ImageSet"])
+def test_images_that_are_no_views_yet_are_told_how_to_be_trained_on(of: str) -> None:
+    split = Split(torch.zeros(8, 3, 8, 8, dtype=torch.uint8), torch.arange(8) % 2)
+    data = split if of == "Split" else ImageSet("mine", {"train": split}, ("a", "b"))
+    with pytest.raises(InputError) as caught:
+        fit(ImageContrast(fast_net(4)), data)
+    assert says(str(caught.value), of, "ViewPairs", "images")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -71,6 +71,10 @@ TORN: dict[str, Callable[[bytes], bytes]] = {
     "two lines in one": lambda last: HALF + last,
     "a blank line": lambda last: last + b"\n",
     "another kind of line": lambda last: last + b"3\n",
+    "blank lines": lambda last: last + b"\n\n",
+    "blank lines of Windows": lambda last: last + b"\r\n" * 3,
+    "blanks": lambda last: last + b"  \n\t\n  ",
+    "half a line and blank lines": lambda last: HALF + b"\n\n\n",
 }
 
 
@@ -139,6 +143,7 @@ DAMAGED = {
     "zeros": bytes(64) + b"\n",
     "no text": b'{"op_code":8,"\xff":1}\n',
     "blank": b"\n",
+    "white space": b" \t\r\n",
     "a number": b"3\n",
     "a list": b'["op_code"]\n',
     "two lines in one": HALF + b'{"op_code":0}\n',
@@ -173,6 +178,26 @@ def test_damage_elsewhere_says_how_many_trials_are_before_it(path: Path) -> None
     with pytest.raises(InputError) as caught:
         ours(path)
     assert says(str(caught.value), f"line {len(lines) - 1}", "2 finished trials")
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"  \r\n", b"\n\n\n"])
+@pytest.mark.parametrize("torn", [b"", HALF, b"\n\n"])
+def test_blank_lines_between_trials_are_to_be_removed_and_no_trial_is_lost(
+    path: Path, blank: bytes, torn: bytes
+) -> None:
+    lines = lines_of(path)
+    scores = [n for n, line in enumerate(lines) if line.startswith(b'{"op_code":6')]
+    at = scores[0] + 1  # behind the first score
+    path.write_bytes(b"".join([*lines[:at], blank, *lines[at:], torn]))
+    there, last = path.read_bytes(), len(lines) + blank.count(b"\n") + (torn == HALF)
+    with pytest.raises(InputError) as caught:
+        ours(path)
+    facts = [str(path), f"line {at + 1}", blank.count(b"\n"), f"line {last}"]
+    assert says(str(caught.value), *facts, "1 before", "2 after")
+    assert path.read_bytes() == there
+    told = [line for line in lines_of(path)[: last - (torn == HALF)] if line.strip()]
+    path.write_bytes(b"".join(told))
+    assert values(ours(path)) == VALUES
 
 
 def test_a_torn_journal_that_is_only_read_stays_as_it_is(path: Path) -> None:
