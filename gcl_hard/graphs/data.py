@@ -6,19 +6,24 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from gcl_hard.errors import InputError
+from gcl_hard.functional.negatives import readable
 from gcl_hard.graphs.features import node_features, standardise
 from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+Real = TypeVar("Real", np.float32, np.float64)
 
 NO_LABEL = -1
 """Label of graphs without one."""
@@ -32,8 +37,8 @@ class RawGraphs:
         edge_index: int64 [2, E], global node ids, sorted by source node; no loops, no repeats.
         node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
-        y: int64 [G] in 0..C-1, in the order of the original labels; −1 without labels; float64 [G]
-            or [G, T] for targets that are no classes.
+        y: int64 [G] in 0..C-1, in the order of the original labels; −1 without labels; float32 or
+            float64 [G] or [G, T] for targets that are no classes.
         node_labels: float32 [N, L] one-hot, or None.
         node_attributes: float32 [N, A], or None.
         edge_labels: float32 [E, K] one-hot, or None.
@@ -81,12 +86,29 @@ class GraphBatch:
 
     @classmethod
     def of(cls, graphs: Any) -> GraphBatch:
-        """Convert a PyTorch Geometric ``Batch``, or anything with its fields."""
-        if isinstance(graphs, cls):
-            return graphs
-        y: Any = getattr(graphs, "y", None)  # label-free training needs none
-        edge_attr = getattr(graphs, "edge_attr", None)
-        return cls(graphs.x, graphs.edge_index, graphs.batch, y, graphs.num_graphs, edge_attr)
+        """Convert a PyTorch Geometric ``Batch``, or anything with its fields.
+
+        Raises:
+            InputError: for anything else, fields of other types or shapes, or (on a CPU) edges to
+                nodes that are not there; without node features ``x`` is None.
+        """
+        if not isinstance(graphs, cls):
+            owner = getattr(graphs, "batch", None)
+            if owner is None or not hasattr(graphs, "edge_index"):
+                lacks = " without batch" * hasattr(graphs, "edge_index")
+                raise InputError(
+                    f"a model takes batches of graphs, such as torch_geometric.data.Batch, which "
+                    f"torch_geometric.loader.DataLoader makes; got {type(graphs).__name__}{lacks}"
+                )
+            y: Any = getattr(graphs, "y", None)  # label-free training needs none
+            n, edge_attr = getattr(graphs, "num_graphs", None), getattr(graphs, "edge_attr", None)
+            x: Any = getattr(graphs, "x", None)
+            if n is None:
+                n = int(owner.max()) + 1 if isinstance(owner, Tensor) and owner.numel() else 0
+            graphs = cls(x, graphs.edge_index, owner, y, n, edge_attr)
+        batch: GraphBatch = graphs
+        _check_fields(batch)
+        return batch
 
     def followed_by(self, other: GraphBatch) -> GraphBatch:
         """This batch and another one with as many features, concatenated."""
@@ -115,15 +137,16 @@ class GraphLike(Protocol):
 class GraphSet:
     """A set of graphs, collated once on its device.
 
-    It has a length; ``graphs[3]`` is a ``torch_geometric.data.Data``, ``graphs[:100]``, a list of
-    ids or a mask give a smaller set, and iterating yields the graphs.
+    It has a length; ``graphs[3]`` is a ``torch_geometric.data.Data``, whose y is None in a set
+    without labels; ``graphs[:100]``, a list of ids or a mask give a smaller set, and iterating
+    yields the graphs.
 
     Attributes:
         name: name of the set.
         x: float32 [N, F].
         edge_index: int64 [2, E], global node ids, edges grouped by graph, in graph order.
-        y: int64 [G] in 0..n_classes-1; −1 without labels; float64 [G] or [G, T] for targets that
-            are no classes.
+        y: int64 [G] in 0..n_classes-1; −1 without labels; float32 or float64 [G] or [G, T] for
+            targets that are no classes.
         node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
         n_classes: C; 0 without class labels.
@@ -178,6 +201,8 @@ class GraphSet:
     def __getitem__(self, index: Ids) -> GraphSet: ...
 
     def __getitem__(self, index: int | Ids) -> Data | GraphSet:
+        if isinstance(index, Tensor) and not index.ndim and index.dtype == torch.int64:
+            index = int(index)
         if not isinstance(index, int | np.integer):
             return self.take(index)
         if not -len(self) <= index < len(self):
@@ -185,7 +210,8 @@ class GraphSet:
         from torch_geometric.data import Data
 
         one = self.batch([index % len(self)])
-        return Data(one.x, one.edge_index, one.edge_attr, one.y)
+        y = one.y if self.n_classes or one.y.is_floating_point() else None
+        return Data(one.x, one.edge_index, one.edge_attr, y)
 
     @property
     def n_nodes(self) -> int:
@@ -324,11 +350,12 @@ class GraphSet:
 
         Args:
             graphs: ``torch_geometric.data.Data`` objects or objects like them, a data set of
-                PyTorch Geometric, NetworkX graphs, or a ``Batch``, a loader or a list of batches,
-                whose graphs are taken one by one. Each has edge_index int64 [2, e], x float [n, F]
-                or None (then num_nodes counts), edge_attr [e, K] or None, and y: a class (a whole
-                number or a word), float targets, or None. Of a NetworkX graph, x are attributes of
-                nodes, edge_attr of edges, and y of the graph.
+                PyTorch Geometric or a ``torch.utils.data.Subset``, NetworkX graphs, or a ``Batch``,
+                a loader, a list of batches or of sets, whose graphs are taken one by one; those of
+                a batch by its ``batch``. Each has edge_index int64 [2, e], x float [n, F] or None
+                (then num_nodes counts), edge_attr [e, K] or None, and y: a class (a whole number
+                or a word), float targets, or None. Of a NetworkX graph, x are attributes of nodes,
+                edge_attr of edges, and y of the graph.
             name: name of the set in results.
             features: ``auto`` takes x where the graphs have one (recorded as ``attributes``);
                 otherwise as in :func:`gcl_hard.graphs.features.node_features`.
@@ -336,15 +363,18 @@ class GraphSet:
                 then flow.
 
         Returns:
-            The set; classes are renumbered 0..C-1 in increasing order.
+            The set; classes are renumbered 0..C-1 in increasing order. Targets are float32 where
+            all are given in single or half precision, and float64 otherwise.
 
         Raises:
             InputError: if there are no graphs, or a graph has no nodes, another kind of y than
                 others, an edge in one direction only, node ids out of range, or other columns than
-                the first one; or for a batch that cannot be taken apart.
+                the first one; or for a batch that cannot be taken apart, such as one that was
+                changed so that its edges link different graphs.
 
         Warns:
-            UserWarning: names tensors of the graphs that are not read, such as edge_weight.
+            UserWarning: names tensors and arrays of the graphs that are not read, such as
+                edge_weight.
 
         Example:
             >>> from types import SimpleNamespace
@@ -457,41 +487,67 @@ READ = {"edge_index", "num_nodes", "x", "edge_attr", "y"}
 
 
 def _listed(graphs: Any) -> list[GraphLike]:
-    """Graphs one by one, those of NetworkX converted, and those of batches by themselves."""
+    """Graphs one by one: those of NetworkX converted, those of batches and sets taken out."""
     from torch_geometric.data import Batch, Data
 
     if isinstance(graphs, Batch):
         graphs = [graphs]
+    if (
+        isinstance(graphs, Dataset)
+        and not isinstance(graphs, Iterable)
+        and hasattr(graphs, "__len__")
+    ):
+        graphs = [graphs[i] for i in range(len(graphs))]
     if isinstance(graphs, Data) or _is_networkx(graphs) or not isinstance(graphs, Iterable):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
     items: list[GraphLike] = []
     unread: set[str] = set()
     for i, given in enumerate(graphs):
+        if isinstance(given, GraphSet):
+            items += given
+            continue
         if not hasattr(given, "edge_index") and not _is_networkx(given):
             raise InputError(
                 f"graph {i} is of type {type(given).__name__}; expected "
                 f"torch_geometric.data.Data, or a NetworkX graph"
             )
         graph = _from_networkx(given, i) if _is_networkx(given) else given
-        if isinstance(graph, Data):
-            tensors = {key for key, value in graph.to_dict().items() if isinstance(value, Tensor)}
-            unread |= (tensors if graph is given else {*graph.keys()}) - READ - {"batch", "ptr"}
+        unread |= unread_of(graph) if graph is given else {*graph.to_dict()} - READ
         items += _of_batch(graph, i)
-    if unread:
-        warnings.warn(
-            f"attributes of graphs that are not read: {', '.join(sorted(unread))}; what nodes have "
-            f"is read as x, what edges have as edge_attr, and the class as y",
-            stacklevel=4,
-        )
+    warn_of_unread(unread, stacklevel=4)
     return items
+
+
+def unread_of(graph: Any) -> set[str]:
+    """Names of tensors and arrays that a graph or a batch has and that are not read."""
+    fields = graph.to_dict() if hasattr(graph, "to_dict") else getattr(graph, "__dict__", {})
+    followed = {f"{name}_{what}" for name in fields for what in ("batch", "ptr")}
+    return {
+        name
+        for name, value in fields.items()
+        if isinstance(value[0] if isinstance(value, list) and value else value, Tensor | np.ndarray)
+    } - {*READ, "batch", "ptr", *followed}
+
+
+def warn_of_unread(names: set[str], *, stacklevel: int) -> None:
+    """Name attributes of graphs that are not read, if there are any."""
+    if names:
+        warnings.warn(
+            f"attributes of graphs that are not read: {', '.join(sorted(names))}; what nodes have "
+            f"is read as x, what edges have as edge_attr, and the class as y",
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _of_batch(graph: Any, i: int) -> list[GraphLike]:
     """The graphs of a batch as a loader gives it; one that is no batch by itself."""
     from torch_geometric.data import Batch
 
-    if isinstance(graph, Batch) and getattr(graph, "_slice_dict", None):
-        return [*graph.to_data_list()]
+    if isinstance(graph, Batch) and (slices := getattr(graph, "_slice_dict", None)):
+        try:
+            return _split(graph, slices.get("y"))
+        except InputError as error:
+            raise InputError(f"batch {i} cannot be taken apart: {error}") from error
     owner = getattr(graph, "batch", None)
     n = int(owner.max()) + 1 if isinstance(owner, Tensor) and owner.numel() else 1
     if n > 1:
@@ -502,15 +558,122 @@ def _of_batch(graph: Any, i: int) -> list[GraphLike]:
     return [graph]
 
 
+IDS = (torch.int32, torch.int64)
+CHANGED = (
+    "if the batch was changed after it was made, change the graphs instead, before they are batched"
+)
+
+
+def _split(given: Any, y_starts: Any) -> list[GraphLike]:
+    """The graphs of a batch by its ``batch``; a transform leaves other records of them stale."""
+    from torch_geometric.data import Data
+
+    batch = GraphBatch.of(given).to("cpu")
+    _check_ranges(batch)
+    order, owner = batch.batch.argsort(stable=True), batch.batch
+    n_nodes = torch.bincount(owner, minlength=batch.n_graphs)
+    of_edge, of_target = owner[batch.edge_index]
+    if crossing := int((of_edge != of_target).sum()):
+        raise InputError(f"{crossing} edges link different graphs of it; {CHANGED}")
+    edges, n_edges = of_edge.argsort(stable=True), torch.bincount(of_edge, minlength=len(n_nodes))
+    place = order.argsort() - (n_nodes.cumsum(0) - n_nodes)[owner]
+
+    def parts(rows: Tensor | None, order: Tensor, sizes: Tensor) -> Sequence[Any]:
+        return [None] * len(sizes) if rows is None else torch.split(rows[order], sizes.tolist())
+
+    return [
+        Data(x, ends.T, edge_attr, y, num_nodes=n)
+        for x, ends, edge_attr, y, n in zip(
+            parts(batch.x, order, n_nodes),
+            parts(place[batch.edge_index].T, edges, n_edges),
+            parts(batch.edge_attr, edges, n_edges),
+            _labels_of(batch.y, len(n_nodes), y_starts),
+            n_nodes.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _labels_of(y: Any, n: int, starts: Any) -> Sequence[Any]:
+    """The labels of each of n graphs of a batch, of which they may have several rows."""
+    if y is None:
+        return [None] * n
+    if starts is not None and not (isinstance(starts, Tensor) and starts.ndim == 1):
+        raise InputError("y is sparse or nested: give each graph a dense tensor or a number as y")
+    rows = len(y) if isinstance(y, Sequence) or getattr(y, "ndim", None) else 0
+    if starts is None or int(starts[-1]) != rows:
+        starts = torch.arange(n + 1)
+    if int(starts[-1]) != rows or len(starts) != n + 1:
+        raise InputError(f"y has {rows} rows for {n} graphs; {CHANGED}")
+    return [y[first:end] for first, end in pairwise(starts.tolist())]
+
+
+def _check_fields(batch: GraphBatch) -> None:
+    """InputError for fields of a batch of other types or shapes, without waiting for a device."""
+    for name in ("batch", "edge_index", "x", "edge_attr"):
+        value = getattr(batch, name)
+        if value is None and name in ("x", "edge_attr"):
+            continue
+        if not isinstance(value, Tensor):
+            raise InputError(
+                f"{name} of a batch must be a tensor, got {type(value).__name__} {value!r:.60}: "
+                f"make one in each graph, as torch.as_tensor does of an array"
+            )
+        if value.layout != torch.strided:
+            raise InputError(f"{name} must be dense, got {value.layout}: give {name}.to_dense()")
+    n, edges = batch.batch.numel(), batch.edge_index
+    for name, fits in (
+        ("batch", batch.batch.ndim == 1 and batch.batch.dtype in IDS),
+        ("edge_index", edges.ndim == 2 and len(edges) == 2 and edges.dtype in IDS),
+    ):
+        if not fits:
+            got, expected = getattr(batch, name), "[2, e]" if name == "edge_index" else "[n]"
+            raise InputError(
+                f"{name} of a batch is {got.dtype} {list(got.shape)}; expected int64 {expected}"
+            )
+    for name, value, rows, what in (
+        ("node features x", batch.x, n, "F"),
+        ("edge features edge_attr", batch.edge_attr, edges.shape[1], "K"),
+    ):
+        if value is not None and (not value.ndim or len(value) != rows):
+            columns = [*value.shape[1:]] or [what]
+            raise InputError(
+                f"{name} of a batch are {list(value.shape)}, expected "
+                f"[{', '.join(map(str, (rows, *columns)))}]; {CHANGED}"
+            )
+    if batch.x is not None and batch.x.ndim == 1 and not _whole(batch.x):  # codes may be embedded
+        raise InputError(f"node features x are [{n}], expected [{n}, F]: give x.unsqueeze(1)")
+    if readable(edges):
+        _check_ranges(batch)
+
+
+def _check_ranges(batch: GraphBatch) -> None:
+    """InputError for edges between nodes, or nodes of graphs, that a batch does not have."""
+    for name, ids, n, what in (
+        ("batch", batch.batch, batch.n_graphs, "graphs"),
+        ("edge_index", batch.edge_index, len(batch.batch), "nodes"),
+    ):
+        if ids.numel() and not (ids.min() >= 0 and ids.max() < n):
+            raise InputError(
+                f"{name} of a batch names {what} {int(ids.min())} to {int(ids.max())} outside "
+                f"0..{n - 1}; {CHANGED}"
+            )
+
+
+def _whole(values: Tensor) -> bool:
+    """Whether a tensor holds whole numbers."""
+    return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
+
+
 def _is_networkx(graph: Any) -> bool:
     return type(graph).__module__.partition(".")[0] == "networkx"
 
 
-def _from_networkx(graph: Any, i: int) -> GraphLike:
+def _from_networkx(graph: Any, i: int) -> Data:
     from torch_geometric.utils import from_networkx
 
     try:
-        return from_networkx(graph)  # type: ignore[no-any-return]
+        return from_networkx(graph)
     except (TypeError, ValueError, RuntimeError, KeyError) as error:
         raise InputError(
             f"graph {i} of NetworkX cannot be read: {error}; its nodes need the same attributes, "
@@ -534,7 +697,10 @@ def _check_both_ways(edge_index: Tensor, node_ptr: Tensor) -> None:
 
 
 def _targets(given: Sequence[Any]) -> Tensor:
-    """Classes int64 [G] in increasing order of the labels, −1 without, or float64 targets."""
+    """Classes int64 [G] in increasing order of the labels, −1 without, or targets.
+
+    Targets keep single precision where all have it: rounding is told from a difference by it.
+    """
     if all(y is None for y in given):
         return torch.full((len(given),), NO_LABEL)
     found: list[np.ndarray[Any, Any]] = []
@@ -557,7 +723,9 @@ def _targets(given: Sequence[Any]) -> Tensor:
     values = np.stack(found)
     if values.shape[1] == 1 and values.dtype.kind != "f":
         return torch.from_numpy(np.unique(values[:, 0], return_inverse=True)[1].astype(np.int64))
-    return torch.from_numpy(checked_targets(values.astype(np.float64), "graph")).squeeze(1)
+    single = all(value.dtype in (np.float16, np.float32) for value in found)
+    values = values.astype(np.float32 if single else np.float64)
+    return torch.from_numpy(checked_targets(values, "graph")).squeeze(1)
 
 
 def _array(y: Tensor) -> np.ndarray[Any, Any]:
@@ -565,13 +733,13 @@ def _array(y: Tensor) -> np.ndarray[Any, Any]:
     return (y.float() if y.dtype == torch.bfloat16 else y).numpy()
 
 
-def checked_targets(values: NDArray[np.float64], what: str) -> NDArray[np.float64]:
+def checked_targets(values: NDArray[Real], what: str) -> NDArray[Real]:
     """Targets, if single precision can hold them: their gradients are taken in it.
 
     Raises:
         InputError: for infinite or larger ones; names the first, by ``what`` a row is.
     """
-    beyond = np.argwhere(np.abs(values) > np.finfo(np.float32).max)
+    beyond: NDArray[np.int64] = np.argwhere(np.abs(values) > np.finfo(np.float32).max)
     if beyond.size:
         raise InputError(
             f"targets are finite numbers, or NaN where not known, got {values[*beyond[0]]:g} in "
@@ -602,15 +770,19 @@ def _n_nodes(graph: GraphLike, i: int) -> int:
 
 
 def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
-    """The edge features of each graph; of one without an edge no rows, and not None."""
+    """The edge features of each graph; of one without an edge no rows of the others' columns."""
     blocks = [getattr(graph, "edge_attr", None) for graph in graphs]
-    given = next((block for block in blocks if isinstance(block, Tensor)), None)
-    if given is None:
-        return blocks
-    return [
-        given[:0] if block is None and not graph.edge_index.numel() else block
-        for graph, block in zip(graphs, blocks, strict=True)
-    ]
+    pairs = [(b, _has_no_rows(g, b)) for g, b in zip(graphs, blocks, strict=True)]
+    given = next((block for block, none in pairs if isinstance(block, Tensor) and not none), None)
+    no_rows = None if given is None else given[:0]
+    return [no_rows if none else block for block, none in pairs]
+
+
+def _has_no_rows(graph: GraphLike, block: Any) -> bool:
+    """Whether a graph has no edge and no features of edges, nor a number of their columns."""
+    if graph.edge_index is None or graph.edge_index.numel():
+        return False
+    return block is None or (isinstance(block, Tensor) and block.ndim > 0 and not any(block.shape))
 
 
 def _column_block(blocks: list[Any], what: str) -> Tensor | None:
@@ -620,7 +792,7 @@ def _column_block(blocks: list[Any], what: str) -> Tensor | None:
     shaped: list[Tensor] = []
     for i, block in enumerate(blocks):
         if block is not None and not isinstance(block, Tensor):
-            raise InputError(f"{what} of graph {i} is {block!r:.60}; expected numbers")
+            raise InputError(f"{what} of graph {i} is {block!r:.60}; expected a tensor of numbers")
         if block is not None and block.layout != torch.strided:
             raise InputError(f"{what} of graph {i} must be dense: give {what}.to_dense()")
         rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block

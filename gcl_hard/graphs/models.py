@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.functional.negatives import readable
 from gcl_hard.graphs.augment import Transform, augment, check_views
-from gcl_hard.graphs.data import GraphBatch, GraphSet
-from gcl_hard.graphs.encoders import xavier
+from gcl_hard.graphs.data import GraphBatch, GraphSet, unread_of, warn_of_unread
+from gcl_hard.graphs.encoders import GIN, xavier
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
 from gcl_hard.seeds import Generators
@@ -48,6 +48,9 @@ class GraphModel(nn.Module):
         out_dim: d; read from ``encoder.out_dim`` if None.
     """
 
+    _told: frozenset[str] = frozenset()
+    """Attributes of graphs that are not read, and of which a warning has told."""
+
     def __init__(self, encoder: nn.Module, out_dim: int | None = None) -> None:
         super().__init__()
         self.out_dim: int = width(encoder, out_dim)
@@ -75,18 +78,31 @@ class GraphModel(nn.Module):
 
         Raises:
             InputError: for anything else, or a batch size together with batches.
+
+        Warns:
+            UserWarning: names tensors and arrays of the graphs that are not read.
         """
         with evaluating(self):
             if getattr(graphs, "batch", None) is not None and not isinstance(graphs, GraphSet):
                 if batch_size is not None:
                     raise InputError("batch_size cuts a set of graphs, and this is a batch already")
-                return encode(self.encoder, graphs, self.out_dim)[1]
+                return encode(self.encoder, self._read(graphs), self.out_dim)[1]
+            self._told = frozenset()  # a warning for each call, as from_graphs gives
             device = next((p.device for p in self.parameters()), torch.device("cpu"))
             parts = [
-                encode(self.encoder, batch.to(device), self.out_dim)[1].float().cpu()
+                encode(self.encoder, self._read(batch).to(device), self.out_dim)[1].float().cpu()
                 for batch in _batches(graphs, batch_size)
             ]
         return torch.cat(parts).numpy() if parts else np.empty((0, self.out_dim), np.float32)
+
+    def _read(self, graphs: Any) -> GraphBatch:
+        """A batch as an encoder is given it; what is not read of it is said once."""
+        batch = _with_features(graphs)
+        unread = set() if torch.compiler.is_compiling() else unread_of(graphs) - self._told
+        if unread:
+            self._told |= unread
+            warn_of_unread(unread, stacklevel=3)
+        return batch
 
 
 def embed(
@@ -209,6 +225,7 @@ class InfoGraph(GraphContrast):
 
     def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
+        graphs = self._read(graphs)
         nodes, z = encode(self.encoder, graphs, self.out_dim)
         return self.loss.local_global(
             self.node_head(nodes), self.graph_head(z), graphs.batch, graphs.y
@@ -279,9 +296,15 @@ class TwoView(GraphContrast):
 
     def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
-        batch = GraphBatch.of(graphs)
+        batch = self._read(graphs)
+        if batch.x.ndim == 1:  # codes, of which no augmentation knows
+            _check_columns(batch)
         totals = torch.cat([batch.x.sum(0), batch.edge_index.sum(1)])  # tell batches apart
-        views = self.views_of(batch, self._generators.on(totals))
+        try:
+            views = self.views_of(batch, self._generators.on(totals))
+        except IndexError:
+            _check_columns(batch)
+            raise
         if self.one_forward:
             z = self.project(reduce(GraphBatch.followed_by, views)).chunk(self.views)
         else:
@@ -349,12 +372,13 @@ class Supervised(GraphModel):
 
     def forward(self, graphs: Graphs) -> Tensor:
         """Loss of a batch, float [], nats."""
-        return nn.functional.cross_entropy(self._logits(graphs), graphs.y)
+        batch = self._read(graphs)
+        return nn.functional.cross_entropy(self._logits(batch), batch.y)
 
     def predict(self, graphs: Graphs) -> Tensor:
         """The most likely class of every graph in evaluation mode, int64 [G]."""
         with evaluating(self):
-            return self._logits(graphs).argmax(dim=1)
+            return self._logits(self._read(graphs)).argmax(dim=1)
 
     def _logits(self, graphs: Graphs) -> Tensor:
         logits: Tensor = self.classifier(encode(self.encoder, graphs, self.out_dim)[1])
@@ -396,8 +420,9 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         Node embeddings float [N, d] and graph embeddings float [G, d].
 
     Raises:
-        InputError: if there are no node features, or sparse ones, if a graph has no nodes (on a
-            CPU), or the encoder returns anything else; names the shapes got and expected.
+        InputError: for anything but a batch, if there are no node features, or sparse ones, if a
+            graph has no nodes or an edge no node (on a CPU), or the encoder returns anything else;
+            names the shapes got and expected.
 
     Warns:
         UserWarning: if the graphs have edge features and the encoder has no parameter for them.
@@ -409,13 +434,8 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         >>> nodes.shape
         torch.Size([3371, 96])
     """
-    x, batch = graphs.x, graphs.batch
-    if x is None:
-        raise InputError(
-            "these graphs have no node features (x is None): make some, for example with "
-            'GraphSet.from_graphs(graphs, features="degree-onehot")'
-        )
-    x = _as_read(x, encoder)
+    graphs = _with_features(graphs)
+    x, batch = _as_read(graphs.x, encoder), graphs.batch
     _check_nodes(batch, graphs.num_graphs)
     edges = _edge_features(encoder, graphs)
     try:
@@ -429,6 +449,9 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         raise
     except TypeError as error:
         _check_call(encoder, (x, graphs.edge_index, batch), edges, error)
+        raise
+    except IndexError:
+        _check_columns(graphs)
         raise
     except RuntimeError as error:
         if "shapes cannot be multiplied" in str(error):
@@ -449,12 +472,35 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     return z_nodes, z_graphs
 
 
-def _as_read(x: Tensor, encoder: nn.Module) -> Tensor:
-    """Node features in the precision of the encoder; InputError for sparse ones."""
-    if x.layout != torch.strided:
-        raise InputError(f"node features x must be dense, got {x.layout}: give x.to_dense()")
-    of_weights = next((p.dtype for p in encoder.parameters() if p.is_floating_point()), x.dtype)
-    return x.to(of_weights) if x.is_floating_point() else x
+def _with_features(graphs: Any) -> GraphBatch:
+    """A batch; InputError for anything else, and for one without node features."""
+    batch = GraphBatch.of(graphs)
+    if batch.x is None:
+        raise InputError(
+            "these graphs have no node features (x is None): make some, for example with "
+            'GraphSet.from_graphs(graphs, features="degree-onehot")'
+        )
+    return batch
+
+
+def _check_columns(batch: GraphBatch) -> None:
+    """InputError for features that are a row of numbers, which encoders of codes alone may take."""
+    for name, values in (("x", batch.x), ("edge_attr", batch.edge_attr)):
+        if values is not None and values.ndim == 1:
+            raise InputError(
+                f"{name} of a batch is [{len(values)}], where columns are needed: give "
+                f"{name}.unsqueeze(1), [{len(values)}, 1]"
+            )
+
+
+def _as_read(features: Tensor, encoder: nn.Module) -> Tensor:
+    """Features in the precision of the encoder; whole numbers may be codes, but not to a GIN."""
+    of_weights = next((p.dtype for p in encoder.parameters() if p.is_floating_point()), None)
+    if of_weights is None or not (
+        features.is_floating_point() or isinstance(_uncompiled(encoder), GIN)
+    ):
+        return features
+    return features.to(of_weights)
 
 
 def _check_nodes(batch: Tensor, n_graphs: int) -> None:
@@ -498,17 +544,20 @@ def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | Non
     if parameter is None:
         if edge_attr is not None:
             warnings.warn(
-                f"the {edge_attr.shape[1]} edge features of these graphs are not used: "
+                f"the {[*edge_attr.shape, 1][1]} edge features of these graphs are not used: "
                 f"{type(plain).__name__}.forward has no parameter edge_attr",
                 stacklevel=2,
             )
         return {}
+    columns = getattr(plain, "edge_dim", None)
+    if columns and not graphs.edge_index.shape[1] and (edge_attr is None or edge_attr.ndim == 1):
+        edge_attr = graphs.x.new_empty(0, columns)  # a batch without edges has no row to tell them
     if edge_attr is None and parameter is inspect.Parameter.empty:
         raise InputError(
             f"{type(plain).__name__}.forward needs edge_attr, and these graphs have no edge "
             f"features: give edge_attr a default, or take graphs that have some"
         )
-    return {"edge_attr": edge_attr}
+    return {"edge_attr": edge_attr if edge_attr is None else _as_read(edge_attr, encoder)}
 
 
 @cache

@@ -94,6 +94,9 @@ def load(
             the manifest, an edge is listed in one direction only, or the set lacks the features
             asked for.
 
+    Warns:
+        UserWarning: names files of the set that are not read, such as NAME_graph_attributes.txt.
+
     Source:
         Morris et al. 2020, "TUDataset: A collection of benchmark datasets for learning with
         graphs", https://chrsmrrs.github.io/datasets
@@ -286,6 +289,9 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
         InputError: if the zip is damaged, files are in several folders, a required file is missing,
             or a file is not text.
 
+    Warns:
+        UserWarning: names other files of the set, ``NAME_*.txt``, which are not read.
+
     Example:
         >>> sorted(read_texts(PACKAGED / "MUTAG.zip", "MUTAG"))
         ['A', 'edge_labels', 'graph_indicator', 'graph_labels', 'node_labels']
@@ -334,6 +340,18 @@ def _files_of(members: Iterable[str], name: str) -> dict[str, list[str]]:
     return found
 
 
+def _unread(members: Iterable[str], name: str) -> list[str]:
+    """Files that are named as those of a set and are none of them, nor words about it."""
+    read = {file for files in _files_of(members, name).values() for file in files}
+    begin = f"{name}_".casefold()
+    others = {one.rpartition("/")[2] for one in members if one not in read}
+    return sorted(
+        file
+        for file, folded in ((one, one.casefold()) for one in others)
+        if folded.startswith(begin) and folded.endswith(".txt") and "readme" not in folded
+    )
+
+
 def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
     files = _files_of(members, name)
     folders = {one.rpartition("/")[0] or "." for several in files.values() for one in several}
@@ -349,6 +367,12 @@ def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
     if missing:
         raise InputError(
             f"{path} lacks {', '.join(missing)}; a set needs all of them. {_holdings(members)}"
+        )
+    if unread := _unread(members, name):
+        warnings.warn(
+            f"files of {name} in {path} that are not read: {', '.join(unread)}; what is read is "
+            f"{', '.join((*REQUIRED, *OPTIONAL))}",
+            stacklevel=4,
         )
     found = {key: io.BytesIO() for key in files}
     for key, (file,) in files.items():

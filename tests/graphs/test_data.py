@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,13 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch.utils.data import ConcatDataset, Subset, random_split
+from torch_geometric import transforms
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from gcl_hard.errors import InputError
+from gcl_hard.functional.labels import relation
 from gcl_hard.graphs import GIN, InfoGraph
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.tudataset import MANIFEST, PACKAGED, load
@@ -64,8 +68,6 @@ def pyg_graphs(name: str, folder: Path) -> list:
 
 @pytest.mark.parametrize("name", MANIFEST)
 def test_batch_equals_pyg_reader_and_collation(name: str, tmp_path: Path) -> None:
-    from torch_geometric.data import Batch
-
     graphs = pyg_graphs(name, tmp_path)
     ours = load(name, data_dir=zip_of(name).parent)
     assert ours.n_graphs == len(graphs)
@@ -214,8 +216,6 @@ def test_a_batch_of_something_else_is_refused(index: Any) -> None:
 
 
 def test_data_sets_batches_and_networkx_graphs_make_the_same_set() -> None:
-    from torch_geometric.data import Batch
-
     mutag = load("MUTAG", download=False)[:6]
     drawn = []
     for one in mutag:
@@ -333,6 +333,166 @@ def test_tensors_of_graphs_that_are_not_read_are_named() -> None:
         GraphSet.from_graphs(graphs, directed=True)
 
 
+def test_arrays_and_tensors_of_objects_that_are_not_read_are_named_too() -> None:
+    as_data = Data(edge_index=PAIR, num_nodes=2, pos=np.ones((2, 3)))
+    for one in (as_data, graph(pos=torch.ones(2, 3)), next(iter(DataLoader([as_data] * 2)))):
+        with pytest.warns(UserWarning, match=r"\bpos\b") as said:
+            GraphSet.from_graphs([one])
+        assert len(said) == 1
+    followed = DataLoader(paths(), batch_size=3, follow_batch=["x"])
+    assert len(GraphSet.from_graphs(followed, directed=True)) == 7  # warns of nothing
+
+
+def test_a_list_of_sets_holds_their_graphs() -> None:
+    mutag = load("MUTAG", download=False)[:9]
+    for parts in ([mutag], [mutag[:4], mutag[4:]], [*mutag[:4], mutag[4:]]):
+        assert same(GraphSet.from_graphs(parts), mutag)
+    model = InfoGraph(GIN(7, dim=4, layers=1, edge_dim=4), method="ucl")
+    np.testing.assert_allclose(
+        model.embed([mutag[:4], mutag[4:]]), model.embed(mutag), rtol=1e-5, atol=1e-5
+    )
+    unlabelled = GraphSet.from_graphs([graph(y=None)] * 3)
+    again = GraphSet.from_graphs([unlabelled, unlabelled])
+    assert (again.n_graphs, again.n_classes, again.y.tolist()) == (6, 0, [-1] * 6)
+    assert unlabelled[0].y is None
+    with pytest.raises(InputError, match=r"graph 3 has no y"):
+        GraphSet.from_graphs([GraphSet.from_graphs([graph(y=y) for y in (1, 2, 1)]), unlabelled])
+
+
+def test_a_subset_is_read_as_the_graphs_it_holds() -> None:
+    mutag = load("MUTAG", download=False)[:9]
+    drawn = random_split([*mutag], [5, 4], torch.Generator().manual_seed(0))[0]
+    for subset, ids in (
+        (Subset(mutag, [3, 1]), [3, 1]), (Subset(mutag, torch.tensor([3, 1])), [3, 1]),
+        (Subset([*mutag], torch.tensor([3, 1])), [3, 1]), (drawn, drawn.indices),
+        (ConcatDataset([mutag, Subset(mutag, [0])]), [*range(9), 0]),
+    ):  # fmt: skip
+        expected = GraphSet.from_graphs([mutag[i] for i in ids])
+        assert same(GraphSet.from_graphs(subset), expected)
+        model = InfoGraph(GIN(7, dim=4, layers=1, edge_dim=4), method="ucl")
+        np.testing.assert_allclose(model.embed(subset), model.embed(expected), rtol=1e-5, atol=1e-5)
+
+
+# Batches that a transform changed after they were made
+
+
+def attributed() -> list[Data]:
+    """Paths in both directions, with features of edges."""
+    graphs = [transforms.ToUndirected()(one) for one in paths()]
+    for one in graphs:
+        one.edge_attr = one.edge_index.T.float()
+    return graphs
+
+
+@pytest.mark.parametrize(
+    ("graphs", "transform"),
+    [
+        (paths(), transforms.AddSelfLoops()),
+        (paths(), transforms.ToUndirected()),
+        (attributed(), transforms.AddSelfLoops("edge_attr")),
+        (attributed(), transforms.ToUndirected()),
+        (attributed(), lambda one: one.update({"x": one.x * 2})),
+    ],
+)
+def test_a_batch_that_a_transform_changed_is_taken_apart_as_it_is(graphs, transform) -> None:
+    batches = [transform(batch) for batch in DataLoader(graphs, batch_size=3)]
+    one_by_one = GraphSet.from_graphs([transform(one.clone()) for one in graphs], directed=True)
+    found = GraphSet.from_graphs(batches, directed=True)
+    for name in ("x", "y", "node_ptr", "edge_ptr", "edge_index"):
+        assert torch.equal(getattr(found, name), getattr(one_by_one, name)), name
+    if found.edge_attr is None:
+        assert one_by_one.edge_attr is None
+    else:
+        assert torch.equal(found.edge_attr, one_by_one.edge_attr)
+    model = InfoGraph(GIN(3, dim=4, layers=1), method="ucl")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*edge features")
+        expected = model.embed(one_by_one)
+        np.testing.assert_allclose(model.embed(batches), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_nodes_in_any_order_and_parts_of_a_batch_are_told_apart() -> None:
+    batch = Batch.from_data_list(attributed()[:3])  # of 2, 3 and 4 nodes
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
+    place = order.argsort()
+    mixed = batch.clone().update(
+        {"x": batch.x[order], "batch": batch.batch[order], "edge_index": place[batch.edge_index]}
+    )
+    found = GraphSet.from_graphs(mixed)
+    assert (found.node_ptr.tolist(), found.edge_ptr.tolist()) == ([0, 2, 5, 9], [0, 2, 6, 12])
+    for number, one in enumerate(attributed()[:3]):
+        same_x = (found[number].x[:, None] == one.x).all(2)
+        assert torch.equal(same_x.sum(0), torch.ones(len(one.x), dtype=torch.int64))
+        at = same_x.int().argmax(0)  # a node of ours for each of theirs
+        ends = set(map(tuple, at[one.edge_index].T.tolist()))
+        assert set(map(tuple, found[number].edge_index.T.tolist())) == ends
+    part = GraphSet.from_graphs(batch.subgraph(torch.arange(9) != 4))
+    assert (part.node_ptr.tolist(), part.edge_ptr.tolist()) == ([0, 2, 4, 8], [0, 2, 4, 10])
+    with pytest.raises(InputError, match=r"graph 0 has no nodes"):
+        GraphSet.from_graphs(batch.subgraph(torch.arange(9) > 1))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "facts"),
+    [
+        ("edge_index", lambda old: old[:, :-1], ["edge_attr", 6, 5]),
+        ("edge_index", lambda old: old + 1, ["edge_index", 5]),
+        ("edge_index", lambda old: torch.where(old == 4, 0, old), ["edges", 2, "graphs"]),
+        ("edge_index", torch.Tensor.float, ["edge_index", "float32"]),
+        ("x", lambda old: old[1:], ["x", 4, 5]),
+        ("x", torch.Tensor.numpy, ["x", "ndarray"]),
+        ("edge_attr", lambda old: old[1:], ["edge_attr", 5, 6]),
+        ("batch", lambda old: old[1:], ["x", 5, 4]),
+        ("batch", lambda old: old - 1, ["batch", -1, 0, "0..1"]),
+        ("batch", lambda old: old + 1, ["batch", 1, 2, "0..1"]),
+        ("y", lambda _: torch.tensor([0, 1, 1]), ["y", 3, 2]),
+    ],
+)
+def test_a_batch_whose_parts_do_not_fit_is_refused(field: str, value: Any, facts: list) -> None:
+    batch = Batch.from_data_list(attributed()[:2])  # of 2 and 3 nodes, 2 and 4 edges
+    batch[field] = value(batch[field])
+    with pytest.raises(InputError) as error:
+        GraphSet.from_graphs([batch])
+    assert says(str(error.value), "batch", *facts)
+
+
+@pytest.mark.parametrize(
+    "labels", [["b", "a", "b"], [0.5, 1.5, 2.5], [[[1.0, 2.0]]] * 3, [3, 1, 3]]
+)
+def test_labels_of_a_batch_are_those_of_its_graphs(labels: list[Any]) -> None:
+    graphs = [graph(y=torch.tensor(y) if isinstance(y, list) else y) for y in labels]
+    as_data = [Data(edge_index=PAIR, num_nodes=2, y=one.y) for one in graphs]
+    found = GraphSet.from_graphs(Batch.from_data_list(as_data))
+    expected = GraphSet.from_graphs(graphs)
+    torch.testing.assert_close(found.y, expected.y, check_dtype=False)
+    assert found.n_classes == expected.n_classes
+    flat = [Data(edge_index=PAIR, num_nodes=2, y=torch.ones(2) * k) for k in range(3)]
+    assert GraphSet.from_graphs(Batch.from_data_list(flat)).y.tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant:UserWarning")
+@pytest.mark.parametrize("y", [torch.eye(2).to_sparse(), {"a": 1}, [torch.ones(1), torch.ones(1)]])
+def test_labels_of_a_batch_that_are_no_rows_are_refused(y: Any) -> None:
+    batch = Batch.from_data_list([Data(edge_index=PAIR, num_nodes=2, y=y)] * 2)
+    with pytest.raises(InputError, match=r"\by\b"):
+        GraphSet.from_graphs(batch)
+
+
+@pytest.mark.parametrize("none", [torch.empty(0), torch.empty(0, 0)])
+def test_empty_edge_features_of_a_graph_without_an_edge_are_no_rows(none: torch.Tensor) -> None:
+    alone = Data(x=torch.ones(1, 3), edge_index=PAIR[:, :0], edge_attr=none)
+    bound = Data(x=torch.ones(2, 3), edge_index=PAIR, edge_attr=torch.ones(2, 2))
+    for graphs in ([alone, bound], [bound, alone], [bound, alone, alone]):
+        found = GraphSet.from_graphs(graphs)
+        assert found.edge_attr is not None
+        assert found.edge_attr.tolist() == [[1, 1], [1, 1]]
+    bound.edge_attr = None
+    assert GraphSet.from_graphs([alone, bound]).edge_attr is None
+    alone.edge_attr, bound.edge_attr = torch.empty(0, 3), torch.ones(2, 2)
+    with pytest.raises(InputError, match=r"edge_attr of graph 1 is \[0, 3\]"):
+        GraphSet.from_graphs([bound, alone])
+
+
 def test_a_graph_without_an_edge_needs_no_edge_features() -> None:
     line = nx.path_graph(3)
     nx.set_edge_attributes(line, [1.0, 2.0], "edge_attr")
@@ -352,6 +512,35 @@ def test_a_graph_without_an_edge_needs_no_edge_features() -> None:
 def test_sparse_features_are_told_to_be_dense() -> None:
     with pytest.raises(InputError, match=r"x of graph 0.*to_dense"):
         GraphSet.from_graphs([Data(x=torch.eye(2).to_sparse(), edge_index=PAIR, y=0)])
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (lambda y: torch.tensor([y]), torch.float32),
+        (lambda y: torch.tensor([y]).half(), torch.float32),
+        (lambda y: torch.tensor(y).bfloat16(), torch.float32),
+        (np.float32, torch.float32),
+        (lambda y: y, torch.float64),
+        (np.float64, torch.float64),
+        (lambda y: torch.tensor([y], dtype=torch.float64), torch.float64),
+        (lambda y: torch.tensor([y]) if y else 0, torch.float64),
+    ],
+)
+def test_targets_have_the_precision_they_are_given_in(given: Any, dtype: torch.dtype) -> None:
+    found = GraphSet.from_graphs([graph(y=given(k / 8)) for k in range(4)])
+    assert found.y.dtype == dtype
+    assert found.y.tolist() == [0, 0.125, 0.25, 0.375]
+
+
+def test_a_label_gap_holds_for_decimals_in_single_precision() -> None:
+    tenths = range(12)
+    found = GraphSet.from_graphs([graph(y=torch.tensor([k / 10])) for k in tenths])
+    near, barred = relation(found.y, found.y, (0.1, 0.3))
+    for i in tenths:
+        for j in tenths:
+            assert bool(near[i, j]) == (abs(i - j) <= 1)
+            assert bool(barred[i, j]) == (abs(i - j) <= 3)
 
 
 def test_targets_keep_double_precision_and_none_is_beyond_single() -> None:

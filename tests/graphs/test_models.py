@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import to_networkx
 
-from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler
-from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, TwoView, load
+from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler, fit
+from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Supervised, TwoView, load
 from tests.reference import loops
+from tests.said import says
 
 IDS = [0, 1, 3, 2, 8]  # of both classes
 
@@ -389,3 +391,165 @@ def test_what_a_loader_gives_and_no_encoder_takes_is_told():
     alone = Data(x=torch.ones(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long))
     with pytest.raises(InputError, match=r"BatchNorm.*\b1\b.*batch size"):
         model(next(iter(DataLoader([alone], batch_size=1))))
+
+
+@pytest.fixture
+def batch():
+    """Four graphs with features of edges, as a loader gives them."""
+    generator = torch.Generator().manual_seed(0)
+    graphs = [
+        Data(
+            x=torch.randn(3, 2, generator=generator), edge_index=PAIR, y=k % 2,
+            edge_attr=torch.tensor([[k, 1], [2, k]]).float(),
+        )
+        for k in range(4)
+    ]  # fmt: skip
+    return next(iter(DataLoader(graphs, batch_size=4)))
+
+
+def on_edges(kind):
+    torch.manual_seed(0)
+    if kind is Supervised:
+        return kind(GIN(2, dim=4, layers=1, edge_dim=2), 2)
+    return kind(GIN(2, dim=4, layers=1, edge_dim=2), method="ucl")
+
+
+KINDS = pytest.mark.parametrize("kind", [InfoGraph, TwoView, Supervised])
+
+
+@KINDS
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8])
+@pytest.mark.parametrize("field", ["edge_attr", "x"])
+def test_features_of_any_precision_are_read_as_those_of_the_weights(batch, kind, dtype, field):
+    batch[field] = batch[field].round().abs()
+    changed = batch.clone().update({field: batch[field].to(dtype)})
+    if (kind, field) != (TwoView, "x"):  # which masks with a mean, of whole numbers another one
+        assert on_edges(kind)(changed).item() == pytest.approx(on_edges(kind)(batch).item())
+    ours, theirs = (on_edges(kind).embed(one) for one in (changed, batch))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_codes_stay_whole_numbers_for_an_encoder_that_embeds_them(batch):
+    class Embedded(nn.Module):
+        out_dim = 4
+
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(5, 4)
+
+        def forward(self, x, edge_index, batch, edge_attr):
+            assert edge_attr.dtype == torch.int64
+            nodes = self.table(x)
+            return nodes, global_add_pool(nodes, batch)
+
+    batch.x, batch.edge_attr = torch.arange(12) % 5, batch.edge_attr.long()
+    assert InfoGraph(Embedded(), method="ucl")(batch).isfinite()
+    with pytest.raises(InputError) as error:
+        TwoView(Embedded(), method="ucl")(batch)
+    assert says(str(error.value), "x", 12)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("field", "value", "facts"),
+    [
+        ("x", lambda old: old.numpy(), ["x", "ndarray"]),
+        ("x", lambda old: [*old.split(3)], ["x", "list"]),
+        ("x", lambda old: old[:, 0], ["x", 12]),
+        ("x", lambda old: old[:, 0].long(), ["x", 12]),
+        ("x", lambda old: old[1:], ["x", 11, 12]),
+        ("x", lambda _: None, ["x", "None"]),
+        ("edge_index", lambda old: old + 2, ["edge_index", 2, 12, "0..11"]),
+        ("edge_index", lambda old: old - 1, ["edge_index", -1, 9, "0..11"]),
+        ("edge_index", lambda old: old[0], ["edge_index", "int64", 8]),
+        ("edge_index", lambda old: old.double(), ["edge_index", "float64"]),
+        ("edge_index", lambda _: None, ["edge_index", "NoneType"]),
+        ("edge_attr", lambda old: old.numpy(), ["edge_attr", "ndarray"]),
+        ("edge_attr", lambda old: old[1:], ["edge_attr", 7, 8]),
+        ("edge_attr", lambda old: old.to_sparse(), ["edge_attr", "dense"]),
+        ("batch", lambda old: old.numpy(), ["batch", "ndarray"]),
+        ("batch", lambda old: old.float(), ["batch", "float32"]),
+        ("batch", lambda old: old - 1, ["batch", -1, 2, "0..3"]),
+    ],
+)
+def test_fields_of_a_batch_that_do_not_fit_are_named(batch, kind, field, value, facts):
+    batch[field] = value(batch[field])
+    for read in (on_edges(kind), on_edges(kind).embed, lambda b: on_edges(kind).embed(Loaded([b]))):
+        with pytest.raises(InputError) as error:
+            read(batch)
+        assert says(str(error.value), *facts)
+
+
+class Loaded(torch.utils.data.DataLoader):
+    """A loader that gives what it was made of."""
+
+    def __init__(self, batches):
+        super().__init__(batches, batch_size=None, collate_fn=lambda one: one)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (lambda b: (b, 1), "tuple"),
+        (lambda b: {"x": b.x}, "dict"),
+        (lambda b: b.to_data_list(), "list"),
+        (lambda b: b[0], "Data"),
+        (lambda b: b.x, "Tensor"),
+    ],
+)
+def test_what_is_no_batch_of_graphs_is_refused(batch, kind, made, name):
+    given = made(batch)
+    for read in (
+        on_edges(kind),
+        lambda one: on_edges(kind).embed(Loaded([one])),
+        lambda one: fit(on_edges(kind), Loaded([one]), epochs=1),
+    ):
+        with pytest.raises(InputError) as error:
+            read(given)
+        assert says(str(error.value), "Batch", name)
+
+
+def test_data_with_a_vector_of_graphs_is_a_batch(batch):
+    by_hand = Data(x=batch.x, edge_index=batch.edge_index, batch=batch.batch)
+    by_hand.edge_attr = batch.edge_attr
+    model = on_edges(InfoGraph)
+    torch.testing.assert_close(model.embed(by_hand), model.embed(batch))
+
+
+@pytest.mark.parametrize("edge_attr", [None, torch.empty(0), torch.empty(0, 2)])
+def test_a_batch_without_any_edge_needs_no_edge_features(batch, edge_attr):
+    alone = Data(x=torch.ones(2, 2), edge_index=PAIR[:, :0], edge_attr=edge_attr)
+    model = on_edges(InfoGraph)
+    alike = Data(x=torch.ones(2, 2), edge_index=PAIR[:, :0], edge_attr=torch.empty(0, 2))
+    expected = model.embed(Batch.from_data_list([alike, alike])).numpy()
+    found = model.embed(DataLoader([alone, alone], batch_size=2))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(model.embed([alone, alone]), expected, rtol=1e-6)
+
+
+@KINDS
+def test_what_a_model_does_not_read_is_said_once(batch, kind):
+    graphs = batch.to_data_list()
+    for one in graphs:
+        one.edge_weight, one.pos, one.smiles = torch.ones(2), np.ones((3, 2)), "C"
+    loader = DataLoader(graphs, batch_size=2, follow_batch=["x"])
+
+    def called(model):
+        return [model(one) for one in loader]
+
+    def fitted(model):
+        return fit(model, loader, epochs=2)
+
+    for read in (called, fitted, lambda model: model.embed(loader)):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            read(on_edges(kind))
+        told = [str(one.message) for one in said if "edge_weight" in str(one.message)]
+        assert len(told) == 1
+        assert says(told[0], "edge_weight", "pos")
+        assert not says(told[0], "x_batch")
+        assert not says(told[0], "smiles")
+    followed = DataLoader(batch.to_data_list(), batch_size=2, follow_batch=["x", "edge_attr"])
+    for one in followed:
+        assert on_edges(kind)(one).isfinite()  # and warns of nothing

@@ -295,6 +295,20 @@ def test_files_in_two_folders_are_named(tmp_path: Path, where: str) -> None:
     assert says(str(error.value), str(tmp_path / where), "a/", "b/")
 
 
+@pytest.mark.parametrize("where", ["TOY.zip", "TOY"])
+def test_files_of_a_set_that_are_not_read_are_named(tmp_path: Path, where: str) -> None:
+    about = {"TOY_readme": "of it", "TOY_label_README": "of labels", "README": "a", "OTHER_x": "1"}
+    put(tmp_path / where, {f"TOY_{key}": text for key, text in EDGE.items()} | about, "")
+    assert load("TOY", data_dir=tmp_path).n_graphs == 2  # warns of nothing
+    more = EDGE | {"graph_attributes": "1\n2\n", "Edge_Weights": "1"}
+    (tmp_path / "more").mkdir()
+    put(tmp_path / "more" / where, more, "toy_")
+    with pytest.warns(UserWarning, match="toy_") as said:
+        assert load("TOY", data_dir=tmp_path / "more").n_graphs == 2
+    named = ["toy_graph_attributes.txt", "toy_Edge_Weights.txt"]
+    assert [says(str(one.message), *named) for one in said] == [True]
+
+
 def test_two_spellings_of_a_file_or_an_archive_are_named(tmp_path: Path) -> None:
     put(tmp_path / "TOY.zip", EDGE | {"a": "1,2\n2,1\n"}, "TOY_")
     with pytest.raises(InputError) as error:
