@@ -142,6 +142,8 @@ def views_of(
             f"views must be of the same items, [B, d] each or [B, V, d] together, got "
             f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
         )
+    for z in given:
+        _check_dense(z)
     return ViewBatch(given, labels)
 
 
@@ -272,11 +274,15 @@ def at_least_float32(z: Tensor) -> Tensor:
     """Embeddings in single or double precision; InputError if they are no floats."""
     if not z.is_floating_point():
         raise InputError(f"embeddings must be floating point, got {z.dtype}")
-    if z.layout != torch.strided:
-        raise InputError("embeddings must be dense: give z.to_dense()")
+    _check_dense(z)
     if z.dim() and z.shape[-1] == 0:
         raise InputError(f"embeddings must have a column or more, got {[*z.shape]}")
     return z.float() if z.dtype.itemsize < 4 else z
+
+
+def _check_dense(z: Tensor) -> None:
+    if z.layout != torch.strided:
+        raise InputError("embeddings must be dense: give z.to_dense()")
 
 
 def _is_view(z: Tensor) -> bool:

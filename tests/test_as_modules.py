@@ -373,3 +373,11 @@ def test_what_cannot_be_trained_is_refused(model: Any, optimiser: Any, facts: li
     with pytest.raises(InputError) as caught:
         train(model, [torch.ones(3)], Optimisation(epochs=1, optimiser=optimiser))
     assert says(str(caught.value), *facts)
+
+
+@pytest.mark.parametrize("method", ["ucl", "spacl"])
+def test_sparse_embeddings_are_refused_with_the_remedy(method: str) -> None:
+    z1, z2 = views()
+    for pair in ((z1.to_sparse(), z2.to_sparse()), (z1, z2.to_sparse())):
+        with pytest.raises(InputError, match="to_dense"):
+            contrastive_loss(method)(*pair)
