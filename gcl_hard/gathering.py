@@ -39,10 +39,7 @@ class InStep:
 
     def check(self, number: int, what: str) -> None:
         """InputError on all processes if they do not have the same number of batches next."""
-        mine = torch.tensor(number)
-        every = [torch.empty_like(mine) for _ in range(world_size())]
-        distributed.all_gather(every, mine, group=self._group)
-        found = [int(one) for one in every]
+        found = [of for (of,) in _of_all([number], torch.device("cpu"), self._group)]
         if len(set(found)) > 1:
             least = [str(one) for one, n in enumerate(found) if n == min(found)]
             raise InputError(
@@ -103,7 +100,7 @@ def counts_of(*tensors: Tensor) -> list[int]:
     rows = {len(x) for x in tensors}
     kinds = [(str(x.dtype), *x.shape[1:]) for x in tensors]
     digest = int.from_bytes(hashlib.sha256(repr(kinds).encode()).digest()[:7])
-    found = _of_all(max(rows), digest if len(rows) == 1 else UNLIKE, tensors[0].device)
+    found = _of_all([max(rows), digest if len(rows) == 1 else UNLIKE], tensors[0].device)
     refused = [str(one) for one, (_, kind) in enumerate(found) if kind == REFUSED]
     if refused:
         raise _OutOfStepError(
@@ -119,13 +116,11 @@ def counts_of(*tensors: Tensor) -> list[int]:
     return [number for number, _ in found]
 
 
-def _of_all(number: int, kind: int, device: torch.device | None = None) -> list[list[int]]:
-    """Two numbers of every process."""
-    if device is None:
-        device = torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")
-    mine = torch.tensor([number, kind], device=device)
+def _of_all(numbers: list[int], device: torch.device, group: Any = None) -> list[list[int]]:
+    """Some numbers of every process."""
+    mine = torch.tensor(numbers, device=device)
     every = [torch.empty_like(mine) for _ in range(world_size())]
-    distributed.all_gather(every, mine)
+    distributed.all_gather(every, mine, group=group)
     found: list[list[int]] = torch.stack(every).tolist()  # waits for a device
     return found
 
@@ -139,7 +134,8 @@ def refusing_together(gathers: bool) -> Iterator[None]:
         raise InputError(*error.args) from None
     except (TypeError, ValueError):
         if gathers:
-            _of_all(0, REFUSED)
+            on_gpu = distributed.get_backend() == "nccl"
+            _of_all([0, REFUSED], torch.device("cuda" if on_gpu else "cpu"))
         raise
 
 

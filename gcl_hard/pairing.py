@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.labels import LabelGap, labels_for
-from gcl_hard.functional.negatives import Labels
+from gcl_hard.functional.negatives import Labels, check_dense
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.gathering import counts_of, gathered, offset, summed
 
@@ -143,7 +143,7 @@ def views_of(
             f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
         )
     for z in given:
-        _check_dense(z)
+        check_dense(z, "embeddings")
     return ViewBatch(given, labels)
 
 
@@ -274,15 +274,10 @@ def at_least_float32(z: Tensor) -> Tensor:
     """Embeddings in single or double precision; InputError if they are no floats."""
     if not z.is_floating_point():
         raise InputError(f"embeddings must be floating point, got {z.dtype}")
-    _check_dense(z)
+    check_dense(z, "embeddings")
     if z.dim() and z.shape[-1] == 0:
         raise InputError(f"embeddings must have a column or more, got {[*z.shape]}")
     return z.float() if z.dtype.itemsize < 4 else z
-
-
-def _check_dense(z: Tensor) -> None:
-    if z.layout != torch.strided:
-        raise InputError("embeddings must be dense: give z.to_dense()")
 
 
 def _is_view(z: Tensor) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.tracing import hooked, in_backward, transformed
+from gcl_hard.functional.tracing import hooked, in_backward, may_be_repeated
 
 
 def seed_for(*key: int) -> int:
@@ -110,20 +111,19 @@ class _Pass(Generic[T]):
 class Replay(Generic[T]):
     """What forward passes drew, for activation checkpointing, which computes them again.
 
-    A pass is told from others by its inputs; of equal ones the last comes first, as in a backward
-    pass. The last :data:`PASSES` that may be computed again are kept: those with hooks around what
-    is saved, and those without a gradient (checkpointing with ``use_reentrant=True``).
+    Passes are found again by their inputs. If several had equal inputs, the last one comes first,
+    as in a backward pass. The last :data:`PASSES` that may be computed again are kept.
     """
 
     def __init__(self) -> None:
         self._kept: deque[_Pass[T]] = deque(maxlen=PASSES)
 
-    def keep(self, inputs: Tensor, drawn: T) -> None:
+    def keep(self, inputs: Sequence[Tensor], drawn: Callable[[], T]) -> None:
         """Keep what a forward pass drew, if it may be computed again."""
-        if (hooked() or not torch.is_grad_enabled()) and not transformed():
-            self._kept.append(_Pass(hooked(), _mark(inputs), drawn))
+        if may_be_repeated():
+            self._kept.append(_Pass(hooked(), _mark(inputs), drawn()))
 
-    def again(self, inputs: Tensor) -> T | None:
+    def again(self, inputs: Sequence[Tensor]) -> T | None:
         """In a backward pass, what was drawn for these inputs; None if it is not computed again.
 
         Raises:
@@ -150,11 +150,9 @@ PASSES = 256
 """Forward passes that are kept."""
 
 
-def _mark(inputs: Tensor) -> Tensor:
-    """Numbers that tell inputs from others."""
-    rows = inputs.detach().flatten(1) if inputs.dim() > 1 else inputs.detach()[None]
-    rows = rows.nan_to_num()
-    return torch.cat([rows.sum(0), rows.sum(1)])
+def _mark(inputs: Sequence[Tensor]) -> Tensor:
+    """Numbers that tell inputs from others: the sums of their columns."""
+    return torch.cat([one.detach().nan_to_num().sum(0).reshape(-1) for one in inputs])
 
 
 class Generators:
@@ -177,16 +175,19 @@ class Generators:
         self._by_device: dict[str, torch.Generator] = {}
         self._passes = Replay[Tensor]()
 
-    def on(self, inputs: Tensor) -> torch.Generator:
+    def on(self, *inputs: Tensor) -> torch.Generator:
         """The generator of the inputs' device; as it was, where their pass is computed again.
+
+        Args:
+            *inputs: [n, d], what the draws are for.
 
         Raises:
             InputError: if that pass is not known.
         """
         if in_backward() and (state := self._passes.again(inputs)) is not None:
-            return torch.Generator(inputs.device).set_state(state)
-        generator = self._of(inputs.device)
-        self._passes.keep(inputs, generator.get_state())
+            return torch.Generator(inputs[0].device).set_state(state)
+        generator = self._of(inputs[0].device)
+        self._passes.keep(inputs, generator.get_state)
         return generator
 
     def _of(self, device: torch.device) -> torch.Generator:

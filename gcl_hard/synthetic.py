@@ -207,7 +207,7 @@ class AdversarialNegatives(SyntheticNegatives):
         """G's embeddings for each anchor, and in training mode a step of D and of G before."""
         refuse_vmap(scene.items, "the game of adversarial negatives")
         training = self.training and torch.is_grad_enabled()
-        z = self._made.again(scene.items) if training and in_backward() else None
+        z = self._made.again([scene.items]) if training and in_backward() else None
         if z is None:
             generator = self._generators.on(scene.items)
             # Its own backward passes are no matter of activation checkpointing.
@@ -215,7 +215,7 @@ class AdversarialNegatives(SyntheticNegatives):
             with apart:
                 z = self._played(scene, generator, learns=training and not self.frozen)
             if self.training:
-                self._made.keep(scene.items, z if training else z[:, :0])
+                self._made.keep([scene.items], lambda: z if training else z[:, :0])
         elif z.shape[1] == 0:
             raise InputError(
                 "adversarial negatives learn in passes with a gradient, and this one is computed "

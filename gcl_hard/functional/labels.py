@@ -169,7 +169,7 @@ def labels_for(
                 "labels must be numbers or rows of 0 and 1, one per item: number the classes"
             ) from error
     if isinstance(given, Tensor):
-        check_dense(given)
+        check_dense(given, "labels")
     beyond = isinstance(given, Tensor) and (given.dim() == 2 or given.is_floating_point())
     rows = isinstance(given, Tensor) and given.dim() == 2
     if given is not None and gap is not None and gap[1] >= 1 and (rows or not beyond):

@@ -121,7 +121,7 @@ def check_labels(
                 f"labels must be integers, one per item, got {kind}: number the classes, from 0 on"
             ) from error
         labels = labels if labels.numel() else labels.long()  # an empty list is of float
-    check_dense(labels)
+    check_dense(labels, "labels")
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):
         labels = labels.long()  # PyTorch finds no least one of these
     if labels.shape != (n_items,):
@@ -148,10 +148,11 @@ def _integers(labels: Any) -> Any:
     return labels.astype("int64") if whole else labels
 
 
-def check_dense(labels: Tensor) -> None:
-    """InputError for sparse labels."""
-    if labels.layout != torch.strided:
-        raise InputError(f"labels must be dense, got {labels.layout}: give labels.to_dense()")
+def check_dense(values: Tensor, what: str) -> None:
+    """InputError for a sparse tensor; ``what`` begins with its name."""
+    if values.layout != torch.strided:
+        name = what.partition(" ")[0]
+        raise InputError(f"{what} must be dense, got {values.layout}: give {name}.to_dense()")
 
 
 def readable(values: Tensor) -> bool:

@@ -20,6 +20,13 @@ def hooked() -> bool:
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
+def may_be_repeated() -> bool:
+    """Whether a forward pass may be computed again: one with such hooks, or without a gradient, as
+    activation checkpointing with ``use_reentrant=True`` begins.
+    """
+    return (hooked() or not torch.is_grad_enabled()) and not transformed()
+
+
 def transformed() -> bool:
     """Whether a compiler or a transform of torch.func is at work, which see no values."""
     return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.negatives import readable
+from gcl_hard.functional.negatives import check_dense, readable
 from gcl_hard.graphs.features import node_features, standardise
 from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
 
@@ -619,8 +619,7 @@ def _check_fields(batch: GraphBatch) -> None:
                 f"{name} of a batch must be a tensor, got {type(value).__name__} {value!r:.60}: "
                 f"make one in each graph, as torch.as_tensor does of an array"
             )
-        if value.layout != torch.strided:
-            raise InputError(f"{name} must be dense, got {value.layout}: give {name}.to_dense()")
+        check_dense(value, name)
     n, edges = batch.batch.numel(), batch.edge_index
     for name, fits in (
         ("batch", batch.batch.ndim == 1 and batch.batch.dtype in IDS),
@@ -699,7 +698,7 @@ def _check_both_ways(edge_index: Tensor, node_ptr: Tensor) -> None:
 def _targets(given: Sequence[Any]) -> Tensor:
     """Classes int64 [G] in increasing order of the labels, −1 without, or targets.
 
-    Targets keep single precision where all have it: rounding is told from a difference by it.
+    Targets stay in single precision if all are, since what counts as rounding depends on it.
     """
     if all(y is None for y in given):
         return torch.full((len(given),), NO_LABEL)
@@ -793,8 +792,8 @@ def _column_block(blocks: list[Any], what: str) -> Tensor | None:
     for i, block in enumerate(blocks):
         if block is not None and not isinstance(block, Tensor):
             raise InputError(f"{what} of graph {i} is {block!r:.60}; expected a tensor of numbers")
-        if block is not None and block.layout != torch.strided:
-            raise InputError(f"{what} of graph {i} must be dense: give {what}.to_dense()")
+        if block is not None:
+            check_dense(block, f"{what} of graph {i}")
         rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block
         if rows is None or rows.ndim != 2 or (shaped and rows.shape[1] != shaped[0].shape[1]):
             got = "None" if rows is None else list(rows.shape)

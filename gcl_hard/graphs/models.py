@@ -299,9 +299,8 @@ class TwoView(GraphContrast):
         batch = self._read(graphs)
         if batch.x.ndim == 1:  # codes, of which no augmentation knows
             _check_columns(batch)
-        totals = torch.cat([batch.x.sum(0), batch.edge_index.sum(1)])  # tell batches apart
         try:
-            views = self.views_of(batch, self._generators.on(totals))
+            views = self.views_of(batch, self._generators.on(batch.x, batch.edge_index.T))
         except IndexError:
             _check_columns(batch)
             raise

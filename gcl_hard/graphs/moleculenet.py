@@ -171,11 +171,15 @@ def load_molecules(
     return read_molecules(path, name=name, targets=own, kind=source.kind, **how)
 
 
+class _UnreadSplit(UserWarning):
+    """A column ``split`` has words that are no parts of a split."""
+
+
 @contextmanager
 def split_checked_later() -> Iterator[None]:
     """Within it no column ``split`` is warned of: who asks for that split is given an error."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*, column split, row", category=UserWarning)
+        warnings.simplefilter("ignore", _UnreadSplit)
         yield
 
 
@@ -355,7 +359,7 @@ def read_molecules(
     if part is not None and (unread := _unread_split(path, part, at)) is not None:
         part = None
         if wanted:
-            warnings.warn(f"{unread}, so that the column is not used", stacklevel=2)
+            warnings.warn(f"{unread}, so that the column is not used", _UnreadSplit, stacklevel=2)
     valid = None if part is None else np.isin(part, VALID)
     return MoleculeData(
         molecules, kind or "unlabelled", unread_split=unread,

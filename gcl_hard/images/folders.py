@@ -338,7 +338,7 @@ class _Walk:
         return found
 
     def _is_image(self, entry: os.DirEntry[str], path: Path, *, picture: bool) -> bool:
-        """Whether a file is an image; that a link leads nowhere is told when it is read."""
+        """Whether a file is an image. A link to nothing counts as one; reading it is an error."""
         if picture:
             return entry.is_file() or entry.is_symlink()
         return self._by_content and not path.suffix and entry.is_file() and _opens(path)

@@ -21,6 +21,11 @@ from tests.experiments.engine_tasks import wait_for
 from tests.said import says
 
 ROOT = Path(__file__).parents[2]
+SMALL = [
+    "gcl_hard.bench", "--dataset=digits", "--encoder=fast", "--width=4", "--method=hscl",
+    "--seeds=1", "--batch-size=32", "--subset=64", "--monitor-every=0", "--probe-epochs=1",
+    "--size=8", "--device=cpu", "--threads=2",
+]  # fmt: skip
 
 
 def started(n: int, *arguments: str, folder: Path) -> subprocess.Popen[str]:
@@ -88,11 +93,7 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
 
 @pytest.mark.slow
 def test_another_number_of_processes_leaves_finished_results_as_they_are(tmp_path: Path) -> None:
-    command = [
-        "gcl_hard.bench", "--dataset=digits", "--encoder=fast", "--width=4", "--method=hscl",
-        "--seeds=1", "--batch-size=32", "--subset=64", "--epochs=1", "--monitor-every=0",
-        "--probe-epochs=1", "--size=8", "--device=cpu", "--threads=2", "--save-encoder",
-    ]  # fmt: skip
+    command = [*SMALL, "--epochs=1", "--save-encoder"]
     found: dict[str, bytes] = {}
     for n in (1, 2):
         status, said = torchrun(n, *command, folder=tmp_path)
@@ -115,11 +116,7 @@ def test_an_error_of_one_process_ends_all(failing: int, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_loss_that_diverges_ends_its_run_alone(tmp_path: Path) -> None:
-    command = [
-        "gcl_hard.bench", "--dataset=digits", "--encoder=fast", "--width=4", "--method=hscl",
-        "--seeds=1", "--batch-size=32", "--subset=64", "--epochs=2", "--monitor-every=0",
-        "--probe-epochs=1", "--size=8", "--device=cpu", "--threads=2", "--lr=1e30,0.01",
-    ]  # fmt: skip
+    command = [*SMALL, "--epochs=2", "--lr=1e30,0.01"]
     status, said = torchrun(2, *command, folder=tmp_path)
     assert status != 0
     assert says(said, "hscl", "epoch", 1, "lr")

@@ -1,4 +1,4 @@
-"""What every fuzzed case needs: a folder, a time limit, and values that nobody expects."""
+"""What fuzzed cases share: an empty folder, a time limit, and odd values to draw from."""
 
 from __future__ import annotations
 
