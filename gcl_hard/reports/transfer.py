@@ -240,6 +240,7 @@ def _cliff_panel(found: Sequence[tuple[float, Bootstrap, str, str]]) -> Figure:
         panel.hlines(y, [got.low for _, got in own], [got.high for _, got in own], color=hue)
         panel.plot([got.difference for _, got in own], y, "o", color=hue, markersize=4.5)
         panel.set_title(name.replace(", ", ",\n"))
+        panel.locator_params(axis="x", nbins=5)  # more run into each other where panels are narrow
     panels[0].set_yticks(range(len(sets)), [f"{name}, {100 * share:.0f} %" for share, name in sets])
     panels[0].set_ylim(-0.6, len(sets) - 0.4)
     figure.supxlabel(
