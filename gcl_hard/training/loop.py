@@ -545,8 +545,8 @@ def mean_loss(
     losses: Sequence[Tensor] | Tensor,
     epoch: int,
     setting: str,
-    trained: Sequence[Tensor] | Tensor,
-    sizes: Sequence[int],
+    trained: Sequence[Tensor] | Tensor | None = None,
+    sizes: Sequence[int] = (),
 ) -> float:
     """Mean loss of an epoch, read once per epoch, so that no step waits for a GPU.
 
@@ -555,8 +555,8 @@ def mean_loss(
         epoch: from 1; in the first a warning says how many batches trained nothing, unless that
             is only the last one, which is smaller.
         setting: what is trained, for messages.
-        trained: which batches have an anchor with a positive and a negative. The zeros of the
-            others are not in the mean.
+        trained: which batches have an anchor with a positive and a negative; None if all do. The
+            zeros of the others are not in the mean.
         sizes: anchors of each batch.
 
     Returns:
@@ -582,6 +582,8 @@ def mean_loss(
                 else "Lower lr or beta, or raise temperature"
             )
         )
+    if trained is None:
+        return float(values.mean())
     those = (trained if isinstance(trained, Tensor) else torch.stack([*trained])).to(values.device)
     n_idle = len(those) - int(those.sum())
     if n_idle:
