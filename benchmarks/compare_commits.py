@@ -1,13 +1,16 @@
 """Compare what two commits compute, on one machine, number by number.
 
-    python benchmarks/compare_commits.py BASE [--only NAME,...] [--data-dir DIR] [--jobs N]
+    python benchmarks/compare_commits.py BASE [--only NAME,...] [--data-dir DIR] [--shared DIR]
+                                              [--jobs N]
     python benchmarks/compare_commits.py BASE --commands
 
 The first runs the commands of ``compare_plan.py`` once in a checkout of BASE and once in this
 working tree, one thread each, and compares every number that they wrote: result files, records,
-tables, figures' CSV, trials of searches. Numbers must have the same bits. Of ensembles, losses of
-a run agree to 1e-4 (float32), and the accuracies of two commits, paired by seed, differ in the
-mean by at most three standard errors. The second parses every command that BASE documents in both
+tables, figures' CSV, trials of searches, saved encoders, and what scripts print, line by line.
+Numbers must have the same bits. Of ensembles, losses of a run agree to 1e-4 (float32), and the
+accuracies of two commits, paired by seed, differ in the mean by at most three standard errors. Each
+tree has a cache of its own, so that both read and parse all data. What needs a file of ``--shared``
+that is not there is skipped, and named. The second parses every command that BASE documents in both
 trees and compares the configurations. Exit status 1 on a difference.
 
 What BASE calls by other names is listed in ``compare_plan.RENAMES``.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import math
 import os
@@ -49,6 +53,7 @@ VARYING = frozenset(
 )
 """Keys and columns of times, dates and machines."""
 STATUS = "run.json"
+SCRIPTS = ROOT / "benchmarks" / "compare_scripts"
 
 Values = dict[str, Any]
 
@@ -128,6 +133,8 @@ def flat(
         for key, value in content.items():
             if key not in ignored:
                 yield from flat(value, f"{path}.{key}" if path else str(key), ignored)
+    elif hasattr(content, "tolist"):
+        yield from flat(content.tolist(), path, ignored)
     elif isinstance(content, (list, tuple)):
         yield f"{path}.length", len(content)
         for index, value in enumerate(content):
@@ -142,6 +149,7 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
     values: Values = {}
     for file in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != STATUS):
         name = words.file_name(file.relative_to(folder).as_posix())
+        values |= _lines(file, name)
         for content in _documents(file, words):
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 config = dict(flat(content["config"], ignored=ignored))
@@ -150,6 +158,15 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
             else:
                 values |= flat(content, name, ignored)
     return Written(runs, values)
+
+
+def _lines(file: Path, name: str) -> Values:
+    """What a script printed, by line; of a page, the rows of its tables."""
+    if file.suffix not in (".printed", ".md"):
+        return {}
+    lines = file.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if file.suffix != ".md" or line.startswith("|")]
+    return {f"{name}.{number}": line for number, line in enumerate(kept, 1)}
 
 
 def _documents(file: Path, words: Words) -> Iterator[Any]:
@@ -170,7 +187,11 @@ def _documents(file: Path, words: Words) -> Iterator[Any]:
         import numpy as np
 
         with np.load(file, allow_pickle=False) as arrays:
-            yield {name: array.tolist() for name, array in arrays.items()}
+            yield dict(arrays)
+    elif file.suffix == ".pt":
+        import torch
+
+        yield {"saved": words.read(torch.load(file, map_location="cpu", weights_only=True))}
     elif file.suffix == ".db":
         yield words.read(trials(file))
 
@@ -296,19 +317,27 @@ class Tree:
     Attributes:
         path: of the checkout.
         words: that it uses.
-        results: a folder for each command.
+        results: a folder for each command, and the cache.
+        shared: folder of data and scripts beside the project.
     """
 
     path: Path
     words: Words
     results: Path
+    shared: Path
+
+    def typed(self, command: Command) -> list[str]:
+        """The arguments of Python in the words of the tree, folders by their names in braces."""
+        module = [] if command.entry == "python" else ["-m", f"gcl_hard.{command.entry}"]
+        return module + self.words.arguments(command.entry, command.arguments.split())
 
     def run(self, command: Command, data_dir: Path | None) -> dict[str, Any]:
         """Run a command, unless its results are there: exit status and seconds."""
         folder = self.results / command.name
-        typed = command.arguments.replace("{tree}", str(self.path)).split()
-        call = [f"gcl_hard.{command.entry}", *self.words.arguments(command.entry, typed)]
-        stated = [word.replace(str(self.path), "{tree}") for word in call]
+        stated = call = self.typed(command)
+        for name, place in (("tree", self.path), ("scripts", SCRIPTS), ("shared", self.shared)):
+            call = [word.replace(f"{{{name}}}", str(place)) for word in call]
+        stated = [*stated, self.digest(call)]
         if (folder / STATUS).exists():
             known = json.loads((folder / STATUS).read_text(encoding="utf-8"))
             if known["call"] == stated:
@@ -317,9 +346,10 @@ class Tree:
         folder.mkdir(parents=True)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         data = {} if data_dir is None else {"GCL_HARD_DATA": str(data_dir.resolve())}
+        data["GCL_HARD_CACHE"] = str(self.results / ".cache")
         start = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", *call],
+            [sys.executable, *call],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(self.path)} | threads | data,
             stdin=subprocess.DEVNULL,
@@ -333,6 +363,33 @@ class Tree:
         if done.returncode == 0:
             (folder / STATUS).write_text(json.dumps(outcome), encoding="utf-8")
         return outcome
+
+    def digest(self, call: Sequence[str]) -> str:
+        """Of the scripts that a command names, in the words of the tree."""
+        found = hashlib.sha256()
+        for path in map(Path, call):
+            for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+                if file.suffix in (".py", ".sh"):
+                    found.update(self.words.script(file.read_text(encoding="utf-8")).encode())
+        return found.hexdigest()[:16]
+
+
+def missing(command: Command, shared: Path) -> str:
+    """The first file or folder of ``{shared}`` that a command names and that is not there."""
+    named = [word for word in command.arguments.split() if word.startswith("{shared}")]
+    return next((n for n in named if not Path(n.replace("{shared}", str(shared))).exists()), "")
+
+
+def without_missing(commands: Sequence[Command], shared: Path) -> list[Command]:
+    """The commands whose files are there; the others are counted and named."""
+    lacks = {command.name: missing(command, shared) for command in commands}
+    for command in commands:  # a command comes behind those that it reads
+        lacks[command.name] = next(filter(None, map(lacks.get, (command.name, *command.after))), "")
+    for path in sorted({*lacks.values()} - {""}):
+        names = [name for name, lacked in lacks.items() if lacked == path]
+        where = path.replace("{shared}", str(shared))
+        print(f"{len(names)} skipped, without {where} (--shared): {', '.join(names)}", flush=True)
+    return [command for command in commands if not lacks[command.name]]
 
 
 def compare_runs(
@@ -421,7 +478,8 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
                 for path, value in leaves
             }
             both = (translated, dict(flat(after, ignored=own)))
-            _compare_values(found, *(_given(o, words.incomparable) for o in both), "")
+            stated, kept = (_given(options, words.incomparable) for options in both)
+            _compare_values(found, stated, kept, "")
         if found.differences:
             differing += 1
             print(f"{one.page}: python -m gcl_hard.{one.entry} {' '.join(one.arguments)}")
@@ -466,6 +524,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--only", metavar="NAME,...", default="", help=", ".join(COMMANDS))
     parser.add_argument("--data-dir", type=Path, help="folder of TU data sets (or GCL_HARD_DATA)")
+    parser.add_argument(
+        "--shared", type=Path, default=ROOT.parent / "shared", metavar="DIR",
+        help="folder with data/molecules, cases and gpu (default: shared, beside the project)",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time (default: 1)")
     parser.add_argument(
         "--cache", type=Path, help="folder that keeps what commits wrote, for the next comparison"
@@ -484,11 +546,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.commands:
             return 0 if compare_documented(tree, ROOT, words) else 1
         kept = Path(given.cache or scratch).resolve()
-        base = Tree(tree, words, kept / commit)
+        shared = given.shared.resolve()
+        base = Tree(tree, words, kept / commit, shared)
         clean = head not in ("", commit)
-        here = Tree(ROOT, Words(), kept / head if clean else Path(scratch) / "here")
+        here = Tree(ROOT, Words(), kept / head if clean else Path(scratch) / "here", shared)
         run = partial(compare_runs, data_dir=given.data_dir, jobs=given.jobs)
-        return 0 if run(chosen(names), base, here) else 1
+        commands = without_missing(chosen(names), shared)
+        return 0 if commands and run(commands, base, here) else 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,10 @@ class Command:
 
     Attributes:
         name: of the command and of the folder that it runs in.
-        entry: ``bench``, ``tune`` or ``figures``.
-        arguments: as typed; ``{tree}`` is the checkout, ``../NAME`` the folder of another command.
+        entry: a name of :data:`PARSERS`, or ``python`` for a script.
+        arguments: as typed; ``{tree}`` is the checkout, ``{scripts}`` the folder of our scripts,
+            ``{shared}`` that of data and scripts beside the project, and ``../NAME`` the folder of
+            another command.
         ensemble: whether several models train as one ensemble, so that numbers agree to a
             tolerance and not to the bit.
         after: commands whose results this one reads.
@@ -40,6 +43,7 @@ class Rename:
         options: dotted paths, from the top, of a parsed configuration whose keys are new; None for
             options that one of the two trees lacks or keeps in another form.
         paths: parts of file names, in arguments and of what is written.
+        modules: names of modules, in the scripts that are run.
         ignored: new names of keys that only one of the two trees has.
         parsers: entry point to ``module:function`` that parses its command line.
 
@@ -56,6 +60,7 @@ class Rename:
     keys: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str | None] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
     ignored: frozenset[str] = frozenset()
     parsers: Mapping[str, str] = field(default_factory=dict)
 
@@ -174,6 +179,8 @@ PARSERS = {
     "bench": "gcl_hard.cli:parse_bench",
     "tune": "gcl_hard.cli:parse_tune",
     "figures": "gcl_hard.figures:parse_figures",
+    "pretrain": "gcl_hard.cli:parse_pretrain",
+    "transfer": "gcl_hard.cli:parse_transfer",
 }
 """What parses the command line of an entry point."""
 
@@ -195,6 +202,13 @@ class Words:
         for rename in self.renames:
             found = rename.arguments(entry, found)
         return found
+
+    def script(self, text: str) -> str:
+        """The text of a script of this commit, with the tree's names of modules."""
+        for rename in self.renames:
+            for new, old in rename.modules.items():
+                text = re.sub(rf"\b{re.escape(new)}\b", old, text)
+        return text
 
     def modern(self, entry: str, arguments: Sequence[str]) -> list[str]:
         """A command line of the tree, as this commit spells it."""
@@ -254,6 +268,7 @@ SEARCH = f"{HERE} --output results --study-name search --dataset MUTAG --dim 8 -
 COMMITTED = "--report-only --json result.json --report page.md"
 STORE = "--output {tree}/benchmarks/results/tables"
 METHODS = "ucl,hucl,scl,hscl,dcl,hcl,hscl-tau"
+PRETRAINED = f"{HERE} --output encoder.pt --n 300 --epochs 2 --layers 2 --dim 8 --batch-size 64"
 
 
 def _commands() -> Iterator[Command]:
@@ -426,15 +441,64 @@ def _committed() -> Iterator[Command]:
     ):
         drawing = f"{name} {{tree}}/benchmarks/results/figures -o . --name figure {only}"
         yield Command(f"committed-{name}", "figures", drawing)
+    yield Command("committed-search", "python", "{scripts}/committed_search.py {tree}")
+
+
+def _molecules() -> Iterator[Command]:
+    """Encoders of molecules, and their scores; the sets are too large to come with the project."""
+    pretrain = f"{PRETRAINED} --data-dir {{shared}}/data/molecules --dataset"
+    yield Command("pretrain", "pretrain", f"{pretrain} ESOL")
     yield Command(
-        "committed-search",
+        "pretrain-scaffolds",
+        "pretrain",
+        f"{pretrain} BBBP --method hscl --beta 2 --seed 1 --lr-schedule cosine --force",
+    )
+    encoder = "../pretrain/encoder.pt"
+    score = "--threads 1 --data-dir {shared}/data/molecules --epochs 1 --report page.md"
+    yield Command(
+        "transfer",
+        "transfer",
+        f"{score} --dataset BACE --embeddings untrained:{encoder},{encoder},ecfp,{encoder}+ecfp "
+        "--finetune none,scl,hscl,hscl-tau,spacl-sup,supervised --seeds 2 --train-share 0.3",
+        after=("pretrain",),
+    )
+    yield Command(
+        "transfer-cliffs",
+        "transfer",
+        f"{score} --dataset CHEMBL1862_Ki --embeddings untrained:{encoder},{encoder},wl,counts "
+        "--finetune none,hscl,supervised --seeds 1 --beta 0.5,2 --similarity 0,4 --neighbours 0,2",
+        after=("pretrain",),
+    )
+    yield Command(
+        "transfer-tasks",
+        "transfer",
+        f"{score} --dataset ClinTox,FreeSolv --embeddings {encoder},ecfp --finetune none,scl "
+        "--split random-0,scaffold-chirality --probe linear --seeds 1 --train-share 0.2,1",
+        after=("pretrain",),
+    )
+    yield Command(
+        "pretrained-bench",
         "bench",
-        f"--search {{tree}}/configs/search/recipe.yaml {STORE} --report-only --report page.md "
-        "--best best",
+        f"{RUN} --ensemble-size 1 --dataset MUTAG --encoder {encoder} --method untrained,hscl "
+        "--protocol inductive --folds 3 --epochs 1 --seeds 1",
+        after=("pretrain",),
     )
 
 
-COMMANDS: dict[str, Command] = {command.name: command for command in (*_commands(), *_committed())}
+def _scripts() -> Iterator[Command]:
+    """The doors of Python, and the scripts that lie beside the project."""
+    yield Command("evaluate", "python", "{scripts}/evaluate.py")
+    yield Command("study", "python", "{scripts}/study.py")
+    printed = "{scripts}/printed.py {shared}"
+    yield Command("cases-graphs", "python", f"{printed}/cases/graphs")
+    yield Command("cases-images", "python", f"{printed}/cases/images")
+    parts = "steps losses images runs tune"
+    yield Command("gpu", "python", f"{printed}/gpu/try.sh {parts}")
+
+
+COMMANDS: dict[str, Command] = {
+    command.name: command for command in (*_commands(), *_committed(), *_molecules(), *_scripts())
+}
 """By name, in the order in which they are run."""
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from compare_plan import PARSERS
 
-SHOWN = re.compile(r"python -m gcl_hard\.(bench|tune|figures)\b([^`#\n]*)")
+SHOWN = re.compile(rf"(?:python -m gcl_hard\.|gcl-hard )({'|'.join(PARSERS)})\b([^`#\n]*)")
 PAGES = ("README.md", "docs/*.md", "docs/*.yaml", "configs/**/*.yaml", "benchmarks/README.md")
 
 
@@ -72,8 +72,8 @@ def parse_all(
 ) -> list[Any]:
     """The configurations of entry points with their arguments, or the error in its place."""
     known = {}
-    for entry, where in parsers.items():
-        module, _, function = where.partition(":")
+    for entry in {entry for entry, _ in commands}:  # an older commit may lack the others
+        module, _, function = parsers[entry].partition(":")
         known[entry] = getattr(importlib.import_module(module), function)
     found: list[Any] = []
     for entry, arguments in commands:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +34,11 @@ def plan(bare_names: None) -> ModuleType:
 @pytest.fixture(scope="module")
 def shown(bare_names: None) -> ModuleType:
     return importlib.import_module("documented_commands")
+
+
+@pytest.fixture(scope="module")
+def printed(bare_names: None) -> ModuleType:
+    return importlib.import_module("compare_scripts.printed")
 
 
 def record(method: str, seed: int, **changed: Any) -> dict[str, Any]:
@@ -194,6 +202,139 @@ def test_trials_of_a_search_are_read_from_its_database(
         assert values[f"s.db.s.{number}.values.0"] == trial.value
 
 
+def test_saved_weights_are_compared_to_the_bit(
+    tmp_path: Path, commits: ModuleType, plan: ModuleType
+) -> None:
+    import torch
+
+    weights = torch.tensor([[1.5, -2.0], [0.1, 3.0]])
+    found = []
+    for name, moved in (("old", weights), ("new", torch.nextafter(weights, weights + 1))):
+        (tmp_path / name).mkdir()
+        content = {"encoder": {"layer": moved}, "config": {}, "seed": 0, "device": name}
+        torch.save(content, tmp_path / name / "a.pt")
+        found.append(commits.read(tmp_path / name, plan.Words()))
+    assert found[0].values["a.pt.saved.encoder.layer.1.0"] == weights[1, 0].item()
+    assert commits.compare(found[0], found[0]).differences == []
+    assert len(commits.compare(*found).differences) == weights.numel()
+
+
+def test_what_scripts_print_is_compared_by_line_and_of_pages_the_tables(
+    compared: Callable[..., Any],
+) -> None:
+    old = {"a.printed": "exit status 0\nloss 0.25 of 3\nok", "page.md": "Prose.\n| ucl | 80.5 |\n"}
+    assert compared(old, old | {"page.md": "Other\nwords.\n\n| ucl | 80.5 |\n"}).differences == []
+    (row,) = compared(old, old | {"page.md": "Prose.\n| ucl | 80.6 |\n"}).differences
+    assert says(row, "80.5", "80.6")
+    (line,) = compared(old, old | {"a.printed": old["a.printed"].replace("3", "4")}).differences
+    assert says(line, "loss 0.25 of 3", "loss 0.25 of 4")
+    assert compared(old, old | {"a.printed": "exit status 0\nloss 0.25 of 3"}).differences
+
+
+def test_scripts_print_the_same_twice_but_for_what_is_their_own(tmp_path: Path) -> None:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "helper.py").write_text("from random import random\nprint('imported', random())")
+    (scripts / "01_draws.py").write_text(
+        "import tempfile, time, helper, numpy, torch\n"
+        "print(numpy.random.rand(), torch.rand(1), hash('x'))\n"
+        "print(f'{time.time():.3f} s', object(), tempfile.mkdtemp() + '/a.csv', __file__)\n"
+    )
+    (scripts / "02_fails.py").write_text("import helper\nprint(1)\nraise ValueError('for 3')")
+    found = []
+    for name in ("old", "new"):
+        folder = tmp_path / name
+        folder.mkdir()
+        subprocess.run(
+            [sys.executable, str(ROOT / "benchmarks/compare_scripts/printed.py"), str(scripts)],
+            cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
+        )  # fmt: skip
+        found.append({p.name: p.read_text(encoding="utf-8") for p in folder.iterdir()})
+    assert found[0] == found[1]
+    assert set(found[0]) == {"01_draws.printed", "02_fails.printed"}
+    status, drawn, failed = (found[0]["02_fails.printed"].splitlines()[i] for i in (0, 1, -1))
+    assert status.endswith("1")
+    assert re.fullmatch(r"imported 0\.\d+", drawn)
+    assert says(failed, "ValueError", "for 3")
+    assert not list(scripts.rglob("*.pyc"))
+
+
+def test_times_and_memory_are_masked_and_results_are_not(printed: ModuleType) -> None:
+    def lines(text: str) -> Any:
+        return printed.masked(text, "/tree", "/tmp/here")
+
+    assert lines("step 2.5 ms, 1 GB, /tree/a at /tmp/here/x") == lines(
+        "step 31.25 ms, 12 GB, /tree/a at /tmp/here/y_1"
+    )
+    frames = "Traceback (most recent call last):\n  File 'a', line 3\n    a()\nValueError: 3"
+    assert lines(frames) == lines(frames.replace("line 3", "line 30")) == ["ValueError: 3"]
+    for text in (
+        "accuracy 81.5",
+        "losses [1.25, 2.5]",
+        "5 of 6 batches",
+        "error 2.1e-08",
+        "seed 3",
+    ):
+        assert lines(text) == [text]
+
+
+@pytest.fixture
+def tree(tmp_path: Path, commits: ModuleType, plan: ModuleType) -> Any:
+    """A tree whose one module is ``gcl_hard.bench``; it writes what it was told."""
+    module = tmp_path / "tree/gcl_hard/bench.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("import json, sys; json.dump(sys.argv[1:], open('told.json', 'w'))")
+    (module.parent / "__init__.py").touch()
+    return commits.Tree(tmp_path / "tree", plan.Words(), tmp_path / "results", tmp_path / "shared")
+
+
+def test_commands_are_of_the_tree_and_have_its_folders(
+    tree: Any, tmp_path: Path, plan: ModuleType
+) -> None:
+    command = plan.Command("a", "bench", "--config {tree}/x --data-dir {shared}/data")
+    assert tree.run(command, None)["status"] == 0
+    told = json.loads((tmp_path / "results/a/told.json").read_text())
+    assert told == ["--config", f"{tmp_path}/tree/x", "--data-dir", f"{tmp_path}/shared/data"]
+
+
+def test_scripts_run_again_when_their_text_changes(
+    tree: Any, tmp_path: Path, plan: ModuleType
+) -> None:
+    script = tmp_path / "shared/script.py"
+    script.parent.mkdir()
+    command = plan.Command("a", "python", "{shared}/script.py")
+    written = tmp_path / "results/a/count.json"
+    for number, runs in ((1, True), (1, False), (2, True)):
+        script.write_text(f"open('count.json', 'w').write('{number}')")
+        written.unlink(missing_ok=True)
+        assert tree.run(command, None)["status"] == 0
+        assert written.exists() == runs
+
+
+def test_commands_without_their_files_are_named_and_left_out(
+    tmp_path: Path, commits: ModuleType, plan: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    first = plan.Command("first", "pretrain", "--data-dir {shared}/data/molecules")
+    reads = plan.Command("reads", "bench", "--encoder ../first/a.pt", after=("first",))
+    there = plan.Command("there", "bench", "--data-dir {shared}/data")
+    assert commits.without_missing([first, reads, there], tmp_path) == [there]
+    assert says(capsys.readouterr().out, 2, f"{tmp_path}/data/molecules", "first", "reads")
+    (tmp_path / "data/molecules").mkdir()
+    assert commits.without_missing([first, reads, there], tmp_path) == [first, reads, there]
+    assert capsys.readouterr().out == ""
+
+
+def test_scripts_name_modules_as_the_tree_does(plan: ModuleType) -> None:
+    words = plan.Words((plan.Rename("x", modules={"gcl_hard.runs": "gcl_hard.experiments.runs"}),))
+    text = "from gcl_hard.runs import Run\nimport gcl_hard.runs.plan, gcl_hard.runs_of\n"
+    assert words.script(text) == (
+        "from gcl_hard.experiments.runs import Run\n"
+        "import gcl_hard.experiments.runs.plan, gcl_hard.runs_of\n"
+    )
+    assert plan.Words().script(text) == text
+
+
 def test_command_lines_are_translated_there_and_back(plan: ModuleType) -> None:
     words = plan.Words(
         (
@@ -241,10 +382,28 @@ def test_named_commands_come_with_those_whose_results_they_read(plan: ModuleType
     assert [c.name for c in plan.chosen([])] == list(plan.COMMANDS)
 
 
+def test_a_command_is_found_in_either_spelling(tmp_path: Path, shown: ModuleType) -> None:
+    typed = {
+        "bench": "--seeds 3", "tune": "--trials 4", "figures": "fig4 results -o .",
+        "pretrain": "--dataset mine.csv --n 10", "transfer": "--embeddings 'ecfp,a-{seed}.pt'",
+    }  # fmt: skip
+    parsed = []
+    for spelling in ("python -m gcl_hard.", "gcl-hard "):
+        page = "\n".join(f"{spelling}{entry} {rest}" for entry, rest in typed.items())
+        (tmp_path / "README.md").write_text(f"`gcl-hard NAME` runs:\n```\n{page}\n```\n")
+        found = shown.documented(tmp_path)
+        assert [one.entry for one in found] == list(typed)
+        parsed.append(shown.configurations(ROOT, [(one.entry, one.arguments) for one in found]))
+    assert parsed[0] == parsed[1]
+    assert not [one for one in parsed[0] if "error" in one]
+    assert parsed[0][-1]["embeddings"] == ["ecfp", "a-{seed}.pt"]
+
+
 def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) -> None:
     commands = shown.documented(ROOT)
     pages = {one.page for one in commands}
     assert {"README.md", "docs/theory.md"} <= pages
+    assert {one.entry for one in commands} == {"bench", "tune", "figures", "pretrain", "transfer"}
     assert {p.relative_to(ROOT).as_posix() for p in ROOT.glob("configs/**/*.yaml")} <= pages
     typed = [(one.entry, one.arguments) for one in commands]
     parsed = shown.configurations(ROOT, [*typed, ("bench", ["--protocl", "inductive"])])

@@ -1,0 +1,67 @@
+"""Searches through ``gcl_hard.tuning.study``, on a named set and on graphs of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv, global_add_pool
+
+from gcl_hard.tuning import study
+
+
+class GCN(nn.Module):
+    """Of a width that is searched."""
+
+    def __init__(self, n_features: int, width: int) -> None:
+        super().__init__()
+        self.layer = GCNConv(n_features, width)
+        self.out_dim = width
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
+        nodes = self.layer(x, edge_index).relu()
+        return nodes, global_add_pool(nodes, batch)
+
+
+def rings(count: int) -> list[Data]:
+    """Rings of 4 to 9 nodes; the odd ones are a class, and every label appears on some nodes."""
+    graphs = []
+    for i in range(count):
+        size = 4 + i % 6
+        around = torch.arange(size)
+        edges = torch.stack([around, (around + 1) % size])
+        x = torch.eye(3)[(around + i // 6) % 3]
+        graphs.append(Data(x=x, edge_index=torch.cat([edges, edges.flip(0)], 1), y=size % 2))
+    return graphs
+
+
+def main() -> None:
+    usual: dict[str, Any] = {"epochs": 2, "device": "cpu", "threads": 1, "progress": False}
+    numbers: list[int] = []
+    own = study(
+        rings(48), "hscl", encoder=GCN, trials=4, sampler="random", batch=1, output="own",
+        space={"encoder.width": [4, 8], "beta": (0.5, 4.0), "lr": (1e-3, 1e-1)},
+        callbacks=[lambda _, trial: numbers.append(trial.number)], **usual,
+    )  # fmt: skip
+    named = study(
+        "MUTAG", "hscl-tau", trials=4, outer_folds=2, inner_folds=2, dim=8, batch=1, seed=1,
+        output="named", report="named.md", **usual,
+    )  # fmt: skip
+    found: dict[str, Any] = {
+        name: {"inner": one.inner, "outer": one.outer, "optimism": one.optimism}
+        for name, one in (("own", own), ("named", named))
+    }
+    again = study(
+        "MUTAG", "hscl-tau", trials=5, outer_folds=2, inner_folds=2, dim=8, batch=1, seed=1,
+        output="named", **usual,
+    )  # fmt: skip
+    found |= {"again": {"inner": again.inner, "outer": again.outer}, "told": numbers}
+    Path("found.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
