@@ -462,8 +462,11 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
     old = configurations(base, typed, words.parsers)
     new = configurations(here, [(entry, words.modern(entry, given)) for entry, given in typed])
     ignored = words.ignored  # a device is a setting here
-    refused = differing = 0
+    refused = differing = gone = 0
     for one, before, after in zip(shown, old, new, strict=True):
+        if words.gone & {*one.arguments}:
+            gone += 1
+            continue
         if "error" in before:  # it names a file of the reader's own
             refused += 1
             continue
@@ -484,7 +487,10 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
             differing += 1
             print(f"{one.page}: python -m gcl_hard.{one.entry} {' '.join(one.arguments)}")
             _print_differences(found.differences)
-    print(f"{len(shown)} documented commands: {differing} differ, {refused} refused by the base")
+    print(
+        f"{len(shown)} documented commands: {differing} differ, {refused} refused by the base, "
+        f"{gone} gone since"
+    )
     return not differing
 
 

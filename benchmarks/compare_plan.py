@@ -45,6 +45,7 @@ class Rename:
         paths: parts of file names, in arguments and of what is written.
         modules: names of modules, in the scripts that are run.
         ignored: new names of keys that only one of the two trees has.
+        gone: words of command lines that only the older tree has a command for.
         parsers: entry point to ``module:function`` that parses its command line.
 
     Example:
@@ -62,6 +63,7 @@ class Rename:
     paths: Mapping[str, str] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
     ignored: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
     parsers: Mapping[str, str] = field(default_factory=dict)
 
     def known_to(self, tree: Path) -> bool:
@@ -137,6 +139,18 @@ class Rename:
 
 RENAMES: tuple[Rename, ...] = (
     Rename(
+        "gcl_hard/commands/bench.py",
+        options=dict.fromkeys(("search", "best", "datasets")),
+        gone=frozenset({"--search", "--best", "recipe"}),
+        parsers={
+            "bench": "gcl_hard.cli:parse_bench",
+            "tune": "gcl_hard.cli:parse_tune",
+            "figures": "gcl_hard.figures:parse_figures",
+            "pretrain": "gcl_hard.cli:parse_pretrain",
+            "transfer": "gcl_hard.cli:parse_transfer",
+        },
+    ),
+    Rename(
         "gcl_hard/experiments/config.py",
         flags={
             "--ensemble-size": "--members",
@@ -176,11 +190,11 @@ RENAMES: tuple[Rename, ...] = (
 """Newest first. An entry is added by the commit that renames, and goes when no one compares with
 what is older."""
 PARSERS = {
-    "bench": "gcl_hard.cli:parse_bench",
-    "tune": "gcl_hard.cli:parse_tune",
-    "figures": "gcl_hard.figures:parse_figures",
-    "pretrain": "gcl_hard.cli:parse_pretrain",
-    "transfer": "gcl_hard.cli:parse_transfer",
+    "bench": "gcl_hard.commands.bench:parse_bench",
+    "tune": "gcl_hard.commands.tune:parse_tune",
+    "figures": "gcl_hard.commands.figures:parse_figures",
+    "pretrain": "gcl_hard.commands.pretrain:parse_pretrain",
+    "transfer": "gcl_hard.commands.transfer:parse_transfer",
 }
 """What parses the command line of an entry point."""
 
@@ -249,6 +263,11 @@ class Words:
     def ignored(self) -> frozenset[str]:
         """Keys that only this commit has, or only the tree."""
         return frozenset().union(*(rename.ignored for rename in self.renames))
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Words of command lines that only the tree has a command for."""
+        return frozenset().union(*(rename.gone for rename in self.renames))
 
     @property
     def parsers(self) -> dict[str, str]:
@@ -426,7 +445,7 @@ def _commands() -> Iterator[Command]:
 def _committed() -> Iterator[Command]:
     """Tables and figures of the results in the repository."""
     yield Command("committed-table-2", "bench", f"--table 2 {STORE} {COMMITTED}")
-    yield Command("committed-recipe", "bench", f"--table recipe {STORE} {COMMITTED}")
+    yield Command("committed-recipe", "python", "{scripts}/recipe.py table {tree}")
     drawn = "--only dataset=MUTAG --only contrast="
     plain = f"{drawn}local-global --only protocol=transductive --only"
     inductive = "--only dataset=MUTAG --only protocol=inductive --only"
@@ -441,7 +460,7 @@ def _committed() -> Iterator[Command]:
     ):
         drawing = f"{name} {{tree}}/benchmarks/results/figures -o . --name figure {only}"
         yield Command(f"committed-{name}", "figures", drawing)
-    yield Command("committed-search", "python", "{scripts}/committed_search.py {tree}")
+    yield Command("committed-search", "python", "{scripts}/recipe.py search {tree}")
 
 
 def _molecules() -> Iterator[Command]:

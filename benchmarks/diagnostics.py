@@ -22,11 +22,14 @@ from pathlib import Path
 import torch
 from pairs import Table, Values, ratios, timed
 
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
-from gcl_hard.experiments.domains import DataSets, experiment_of
-from gcl_hard.experiments.experiment import RunContext, RunOptions, TrainedRun, silent
-from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.runs import hardware
+from gcl_hard.runs.datasets import DataSets
+from gcl_hard.runs.experiment import RunContext, RunOptions, TrainedRun, silent
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 
 EVERY = 10
 AIM = 5.0  # percent
@@ -56,7 +59,14 @@ class Case:
         options = RunOptions(diagnostics=every, monitor_every=0, checkpoint_minutes=1e6)
         with tempfile.TemporaryDirectory() as folder:
             context = RunContext(
-                Path(folder), self.data_dir, "cpu", 1, 1, hardware.versions(), options
+                Path(folder),
+                self.data_dir,
+                "cpu",
+                1,
+                1,
+                hardware.versions(),
+                experiment_of,
+                options,
             )
             data = DataSets(context).load(self.config)
             return list(experiment_of(self.config).train(runs, data, context, silent))

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.config import GraphConfig, GraphProtocol
 from gcl_hard.experiments.ensembles import Encoder, ensemble_of
-from gcl_hard.experiments.runs import Run, groups_of
 from gcl_hard.graphs import Ensemble, GraphBatch, GraphSet, epoch_batches
+from gcl_hard.runs.plan import Run, groups_of
+from gcl_hard.settings.graphs import GraphConfig, GraphProtocol
 from gcl_hard.training.loop import train
 
 DATASETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")

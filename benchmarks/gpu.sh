@@ -94,7 +94,7 @@ run() {
         --output "$out/moses.pt"
       ;;
     recipe)
-      time limited -m gcl_hard.bench --table recipe --device cuda --data-dir "$data" \
+      time limited -m benchmarks.recipe table --device cuda --data-dir "$data" \
         --output "$out/table-recipe" --report docs/results-recipe-gpu.md
       ;;
     *)

@@ -20,11 +20,12 @@ from pathlib import Path
 from pairs import Table, timed
 from rich.console import Console
 
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.runner import Runner
-from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.runs import hardware
+from gcl_hard.runs.experiment import RunContext
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.runner import Runner
+from gcl_hard.settings.graphs import GraphConfig
 
 STORE = Path(__file__).parent / "results" / "tables"
 CONFIGS = (GraphConfig(), GraphConfig(protocol="inductive", epochs=50))
@@ -34,7 +35,9 @@ def overhead(config: GraphConfig, repeats: int, data_dir: Path | None) -> dict[s
     """Seconds of a run, and the share of them that is neither training nor scoring, percent."""
     seconds, shares = [], []
     with tempfile.TemporaryDirectory() as folder:
-        context = RunContext(Path(folder), data_dir, "cpu", 1, 1, hardware.versions())
+        context = RunContext(
+            Path(folder), data_dir, "cpu", 1, 1, hardware.versions(), experiment_of
+        )
         runner = Runner(context, Console(file=io.StringIO()))
         runner.run([Run(config, 10_000)])  # imports, data
         for run in (Run(config, seed) for seed in range(repeats)):

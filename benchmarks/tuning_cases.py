@@ -18,9 +18,10 @@ from unittest.mock import patch
 from pairs import timed
 from rich.console import Console
 
-from gcl_hard.cli import parse_tune
-from gcl_hard.experiments import runner
-from gcl_hard.tuning import api, objective, search
+from gcl_hard.commands import study as api
+from gcl_hard.commands.tune import parse_tune
+from gcl_hard.runs import runner
+from gcl_hard.tuning import objective, search
 from gcl_hard.tuning.objective import REPORTS
 
 METHOD = "hscl"

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gcl_hard.commands.figures import main
 from gcl_hard.experiments.transfer_store import finished_results
-from gcl_hard.figures import main
 from gcl_hard.reports.page import write_files
 from gcl_hard.reports.transfer import frame, size_figure
 

@@ -4,12 +4,14 @@ A negative distribution is an admission rule times a hardening function; a loss 
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
 Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``
-and ``gcl_hard.images``. ``evaluate``, ``fit``, ``load_encoder`` and
-``load_pretrained`` are imported when they are used.
+and ``gcl_hard.images``. ``evaluate``, ``fit``, ``load_encoder``, ``load_pretrained`` and
+``study`` are imported when they are used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gcl_hard import moved
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
 from gcl_hard.functional.hardening import (
     Custom,
@@ -35,7 +37,8 @@ from gcl_hard.sampling import NegativeSampler
 from gcl_hard.synthetic import AdversarialNegatives, HardMixing
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.api import evaluate, load_encoder
+    from gcl_hard.commands.evaluate import evaluate, load_encoder
+    from gcl_hard.commands.study import study
     from gcl_hard.graphs.pretrained import load_pretrained
     from gcl_hard.training.loop import fit
 
@@ -77,20 +80,24 @@ __all__ = [
     "load_encoder",
     "load_pretrained",
     "method",
+    "study",
 ]
 
 
+_LAZY = {
+    "evaluate": "gcl_hard.commands.evaluate",
+    "fit": "gcl_hard.training.loop",
+    "load_encoder": "gcl_hard.commands.evaluate",
+    "load_pretrained": "gcl_hard.graphs.pretrained",
+    "study": "gcl_hard.commands.study",
+}
+"""Names that are imported when they are used, and their modules."""
+
+
 def __getattr__(name: str) -> Any:
-    if name == "fit":
-        from gcl_hard.training.loop import fit
-
-        return fit
-    if name == "load_pretrained":
-        from gcl_hard.graphs.pretrained import load_pretrained
-
-        return load_pretrained
-    if name not in ("evaluate", "load_encoder"):
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gcl_hard.experiments import api
+    return getattr(import_module(_LAZY[name]), name)
 
-    return getattr(api, name)
+
+moved.install()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import glob
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -12,7 +15,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
 
 from gcl_hard.errors import GclHardError, InputError
 
@@ -263,3 +268,61 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                     raise
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Hold a lock that ends with the process; yields False if another process holds it.
+
+    Where the file system has no locks, a lease takes their place, which ends by itself.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock: BaseFileLock = FileLock(path, fallback_to_soft=False)
+    try:
+        try:
+            lock.acquire(timeout=0)
+        except OSError as error:
+            if error.errno != errno.ENOSYS:
+                raise
+            lock = SoftFileLease(path)
+            lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # Unlinked while held: a process that waits for the old file sees that it is gone.
+        path.unlink(missing_ok=True)
+        lock.release()
+
+
+def write_json(content: dict[str, Any], path: Path) -> None:
+    """Write JSON atomically.
+
+    Raises:
+        InputError: if the path cannot be written to; names it.
+    """
+    with atomic_write(path) as file:
+        file.write(f"{json_text(content, 1)}\n".encode())
+
+
+def json_text(content: Any, indent: int | None = None) -> str:
+    """A document as JSON, in which NaN and infinities are errors."""
+    return json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def check_writable(folder: Path) -> None:
+    """Make a folder and check that it can be written to.
+
+    Raises:
+        InputError: if that fails; names the folder and the reason.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {folder}: {error.strerror}; name another folder"
+        ) from error

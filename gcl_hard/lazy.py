@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from gcl_hard.moved import moved_name
+
 
 def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
     """``__getattr__`` and ``__all__`` of a package whose stub, ``__init__.pyi``, imports its names.
@@ -40,7 +42,7 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
 
     def getattribute(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return moved_name(package, name)
         return getattr(import_module(modules[name]), name)
 
     return getattribute, sorted(modules)

@@ -1,35 +1,10 @@
 """``python -m gcl_hard.pretrain``: from a large set of molecules to an encoder."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Sequence
 
-from gcl_hard.cli import parse_pretrain, run_command
+from gcl_hard.commands.pretrain import main
 
-STOPPED = "stopped; the same command goes on from the last checkpoint"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
-
-    Returns:
-        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-
-    def command() -> int:
-        options = parse_pretrain(given)
-        from gcl_hard.experiments.pretraining import pretrain
-
-        pretrain(options)
-        return 0
-
-    return run_command(command, stopped=lambda: STOPPED)
-
+__all__ = ["main"]
 
 if __name__ == "__main__":
     sys.exit(main())

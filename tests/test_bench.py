@@ -11,19 +11,16 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from gcl_hard import bench
-from gcl_hard.experiments import protocols, runner
+from gcl_hard.experiments import protocols
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.graphs import tudataset
 from gcl_hard.methods import METHODS
-from tests.experiments import engine_tasks as tasks
-from tests.experiments.made_recipes import put, recipes
+from gcl_hard.runs import runner
 from tests.experiments.test_graphs import Wrong
+from tests.runs import engine_tasks as tasks
 from tests.said import says
-
-__all__ = ["recipes"]
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1",
         "--seeds=1"]  # fmt: skip
@@ -449,178 +446,6 @@ def test_a_smoke_run_is_not_written_over_results_and_that_is_known_before(
     page.write_text("# Results\n")
     assert says(command.refuses("--quick", f"--report={page}"), str(page), "smoke", "--report")
     assert page.read_text() == "# Results\n"
-
-
-# The recipe table
-
-
-def recipe_table(command: Command, *arguments: str) -> int:
-    return command("--table=recipe", *arguments, usual=["--jobs=1", "--threads=1"])
-
-
-def test_the_result_file_is_named_after_the_table(command: Command, recipes: Path) -> None:
-    baselines = ["--dataset=MUTAG", "--method=majority", "--seeds=100,101"]
-    assert recipe_table(command, *baselines) == 0
-    (path,) = command.output.glob("table-recipe-*.json")  # a part of the table: with a digest
-    (config,) = json.loads(path.read_text(encoding="utf-8"))["configs"]
-    assert (config["method"], config["seeds"]) == ("majority", [100, 101])
-    assert str(path) in "".join(command.out.split())
-    assert recipe_table(command, "--quick", *baselines[:2]) == 0
-    assert len([*command.output.glob("table-recipe-quick-*.json")]) == 1
-    assert recipe_table(command, "--report-only", *baselines[2:]) == 0
-    assert (command.output / "table-recipe.json").is_file()
-
-
-def test_from_the_command_to_the_page_of_the_recipe_table(command: Command, recipes: Path) -> None:
-    put(recipes, "all", {"contrast": "two-view", "dim": 4, "layers": 1})
-    page = command.folder / "page.md"
-    assert recipe_table(
-        command, "--quick", "--dataset=MUTAG", "--method=hscl", "--protocol=transductive",
-        "--seeds=5,", f"--report={page}",
-    ) == 0  # fmt: skip
-    found = [json.loads(p.read_text(encoding="utf-8")) for p in command.output.glob("MUTAG*.json")]
-    contrasts = sorted(stored["config"]["contrast"] for stored in found)
-    assert contrasts == ["local-global", "two-view"]
-    text = page.read_text(encoding="utf-8")
-    for stored in found:
-        assert f"{sum(stored['fold_accuracies']) / 10:.1f}" in text
-
-
-# A search for a recipe
-
-SEARCH: dict[str, Any] = {
-    "dataset": "MUTAG", "method": ["untrained", "hscl"], "seeds": [0, 5], "folds": 2,
-    "start": {
-        "contrast": "two-view", "epochs": 1, "layers": 1, "dim": 4, "kernel": "linear",
-        "c_grid": [0.1, 1], "lr": 0.001,
-    },
-    "ablations": {"rate": [{"lr": 0.01}], "standardisation": [{"standardise": False}]},
-}  # fmt: skip
-
-
-def search(folder: Path, *more: str) -> list[str]:
-    return [
-        "--search", str(folder / "search.yaml"), "--output", str(folder / "results"),
-        "--report", str(folder / "recipe.md"), "--best", str(folder / "best"),
-        "--device", "cpu", "--threads", "1", *more,
-    ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished search: ``search.yaml``, ``results``, ``recipe.md``, ``best``."""
-    folder = tmp_path_factory.mktemp("search")
-    (folder / "search.yaml").write_text(yaml.safe_dump(SEARCH), encoding="utf-8")
-    assert bench.main(search(folder)) == 0
-    return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-def everything(folder: Path) -> list[dict[str, bytes]]:
-    return [contents(folder / name) for name in ("", "results", "best")]
-
-
-@pytest.fixture
-def _no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GraphExperiment, "train", None)
-    monkeypatch.setattr(GraphExperiment, "score", None)
-
-
-@pytest.fixture
-def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner._DATA.clear()
-    monkeypatch.setattr(GraphExperiment, "load", None)
-    monkeypatch.setattr(tudataset, "paths", None)
-
-
-def test_every_result_of_a_search_is_of_a_hold_out_of_the_files_seeds(searched: Path) -> None:
-    names = [name for name in contents(searched / "results") if name.endswith(".json")]
-    assert all(re.search(r"_inner_seed[05]\.json$", name) for name in names)
-    found = [json.loads(contents(searched / "results")[name]) for name in names]
-    assert all(stored["inner"] and stored["config"]["folds"] == 2 for stored in found)
-    settings = [(c["config"]["method"], c["config"]["lr"], c["config"]["standardise"], c["seed"])
-                for c in found]  # fmt: skip
-    untrained = {("untrained", 0.01, standardise, seed)
-                 for standardise in (True, False) for seed in (0, 5)}  # fmt: skip
-    single = {("hscl", lr, standardise, seed)
-              for lr, standardise in ((0.001, True), (0.01, True), (0.001, False))
-              for seed in (0, 5)}  # fmt: skip
-    joined = {("hscl", 0.01, False, 0), ("hscl", 0.01, False, 5)}
-    assert set(settings) - joined == untrained | single
-    assert len(set(settings)) == len(settings)
-
-
-def test_page_and_recipe_of_a_search_are_of_its_results(searched: Path) -> None:
-    page = (searched / "recipe.md").read_text(encoding="utf-8")
-    found = [json.loads(text) for name, text in contents(searched / "results").items()
-             if name.endswith(".json")]  # fmt: skip
-    start = [c["fold_accuracies"] for c in found
-             if (c["config"]["method"], c["config"]["lr"], c["config"]["standardise"])
-             == ("hscl", 0.001, True)]  # fmt: skip
-    assert f"{sum(map(sum, start)) / 4:.1f}" in page
-    assert "python -m gcl_hard.bench --search" in page
-    recipe = yaml.safe_load((searched / "best" / "all.yaml").read_text(encoding="utf-8"))
-    assert {**SEARCH["start"], **recipe} == recipe | {"lr": recipe["lr"], "c_grid": [0.1, 1]}
-    assert set(recipe) >= set(SEARCH["start"])
-
-
-@pytest.mark.usefixtures("_no_training")
-def test_a_second_search_does_nothing_new(searched: Path) -> None:
-    before = everything(searched)
-    assert bench.main(search(searched)) == 0
-    assert everything(searched) == before
-
-
-@pytest.mark.usefixtures("_no_training", "_no_data")
-def test_a_finished_search_is_read_back_without_data(searched: Path) -> None:
-    before = everything(searched)
-    (searched / "recipe.md").unlink()
-    assert bench.main(search(searched, "--report-only")) == 0
-    assert everything(searched) == before
-
-
-@pytest.mark.usefixtures("_no_training")
-def test_a_score_that_a_search_lacks_is_named(
-    searched: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, content in contents(searched / "results").items():
-        config = json.loads(content)["config"] if name.endswith(".json") else {"lr": 0.01}
-        if not (config["method"] == "hscl" and config["lr"] == 0.01 and "seed5" in name):
-            (tmp_path / name).write_bytes(content)
-    assert bench.main([*search(searched, "--report-only"), "--output", str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert says(error, "MUTAG hscl β=1 inductive", "seed 5", "(lr 0.01)", "--report-only")
-
-
-def test_why_a_search_lacks_a_score_is_said_too(
-    searched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.setattr(runner.Runner, "run", lambda self, runs: ({}, ["loss is nan in epoch 1"]))
-    arguments = ["--search", str(searched / "search.yaml"), "--output", str(tmp_path)]
-    assert bench.main(arguments) == 2
-    error = capsys.readouterr().err
-    assert re.search(r"\bMUTAG .*\nloss is nan in epoch 1\n$", error)
-
-
-@pytest.mark.usefixtures("_no_training")
-def test_nothing_is_run_for_a_folder_of_other_configs(
-    searched: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mutag.yaml").write_text("dataset: MUTAG\n", encoding="utf-8")
-    assert bench.main(["--search", str(searched / "search.yaml"), "--best", str(tmp_path)]) == 2
-    assert says(capsys.readouterr().err, str(tmp_path / "mutag.yaml"), "recipe", "--best")
-    assert [path.name for path in tmp_path.iterdir()] == ["mutag.yaml"]
-
-
-def test_a_search_that_is_not_there_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert bench.main(["--search", str(tmp_path / "gone.yaml")]) == 2
-    assert re.search(r"\bread\b.*gone\.yaml", capsys.readouterr().err)
 
 
 # As a process

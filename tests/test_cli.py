@@ -16,12 +16,16 @@ from PIL import Image
 
 from gcl_hard.__main__ import main as any_command
 from gcl_hard.bench import main
-from gcl_hard.cli import domain_of, parse_bench, public_command, run_command
+from gcl_hard.commands.bench import parse_bench
+from gcl_hard.commands.datasets import domain_of
+from gcl_hard.commands.parser import public_command, run_command
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.experiments.config import CONFIGS, GraphConfig, ImageConfig
-from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.settings import all_settings
 from gcl_hard.methods import SETTINGS
+from gcl_hard.runs.experiment import RunOptions
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.flags import all_settings
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from tests.said import says
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +35,7 @@ PROMISED = [
     "--temperature", "--class-prior", "--objective", "--contrast", "--epochs", "--batch-size",
     "--lr", "--layers", "--dim", "--seeds", "--device", "--data-dir", "--config", "--output",
     "--json", "--help", "--jobs", "--scheduler", "--ensemble-size", "--loader-workers", "--resume",
-    "--compact", "--search", "--best", "--report", "--report-only", "--force", "--table",
+    "--compact", "--report", "--report-only", "--force", "--table",
 ]  # fmt: skip
 
 
@@ -310,9 +314,6 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ["--table=2", "--quick", "--dataset=PTC"],
         ["--dataset=digits", "--resume", "--loader-workers=1", "--checkpoint-minutes=0"],
         ["--diagnostics=3", "--ensemble-size=2", "--jobs=2", "--select=true"],
-        ["--table=recipe", "--method=hscl", "--quick"],
-        ["--search=recipe.yaml", "--best=here"],
-        ["--search=recipe.yaml", "--dataset=MUTAG,PTC", "--jobs=2"],
     ],
 )  # fmt: skip
 def test_a_printed_config_means_the_same_command(
@@ -320,10 +321,7 @@ def test_a_printed_config_means_the_same_command(
 ) -> None:
     path = tmp_path / "printed.yaml"
     path.write_text(printed(capsys, *arguments))
-    again, options = parse_bench(["--config", str(path)]), parse_bench(arguments)
-    if options.search is None:  # others know their data sets by their configurations
-        again = replace(again, datasets=options.datasets)
-    assert again == options
+    assert parse_bench(["--config", str(path)]) == parse_bench(arguments)
 
 
 # What a command is about
@@ -501,8 +499,8 @@ def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) ->
         (["--standardise", "maybe"], ["--standardise", "true", "false", "maybe"]),
         (["--jobs", "0"], ["jobs", 1, 0]),
         (["--threads", "0"], ["threads", 1, 0]),
-        (["--table", "3"], ["--table", 1, 2, "recipe", 3]),
-        (["--table", "recipes"], ["--table", 1, 2, "recipe", "recipes"]),
+        (["--table", "3"], ["--table", 1, 2, 3]),
+        (["--table", "recipe"], ["--table", 1, 2, "recipe"]),
         (["--report", "page.html"], ["report", "NAME.md", "page.html"]),
         (["--epochs", "10,x"], ["--epochs", "whole", "commas", "10,x"]),
         (["--method", "ucl,majorty"], ["method", "'majorty'", "majority", "majority"]),
@@ -511,7 +509,6 @@ def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) ->
         (["--beta", "-0.5"], ["beta", 0, -0.5]),
         (["--hardness-scale=z-score"], ["hardness-scale", "'z-score'"]),
         (["--ensemble-size", "0"], ["--ensemble-size", "auto", "whole", 1, 0]),
-        (["--best", "folder"], ["best", "--search"]),
         (["--dataset=digits", "--encoder=resnet34"], ["encoder", "'resnet34'", "resnet18"]),
         (["--dataset=digits", "--probe-lr=a"], ["--probe-lr", "numbers", "commas"]),
         (["--dataset=digits", "--loader-workers=-1"], ["loader-workers", 0, -1]),
@@ -542,25 +539,6 @@ def test_a_refused_value_is_named_without_the_parsers_jargon(flag: str, value: s
     assert value in message
     for jargon in ("Union", "subtypes", "typing.", "NoneType", "Expected a float. Got value: nan"):
         assert jargon not in message
-
-
-# A search
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [["--lr", "0.1"], ["--method", "ucl"], ["--seeds", "3"], ["--select", "true"],
-     ["--protocol", "transductive"], ["--table", "2"], ["--kernel", "rbf"]],
-)  # fmt: skip
-def test_a_setting_beside_a_search_is_refused(flags: list[str]) -> None:
-    said = refusal("--search", "configs/search/recipe.yaml", *flags)
-    assert says(said, "configs/search/recipe.yaml", flags[0][2:])
-
-
-def test_a_search_may_be_restricted_to_some_sets() -> None:
-    options = parse_bench(["--search", "configs/search/recipe.yaml", "--dataset", "ptc,imdb-b"])
-    assert (options.configs, options.datasets) == ((), ("ptc", "imdb-b"))
-    assert "images" in refusal("--search", "configs/search/recipe.yaml", "--dataset=digits")
 
 
 # Around a command

@@ -12,6 +12,7 @@ import re
 import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -19,18 +20,13 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from gcl_hard.cli import (
-    bench_parser,
-    parse_bench,
-    parse_pretrain,
-    parse_transfer,
-    parse_tune,
-    pretrain_parser,
-    transfer_parser,
-    tune_parser,
-)
+from benchmarks.recipe.__main__ import COMMANDS, parse, parser_of
+from gcl_hard.commands.bench import bench_parser, parse_bench
+from gcl_hard.commands.figures import figures_parser, parse_figures
+from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
+from gcl_hard.commands.transfer import parse_transfer, transfer_parser
+from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.errors import InputError
-from gcl_hard.figures import figures_parser, parse_figures
 
 ROOT = Path(__file__).parents[1]
 MKDOCS = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -44,9 +40,10 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     "figures": (parse_figures, figures_parser),
     "pretrain": (parse_pretrain, pretrain_parser),
     "transfer": (parse_transfer, transfer_parser),
+    **{f"recipe {name}": (partial(parse, name), partial(parser_of, name)) for name in COMMANDS},
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CALL = re.compile(r"python -m gcl_hard\.(\w+)(.*)")
+CALL = re.compile(r"python -m (?:gcl_hard|benchmarks)\.(recipe \w+|\w+)(.*)")
 QUOTED = re.compile(r"`([^`\n]+)`")
 OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads", "--nproc-per-node"}
 """Flags of published programs, of Dask and of torchrun."""

@@ -25,16 +25,16 @@ from PIL import Image
 
 from gcl_hard import bench, load_pretrained, pretrain, transfer, tune
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import read_molecules
 from gcl_hard.io import atomic_folder, refuse_bomb
+from gcl_hard.runs.store import Store
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.tuning.storage import INTERRUPTED, failure_of
-from tests.experiments import engine_tasks as tasks
 from tests.experiments.made import numbers
 from tests.experiments.test_pretraining import equal
-from tests.experiments.test_store import held_elsewhere
+from tests.runs import engine_tasks as tasks
+from tests.runs.test_store import held_elsewhere
 from tests.said import says
 from tests.test_commands import complete, outcome, scores
 from tests.test_commands import graphs as rings

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from gcl_hard import figures
+from gcl_hard.commands import figures
+from gcl_hard.commands.figures import FIGURES, OWN_FLAGS, figures_parser, parse_figures
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, ImageConfig
-from gcl_hard.figures import FIGURES, OWN_FLAGS, figures_parser, parse_figures
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.said import says
 

@@ -19,15 +19,27 @@ HEAVIER_THAN_TORCH = HEAVY | {
     "torchvision", "kornia", "scipy", "lightning", "rich", "jsonargparse"
 }  # fmt: skip
 
-RUN = "bench.main(['--method=majority', '--seeds=1', '--device=cpu', '--threads=1', '--output={}'])"
+THEORY = {
+    "gcl_hard.functional.assumptions", "gcl_hard.functional.comparison",
+    "gcl_hard.functional.geometry", "gcl_hard.evaluation.optimality",
+    "gcl_hard.experiments.diagnostics",
+}  # fmt: skip
+"""Modules that measure the quantities of the theory, which a run does only if it is asked to."""
+PARSER = {"jsonargparse", "gcl_hard.commands.parser"}
+RUN = (
+    "bench.main(['--method=hscl', '--seeds=1', '--epochs=1', '--folds=2', '--device=cpu', "
+    "'--threads=1', '--output={}'])"
+)
 STEPS = {
     "import gcl_hard": HEAVIER_THAN_TORCH,
     "from gcl_hard.graphs import load": HEAVIER_THAN_TORCH - {"scipy"},
     "from gcl_hard.evaluation import corrected_t_test, wilcoxon": {"sklearn", "scipy.stats"},
-    "import gcl_hard.experiments.bench": {"sklearn", "torch_geometric"},
+    "from gcl_hard import evaluate": {"sklearn", "torch_geometric"} | PARSER,
     "from gcl_hard import bench; ended(bench.main, ['--help'])": HEAVY,
     "ended(bench.main, ['--no-such-flag'])": HEAVY,
-    RUN: CLUSTER,
+    RUN: CLUSTER | THEORY,
+    "import gcl_hard.experiments.pretraining, gcl_hard.experiments.transfer_execution": THEORY,
+    "import gcl_hard.experiments.diagnostics": set[str](),
     "import sklearn": set[str](),
 }
 """Lines of one program, and modules that are not loaded when they have been executed."""
@@ -81,6 +93,7 @@ def test_what_is_not_used_is_not_loaded(line: str, log: Log) -> None:
 
 def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:
     assert "sklearn" in log[0]["import sklearn"]
+    assert log[0]["import gcl_hard.experiments.diagnostics"] >= THEORY
 
 
 def test_import_gcl_hard_takes_hardly_longer_than_import_torch(log: Log) -> None:

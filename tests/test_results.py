@@ -6,6 +6,7 @@ import csv
 import importlib
 import re
 import shlex
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("results*.md"))
-SHORT = ("results.md", "results-moleculenet.md")
+PAGES = [*sorted((ROOT / "docs").glob("results*.md")), ROOT / "docs" / "recipe.md"]
+SHORT = ("results.md", "results-moleculenet.md", "recipe.md")
 """Pages that are made anew in every run of the tests, not among the slow ones alone."""
 
 UNFINISHED = ("results-lr-0.001.md", "results-table-2.md", "results-table-2-batch-max.md")
@@ -34,6 +35,12 @@ def command(page: Path) -> str:
     return page.read_text(encoding="utf-8").split("```bash\n")[1].split("\n```")[0]
 
 
+def recipes(root: Path) -> dict[str, str]:
+    """The configs that a search has chosen."""
+    folder = root / "configs" / "graphs" / "best"
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
 def numbers(page: Path) -> Counter[tuple[str, ...]]:
     """The numbers in every line of every table."""
     lines = [line for line in page.read_text("utf-8").splitlines() if line.startswith("|")]
@@ -44,18 +51,22 @@ def numbers(page: Path) -> Counter[tuple[str, ...]]:
 def test_the_command_of_a_page_makes_its_numbers_from_the_records(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in ("benchmarks", "configs"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    shutil.copytree(ROOT / "configs", tmp_path / "configs", ignore=shutil.ignore_patterns("best"))
     monkeypatch.chdir(tmp_path)
     entry, *arguments = shlex.split(command(page).removeprefix("python -m "))
-    own = ["--json=results.json"] if entry == "gcl_hard.bench" else []
-    assert importlib.import_module(entry).main([*arguments, *own, "--report-only"]) == 0
+    if entry == "gcl_hard.bench" or arguments[0] == "table":
+        arguments.append("--json=results.json")
+    module = f"{entry}.__main__" if entry == "benchmarks.recipe" else entry
+    assert importlib.import_module(module).main([*arguments, "--report-only"]) == 0
     made = tmp_path / "docs" / page.name
     assert numbers(made) == numbers(page)
     assert sum(n * len(line) for line, n in numbers(made).items()) > 40
     assert command(made) == command(page)
     unfinished = re.search(r"\d\*{0,2} of [\d,]+ runs|\d runs? open", page.read_text("utf-8"))
     assert bool(unfinished) == (page.name in UNFINISHED)
+    if "--best" in arguments:
+        assert recipes(tmp_path) == recipes(ROOT)
     if (table := page.with_suffix(".csv")).exists():
         rows, committed = (
             list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))

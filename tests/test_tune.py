@@ -16,11 +16,13 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from gcl_hard import tune
+from gcl_hard.commands import tune as tune_command
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments import ensembles, hardware, images
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments import ensembles, images
 from gcl_hard.graphs import load, tudataset
+from gcl_hard.runs import hardware
+from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning import objective
 from gcl_hard.tuning.objective import GraphOuter, ImageOuter
 from gcl_hard.tuning.space import Candidate
@@ -373,7 +375,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(
     monkeypatch.setattr(ensembles, "train_encoders", train)
     command.database = True
     assert command("--trials=6", "--batch=2") == 130
-    assert command.err == tune.STOPPED
+    assert command.err == tune_command.STOPPED
     assert command.tested == []
     assert command("--trials=6", "--batch=2") == 0
     assert command.tested == [command.result["studies"][0]["trial"]]

@@ -23,8 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig, is_own, is_pretrained
 from gcl_hard.io import file_digest
+from gcl_hard.runs.experiment import Parts
+from gcl_hard.settings.base import RunConfig, is_own, is_pretrained
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -35,8 +38,6 @@ too, the number of edge features or None, if it has such a parameter."""
 
 FRAMEWORKS = frozenset({"torch", "torch_geometric", "torchvision"})
 """Packages of which a part is known by its name and settings."""
-Parts = Mapping[str, Callable[..., Any]]
-"""Encoders and augmentations of the user's own, by the names that configurations have for them."""
 
 PACKAGE = __name__.partition(".")[0]
 STANDARD = Path(sysconfig.get_path("stdlib")).resolve()

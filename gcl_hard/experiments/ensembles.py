@@ -14,16 +14,17 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold
-from gcl_hard.experiments import hardware, protocols
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.custom import Parts
-from gcl_hard.experiments.runs import equal_parts, usual_size
+from gcl_hard.experiments import protocols
 from gcl_hard.graphs import Ensemble, GraphSet
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.refinement import ColouredSet, coloured
+from gcl_hard.runs import hardware
+from gcl_hard.runs.experiment import Parts
+from gcl_hard.runs.plan import equal_parts, usual_size
+from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.training.ensemble import Snapshots, train_ensemble
 
 OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]

@@ -12,9 +12,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.transfer import Probed, rmse, roc_auc
-from gcl_hard.experiments.experiment import seeded_weights
 from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.experiments.transfer_runs import Finetuning, TransferRun
 from gcl_hard.functional.labels import check_gap
 from gcl_hard.graphs import MoleculeGIN, TwoView, tanimoto
 from gcl_hard.graphs.data import GraphBatch
@@ -24,6 +22,8 @@ from gcl_hard.graphs.order import beside, epoch_batches
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.methods import contrastive_loss
 from gcl_hard.models import evaluating
+from gcl_hard.runs.experiment import seeded_weights
+from gcl_hard.settings.molecules import Finetuning, TransferRun
 from gcl_hard.training.loop import OnEpoch, Optimisation, train
 
 CALIBRATION = 10

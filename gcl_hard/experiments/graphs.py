@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.custom import own_part
-from gcl_hard.experiments.diagnostics import (
-    SALT,
-    Batch,
-    DiagnosticsCallback,
-    Sample,
-    Sampler,
-    finite,
-    snapshot_epochs,
-)
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
-from gcl_hard.experiments.experiment import ENCODERS, Clock, Report, RunContext, TrainedRun
 from gcl_hard.experiments.protocols import (
     check_classes,
     check_encoder,
@@ -39,19 +28,30 @@ from gcl_hard.experiments.protocols import (
     score_baseline,
     score_embeddings,
 )
-from gcl_hard.experiments.runs import Run
-from gcl_hard.graphs import GraphSet, InfoGraph, Supervised, TwoView, from_tu, tudataset
-from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs import GraphSet, Supervised, from_tu, tudataset
 from gcl_hard.graphs.features import CODES
-from gcl_hard.graphs.models import GraphContrast, GraphModel, encode
+from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.graphs.refinement import FEATURES, wl_start
-from gcl_hard.images.batching import ClassPairs
-from gcl_hard.models import evaluating
-from gcl_hard.seeds import seed_for, seeded
+from gcl_hard.runs import hardware
+from gcl_hard.runs.experiment import ENCODERS, Clock, Report, RunContext, TrainedRun
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.snapshots import snapshot_epochs
+from gcl_hard.settings.graphs import GraphConfig
+
+if TYPE_CHECKING:
+    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
 
 
 class GraphExperiment:
     """Experiments on graphs; methods as in ``Experiment``."""
+
+    def canonical_name(self, name: str) -> str:
+        """As :func:`tudataset.canonical_name`."""
+        return tudataset.canonical_name(name)
+
+    def paths(self, config: GraphConfig, context: RunContext) -> list[Path]:
+        """Files of a set of TUDataset."""
+        return tudataset.paths(config.dataset, data_dir=context.data_dir)
 
     def load(
         self, config: GraphConfig, context: RunContext, own: GraphSet | None = None
@@ -96,6 +96,11 @@ class GraphExperiment:
         self, config: GraphConfig, data: GraphSet, context: RunContext, *, inner: bool
     ) -> None:
         """Refuse a set without classes or with one too small, and an encoder that does not fit."""
+        if context.processes > 1:
+            raise InputError(
+                "processes of torchrun train image encoders together: graphs are trained side by "
+                "side, with --jobs N or --scheduler"
+            )
         check_classes(data)
         if (make := own_part(config.encoder, context.parts)) is not None:
             check_encoder(make, data)
@@ -236,6 +241,9 @@ class _InTraining:
             self.states = {}
         self.diagnostics: DiagnosticsCallback[GraphModel] | None = None
         if measured:
+            from gcl_hard.experiments.diagnostics import DiagnosticsCallback
+            from gcl_hard.experiments.graph_snapshots import graph_sampler
+
             first = self.encoders[0]
             make = partial(graph_sampler, config, first.graphs, first.held_out)
             self.diagnostics = DiagnosticsCallback(config.epochs, every, make)
@@ -344,127 +352,3 @@ def _train_encoders(
         part.embed(k, result)
         if not part.left:
             yield from part.trained()
-
-
-ANCHORS = 256
-"""Nodes in a snapshot; on the smallest sets it then takes as long as an epoch."""
-GRAPHS = 128
-"""Minimum number of graphs in a snapshot, in batches as large as in training."""
-
-
-def graph_sampler(
-    config: GraphConfig, graphs: GraphSet, held_out: Tensor | None
-) -> Sampler[GraphModel]:
-    """Sampler of batches drawn from the graphs that an encoder is trained on.
-
-    Args:
-        config: its ``data_seed`` decides what is drawn: all methods and seeds are
-            measured on the same graphs, as far as they train on the same.
-        graphs: the set as the encoder uses it.
-        held_out: int64 ids of graphs that are hidden from it.
-
-    Returns:
-        A function from a model to a :class:`Sample`.
-    """
-    draws = seeded(config.data_seed, SALT)
-    kept = torch.ones(graphs.n_graphs, dtype=torch.bool)
-    if held_out is not None:
-        kept[held_out] = False
-    trained = kept.nonzero().flatten()
-    size = min(config.batch_size, len(trained))
-    n = min(max(1, GRAPHS // size), len(trained) // size)
-    index = trained[torch.randperm(len(trained), generator=draws)[: n * size]]
-    if config.contrast == "local-global":
-        return _local_global(config, graphs, torch.split(index, size), draws)
-    return _two_view(config, graphs, trained, torch.split(index, size), draws)
-
-
-def _local_global(
-    config: GraphConfig, graphs: GraphSet, parts: Sequence[Tensor], draws: torch.Generator
-) -> Sampler[GraphModel]:
-    batches = [graphs.batch(index) for index in parts]
-    rows = [
-        torch.randperm(len(batch.batch), generator=draws)[: ANCHORS // len(parts)].to(
-            batch.x.device
-        )
-        for batch in batches
-    ]
-
-    def one(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
-        assert isinstance(model, InfoGraph)
-        batch = batches[number]
-        with evaluating(model):
-            nodes, z = encode(model.encoder, batch, model.out_dim)
-            nodes, heads = model.node_head(nodes), model.graph_head(z)
-        if not finite(nodes, heads, z):
-            return None
-        return Batch.local_global(
-            model.loss, nodes, heads, batch.batch, batch.y, rows=rows[number]
-        ), z  # fmt: skip
-
-    return _joined(one, batches, config)
-
-
-def _two_view(
-    config: GraphConfig,
-    graphs: GraphSet,
-    trained: Tensor,
-    parts: Sequence[Tensor],
-    draws: torch.Generator,
-) -> Sampler[GraphModel]:
-    """Views of each graph and of another graph of its class, as positives."""
-    positions = torch.full((graphs.n_graphs,), -1)
-    positions[trained] = torch.arange(len(trained))
-    of_class = ClassPairs(graphs.y.cpu()[trained])
-    batches = [graphs.batch(index) for index in parts]
-    partners = [graphs.batch(trained[of_class.draw(positions[index], draws)]) for index in parts]
-    device = graphs.x.device
-    generator = torch.Generator(device).manual_seed(seed_for(config.data_seed, SALT, 1))
-    views: list[tuple[GraphBatch, GraphBatch]] = []
-
-    def one(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
-        assert isinstance(model, TwoView)
-        if not views:
-            views.extend(
-                (model.view(own, generator), model.view(other, generator))
-                for own, other in zip(batches, partners, strict=True)
-            )
-        batch = batches[number]
-        with evaluating(model):
-            z1, z2 = (model.project(view) for view in views[number])
-        z = model.embed(batch)
-        if not finite(z1, z2, z):
-            return None
-        return Batch.two_view(model.loss, z1, z2, batch.y), z
-
-    return _joined(one, batches, config)
-
-
-def _joined(
-    one: Callable[[GraphModel, int], tuple[Batch, Tensor] | None],
-    batches: Sequence[GraphBatch],
-    config: GraphConfig,
-) -> Sampler[GraphModel]:
-    """Combine batches into one sampler, by batch number."""
-    labels = torch.cat([batch.y for batch in batches])
-
-    def sample(model: GraphModel) -> Sample | None:
-        found = []
-        for number in range(len(batches)):
-            if (made := one(model, number)) is None:
-                return None
-            found.append(made)
-        seen, z = zip(*found, strict=True)
-        return Sample(seen, _as_scored(torch.cat(z), config), labels)
-
-    return sample
-
-
-def _as_scored(z: Tensor, config: GraphConfig) -> Tensor:
-    """Standardised embeddings as the SVM uses them; constant columns are 0."""
-    z = z.detach().double()
-    if not config.standardise:
-        return z
-    centred = z - z.mean(0)
-    deviation = centred.square().mean(0).sqrt()
-    return centred / torch.where(deviation > 0, deviation, 1.0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -17,32 +17,10 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import RESNETS, ImageConfig
-from gcl_hard.experiments.custom import Parts, check_call, own_part
-from gcl_hard.experiments.diagnostics import (
-    SALT,
-    Batch,
-    DiagnosticsCallback,
-    Sample,
-    Sampler,
-    finite,
-    snapshot_epochs,
-)
-from gcl_hard.experiments.experiment import (
-    ENCODERS,
-    Clock,
-    Report,
-    RunContext,
-    TrainedRun,
-    seeded_weights,
-    silent,
-)
+from gcl_hard.experiments.custom import check_call, own_part
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
-from gcl_hard.experiments.runs import Run
 from gcl_hard.gathering import rank, world_size
 from gcl_hard.images import (
-    ClassPairs,
     ImageClassifier,
     ImageContrast,
     Split,
@@ -50,13 +28,32 @@ from gcl_hard.images import (
     ViewPairs,
     Views,
     channel_statistics,
+    datasets,
+    files,
     image_encoder,
 )
 from gcl_hard.methods import method
 from gcl_hard.models import evaluating
-from gcl_hard.seeds import seed_for, seeded
+from gcl_hard.runs import hardware
+from gcl_hard.runs.experiment import (
+    ENCODERS,
+    Clock,
+    Parts,
+    Report,
+    RunContext,
+    TrainedRun,
+    seeded_weights,
+    silent,
+)
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.snapshots import snapshot_epochs
+from gcl_hard.seeds import seed_for
+from gcl_hard.settings.images import RESNETS, ImageConfig
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import memory_for, train
+
+if TYPE_CHECKING:
+    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
 
 Floats = NDArray[np.float32]
 HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -70,6 +67,14 @@ training."""
 
 class ImageExperiment:
     """Experiments on images; methods as in ``Experiment``."""
+
+    def canonical_name(self, name: str) -> str:
+        """As :func:`gcl_hard.images.files.canonical_name`."""
+        return files.canonical_name(name)
+
+    def paths(self, config: ImageConfig, context: RunContext) -> list[Path]:
+        """Files of a set; none of one that a library has."""
+        return datasets.paths(config.dataset, data_dir=context.data_dir)
 
     def load(
         self, config: ImageConfig, context: RunContext, own: ImageData | None = None
@@ -453,8 +458,9 @@ def _fit(
     )  # fmt: skip
     monitored = snapshot_epochs(0 if run.inner else options.monitor_every, config.epochs)
     parts = _monitored(data.probe) if monitored else None
-    make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
-    diagnostics = DiagnosticsCallback(config.epochs, every, make)
+    diagnostics: DiagnosticsCallback[ImageContrast] | None = None
+    if every and rank() == 0:
+        diagnostics = _diagnostics(config, data, encoding, every)
     notes, last_mean = checkpoint.notes, math.nan
     clock = Clock(notes)
     n_steps = len(data.pretrain) // config.batch_size
@@ -477,7 +483,7 @@ def _fit(
             accuracy = _monitor(encoding, config, parts)
             notes.setdefault("curve", []).append((epoch, accuracy))
         clock.evaluate()
-        if every and rank() == 0:
+        if diagnostics is not None:
             diagnostics.snapshots, diagnostics.seconds = notes.get("diagnostics", ([], 0.0))
             diagnostics(epoch, encoding.model, encoding.model.loss.sampler.current)
             notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
@@ -495,10 +501,20 @@ def _fit(
     clock.train()
     found.losses = (losses[-1],)
     found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
-    if every and rank() == 0:
+    if diagnostics is not None:
         found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
         found.points = diagnostics.last_points(encoding.model)
     return clock
+
+
+def _diagnostics(
+    config: ImageConfig, data: ImageData, encoding: Encoding, every: int
+) -> DiagnosticsCallback[ImageContrast]:
+    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
+    from gcl_hard.experiments.image_snapshots import image_sampler
+
+    make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
+    return DiagnosticsCallback(config.epochs, every, make)
 
 
 def _checkpoint(run: Run, context: RunContext, diagnostics: int) -> Checkpoint:
@@ -594,50 +610,3 @@ def encoder_state(run: Run, encoding: Encoding) -> dict[str, Any]:
         "mean": encoding.views.mean.flatten().tolist(),
         "std": encoding.views.std.flatten().tolist(),
     }
-
-
-ANCHORS = 1024
-"""Embeddings in a snapshot; those of one batch if it has more."""
-
-
-def image_sampler(
-    config: ImageConfig, split: Split, views: Views, precision: torch.dtype
-) -> Sampler[ImageContrast]:
-    """Sampler of views of some images, and of other images of their classes.
-
-    Positives come from augmentation and label, whatever the method.
-
-    Args:
-        config: its ``data_seed`` decides what is drawn: all methods and seeds are
-            measured on the same views.
-        split: labelled training images.
-        views: with the normalisation of the training, on the device.
-        precision: precision of the encoding.
-
-    Returns:
-        A function from a model to a :class:`Sample`.
-    """
-    draws = seeded(config.data_seed, SALT)
-    size = min(config.batch_size, len(split))
-    n = min(max(1, ANCHORS // (2 * size)), len(split) // size)
-    index = torch.randperm(len(split), generator=draws)[: n * size]
-    partners = ClassPairs(split.labels).draw(index, draws)
-    device = views.mean.device
-    images, labels = (part.to(device) for part in (split.images[index], split.labels[index]))
-    both = torch.cat([images, split.images[partners].to(device)])
-    made = torch.split(views(both, seed=seed_for(config.data_seed, SALT, 1)), size)
-
-    def sample(model: ImageContrast) -> Sample | None:
-        half = precision != torch.float32
-        with evaluating(model), torch.autocast(device.type, dtype=precision, enabled=half):
-            z: list[Tensor] = [model.project(view) for view in made]
-        embedded = model.embed(images, views, batch_size=size, precision=precision)
-        if not finite(embedded, *z):
-            return None
-        batches = [
-            Batch.two_view(model.loss, z1, z2, y)
-            for z1, z2, y in zip(z[:n], z[n:], torch.split(labels, size), strict=True)
-        ]
-        return Sample(batches, embedded, labels)
-
-    return sample

@@ -11,9 +11,9 @@ import numpy as np
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import ScaffoldSplit, scaffold_split
 from gcl_hard.evaluation.transfer import LARGE
-from gcl_hard.experiments.transfer_runs import CHIRALITY, TransferRun
 from gcl_hard.graphs import MoleculeData, fingerprints, scaffolds, tanimoto
 from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.settings.molecules import CHIRALITY, TransferRun
 
 DRAWN = 0.1
 """Share of a given training part that is drawn for validation."""

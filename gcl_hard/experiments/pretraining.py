@@ -15,19 +15,18 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_at_least, check_number, check_option
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
-from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.protocols import build
-from gcl_hard.experiments.store import check_writable, locked
 from gcl_hard.graphs import MoleculeData, Molecules, load_molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast
 from gcl_hard.graphs.moleculenet import split_checked_later
 from gcl_hard.graphs.pretrained import Pretrained, load_pretrained, vocabulary
-from gcl_hard.io import atomic_write
+from gcl_hard.io import atomic_write, check_writable, locked
 from gcl_hard.methods import method
+from gcl_hard.runs import hardware
+from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.seeds import seeded
+from gcl_hard.settings.graphs import MOLECULE_GIN, GraphConfig
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train
 

@@ -25,12 +25,12 @@ from gcl_hard.evaluation import (
 )
 from gcl_hard.evaluation.folds import cross_validate, majority_fold
 from gcl_hard.evaluation.svm import C_GRID
-from gcl_hard.experiments.config import MOLECULE_GIN, GraphConfig
-from gcl_hard.experiments.custom import EncoderMaker, Parts, make_encoder, own_part
-from gcl_hard.experiments.experiment import seeded_weights
+from gcl_hard.experiments.custom import EncoderMaker, make_encoder, own_part
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, MoleculeGIN, Supervised, TwoView
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.runs.experiment import Parts, seeded_weights
+from gcl_hard.settings.graphs import MOLECULE_GIN, GraphConfig
 
 SALT = 0x7A17
 """Separates the draw of a part of a training fold from others with its seed."""

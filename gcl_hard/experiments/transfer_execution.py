@@ -11,16 +11,16 @@ from typing import Any
 
 from rich.console import Console
 
-from gcl_hard.experiments.engine import Task, engine
-from gcl_hard.experiments.execution import Execution, OpenGroup
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.pretraining import loaded
-from gcl_hard.experiments.progress import Bars, progress
-from gcl_hard.experiments.store import locked, write_json
-from gcl_hard.experiments.transfer_runs import UNTRAINED, TransferRun
 from gcl_hard.experiments.transfer_scores import Context, embed_run, forget, score_run
 from gcl_hard.experiments.transfer_store import SCHEMA_VERSION, result_in
 from gcl_hard.graphs.pretrained import USUAL_SHAPE, load_pretrained
+from gcl_hard.io import locked, write_json
+from gcl_hard.runs.engine import Task, engine
+from gcl_hard.runs.execution import Execution, OpenGroup
+from gcl_hard.runs.progress import Bars, progress
+from gcl_hard.settings.molecules import UNTRAINED, TransferRun
 
 
 @dataclass(eq=False)

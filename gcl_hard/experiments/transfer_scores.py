@@ -31,14 +31,14 @@ from gcl_hard.evaluation.transfer import (
     roc_auc,
     standardised,
 )
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.experiments.transfer_runs import TransferRun
 from gcl_hard.graphs import embed, load_molecules
 from gcl_hard.graphs.moleculenet import split_checked_later
 from gcl_hard.graphs.pretrained import load_pretrained
+from gcl_hard.runs import hardware
+from gcl_hard.runs.engine import on_interrupt
+from gcl_hard.settings.molecules import TransferRun
 from gcl_hard.training.loop import OnEpoch
 
 OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}

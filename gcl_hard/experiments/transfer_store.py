@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.store import compact_lines, compact_rows
 from gcl_hard.io import atomic_write
+from gcl_hard.runs.store import compact_lines, compact_rows
 
 SCHEMA_VERSION = 1
 COMPACT = "transfer.jsonl"

@@ -17,8 +17,6 @@ from matplotlib.ticker import (
 )
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.diagnostics import OWN, SETTINGS
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import caption
 from gcl_hard.reports.runs import (
@@ -36,6 +34,8 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
+from gcl_hard.runs.snapshots import OWN, SETTINGS
+from gcl_hard.settings.graphs import GraphConfig
 
 PANELS = {
     "l=-0.25": (r"$l = -0.25$", r"  ($\tau = e^{-0.5}$)"),

@@ -21,10 +21,10 @@ from gcl_hard.evaluation.significance import (
     holm,
     wilcoxon,
 )
-from gcl_hard.experiments.config import SELECTABLE, RunConfig
-from gcl_hard.experiments.presets import published_accuracy
-from gcl_hard.experiments.runs import Run, candidate_groups, plan
-from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult
+from gcl_hard.runs.plan import Run, candidate_groups, plan
+from gcl_hard.runs.store import SCHEMA_VERSION, RunResult
+from gcl_hard.settings.base import SELECTABLE, RunConfig
+from gcl_hard.settings.presets import published_accuracy
 
 LEVEL = 0.05
 """A difference is significant if its corrected p is below this."""

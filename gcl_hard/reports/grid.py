@@ -14,15 +14,15 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from gcl_hard.evaluation.significance import Interval
-from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.diagnostics import OWN, name_of
-from gcl_hard.experiments.settings import LISTED
-from gcl_hard.experiments.store import RunResult
 from gcl_hard.methods import method
 from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare
 from gcl_hard.reports.rows import SYMBOLS, in_symbols
 from gcl_hard.reports.tables import interval, percent, text_frame
+from gcl_hard.runs.snapshots import OWN, name_of
+from gcl_hard.runs.store import RunResult
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.values import LISTED
 
 PAIRS = {"ucl": "hucl", "scl": "hscl"}
 """Methods and what hardens them; the first is the second at β = 0."""

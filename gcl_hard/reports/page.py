@@ -32,13 +32,16 @@ QUICK = "**A smoke run:"
 """Mark of a page that is not reportable."""
 
 
+TEMPLATES = Path(__file__).with_name("templates")
+
+
 @cache
-def environment(*, html: bool = False) -> Environment:
-    """The templates of this package, with filters for numbers and tables."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def environment(*, html: bool = False, folder: Path = TEMPLATES) -> Environment:
+    """The templates of a folder, and those of this package, with filters for numbers and tables."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     found = Environment(
-        loader=PackageLoader("gcl_hard.reports"), undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader([folder, TEMPLATES]), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=html,
     )  # fmt: skip
     own = ("markdown", "html", "points", "interval", "percent", "count", "settings", "escaped",
@@ -48,14 +51,15 @@ def environment(*, html: bool = False) -> Environment:
     return found
 
 
-def rendered(template: str, **context: Any) -> str:
+def rendered(template: str, *, folder: Path = TEMPLATES, **context: Any) -> str:
     """Render a template, with at most one blank line between paragraphs.
 
     Args:
         template: its name, such as ``results.md.j2``.
+        folder: where it is.
         **context: variables of the template.
     """
-    made = environment().get_template(template).render(**context)
+    made = environment(folder=folder).get_template(template).render(**context)
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 

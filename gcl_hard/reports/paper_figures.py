@@ -14,7 +14,6 @@ import torch
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import RunConfig
 from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
@@ -34,6 +33,7 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between, of_images, test_part
 from gcl_hard.reports.theme import Drawn, themed
+from gcl_hard.settings.base import RunConfig
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
 

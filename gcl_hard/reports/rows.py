@@ -8,10 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gcl_hard.evaluation.significance import Interval
-from gcl_hard.experiments.config import RunConfig, flag, is_baseline
-from gcl_hard.experiments.presets import published_accuracy
-from gcl_hard.experiments.settings import LISTED
-from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import (
     Comparison,
     Results,
@@ -23,6 +19,11 @@ from gcl_hard.reports.frame import (
     published,
     seconds,
 )
+from gcl_hard.runs.store import RunResult
+from gcl_hard.settings.base import RunConfig, flag
+from gcl_hard.settings.domains import is_baseline
+from gcl_hard.settings.presets import published_accuracy
+from gcl_hard.settings.values import LISTED
 
 if TYPE_CHECKING:
     from pandas import DataFrame

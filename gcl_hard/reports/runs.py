@@ -13,22 +13,18 @@ from typing import Any
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.config import (
-    SELECTABLE,
-    GraphConfig,
-    ImageConfig,
-    RunConfig,
-    flag,
-    from_dict,
-)
-from gcl_hard.experiments.diagnostics import OWN, SETTINGS
-from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult, Store, read_compact, read_result
 from gcl_hard.graphs.tudataset import ALIASES
 from gcl_hard.images.files import canonical_name
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports.rows import SYMBOLS
 from gcl_hard.reports.tables import count, values
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.snapshots import OWN, SETTINGS
+from gcl_hard.runs.store import SCHEMA_VERSION, RunResult, Store, read_compact, read_result
+from gcl_hard.settings.base import SELECTABLE, RunConfig, flag
+from gcl_hard.settings.domains import from_dict
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 
 WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
 RERUN = "run the same command again with --diagnostics 1"

@@ -21,11 +21,11 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.settings import LISTED
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
 from gcl_hard.reports.tables import ACCURACY, percent, points, setting, settings, text_frame, value
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.values import LISTED
 from gcl_hard.tuning.storage import (
     GRID,
     INTERRUPTED,
@@ -508,7 +508,7 @@ def best_yaml(config: RunConfig, head: str) -> str:
         YAML; numbers are read back with the same bits.
 
     Example:
-        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> from gcl_hard.settings.graphs import GraphConfig
         >>> print("\\n".join(best_yaml(GraphConfig(beta=2.5), "The best.").splitlines()[:6]))
         # The best.
         <BLANKLINE>

@@ -12,9 +12,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.evaluation.significance import Interval
-from gcl_hard.experiments.config import RunConfig
 from gcl_hard.reports.frame import LEVEL, Comparison, Scores, Selection
 from gcl_hard.reports.rows import CONTROLS, SYMBOLS, Row, in_symbols, rows_frame
+from gcl_hard.settings.base import RunConfig
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -21,11 +21,11 @@ from gcl_hard.evaluation.transfer import (
     resampled_auc,
     resampled_rmse,
 )
-from gcl_hard.experiments.transfer_runs import CHIRALITY, FIXED, UNTRAINED
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
 from gcl_hard.reports.tables import in_a_cell
+from gcl_hard.settings.molecules import CHIRALITY, FIXED, UNTRAINED
 
 Result = dict[str, Any]
 PUBLISHED = pd.DataFrame(

@@ -1,6 +1,6 @@
 """Searches over the settings of a method with Optuna, scored inside training data alone.
 
-``python -m gcl_hard.tune`` and :func:`study` are its entry points.
+``python -m gcl_hard.tune`` and :func:`gcl_hard.study` are its entry points.
 """
 
 from gcl_hard.lazy import lazy

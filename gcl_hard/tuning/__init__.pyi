@@ -1,4 +1,3 @@
-from gcl_hard.tuning.api import study as study
 from gcl_hard.tuning.result import Finding as Finding
 from gcl_hard.tuning.result import SearchResult as SearchResult
 from gcl_hard.tuning.space import Space as Space

@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory, unknown
 from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
 from gcl_hard.evaluation.folds import inner_folds
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.experiments.custom import check_call, edge_argument
-from gcl_hard.experiments.domains import experiment_of
-from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.runner import data_sets
-from gcl_hard.experiments.runs import Run
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.runs import hardware
+from gcl_hard.runs.experiment import RunContext
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.runner import data_sets
 from gcl_hard.seeds import seed_for
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.space import Base, Candidate, Space
 
 if TYPE_CHECKING:

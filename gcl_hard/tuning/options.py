@@ -21,15 +21,6 @@ from optuna.samplers import (
 )
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.config import (
-    CONFIGS,
-    GIN,
-    GIN_SETTINGS,
-    Domain,
-    flag,
-    is_own,
-    is_pretrained,
-)
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     Own,
@@ -38,8 +29,11 @@ from gcl_hard.experiments.custom import (
     named_object,
     pretrained_part,
 )
-from gcl_hard.experiments.presets import best_recipe
 from gcl_hard.seeds import seed_for
+from gcl_hard.settings.base import Domain, flag, is_own, is_pretrained
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.graphs import GIN, GIN_SETTINGS
+from gcl_hard.settings.presets import best_recipe
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
 from gcl_hard.tuning.storage import AGAIN

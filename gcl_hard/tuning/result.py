@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.experiments.config import RunConfig
+from gcl_hard.settings.base import RunConfig
 from gcl_hard.tuning.space import Base
 from gcl_hard.tuning.storage import OUTER, TrialCounts
 

@@ -18,13 +18,13 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.experiments import hardware
-from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.domains import canonical, experiment_of
-from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
-from gcl_hard.experiments.experiment import RunContext, RunOptions
-from gcl_hard.experiments.progress import progress
-from gcl_hard.experiments.runner import data_sets, share_graphs, share_of
+from gcl_hard.experiments.registry import canonical, experiment_of
+from gcl_hard.runs import hardware
+from gcl_hard.runs.engine import TRIES, Engine, Task, engine
+from gcl_hard.runs.experiment import RunContext, RunOptions
+from gcl_hard.runs.progress import progress
+from gcl_hard.runs.runner import data_sets, share, share_of
+from gcl_hard.settings.base import RunConfig
 from gcl_hard.tuning.objective import (
     GraphOuter,
     Objective,
@@ -96,7 +96,7 @@ class PreparedSearch:
         device = hardware.choose_device(options.device)
         context = RunContext(
             options.output, options.data_dir, str(device), options.threads,
-            hardware.available_cores(), hardware.versions(),
+            hardware.available_cores(), hardware.versions(), experiment_of,
             # A trial that is stopped begins again: it needs no checkpoint.
             RunOptions(monitor_every=0, checkpoint_minutes=math.inf,
                        ensemble_size=1 if options.batch == 1 else None),
@@ -313,7 +313,7 @@ class _Driver:
             processes = search.context.cores
         self._context = share_of(search.context, processes)
         graphs = search.options.graphs
-        self._graphs = None if graphs is None else workers.submit(share_graphs, graphs, remote=True)
+        self._graphs = None if graphs is None else workers.submit(share, graphs, remote=True)
         try:
             self._search()
             self._score_outside()

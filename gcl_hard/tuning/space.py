@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.experiments.config import CONFIGS, GraphConfig, RunConfig, defaults, flag
-from gcl_hard.experiments.custom import EncoderMaker, Own, Parts, check_maker
-from gcl_hard.experiments.presets import PAPERS_BETAS, PRESETS, read_yaml
+from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker
 from gcl_hard.methods import METHODS
+from gcl_hard.runs.experiment import Parts
+from gcl_hard.settings.base import RunConfig, defaults, flag
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.presets import PAPERS_BETAS, PRESETS, read_yaml
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -39,8 +42,6 @@ FIXED = (
 """Settings that decide data and scores: with another value scores could not be compared."""
 FOLDERS = (Path(__file__).parent / "spaces", Path(__file__).parents[2] / "configs" / "search")
 """Folders of spaces: in an installed package, and in a checkout."""
-RECIPE = "recipe"
-"""Name of a file in the folder of the spaces that is for ``bench --search``."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class Base:
         make: makes an encoder of the user's own.
 
     Example:
-        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> from gcl_hard.settings.graphs import GraphConfig
         >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
         2.0
     """
@@ -443,7 +444,7 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
         H-SCL paper, sections V-B and V-C, as in its tables.
 
     Example:
-        >>> from gcl_hard.experiments.config import GraphConfig
+        >>> from gcl_hard.settings.graphs import GraphConfig
         >>> paper_grid(GraphConfig(method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """
@@ -474,7 +475,7 @@ def _check_name(dimension: Dimension, base: Base) -> None:
         if base.make is None:
             raise InputError(
                 f"{name} is a setting of your own encoder, and none is given; from Python: "
-                f"gcl_hard.tuning.study(…, encoder=MyEncoder)"
+                f"gcl_hard.study(…, encoder=MyEncoder)"
             )
     elif name not in defaults(base.kind):
         raise unknown("setting of the search space", name, defaults(base.kind))
@@ -549,7 +550,7 @@ def shipped() -> dict[str, Path]:
         >>> sorted(shipped())
         ['beta', 'full', 'images', 'tau-schedule']
     """
-    return {name: path for name, path in _files().items() if name != RECIPE}
+    return _files()
 
 
 def default_space(config: RunConfig) -> str:
@@ -576,11 +577,6 @@ def read_space(given: str) -> Space:
             raise InputError(f"no search space in {given}: there is no such file")
         raise unknown("search space", given, sorted(shipped()))
     stated = read_yaml(path)
-    if isinstance(stated, dict) and {"levers", "ablations"} & {*stated}:
-        raise InputError(
-            f"{path} is a search for a recipe, not a search space: give it to "
-            f"python -m gcl_hard.bench --search"
-        )
     try:
         return Space.of(stated if stated is not None else {})
     except InputError as error:

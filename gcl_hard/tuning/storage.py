@@ -26,8 +26,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.errors import without_password as shown
-from gcl_hard.experiments.engine import on_interrupt
-from gcl_hard.experiments.store import locked
+from gcl_hard.io import locked
+from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.tuning.journal import journal
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from benchmarks.live_tensors import LiveTensors
-from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.protocols import folds_of
-from gcl_hard.experiments.runs import USUAL
 from gcl_hard.graphs import GraphSet, load
+from gcl_hard.runs.plan import USUAL
+from gcl_hard.settings.graphs import GraphConfig
 
 
 @pytest.fixture(scope="module")

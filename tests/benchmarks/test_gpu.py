@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gcl_hard.cli import parse_bench, parse_pretrain
+from benchmarks.recipe.__main__ import parse
+from gcl_hard.commands.bench import parse_bench
+from gcl_hard.commands.pretrain import parse_pretrain
 from tests.benchmarks.conftest import BENCHMARKS
 from tests.said import says
 
@@ -18,7 +20,11 @@ printf '%q ' "$@" >> "$NOTED"
 echo >> "$NOTED"
 exit "${STATUS:-0}"
 """
-PARSERS = {"gcl_hard.bench": parse_bench, "gcl_hard.pretrain": parse_pretrain}
+PARSERS = {
+    "gcl_hard.bench": parse_bench,
+    "gcl_hard.pretrain": parse_pretrain,
+    "benchmarks.recipe": lambda arguments: parse(arguments[0], arguments[1:]).bench,
+}
 
 
 @pytest.fixture
@@ -82,7 +88,7 @@ def test_an_unknown_part_is_refused(project: Path) -> None:
 def test_what_is_scored_has_a_page_of_its_own(project: Path) -> None:
     parts = ("cifar10", "cifar100", "time-to-94", "table2", "recipe")
     commands = [command for part in parts for command in ran(project, part)[2]]
-    options = [parse_bench(one[2:]) for one in commands if one[:2] == ["-m", "gcl_hard.bench"]]
+    options = [PARSERS[one[1]](one[2:]) for one in commands if one[0] == "-m"]
     pages = [one.report for one in options]
     assert None not in pages
     assert len({*pages}) == len(pages) == 6

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from gcl_hard import tune
-from gcl_hard.cli import parse_tune
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.commands.tune import parse_tune
+from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning import objective
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.space import Candidate

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gcl_hard.experiments.config import GraphConfig, RunConfig
-from gcl_hard.experiments.store import RunResult
+from gcl_hard.runs.store import RunResult
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
 
 
 def record(config: RunConfig, seed: int, accuracies: list[float], **changed: Any) -> RunResult:

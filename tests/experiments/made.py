@@ -19,13 +19,15 @@ from torch import Tensor
 
 from gcl_hard.evaluation import Fold, FoldScore
 from gcl_hard.experiments import graphs as graph_experiment
-from gcl_hard.experiments import hardware, protocols
-from gcl_hard.experiments.experiment import Report, RunContext, RunOptions, TrainedRun
+from gcl_hard.experiments import protocols
 from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.experiments.runner import Runner
-from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.store import RunResult
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import GraphSet, Supervised, load
+from gcl_hard.runs import hardware
+from gcl_hard.runs.experiment import Report, RunContext, RunOptions, TrainedRun
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.runner import Runner
+from gcl_hard.runs.store import RunResult
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +40,7 @@ def context(output: Path, *, data_dir: Path | None = None, **options: Any) -> Ru
     """One thread of the CPU."""
     return RunContext(
         output, data_dir, "cpu", threads=1, cores=1, versions=hardware.versions(),
+        experiment_of=experiment_of,
         options=RunOptions(**options), digest="of the data",
     )  # fmt: skip
 

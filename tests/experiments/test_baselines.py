@@ -24,11 +24,11 @@ from gcl_hard.evaluation import (
 )
 from gcl_hard.evaluation.svm import C_GRID
 from gcl_hard.experiments import protocols
-from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.experiments.protocols import build, graph_size, label_histogram, part_of, probe_of
-from gcl_hard.experiments.runs import Run
 from gcl_hard.graphs import GraphSet, encoded, load
 from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import small
 from tests.experiments.made import mutag, scored, train
 from tests.graphs.test_wl import tiny

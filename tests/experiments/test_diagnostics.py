@@ -24,32 +24,28 @@ from gcl_hard import (
     NegativeSampler,
     Threshold,
 )
-from gcl_hard.cli import parse_bench
+from gcl_hard.commands.bench import parse_bench
 from gcl_hard.evaluation import inner_holdout, outer_folds
-from gcl_hard.experiments import diagnostics, images, protocols
-from gcl_hard.experiments import graphs as graph_experiment
-from gcl_hard.experiments.config import GraphConfig
+from gcl_hard.experiments import diagnostics, graph_snapshots, images, protocols
 from gcl_hard.experiments.diagnostics import (
-    OWN,
-    SETTINGS,
     Batch,
     DiagnosticsCallback,
     Sample,
     finite,
-    name_of,
     plain,
     snapshot,
-    snapshot_epochs,
-    with_own,
 )
-from gcl_hard.experiments.graphs import graph_sampler
-from gcl_hard.experiments.images import build, image_sampler
-from gcl_hard.experiments.runs import Run, plan
-from gcl_hard.experiments.store import Store
+from gcl_hard.experiments.graph_snapshots import graph_sampler
+from gcl_hard.experiments.image_snapshots import image_sampler
+from gcl_hard.experiments.images import build
 from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.similarity import Objective
 from gcl_hard.graphs import load
 from gcl_hard.images import ImageContrast, Split
+from gcl_hard.runs.plan import Run, plan
+from gcl_hard.runs.snapshots import OWN, SETTINGS, name_of, snapshot_epochs, with_own
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 from tests.experiments.made import Ran, encoders
 from tests.experiments.tiny_images import (
@@ -459,7 +455,7 @@ def test_nothing_is_measured_unless_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for where, name in (
-        (graph_experiment, "graph_sampler"), (graph_experiment, "DiagnosticsCallback"),
+        (graph_snapshots, "graph_sampler"), (diagnostics, "DiagnosticsCallback"),
         (diagnostics, "snapshot"),
     ):  # fmt: skip
         monkeypatch.setattr(where, name, never)

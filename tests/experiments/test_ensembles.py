@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from gcl_hard.cli import parse_bench
+from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import ensembles
 from gcl_hard.experiments.ensembles import Encoder, check_size, ensemble_of, train_encoders
 from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.experiments.runs import Run, plan
 from gcl_hard.graphs import Ensemble, GraphSet, load
+from gcl_hard.runs.plan import Run, plan
 from tests.experiments.made import Ran, context
-from tests.experiments.small_cells import assert_each_its_own, float64, mutag, small, weights
+from tests.runs.small_cells import assert_each_its_own, float64, mutag, small, weights
 from tests.said import says
 
 __all__ = ["float64", "mutag"]

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcl_hard import bench, evaluate
-from gcl_hard.cli import parse_pretrain
+from gcl_hard.commands.pretrain import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import pretraining
 from gcl_hard.experiments.pretraining import SEATS, PretrainOptions, order
@@ -25,7 +25,7 @@ from gcl_hard.graphs import MoleculeGIN, TwoView, embed, from_smiles, from_tu, l
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.pretrain import main
 from gcl_hard.training import checkpoint
-from tests.experiments.engine_tasks import wait_for
+from tests.runs.engine_tasks import wait_for
 from tests.said import says
 
 pytest.importorskip("rdkit")

@@ -15,17 +15,18 @@ import pytest
 import torch
 
 from gcl_hard import pretrain
-from gcl_hard.cli import parse_transfer
+from gcl_hard.commands import transfer
+from gcl_hard.commands.transfer import parse_transfer
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import scaffold_split
 from gcl_hard.evaluation.transfer import Probed, rmse
-from gcl_hard.experiments import finetuning, labelled, transfer, transfer_scores
+from gcl_hard.experiments import finetuning, labelled, transfer_scores
 from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.experiments.transfer_runs import Finetuning, TransferRun, runs_of
 from gcl_hard.experiments.transfer_scores import Context, score_run, scored
 from gcl_hard.experiments.transfer_store import COMPACT, finished_results
 from gcl_hard.graphs import from_smiles, read_molecules
 from gcl_hard.reports.transfer import differences, frame, size_figure
+from gcl_hard.settings.molecules import Finetuning, TransferRun, runs_of
 from gcl_hard.transfer import main
 from tests.said import says
 

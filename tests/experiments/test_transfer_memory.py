@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from gcl_hard.evaluation.transfer import rbf_kernels
-from gcl_hard.experiments import hardware, transfer_scores
+from gcl_hard.experiments import transfer_scores
 from gcl_hard.graphs import load, tanimoto
 from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.runs import hardware
 from gcl_hard.transfer import main
 from tests.experiments.test_transfer import SMILES, results, write
 from tests.said import says

@@ -24,20 +24,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcl_hard import bench, load_encoder, load_pretrained
-from gcl_hard.cli import (
-    bench_parser,
-    parse_bench,
-    parse_pretrain,
-    parse_transfer,
-    parse_tune,
-    pretrain_parser,
-    transfer_parser,
-    tune_parser,
-)
-from gcl_hard.experiments.store import Store
+from gcl_hard.commands.bench import bench_parser, parse_bench
+from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
+from gcl_hard.commands.transfer import parse_transfer, transfer_parser
+from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import read_molecules
 from gcl_hard.images import load as load_images
+from gcl_hard.runs.store import Store
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.fuzz.survival import CASES, edited, folder, fuzzed, mutated, survives, words
 

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from gcl_hard.graphs.data import GraphSet
-from gcl_hard.graphs.layers import Counts, add_rows, linear, relu_norm
-from gcl_hard.graphs.refinement import ColouredSet, Sums
+from gcl_hard.graphs.layers import Counts, Sums, add_rows, linear, relu_norm
+from gcl_hard.graphs.refinement import ColouredSet
 from gcl_hard.graphs.tudataset import load
 
 MEMBERS, ROWS, WIDTH = 3, 6, 4

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from gcl_hard.experiments.config import RunConfig
-from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.store import SCHEMA_VERSION, RunResult, Store
 from gcl_hard.reports.runs import StoredRun
 from gcl_hard.reports.theme import Drawn
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.store import SCHEMA_VERSION, RunResult, Store
+from gcl_hard.settings.base import RunConfig
 
 
 class Shown(NamedTuple):

@@ -16,8 +16,9 @@ from optuna.distributions import (
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from gcl_hard.experiments.config import GraphConfig, RunConfig
-from gcl_hard.tuning.api import Finding, SearchResult
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.tuning.result import Finding, SearchResult
 from gcl_hard.tuning.storage import best_trial
 
 SPACE: dict[str, BaseDistribution] = {

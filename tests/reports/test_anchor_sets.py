@@ -11,10 +11,11 @@ import pytest
 from matplotlib.colors import to_hex
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, ImageConfig
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3, load_points, sets
 from gcl_hard.reports.runs import StoredRun
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.reports.made import counts, sentences
 from tests.said import says

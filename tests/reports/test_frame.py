@@ -13,10 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gcl_hard.experiments.config import SELECTABLE, GraphConfig, from_dict
-from gcl_hard.experiments.presets import published_accuracy
-from gcl_hard.experiments.runs import Run, plan
-from gcl_hard.experiments.store import SCHEMA_VERSION
 from gcl_hard.reports.frame import (
     Results,
     Scores,
@@ -26,6 +22,12 @@ from gcl_hard.reports.frame import (
     seconds,
     standard_error,
 )
+from gcl_hard.runs.plan import Run, plan
+from gcl_hard.runs.store import SCHEMA_VERSION
+from gcl_hard.settings.base import SELECTABLE
+from gcl_hard.settings.domains import from_dict
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.presets import published_accuracy
 from tests.experiments import record
 
 FOLDS = 3

@@ -9,10 +9,6 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
-from gcl_hard.experiments.config import ImageConfig, RunConfig
-from gcl_hard.experiments.diagnostics import OWN
-from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.store import RunResult
 from gcl_hard.reports.frame import Results, Trials
 from gcl_hard.reports.grid import (
     choice_lines,
@@ -24,6 +20,11 @@ from gcl_hard.reports.grid import (
     grid_figure,
     negatives_table,
 )
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.snapshots import OWN
+from gcl_hard.runs.store import RunResult
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.images import ImageConfig
 from tests.experiments import record
 
 GAMMAS, BETAS = (0.1, 0.5), (0.25, 1.0)

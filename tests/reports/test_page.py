@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig
-from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Results, Scores
 from gcl_hard.reports.page import QUICK, page, protocol_context, rendered, wilcoxon_limit, write
 from gcl_hard.reports.rows import Row, rows
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 from tests.reports.made import BEST, FULL, OPEN, cells_of, differs, row, sentences
 from tests.said import says

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gcl_hard.experiments.config import GraphConfig, ImageConfig
-from gcl_hard.experiments.runs import Run
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.tables import accuracy_tables, notes
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from tests.experiments import record
 from tests.reports.test_frame import config, filled, noise
 from tests.said import says

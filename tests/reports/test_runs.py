@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
+from gcl_hard.commands.figures import parse_only
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
-from gcl_hard.experiments.runs import Run
-from gcl_hard.experiments.store import RunResult
-from gcl_hard.figures import parse_only
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.runs import (
     StoredRun,
@@ -29,6 +26,11 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.store import RunResult
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.said import says
 

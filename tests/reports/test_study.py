@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pytest
 
-from gcl_hard.experiments.config import ImageConfig
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.study import (
     against_grid,
@@ -23,6 +22,7 @@ from gcl_hard.reports.study import (
     step_of,
 )
 from gcl_hard.reports.tables import settings
+from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts, complete
 from tests.reports.made import counts, lines_of, sentences
 from tests.reports.made_study import finding, result_of, searched, study, trial

@@ -14,13 +14,15 @@ import pytest
 import yaml
 from rich.console import Console
 
-from gcl_hard.cli import parse_bench
+from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
-from gcl_hard.experiments.settings import LISTED
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.study import best_yaml, check_target, html, page, terminal, write
-from gcl_hard.tuning.api import SearchResult
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
+from gcl_hard.settings.values import LISTED
+from gcl_hard.tuning.result import SearchResult
 from tests.reports.made_study import finding, result_of, searched, study, trial
 from tests.said import says
 

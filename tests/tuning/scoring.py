@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gcl_hard.experiments.config import GIN_SETTINGS, GraphConfig, RunConfig, defaults
 from gcl_hard.experiments.custom import EncoderMaker
-from gcl_hard.experiments.experiment import RunContext, RunOptions
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import GraphSet
+from gcl_hard.runs.experiment import RunContext, RunOptions
+from gcl_hard.settings.base import RunConfig, defaults
+from gcl_hard.settings.graphs import GIN_SETTINGS, GraphConfig
 from gcl_hard.tuning.objective import (
     GraphOuter,
     GraphPart,
@@ -33,7 +35,9 @@ def small(**settings: Any) -> GraphConfig:
 
 def context(ensemble_size: int | None = 1, threads: int | None = None) -> RunContext:
     options = RunOptions(monitor_every=0, ensemble_size=ensemble_size)
-    return RunContext(Path("nowhere"), None, "cpu", threads, 1, {"source": ""}, options)
+    return RunContext(
+        Path("nowhere"), None, "cpu", threads, 1, {"source": ""}, experiment_of, options
+    )
 
 
 def candidates(*configs: RunConfig, make: EncoderMaker | None = None) -> list[Candidate]:

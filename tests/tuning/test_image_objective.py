@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.experiments import images
-from gcl_hard.experiments.config import ImageConfig
-from gcl_hard.experiments.experiment import silent
-from gcl_hard.experiments.runs import Run
+from gcl_hard.runs.experiment import silent
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.objective import ImageOuter, ImagePart, Inner, Score
 from gcl_hard.tuning.space import Candidate
 from tests.experiments.tiny_images import Tiny, few_digits, small

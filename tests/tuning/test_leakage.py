@@ -22,11 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.commands.study import study
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments import images
-from gcl_hard.experiments.config import GraphConfig
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning import SearchResult, objective, study
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.tuning import SearchResult, objective
 from gcl_hard.tuning.objective import (
     GraphOuter,
     GraphPart,

@@ -12,14 +12,15 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.study import MaxTrialsCallback
 
 from gcl_hard import tune
+from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import images
-from gcl_hard.experiments.presets import recipe
 from gcl_hard.graphs import GraphSet, embed, load
-from gcl_hard.tuning import Space, study
+from gcl_hard.settings.presets import recipe
+from gcl_hard.tuning import Space
+from tests.commands.test_study import DIGITS, LR, searched
 from tests.experiments.tiny_images import Tiny
 from tests.said import says
-from tests.tuning.test_api import DIGITS, LR, searched
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_an_own_encoder_is_retrained_with_its_searched_settings(
     tmp_path: Path, mutag: GraphSet
 ) -> None:
     def linear(n_features: int, width: int = 3) -> torch.nn.Module:
-        from tests.experiments.test_api import Sums
+        from tests.commands.test_evaluate import Sums
 
         return Sums(n_features, width)
 

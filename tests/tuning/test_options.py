@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from torch import nn
 
-from gcl_hard.cli import parse_tune, public_command, tune_parser
+from gcl_hard.commands.parser import public_command
+from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GRAPH_BASELINES, GraphConfig, ImageConfig
+from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.objective import Inner
 from gcl_hard.tuning.options import TuneOptions, check_given
 from gcl_hard.tuning.space import Base, Space
@@ -349,7 +351,7 @@ def test_names_are_known(given: dict[str, Any], named: str) -> None:
 )
 def test_no_password_is_public_command(form: str, url: str, seen: str) -> None:
     given = ["--dataset=PTC", *form.format(url).split()]
-    command = shlex.split(public_command(given, "tune"))
+    command = shlex.split(public_command(given, "gcl_hard.tune"))
     assert command == [
         "python", "-m", "gcl_hard.tune", "--dataset=PTC", *form.format(seen).split(),
     ]  # fmt: skip
@@ -359,7 +361,7 @@ def test_no_password_is_public_command(form: str, url: str, seen: str) -> None:
     "url", ["postgresql://me:not/secret@host/db", "postgresql://me@host/db?password=secret"]
 )
 def test_no_password_of_another_form_is_public_command(url: str) -> None:
-    assert "secret" not in public_command([f"--storage={url}"], "tune")
+    assert "secret" not in public_command([f"--storage={url}"], "gcl_hard.tune")
 
 
 # What is given, and searched too

@@ -21,8 +21,9 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from gcl_hard import tune
+from gcl_hard.commands import tune as tune_command
 from gcl_hard.tuning.storage import AGAIN, GRID, INTERRUPTED, exclusive, failure_of, url_of
-from tests.experiments.engine_tasks import is_worker, wait_for
+from tests.runs.engine_tasks import is_worker, wait_for
 from tests.said import says
 
 TRIALS, ROOT = 6, Path(__file__).parents[2]
@@ -154,7 +155,7 @@ def test_ctrl_c_ends_with_130_and_keeps_what_has_ended(tmp_path: Path) -> None:
         wait_for(lambda: complete(place) > 0 and running(place) > 0, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         status, said = ended(process)
-    assert (status, said) == (130, tune.STOPPED)
+    assert (status, said) == (130, tune_command.STOPPED)
     states = [trial.state for trial in trials(place)]
     assert TrialState.RUNNING not in states
     assert TrialState.WAITING in states
@@ -201,7 +202,7 @@ def test_ctrl_c_stops_the_workers_too(tmp_path: Path) -> None:
         below = children(process.pid)
         os.killpg(process.pid, signal.SIGINT)
         status, said = ended(process)
-        assert (status, said) == (130, tune.STOPPED)
+        assert (status, said) == (130, tune_command.STOPPED)
         gone(below)
     assert TrialState.RUNNING not in [trial.state for trial in trials(place)]
 

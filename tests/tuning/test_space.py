@@ -17,10 +17,12 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import FixedTrial
 from torch import nn
 
-from gcl_hard.cli import parse_tune
+from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import CONFIGS, GraphConfig, ImageConfig
 from gcl_hard.methods import METHODS
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.space import (
     FIXED,
     Base,
@@ -716,15 +718,7 @@ def read_text(folder: Path, text: str) -> Any:
 
 
 def test_the_shipped_files_are_known_by_name() -> None:
-    there = {p.stem for p in FOLDER.iterdir()}
-    assert sorted(shipped()) == sorted(SHIPPED)
-    assert there == {*SHIPPED, "recipe"}
-
-
-@pytest.mark.parametrize("given", ["recipe", str(FOLDER / "recipe.yaml")])
-def test_a_search_for_a_recipe_is_no_space(given: str) -> None:
-    with pytest.raises(InputError, match="bench --search"):
-        read_space(given)
+    assert {p.stem for p in FOLDER.iterdir()} == {*shipped()} == {*SHIPPED}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, ImageConfig, RunConfig
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.epoch_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY, StoredRun
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says

@@ -10,9 +10,10 @@ import pytest
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.config import GraphConfig, RunConfig
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.runs import StoredRun
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
 from tests.reports import made_runs as made
 from tests.said import says
 

@@ -1,0 +1,1 @@
+"""The commands, and their Python doors: parsers, options, execution, output."""

@@ -1,0 +1,253 @@
+"""The command ``bench``: from a data set to an accuracy, in a table or on a page."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jsonargparse import ArgumentParser
+
+from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.options import BenchOptions, bench_configs
+from gcl_hard.commands.parser import (
+    check_domain,
+    entry_parser,
+    option_defaults,
+    print_config,
+    public_command,
+    read_arguments,
+    run_command,
+)
+from gcl_hard.errors import (
+    InputError,
+    check_at_least,
+)
+from gcl_hard.io import write_json
+from gcl_hard.runs.experiment import RunOptions
+from gcl_hard.settings.base import RunConfig, defaults, flag
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.flags import add_options, add_settings, options_of
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.presets import PRESETS, QUICK, SMALL
+from gcl_hard.settings.values import LISTED
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gcl_hard.reports.frame import Results
+
+
+def bench_parser() -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.bench``."""
+    parser = entry_parser(
+        "gcl_hard.bench",
+        "Train encoders with hard negatives and score them: graphs by a nested 10-fold SVM, images "
+        "by a linear probe. Several data sets, methods, β or protocols (a,b,c) run in all "
+        "combinations; finished runs are not repeated.",
+        "--dataset PTC --method ucl,hscl --seeds 3",
+    )
+    add_settings(parser, listed=True, own={}, texts={}, common=True)
+    names = [*options_of(BenchOptions)]
+    first = names.index("output")
+    add_options(parser, "runs", BenchOptions, names[:first])
+    add_options(parser, "execution", BenchOptions, names[first:])
+    add_options(parser, "training runs", RunOptions, options_of(RunOptions))
+    add_settings(parser, listed=True, own={}, texts={}, common=False)
+    return parser
+
+
+def parse_bench(arguments: Sequence[str]) -> BenchOptions:
+    """Read the command line of ``python -m gcl_hard.bench``.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The options; every configuration is checked.
+
+    Raises:
+        InputError: for anything that cannot be run; names the flag and the nearest ones.
+    """
+    stated = read_arguments(bench_parser(), arguments)
+    stated |= named_paths(stated)
+    printing = stated.pop("print_config", False)
+    domain = domain_of(stated)
+    config = CONFIGS[domain]
+    check_domain(stated, domain)
+    usual = option_defaults(BenchOptions)
+    values: dict[str, Any] = dict(usual)
+    for name, default in defaults(config).items():
+        values[name] = (default,) if name in LISTED else default
+    preset = PRESETS.get(stated.get("table", ""))
+    if preset is not None:
+        values |= preset.values
+    quick = dict(SMALL) if stated.get("small") else {}
+    quick |= QUICK[domain] if stated.get("quick") else {}
+    values |= quick | stated
+    values |= {name: (None,) for name in LISTED if name in values and values[name] is None}
+    _check_bench(values, stated, config)
+    stated_or_small = quick | stated
+    given = {
+        name: stated_or_small[name] for name in options_of(RunOptions) if name in stated_or_small
+    }
+    configs: list[RunConfig] = []
+    if values["compact"] is None:
+        configs = bench_configs(config, values, preset, {*stated, *quick})
+    run = _run_options(given)
+    if printing:
+        print_config(values)
+    options = {name: values[name] for name in usual}
+    return BenchOptions(tuple(dict.fromkeys(configs)), run=run, **options)
+
+
+def _check_bench(
+    values: Mapping[str, Any], stated: Mapping[str, Any], config: type[RunConfig]
+) -> None:
+    for name in ("threads", "jobs"):
+        if values[name] is not None:
+            check_at_least(name, values[name], 1)
+    if values["report"] is not None and values["report"].suffix != ".md":
+        raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
+    _check_selection(values, config)
+    if stated.get("resume") and values["force"]:
+        raise InputError("resume continues from checkpoints, force starts over: give one of them")
+
+
+def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None:
+    if values["small"] and values["table"] != "1":
+        raise InputError("small is of table 1: give --table 1 too")
+    for name in ("select_epochs", "select_subset"):
+        if values[name] is None:
+            continue
+        check_at_least(flag(name), values[name], 1)
+        if not values["select"]:
+            raise InputError(f"{flag(name)} is how settings are chosen: give --select true too")
+    if values["select_subset"] is not None and config is GraphConfig:
+        raise InputError("select-subset is of images; graphs are few: leave it out")
+    if values["select_epochs"] is not None and len(values["epochs"]) > 1:
+        raise InputError(
+            "select-epochs compares settings after equally many epochs: give one epochs"
+        )
+
+
+def _run_options(given: Mapping[str, Any]) -> RunOptions:
+    for name in ("loader_workers", "monitor_every", "checkpoint_minutes", "diagnostics"):
+        if name in given and not 0 <= given[name] < float("inf"):
+            raise InputError(f"{flag(name)} must be at least 0, got {given[name]}")
+    return RunOptions(**given)
+
+
+MOST_NAMED, LONGEST = 3, 60
+"""Settings and characters that the name of a result file has at most."""
+
+
+SMOKE = "A smoke run with few seeds and epochs: not reportable."
+
+
+def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
+    """Execute a command.
+
+    Args:
+        options: as parsed.
+        arguments: arguments of the command line, which pages show.
+
+    Returns:
+        Exit status: 0, or 2 if a run failed.
+
+    Raises:
+        InputError: for anything wrong with data, device or folders, before training starts.
+    """
+    from rich.console import Console
+
+    from gcl_hard.commands.execute import execute
+    from gcl_hard.experiments.custom import Own
+    from gcl_hard.runs import hardware, processes
+    from gcl_hard.runs.runner import follow
+    from gcl_hard.runs.store import Store
+
+    console, command = Console(), public_command(arguments)
+    if options.compact is not None:
+        n = Store(options.compact).compact()
+        console.print(f"{n} results in {options.compact / 'runs.jsonl'}", highlight=False)
+        return 0
+    device = hardware.choose_device(options.device)
+    with processes.joined(device) as drives:
+        if not drives:
+            follow(processes.own_device(device))
+            return 0
+        results, failures = execute(options, Own(), console)
+    if results.records or results.trials.records:
+        _show(options, results, console, command)
+    elif not failures:
+        console.print("no run of this command is finished: there is nothing to show")
+    for failure in failures:
+        print(f"error: {failure}", file=sys.stderr)
+    return 2 if failures else 0
+
+
+def _show(options: BenchOptions, results: Results, console: Console, command: str) -> None:
+    """Write the result file, print the table, write the page."""
+    from gcl_hard.reports import frame, tables
+    from gcl_hard.reports.rows import rows
+
+    asked = [*dict.fromkeys((*results.configs, *results.trials.runs))]
+    path = options.json or options.output / f"{_name(options, asked)}.json"
+    write_json(frame.result_json(results, quick=options.quick), path)
+    if options.quick:
+        console.print(SMOKE, style="bold yellow")
+    written = [path]
+    console.print(tables.terminal(rows(results)))
+    if options.report is not None:
+        from gcl_hard.reports.page import write
+
+        written += write(results, options.report, command=command, quick=options.quick)
+    line = f"results: {', '.join(map(str, written))}"
+    console.print(line, highlight=False, soft_wrap=True)
+
+
+def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
+    """Stem of a command's result file: data sets, methods, protocols, and settings that differ.
+
+    Of many settings there is a digest, so that two experiments have two files.
+    """
+    digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
+    if options.table:
+        kinds = ["quick"] * options.quick + ["small"] * options.small
+        whole = parse_bench([f"--table={options.table}", *(f"--{kind}" for kind in kinds)])
+        stem = "-".join(["table", options.table, *kinds])
+        return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
+    named = ("dataset", "method", "protocol")
+    parts = ["+".join(dict.fromkeys(getattr(c, n) for c in configs)) for n in named]
+    stated = [one.stated() for one in configs]
+    names = sorted({name for one in stated for name in one})
+    values = {n: dict.fromkeys(_value(one[n]) for one in stated if n in one) for n in names}
+    text = "_".join(f"{name}={'+'.join(several)}" for name, several in values.items())
+    if names:
+        parts.append(text if len(names) <= MOST_NAMED and len(text) <= LONGEST else digest)
+    return "_".join(parts)
+
+
+def _value(given: Any) -> str:
+    """A value of a setting, as a part of a file's name."""
+    text = "-".join(map(_value, given)) if isinstance(given, tuple) else f"{given}"
+    text = f"{given:g}" if isinstance(given, float) else text
+    return re.sub(r"[^\w.+@-]", "-", text)
+
+
+STOPPED = "stopped before any run; the same command begins again"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: arguments of the command line; ``sys.argv`` if None.
+
+    Returns:
+        Exit status: 0; 2 if something was wrong with the input or a run failed; 130 after Ctrl-C.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return run_command(lambda: bench(parse_bench(given), given), stopped=lambda: STOPPED)

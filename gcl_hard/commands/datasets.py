@@ -1,0 +1,161 @@
+"""Data sets as a command names them: by name or path, and the domain they belong to."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gcl_hard.errors import (
+    InputError,
+)
+from gcl_hard.settings.base import Domain
+from gcl_hard.settings.presets import PRESETS
+
+
+def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Data sets given as paths, ``--dataset some/folder/NAME``: their names and their folder.
+
+    A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
+    """
+    given = stated.get("dataset", ())
+    names = [given] if isinstance(given, str) else list(given)
+    here = stated.get("data_dir") is None
+    for name in names:
+        if name and "/" not in name and not (here and _is_here(name)):
+            _check_namesakes(name, stated.get("data_dir"))
+    paths = [Path(name).expanduser() for name in names if "/" in name or (here and _is_here(name))]
+    if not paths:
+        return {}
+    folders = {path.parent for path in paths}
+    if len(paths) < len(names) or len(folders) > 1 or stated.get("data_dir") is not None:
+        raise InputError(
+            f"{paths[0]} is a path: other data sets of the command must be in the same folder, and "
+            f"--data-dir left out"
+        )
+    for name, path in zip(names, paths, strict=True):
+        if not path.exists():
+            raise InputError(f"dataset '{name}': there is no such file or folder")
+        _check_folder(path)
+    stems = tuple(path.stem if path.suffix.casefold() == ".npz" else path.name for path in paths)
+    return {"dataset": stems[0] if isinstance(given, str) else stems, "data_dir": folders.pop()}
+
+
+def _is_here(name: str) -> bool:
+    """Whether a name is that of a file or folder of the working directory, and of no other set."""
+    path = Path(name)
+    if path.suffix.casefold() == ".npz":
+        return path.is_file()
+    return path.is_dir() and not _is_available(name)
+
+
+def _check_namesakes(name: str, data_dir: Path | None) -> None:
+    """Warn of images in the working directory that a set of the same name hides.
+
+    Raises:
+        InputError: if there is no set of the name, but one with other capitals or as a NAME.npz.
+    """
+    from gcl_hard.images.files import canonical_name, namesakes, nearly_named, own_files
+
+    here = Path()
+    if _is_available(name, data_dir):
+        read = own_files(name, data_dir)
+        images, arrays = namesakes(here, canonical_name(name)) if data_dir is None else ([], [])
+        for path in (*images, *arrays):
+            if read is None or not path.samefile(read):
+                warnings.warn(
+                    f"dataset {name!r} is not {path.absolute()}, which is not read: give that "
+                    f"another name, and --dataset this name, to have it read",
+                    stacklevel=2,
+                )
+        return
+    folders = [data_dir] if data_dir else [os.environ.get("GCL_HARD_DATA"), here]
+    near = [one for folder in folders if folder for one in nearly_named(Path(folder), name)]
+    if near:
+        raise InputError(
+            f"dataset {name!r}: there is {near[0].absolute()}, which is spelt otherwise: give "
+            f"--dataset {near[0].name}"
+        )
+
+
+def _is_available(name: str, data_dir: Path | None = None) -> bool:
+    """Whether a name is that of a known set, or of one in the data folder or the cache."""
+    from gcl_hard.graphs import tudataset
+    from gcl_hard.images.datasets import is_image_set
+
+    if not name or is_image_set(name, data_dir):
+        return True
+    try:
+        return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
+            tudataset.locate(name, data_dir=data_dir, download=False)
+        )
+    except InputError:
+        return False
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a folder that holds neither images nor graphs, or images under a known set's name."""
+    from gcl_hard.images.files import KNOWN, canonical_name
+    from gcl_hard.images.folders import SUFFIXES, has_classes
+
+    if not path.is_dir():
+        return
+    holds = has_classes(path)
+    if holds and canonical_name(path.name) in KNOWN:
+        raise InputError(f"{path} has the name of a known set: give your images another one")
+    if not holds and not any(path.rglob(f"{path.name}_A.txt")):
+        raise InputError(
+            f"{path} holds no images in CLASS/ or train/CLASS/ ({', '.join(SUFFIXES)}), and no "
+            f"{path.name}_A.txt of graphs"
+        )
+
+
+def domain_of(stated: Mapping[str, Any]) -> Domain:
+    """The domain of a command, graphs or images, by its data sets, else by its table.
+
+    Args:
+        stated: values by name: ``dataset``, ``table``, ``data_dir``.
+
+    Returns:
+        The domain; graphs by default.
+
+    Raises:
+        InputError: for data sets of both kinds, a table and data sets of different kinds, or an
+            unknown table.
+
+    Example:
+        >>> domain_of({"dataset": ("CIFAR10",)}), domain_of({"table": "1"}), domain_of({})
+        ('images', 'images', 'graphs')
+    """
+    from gcl_hard.images.datasets import is_image_set
+    from gcl_hard.images.files import KNOWN
+
+    given = stated.get("dataset", ())
+    names = [given] if isinstance(given, str) else list(given)
+    folder, table = stated.get("data_dir"), stated.get("table")
+    known = [one.casefold() for one in KNOWN]
+    images = [
+        name
+        for name in names
+        if is_image_set(name, folder)
+        or difflib.get_close_matches(name.casefold(), known, cutoff=0.75)  # misspelt
+    ]
+    if images and len(images) < len(names):
+        graphs = [name for name in names if name not in images]
+        raise InputError(
+            f"images ({', '.join(images)}) and graphs ({', '.join(graphs)}) have different "
+            f"settings: give each kind a command of its own"
+        )
+    found: Domain = "images" if images else "graphs"
+    if not table:
+        return found
+    if table not in PRESETS:
+        *some, last = PRESETS
+        raise InputError(f"--table: expected {', '.join(some)} or {last}, got {table}")
+    of_table = PRESETS[table].domain
+    if names and found != of_table:
+        raise InputError(f"--table {table} is of {of_table}, and {', '.join(names)} of {found}")
+    return of_table

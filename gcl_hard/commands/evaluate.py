@@ -1,0 +1,398 @@
+"""Evaluation of encoders and graphs of your own from Python, and saved encoders."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from argparse import ArgumentTypeError
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from gcl_hard.commands.execute import execute
+from gcl_hard.commands.options import BenchOptions, bench_configs
+from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
+from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker, named_object, own_graphs
+from gcl_hard.graphs.features import CODES
+from gcl_hard.io import reading
+from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, Parts, RunOptions
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.base import defaults, is_own, is_pretrained
+from gcl_hard.settings.domains import from_dict
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
+from gcl_hard.settings.values import LISTED, as_seeds
+
+if TYPE_CHECKING:
+    from gcl_hard.graphs import GraphSet
+    from gcl_hard.reports.frame import Results
+
+
+def evaluate(
+    encoder: EncoderMaker | str,
+    graphs: str | GraphSet | Iterable[Any],
+    method: str | Sequence[str] = "hscl",
+    *,
+    protocol: str | Sequence[str] = "inductive",
+    seeds: int | Sequence[int] = 5,
+    baselines: Sequence[str] = ("majority", "untrained"),
+    select: bool = False,
+    name: str = "custom",
+    output: str | Path = "results",
+    report: str | Path | None = None,
+    save_encoders: bool = True,
+    save_embeddings: bool = True,
+    force: bool = False,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    data_dir: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Evaluation:
+    """Evaluate an encoder on graphs, both perhaps your own, as the command ``bench`` does.
+
+    For every method and seed, encoders are trained from new weights and their embeddings scored by
+    the nested SVM on the folds that baselines are scored on. Finished seeds are kept in ``output``:
+    the same call loads them, and one with changed code, data or settings trains anew.
+
+    Args:
+        encoder: called as ``encoder(n_features)`` for every training, with ``edge_dim=K`` too if it
+            has such a parameter; returns a module ``(x, edge_index, batch) -> (nodes [N, d],
+            graphs [G, d])`` with an ``out_dim`` (docs: bring your own). Or ``"gin"``, or
+            ``"module:Name"``.
+        graphs: a set; graphs that :meth:`GraphSet.from_graphs` takes; the name of a TUDataset set;
+            or ``"module:name"`` of graphs or of a function that returns some. They have classes.
+        method: one or several of ``METHODS``.
+        protocol: ``"inductive"``: an encoder for each fold, trained on its training graphs;
+            ``"transductive"``: the paper's, one encoder trained on all graphs.
+        seeds: a count, or a list of whole numbers.
+        baselines: ``"majority"``, ``"graph-size"``, ``"label-histogram"``, ``"wl"``, ``"wl-oa"``,
+            ``"untrained"`` or ``"supervised"``; the last two are of your encoder.
+        select: whether settings with several values are chosen inside training folds.
+        name: name of your graphs in results, unless they are a set, which has one.
+        output: folder of the results.
+        report: page of Markdown to write, figures next to it.
+        save_encoders: whether trained encoders are kept in ``output``.
+        save_embeddings: whether embeddings are.
+        force: whether finished runs are repeated.
+        jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
+        scheduler: address of a Dask scheduler that has workers, or None.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        threads: CPU threads, None to choose.
+        data_dir: folder with your TUDataset sets.
+        progress: whether progress is shown.
+        **settings: of :class:`GraphConfig`: ``epochs``, ``batch_size``, ``contrast``, …; of
+            ``beta``, ``threshold_start``, ``threshold_end``, ``lr`` and ``epochs`` a list gives
+            every combination. ``augmentations`` may be functions, as of :class:`TwoView`.
+
+    Returns:
+        The table, and the embeddings and encoders behind it.
+
+    Raises:
+        InputError: for anything that cannot be run, before training; says what would be.
+        GclHardError: if no run was finished; says why. A single failure is a warning.
+
+    Source:
+        The protocols are those of docs: protocols; a fold's encoder never sees the graphs that it
+        is tested on (``inductive``).
+
+    Example:
+        >>> import tempfile
+        >>> from gcl_hard.graphs import GIN, load
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found = evaluate(GIN, load("MUTAG"), "hscl", seeds=1, folds=2, epochs=1,
+        ...                      output=folder, progress=False)
+        ...     found.embeddings("hscl").shape, len(found.encoders("hscl"))
+        ((2, 188, 96), 2)
+        >>> found.table["method"].tolist()
+        ['hscl', 'majority', 'untrained']
+    """
+    from rich.console import Console
+
+    own = Own()
+    _check(name, jobs, threads, report)
+    values = _settings(settings) | {"method": (*_words(method), *_words(baselines))}
+    values["protocol"] = _words(protocol)
+    if not isinstance(encoder, str):
+        check_maker(encoder)
+        encoder = own.add(encoder)
+    values["encoder"] = encoder
+    if values["augmentations"]:
+        given = _words(values["augmentations"])
+        values["augmentations"] = tuple(own.add(a) if callable(a) else a for a in given)
+    if isinstance(graphs, str):
+        values["dataset"] = (graphs,)
+    else:
+        own_set = own_graphs(graphs, name=name, features=values["features"])
+        if settings.get("features", own_set.features) != own_set.features:
+            raise InputError(
+                f"these graphs have the features {own_set.features} already, not "
+                f"{settings['features']}: leave features out"
+            )
+        values["dataset"] = (own_set.name,)
+        if own_set.features != CODES:  # which are of molecules, and no choice of a setting
+            values["features"] = own_set.features
+        own.graphs[own_set.name] = own_set
+    try:
+        chosen = as_seeds(int(seeds) if isinstance(seeds, Integral) else list(seeds))  # type: ignore[arg-type]
+    except (ArgumentTypeError, TypeError) as error:
+        raise InputError(f"seeds: {error}") from error
+    configs = bench_configs(GraphConfig, values, None, {*values})
+    options = BenchOptions(
+        tuple(dict.fromkeys(configs)),
+        RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
+        select=select, seeds=chosen, output=Path(output), force=force, jobs=jobs,
+        scheduler=scheduler, device=device, threads=threads,
+        data_dir=None if data_dir is None else Path(data_dir),
+        report=None if report is None else Path(report),
+    )  # fmt: skip
+    results, failures = execute(options, own, Console(quiet=not progress))
+    if not results.records:
+        raise GclHardError("\n".join(failures))
+    for failure in failures:
+        warnings.warn(failure, stacklevel=2)
+    if options.report is not None:
+        from gcl_hard.reports.page import write
+
+        write(results, options.report, command="gcl_hard.evaluate(…)", quick=False)
+    return Evaluation(results, options.output, own)
+
+
+def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
+    for key, count in (("jobs", jobs), ("threads", threads)):
+        if count is not None:
+            check_at_least(key, count, 1)
+    if report is not None and Path(report).suffix != ".md":
+        raise InputError(f"report is a page of Markdown, NAME.md, got {report}")
+    if not isinstance(name, str):
+        raise InputError(f"name must be a word, got {name!r}")
+
+
+def _words(given: Any) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, list | tuple) else (given,)
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    """All settings of graphs, listed ones as tuples."""
+    usual = defaults(GraphConfig)
+    for name in given:
+        if name not in usual:
+            raise unknown("setting", name, usual)
+    values: dict[str, Any] = {"table": None, "recipe": "paper", **usual, **given}
+    for name in LISTED:
+        if name in usual and not isinstance(values[name], list | tuple):
+            values[name] = (values[name],)
+    return values
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """What :func:`evaluate` found.
+
+    Attributes:
+        results: accuracies of all finished runs.
+        folder: folder of the results.
+        own: your encoders and graphs.
+    """
+
+    results: Results
+    folder: Path
+    own: Own
+
+    @cached_property
+    def table(self) -> Any:
+        """A pandas ``DataFrame``, a row for each method and baseline.
+
+        Columns: settings that are not the default, accuracy in percent, its spread, and tests
+        against ``ucl`` and ``scl``.
+        """
+        from gcl_hard.reports.rows import rows, rows_frame
+
+        shown = rows(self.results)
+        table = rows_frame(shown)
+        table.insert(5, "settings", [" ".join(row.changed) for row in shown])
+        return table
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        from gcl_hard.reports import tables
+        from gcl_hard.reports.rows import rows
+
+        console = Console(file=io.StringIO(), width=100)
+        console.print(tables.terminal(rows(self.results)))
+        return cast("io.StringIO", console.file).getvalue().rstrip()
+
+    def embeddings(
+        self, method: str | None = None, seed: int | None = None, **settings: Any
+    ) -> NDArray[np.float32]:
+        """Embeddings of all graphs by the encoders of one run, in the order of its folds.
+
+        Args:
+            method: a method, or ``"untrained"``; None for the first.
+            seed: None for the first.
+            **settings: what tells it from other runs of the method, such as ``beta=2``.
+
+        Returns:
+            float32 [encoders, G, d]; under the protocol ``inductive`` encoder k has not seen the
+            graphs of fold k, otherwise there is one.
+
+        Raises:
+            InputError: for a run that was not asked for, is not finished or was not saved.
+        """
+        run, path = self._file(method, seed, settings, EMBEDDINGS)
+        with np.load(path) as saved:
+            self._check_data(run, path, str(saved["data"]))
+            found: NDArray[np.float32] = saved["embeddings"]
+        return found
+
+    def encoders(
+        self, method: str | None = None, seed: int | None = None, **settings: Any
+    ) -> list[nn.Module]:
+        """Trained encoders of one run, one per fold or one; arguments as of :meth:`embeddings`."""
+        run, path = self._file(method, seed, settings, ENCODERS)
+        saved = _saved(path)
+        self._check_data(run, path, saved["data"])
+        return _encoders(path, saved, self.own.parts)
+
+    def _check_data(self, run: Run, path: Path, digest: str) -> None:
+        """Refuse files of other data, which took the place of these since."""
+        if digest != self.results.records[run].data["digest"]:
+            raise InputError(
+                f"{path} is of other graphs of the name {run.config.dataset} now: give every set a "
+                f"name of its own, as in evaluate(…, name='mine')"
+            )
+
+    def _file(
+        self, method: str | None, seed: int | None, settings: dict[str, Any], suffix: str
+    ) -> tuple[Run, Path]:
+        asked = {**settings, **({} if method is None else {"method": method})}
+        configs = [
+            config
+            for config in self.results.configs
+            if all(getattr(config, key, None) == value for key, value in asked.items())
+        ]
+        if not configs:
+            what = ", ".join(f"{key} {value}" for key, value in asked.items())
+            known = "; ".join(dict.fromkeys(map(str, self.results.configs)))
+            raise InputError(f"no run has {what}; there are: {known}")
+        run = Run(configs[0], self.results.seeds[0] if seed is None else seed)
+        if run not in self.results.records:
+            raise InputError(f"{run} is not among the finished runs")
+        path = self.folder / f"{run.key}{suffix}"
+        if not path.exists():
+            what = "encoders" if suffix == ENCODERS else "embeddings"
+            if run.config.is_baseline:
+                raise InputError(f"{run}: {what} of baselines are not saved, those of methods are")
+            raise InputError(f"{run} has no saved {what}: evaluate with save_{what}=True")
+        return run, path
+
+
+def load_encoder(
+    path: str | Path, encoder: EncoderMaker | None = None, *, fold: int = 0, trust: bool = False
+) -> nn.Module:
+    """A trained encoder that ``bench --save-encoder`` or :func:`evaluate` saved.
+
+    Args:
+        path: file NAME.pt; it is read as data (``weights_only``).
+        encoder: your own, as it was given when it was trained; not needed for ours.
+        fold: which encoder, where a run has one for each fold.
+        trust: whether ``module:Name``, where the file names its encoder so, may be imported and
+            called: it may be any code that Python finds, so trust your own files alone.
+
+    Returns:
+        The encoder, on the CPU, in evaluation mode. Graphs: ``gcl_hard.graphs.embed(encoder,
+        graphs)`` gives embeddings. Images: views are to be normalised as ``mean`` and ``std`` in
+        the file say.
+
+    Raises:
+        InputError: for a file that is none, an encoder that does not fit it, a fold that it does
+            not have, or a name in it that is neither given nor trusted; shows the name.
+
+    Example:
+        >>> load_encoder("results/missing.pt")
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: cannot read results/missing.pt: No such file or directory
+    """
+    saved = _saved(Path(path))
+    if encoder is None and trust and ":" in (named := _named(saved["config"])):
+        encoder = named_object(named, "encoder")
+    found = _encoders(Path(path), saved, encoder)
+    if not 0 <= fold < len(found):
+        raise InputError(f"{path} has encoders 0 to {len(found) - 1}, got fold {fold}")
+    return found[fold]
+
+
+def _named(config: Any) -> str:
+    """The user's own encoder by its name in a configuration, without the digest of its code."""
+    return str(config.encoder).partition("@")[0] if is_own(config.encoder) else ""
+
+
+def _saved(path: Path) -> dict[str, Any]:
+    """What a file of encoders holds."""
+    with reading(path, "a file of encoders"):
+        saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        saved["config"] = from_dict(saved["config"])
+        graphs = saved["config"].domain == "graphs"
+        saved["encoders"] = saved["encoders"] if graphs else [saved["encoder"]]
+        missing = {"n_features", "edge_dim"} if graphs else {"size"}
+        if missing := missing - {*saved}:
+            raise KeyError(*missing)
+    return saved
+
+
+def _encoders(
+    path: Path, saved: dict[str, Any], own: Parts | EncoderMaker | None
+) -> list[nn.Module]:
+    """The encoders in a file, made by the user's own or by its name among several."""
+    config, found = saved["config"], []
+    for state in saved["encoders"]:
+        with torch.random.fork_rng(devices=[]):
+            encoder = _new(path, config, saved, own)
+        try:
+            encoder.load_state_dict(state)
+        except RuntimeError as error:
+            raise InputError(f"the encoders of {path} are other ones: {error}") from error
+        found.append(encoder.eval())
+    return found
+
+
+def _new(
+    path: Path, config: Any, saved: dict[str, Any], own: Parts | EncoderMaker | None
+) -> nn.Module:
+    if own is None and is_own(config.encoder):
+        named = _named(config)
+        if is_pretrained(named):
+            named = f"lambda n: gcl_hard.load_pretrained({named!r}).encoder"
+        elif ":" in named:
+            raise InputError(
+                f"{path} names its encoder {named}, code that would be imported and called: give "
+                f"it, as encoder={named.rpartition(':')[2]}, or if the file is yours trust=True"
+            )
+        raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
+    parts: Any = own
+    if callable(own):
+        parts = {config.encoder: own}
+        if Own().add(own).partition("@")[2] != config.encoder.partition("@")[2]:
+            warnings.warn(
+                f"the code of the encoders in {path} was another one: {config.encoder}",
+                stacklevel=4,
+            )
+    if isinstance(config, ImageConfig):
+        from gcl_hard.experiments import images
+
+        return images.new_encoder(config, saved["size"], parts)
+    from gcl_hard.experiments.protocols import new_encoder
+
+    return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)

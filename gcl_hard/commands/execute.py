@@ -1,0 +1,136 @@
+"""Execution of the runs of ``bench`` and ``evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gcl_hard.commands.options import BenchOptions
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.custom import Own
+from gcl_hard.experiments.registry import canonical, experiment_of
+from gcl_hard.gathering import world_size
+from gcl_hard.io import check_writable
+from gcl_hard.runs import hardware, processes
+from gcl_hard.runs.experiment import RunContext
+from gcl_hard.runs.plan import Run, candidate_groups, plan
+from gcl_hard.runs.runner import Runner
+from gcl_hard.settings.base import SELECTABLE, RunConfig, flag
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gcl_hard.reports.frame import Results
+
+PROTOCOLS = {
+    "transductive": (
+        "protocol transductive, the paper's: encoders see all graphs, so accuracies compare with "
+        "the paper's; --protocol inductive estimates the accuracy on new graphs"
+    ),
+    "inductive": (
+        "protocol inductive: encoders see training graphs alone, which estimates the accuracy on "
+        "new graphs; --protocol transductive is the paper's"
+    ),
+}
+
+
+def execute(options: BenchOptions, own: Own, console: Console) -> tuple[Results, list[str]]:
+    """Execute the runs of a command that are not finished.
+
+    Args:
+        options: which.
+        own: encoders and graphs of the user's own; those that options name are added.
+        console: console for progress.
+
+    Returns:
+        Results of finished runs, and a message for every run that failed.
+
+    Raises:
+        InputError: for anything wrong with data, device or folders, before training starts.
+    """
+    from gcl_hard.reports.frame import Results, Trials
+
+    _check_targets(options)
+    resolved = map(own.resolved, options.configs)
+    configs = [one if one.dataset in own.graphs else canonical(one) for one in resolved]
+    configs = list(dict.fromkeys(configs))
+    if options.select and options.table is None:  # a part of a table may have no choice
+        _check_selection(configs)
+    console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
+    runner, trials, first_failures = runner_of(options, own, console), Trials(), list[str]()
+    if options.select_epochs or options.select_subset:
+        shorter = _shorter_runs(options, configs)
+        tried, first_failures = runner.run([*shorter.values()])
+        trials = Trials(shorter, tried)
+        configs = [c for c in configs if c not in shorter or c in trials.chosen]
+    select = options.select and not trials.runs
+    found, failures = runner.run(plan(configs, options.seeds, select=select))
+    results = Results(configs, tuple(options.seeds), found, select=select, trials=trials)
+    return results, first_failures + failures
+
+
+def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[RunConfig, Run]:
+    """The run by which each candidate is compared, on the first seed."""
+    asked = {"epochs": options.select_epochs, "subset": options.select_subset}
+    changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    return {
+        config: Run(replace(config, **changed), options.seeds[0], inner=True)
+        for group in candidate_groups(configs)
+        for config in group
+    }
+
+
+def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
+    """What each protocol of a command measures, and what the other one is for."""
+    trained = [config.protocol for config in configs if not config.is_baseline]
+    return [PROTOCOLS[name] for name in dict.fromkeys(trained) if name in PROTOCOLS]
+
+
+def runner_of(options: BenchOptions, own: Own, console: Console) -> Runner:
+    """The runner of a command's options, for the user's own parts and graphs in ``own``."""
+    context = RunContext(
+        output=options.output,
+        data_dir=options.data_dir,
+        device=str(hardware.choose_device(options.device)),
+        threads=options.threads,
+        cores=max(1, hardware.available_cores() // processes.here()),
+        versions=hardware.versions(),  # of the source as it is now, not when a run ends
+        experiment_of=experiment_of,
+        options=options.run,
+        parts=own.parts,
+        processes=world_size(),
+    )
+    return Runner(
+        context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
+        report_only=options.report_only, own_sets=own.graphs,
+    )  # fmt: skip
+
+
+def _check_selection(configs: Sequence[RunConfig]) -> None:
+    """Refuse a selection that would choose nothing."""
+    if candidate_groups(configs):
+        return
+    if not any(config.can_select for config in configs):
+        protocols = ", ".join(dict.fromkeys(config.protocol for config in configs))
+        raise InputError(
+            f"select chooses settings inside training folds, and protocol {protocols} has none: "
+            f"use --protocol inductive, or leave --select out"
+        )
+    raise InputError(
+        f"select chooses between values, and every setting has one: give several, of "
+        f"{', '.join(map(flag, SELECTABLE))}, or leave --select out"
+    )
+
+
+def _check_targets(options: BenchOptions) -> None:
+    """Check that output paths are writable before the runs begin."""
+    if options.json is not None:
+        check_writable(options.json.absolute().parent)
+        if options.json.is_dir():
+            raise InputError(f"json must be a file, got the folder {options.json}")
+    if options.report is not None:
+        from gcl_hard.reports.page import check_target
+
+        check_writable(options.report.absolute().parent)
+        check_target(options.report, quick=options.quick)

@@ -1,0 +1,187 @@
+"""The command ``figures``: from results to a figure of the papers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gcl_hard.commands.parser import add_version, run_command
+from gcl_hard.errors import InputError, unknown
+
+FIGURES = {
+    "fig1": "accuracy against epochs, one line per method",
+    "fig3": "the sets of hard negatives of one anchor, in two dimensions",
+    "fig4": "share of anchors at which Assumption 1 holds, against epoch",
+    "fig5": "the four losses on one encoder, against epoch",
+    "histograms": "cosines of pairs of one label and of two",
+    "geometry": "alignment, uniformity, neural collapse and more, against epoch",
+    "beta": "accuracy against β, and the effect of debiasing",
+}
+"""By name, what they show; each is a function of ``paper_figures``."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message.replace("argument ", "", 1))
+
+
+OWN_FLAGS: dict[str, dict[str, tuple[type, str, str]]] = {
+    "fig3": {
+        "seed": (int, "SEED", "seed of the encoder; by default the first"),
+        "anchor": (int, "INDEX", "number of the anchor, from 0; by default a typical one"),
+        "projection": (str, "NAME", "pca, tsne or mds"),
+        "setting": (float, "L", "threshold l, a cosine"),
+    },
+}
+"""Flags of one figure: type, metavariable and help."""
+
+
+def figures_parser() -> argparse.ArgumentParser:
+    """The parser of ``python -m gcl_hard.figures``."""
+    parser = _Parser(
+        prog="python -m gcl_hard.figures",
+        usage=f"python -m gcl_hard.figures {'|'.join(FIGURES)} RESULTS... -o DIR [...]",
+        description="Draw a figure of the papers from results: PNG, SVG, and its numbers as CSV.\n"
+        "Neither the data set nor a GPU is needed.\n\n"
+        + "\n".join(f"  {name:11} {words}" for name, words in FIGURES.items()),
+        epilog="Example:\n"
+        "  python -m gcl_hard.bench --dataset MUTAG --method hscl,hucl --diagnostics 1\n"
+        "  python -m gcl_hard.figures fig4 results -o figures --only dataset=MUTAG",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_version(parser)
+    parser.add_argument("figure", nargs="?", metavar="FIGURE", help=", ".join(FIGURES))
+    parser.add_argument(
+        "results", nargs="*", type=Path, metavar="RESULTS",
+        help="from python -m gcl_hard.bench: folders (--output), run files, result files (--json)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write to")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="KEY=VALUE",
+        help="show only results with these settings: dataset=PTC_MR, method=hscl,hucl, seed=0; "
+        "may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--name", help="name of the files, without a suffix; chosen if not given")
+    for figure, flags in OWN_FLAGS.items():
+        for name, (kind, metavar, words) in flags.items():
+            parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=f"{figure}: {words}")
+    return parser
+
+
+def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read a command line.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        ``figure``, ``results``, ``output``, ``only`` (by setting, the values to keep), ``name``
+        and ``own`` (the flags of the figure that were given).
+
+    Raises:
+        InputError: for anything that cannot be drawn; names the flag and the nearest ones.
+
+    Example:
+        >>> parse_figures(["fig4", "results", "-o", "figures"]).output.as_posix()
+        'figures'
+    """
+    parser = figures_parser()
+    given, surplus = parser.parse_known_intermixed_args(list(arguments))
+    if surplus:
+        known = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
+        raise unknown("flag", surplus[0].split("=")[0], known)
+    if given.figure is None:
+        raise InputError(f"which figure? one of {', '.join(FIGURES)}; --help shows an example")
+    if given.figure not in FIGURES:
+        raise unknown("figure", given.figure, FIGURES)
+    if not given.results:
+        raise InputError(
+            f"{given.figure} of which results? give the folder that python -m gcl_hard.bench "
+            f"wrote to (--output), run files or result files"
+        )
+    if given.output is None:
+        raise InputError("no folder to write to: give -o DIR")
+    if given.name is not None and (not given.name or Path(given.name).name != given.name):
+        raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
+    given.only = parse_only(given.only)
+    given.own = {}
+    for figure, own_flags in OWN_FLAGS.items():
+        own = {n: value for n in own_flags if (value := getattr(given, n)) is not None}
+        if own and figure != given.figure:
+            raise InputError(f"--{next(iter(own))} is a flag of {figure}, not of {given.figure}")
+        given.own |= own
+    return given
+
+
+def parse_only(only: Iterable[str]) -> dict[str, list[str]]:
+    """The values of ``--only``, by setting.
+
+    Args:
+        only: ``KEY=VALUE`` or ``KEY=VALUE,VALUE`` each.
+
+    Returns:
+        The values of each setting, spelt as a field.
+
+    Raises:
+        InputError: for anything else.
+
+    Example:
+        >>> parse_only(["method=hscl,hucl", "batch-size=128"])
+        {'method': ['hscl', 'hucl'], 'batch_size': ['128']}
+    """
+    found: dict[str, list[str]] = {}
+    for item in only:
+        key, _, text = item.partition("=")
+        texts = [value.strip() for value in text.split(",") if value.strip()]
+        if not (key.strip() and texts):
+            raise InputError(f"--only takes KEY=VALUE or KEY=VALUE,VALUE, got {item!r}")
+        found.setdefault(key.strip().replace("-", "_"), []).extend(texts)
+    return found
+
+
+def make(options: argparse.Namespace) -> tuple[list[Path], str]:
+    """Draw a figure and write it.
+
+    Args:
+        options: result of :func:`parse_figures`.
+
+    Returns:
+        The files, and the caption.
+
+    Raises:
+        InputError: if the results do not give the figure; says what would.
+    """
+    from gcl_hard.reports import paper_figures
+    from gcl_hard.reports.runs import read, select, stem
+    from gcl_hard.reports.theme import write
+
+    measured = options.figure not in ("fig1", "beta")
+    runs = select(read(options.results), options.only, measured=measured)
+    own = options.own | ({"every": "method" in options.only} if options.figure == "fig5" else {})
+    drawn = getattr(paper_figures, options.figure)(runs, **own)
+    name = options.name or stem(options.figure, runs[0].config)
+    return write(drawn, options.output, name), drawn.note
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: arguments of the command line; ``sys.argv`` if None.
+
+    Returns:
+        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+
+    def command() -> int:
+        files, note = make(parse_figures(given))
+        print(note)
+        print(f"figure: {', '.join(map(str, files))}")
+        return 0
+
+    return run_command(command, stopped=lambda: "stopped; every file that was written is complete")

@@ -1,0 +1,104 @@
+"""What a ``bench`` runs: its options, and every combination of listed settings."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from gcl_hard.errors import (
+    InputError,
+    unknown,
+)
+from gcl_hard.methods import METHODS
+from gcl_hard.runs.experiment import RunOptions
+from gcl_hard.settings.base import RunConfig, defaults
+from gcl_hard.settings.presets import PRESETS, Preset, best_recipe
+from gcl_hard.settings.values import LISTED
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """The options of ``python -m gcl_hard.bench``.
+
+    Attributes:
+        configs: every combination of data set, method, protocol, β, thresholds, lr and epochs.
+        run: options of execution.
+    """
+
+    configs: tuple[RunConfig, ...]
+    run: RunOptions
+    table: Annotated[
+        str | None, "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items())
+    ] = None
+    recipe: Annotated[str, "source of settings that are not given: paper, or best (ours)"] = "paper"
+    select: Annotated[
+        bool, "choose β, thresholds, lr, epochs inside training data, if several are given"
+    ] = False
+    select_epochs: Annotated[
+        int | None, "choose by one run of so many epochs of each candidate; run what is chosen"
+    ] = None
+    select_subset: Annotated[int | None, "images: the same, on so many training images"] = None
+    seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)"] = (0, 1, 2, 3, 4)
+    quick: Annotated[bool, "smoke run: few seeds and epochs, two β; not reportable"] = False
+    small: Annotated[bool, "--table 1 on 20,000 images by a fast net: hours on CPUs"] = False
+    output: Annotated[Path, "folder of the results, which are saved as runs finish"] = Path(
+        "results"
+    )
+    json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
+    report: Annotated[Path | None, "page.md to write; page.csv, .tex and figures go next to it"] = (
+        None
+    )
+    report_only: Annotated[bool, "run nothing: show what is finished"] = False
+    force: Annotated[bool, "repeat finished runs"] = False
+    compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
+    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
+    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
+    jobs: Annotated[int | None, "processes on this machine; --table 2: one per core"] = 1
+    threads: Annotated[
+        int | None, "CPU threads of all processes together; at least one per process"
+    ] = None
+    scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
+
+
+def bench_configs(
+    config: type[RunConfig],
+    values: Mapping[str, Any],
+    preset: Preset | None,
+    given: set[str],
+) -> list[RunConfig]:
+    """All combinations of the listed settings.
+
+    Args:
+        config: class of the configurations.
+        values: values of all flags.
+        preset: the table that was asked for, or None.
+        given: names of settings that win over those of the preset or the recipe.
+    """
+    if values["recipe"] not in ("paper", "best"):
+        raise unknown("recipe", values["recipe"], ("paper", "best"))
+    if preset and values["recipe"] != "paper":
+        raise InputError(f"--table {values['table']} is of the paper's recipe: leave out recipe")
+    listed = [name for name in LISTED if name in defaults(config)]
+    shared = {name: values[name] for name in defaults(config) if name not in listed}
+    rows = [METHODS[name] for name in map(str.casefold, values["method"]) if name in METHODS]
+    if "contrast" in shared and any(row.infonce_only for row in rows):
+        shared["contrast"] = shared["contrast"] or "two-view"  # of all, so that they compare
+    with_prior = [row.name for row in rows if row.takes_prior]
+    found = []
+    for combination in itertools.product(*(values[name] for name in listed)):
+        one = dict(zip(listed, combination, strict=True))
+        usual = dict(preset.by_dataset.get(one["dataset"], {})) if preset else {}
+        if values["recipe"] == "best":
+            usual |= {"protocol": "inductive"} | best_recipe(config, one["dataset"])
+        if given & {"contrast", "objective"}:  # settings of another contrast or objective
+            views = ("objective", "temperature", "augmentations", "strength")
+            usual = {name: value for name, value in usual.items() if name not in views}
+        usual = {name: value for name, value in usual.items() if name not in given}
+        settings = one | shared | usual
+        if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
+            settings["class_prior"] = None  # only for methods that have one
+        found.append(config(**settings))
+    return found

@@ -1,0 +1,190 @@
+"""What all commands share: how arguments are read, and one message per error."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
+
+from gcl_hard.errors import (
+    GclHardError,
+    InputError,
+    without_password,
+)
+from gcl_hard.runs.experiment import RunOptions
+from gcl_hard.settings.base import Domain, flag
+from gcl_hard.settings.flags import all_settings, explain, options_of
+
+STOPPED = 130
+"""Exit status after Ctrl-C, as in shells."""
+
+
+def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
+    """Run an entry point and turn an error of this package into one message.
+
+    Args:
+        command: returns the exit status.
+        stopped: returns the message to print after a Ctrl-C that has none.
+
+    Returns:
+        The exit status: 2 for an error of this package, 130 after Ctrl-C.
+    """
+    # torch-geometric uses torch.jit at import; the user cannot change that.
+    warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
+    usual = warnings.formatwarning
+
+    def format_warning(message: Any, kind: Any, path: str, *of_line: Any) -> str:
+        if Path(path).is_relative_to(Path(__file__).parents[1]):
+            return f"warning: {message}\n"
+        return usual(message, kind, path, *of_line)
+
+    warnings.formatwarning = format_warning  # type: ignore[assignment]
+    try:
+        return command()
+    except GclHardError as error:
+        if os.environ.get("RANK", "0") == "0":  # of torchrun's processes one says it
+            print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(f"\n{str(stop) or stopped()}", file=sys.stderr)
+        return STOPPED
+    finally:
+        warnings.formatwarning = usual
+
+
+def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench") -> str:
+    """The command as pages of results show it, which runs on any machine.
+
+    Args:
+        arguments: arguments of the command.
+        entry_point: the module, and a command of its own if it has several.
+
+    Returns:
+        The command without this machine's data folder, passwords and one-off flags.
+
+    Example:
+        >>> public_command(["--table", "2", "--data-dir", "a/b", "--json=c.json", "--force"])
+        'python -m gcl_hard.bench --table 2 --data-dir DIR'
+    """
+    words, items = ["python", "-m", *entry_point.split()], iter(arguments)
+    for item in items:
+        name, given, _ = item.partition("=")
+        if name in ("--data-dir", "--json", "--scheduler"):
+            if not given:
+                next(items, None)
+            words += ["--data-dir", "DIR"] * (name == "--data-dir")
+        elif name not in ("--report-only", "--force", "--compact"):
+            words.append(item)
+    return shlex.join(map(without_password, words))
+
+
+class _Help(DefaultHelpFormatter):
+    """Help without the parser's defaults: the help texts state them."""
+
+    def _get_help_string(self, action: Any) -> str:
+        return str(action.help or "")
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Add ``--version``, which prints the version of the installed package."""
+    version = f"gcl-hard {metadata.version('gcl-hard')}"
+    parser.add_argument(
+        "--version", action="version", version=version, help="print the version, and exit"
+    )
+
+
+def entry_parser(entry_point: str, description: str, example: str) -> ArgumentParser:
+    """The parser of an entry point, without flags of its own.
+
+    Args:
+        entry_point: as in :func:`public_command`.
+        description: what the command does.
+        example: a command line, without ``python -m`` and the entry point.
+    """
+    parser = ArgumentParser(
+        prog=f"python -m {entry_point}",
+        description=description,
+        epilog=f"Example: python -m {entry_point} {example}",
+        usage=f"python -m {entry_point} [--dataset NAME] [--method NAME] [...]",
+        formatter_class=_Help,
+        allow_abbrev=False,
+        exit_on_error=False,
+        print_config=None,  # ours prints what the command makes of the flags
+    )
+    add_version(parser)
+    parser.add_argument(
+        "--config", action="config", metavar="FILE", help="YAML file with any of these; flags win"
+    )
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the settings as YAML, and exit"
+    )
+    return parser
+
+
+def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
+    """Values given by a command line and its YAML file; flags override a ``--config``."""
+    first, rest, items = [], [], iter(arguments)
+    for item in items:
+        if item == "--config":
+            first += [item, *itertools.islice(items, 1)]
+        elif item.startswith("--config="):
+            first.append(item)
+        else:
+            rest.append(item)
+    try:
+        found = dict(vars(parser.parse_args(first + rest, defaults=False)))
+    except ArgumentError as error:
+        raise InputError(explain(str(error), parser)) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"the file of {' '.join(first)} is not UTF-8: {error}") from error
+    found.pop("config", None)
+    return found
+
+
+def option_defaults(options: type) -> dict[str, Any]:
+    """Flags of a dataclass with their defaults, by name."""
+    return {name: default for name, (*_, default) in options_of(options).items()}
+
+
+def print_config(values: Mapping[str, Any]) -> None:
+    """Print values as YAML that ``--config`` reads, and exit."""
+    import yaml
+
+    shown = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    shown = {k: str(v) if isinstance(v, Path) else v for k, v in shown.items()}
+    print(yaml.safe_dump(shown, sort_keys=False), end="")
+    raise SystemExit(0)
+
+
+OF_DOMAIN: dict[str, Domain] = {
+    name: "graphs" if text.startswith("graphs:") else "images"
+    for name, (_, text, _) in options_of(RunOptions).items()
+    if text.startswith(("graphs:", "images:"))
+}
+"""Flags of :class:`RunOptions` that only one domain has."""
+
+
+def check_domain(stated: Mapping[str, Any], domain: Domain) -> None:
+    """Refuse flags of the other domain."""
+    for name in stated:
+        domains = (
+            all_settings()[name][0] if name in all_settings() else (OF_DOMAIN.get(name, domain),)
+        )
+        if domain not in domains:
+            raise InputError(f"unknown flag --{flag(name)}; {WHERE[domains[0]]}")
+
+
+WHERE = {
+    "graphs": "it is of graphs, and the data sets given are images",
+    "images": "it is of images: give their --dataset too (digits, CIFAR10, …, or NAME, with "
+    "NAME.npz in --data-dir)",
+}

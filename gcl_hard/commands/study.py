@@ -1,0 +1,194 @@
+"""Searches from Python and from the command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gcl_hard.commands.datasets import domain_of
+from gcl_hard.commands.execute import protocol_lines
+from gcl_hard.errors import unknown
+from gcl_hard.experiments.custom import EncoderMaker, own_graphs
+from gcl_hard.graphs import GraphSet
+from gcl_hard.io import check_writable, write_json
+from gcl_hard.settings.base import defaults
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.tuning.journal import mended
+from gcl_hard.tuning.options import Callback, PrunerName, SamplerName, TuneOptions, tune_options
+from gcl_hard.tuning.result import Finding, SearchResult
+from gcl_hard.tuning.search import PreparedSearch
+from gcl_hard.tuning.storage import OWN, exclusive, opened, reachable
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from rich.console import Console
+
+
+def search(
+    options: TuneOptions, console: Console, command: str = "gcl_hard.study(…)"
+) -> tuple[SearchResult, list[Path]]:
+    """Run the remaining trials, score the best settings on the outer parts, save the result.
+
+    Args:
+        options: options of the search.
+        console: console for progress.
+        command: command that the page shows.
+
+    Returns:
+        The result, and the files written.
+
+    Raises:
+        InputError: for anything wrong with data, space, storage or folders, before training.
+        AllFailed: if no trial has a score.
+    """
+    check_writable(options.output)
+    if options.report is not None:
+        from gcl_hard.reports.study import check_target, write
+
+        check_writable(options.report.absolute().parent)
+        check_target(options.report)
+    prepared = PreparedSearch.of(options)
+    lines = protocol_lines([prepared.config])
+    console.print("\n".join(lines), style="dim", highlight=False)
+    url = prepared.url
+    own = options.own_storage if url.startswith(OWN) else None
+    if options.report_only:
+        with reachable(url):
+            studies = prepared.studies(own or opened(url, create=False))
+    else:
+        with exclusive(url), reachable(url):
+            storage = opened(url) if own is None else mended(own)
+            studies = prepared.studies(storage)
+            prepared.run(studies, storage, console)
+    with reachable(url):
+        findings = tuple(Finding.of(study, prepared.options.base) for study in studies)
+        result = SearchResult(findings, options.trials, prepared.facts(studies[0]), prepared)
+        written = [options.output / f"{prepared.stem}_search.json"]
+        write_json(result.as_json(), written[0])
+    if options.report is not None:
+        written += write(result, options.report, command=command)
+    return result, written
+
+
+def study(
+    dataset: str | GraphSet | Iterable[Any] = "MUTAG",
+    method: str = "hscl",
+    *,
+    space: str | Path | Mapping[str, Any] | None = None,
+    encoder: EncoderMaker | str | None = None,
+    trials: int = 64,
+    sampler: SamplerName | BaseSampler = "tpe",
+    pruner: PrunerName | BasePruner = "none",
+    callbacks: Sequence[Callback] = (),
+    recipe: str = "paper",
+    inner_folds: int = 1,
+    outer_folds: int = 1,
+    batch: int | None = None,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    seed: int = 0,
+    storage: str | BaseStorage | None = None,
+    study_name: str | None = None,
+    output: str | Path = "results",
+    report: str | Path | None = None,
+    device: str = "auto",
+    data_dir: str | Path | None = None,
+    threads: int | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> SearchResult:
+    r"""Search settings of a method; score the best ones once on data that the search never saw.
+
+    A trial's inner score is the accuracy of an SVM (graphs) or a linear probe (images) on samples
+    held out of the encoder's training inside the outer-training part. The best trial of N,
+
+    .. math:: \hat\theta = \arg\max_\theta \widehat{\mathrm{acc}}_{\mathrm{inner}}(\theta)
+
+    is trained on the whole part and scored on the outer test part;
+    ``optimism = inner - outer``. Called again with the same arguments it continues the study.
+
+    Args:
+        dataset: a name, or your own graphs: what :meth:`GraphSet.from_graphs` takes.
+        method: a name of ``METHODS``.
+        space: settings with what is searched of each: ``(low, high)``, a list of choices, a
+            distribution of Optuna, or a mapping as in a file (:meth:`Dimension.of`); a YAML file;
+            or a name of those shipped; None for the one of the method. Names ``encoder.NAME`` go
+            to your encoder.
+        encoder: your own, called as ``encoder(n_features, **searched)``; returns a module
+            ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``; or
+            ``"module:Name"`` of it. For images ``"resnet50"`` or ``"resnet18"``.
+        trials: trials of each study, ≥ 1.
+        sampler: ``"tpe"``, ``"cmaes"``, ``"random"``, or a sampler of Optuna; one that has tried
+            all ends the search.
+        pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds),
+            or a pruner of Optuna, which gets scores by epochs, with several inner folds by folds.
+        callbacks: called with study and trial after each trial; ``study.stop()`` ends the search.
+        recipe: ``"best"`` for our recipe of the data set, in place of the paper's settings.
+        inner_folds: ≥ 1 that score a trial; 1 is a stratified hold-out of 20 %.
+        outer_folds: ≥ 1 studies; 1 is a stratified hold-out of 30 %.
+        batch: trials trained as one ensemble, None to choose.
+        jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
+        scheduler: address of a Dask scheduler whose workers score the trials, or None.
+        seed: seed of splits, encoders and sampler.
+        storage: a file, a database URL or a storage of Optuna; None for a SQLite file in
+            ``output``.
+        study_name: None for one made of data set, method and protocol; as the name of files, too,
+            without any of ``/ \ : @ < >``.
+        output: folder of storage and result.
+        report: page of Markdown to write, figures next to it.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        data_dir: folder with your data sets.
+        threads: CPU threads, None to choose.
+        progress: whether progress is shown.
+        **settings: configuration settings that are not searched: ``epochs``, ``lr``, ``layers``, ….
+
+    Returns:
+        What was found: ``result.best``, ``result.inner``, ``result.outer``, ``result.study``
+        (Optuna's), ``result.retrain_best()``.
+
+    Raises:
+        InputError: for anything that cannot be run; says what would be. For a storage that is
+            damaged elsewhere than in a torn last line, or cannot be written to; names it.
+        AllFailed: if no trial has a score.
+
+    Source:
+        Akiba et al. (2019), *Optuna*; scoring chosen settings outside of what they were chosen on:
+        Cawley and Talbot (2010), *On Over-fitting in Model Selection*.
+
+    Example:
+        >>> import tempfile
+        >>> lr = {"lr": {"type": "float", "low": 1e-3, "high": 1e-1, "log": True}}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found = study("MUTAG", "ucl", space=lr, trials=2, epochs=1, output=folder,
+        ...                   progress=False)
+        >>> 0.001 <= found.best.lr <= 0.1, round(found.inner - found.outer - found.optimism, 9)
+        (True, 0.0)
+    """
+    from rich.console import Console
+
+    graphs = None
+    if not isinstance(dataset, str):
+        graphs = own_graphs(dataset, name="custom", features=settings.get("features", "auto"))
+    name = graphs.name if graphs is not None else str(dataset)
+    if isinstance(encoder, str):
+        settings, encoder = {**settings, "encoder": encoder}, None
+    named = {} if graphs is not None else {"dataset": name, "data_dir": data_dir}
+    domain = domain_of(named)
+    for key in settings:
+        if key not in defaults(CONFIGS[domain]):
+            names = inspect.signature(study).parameters
+            raise unknown("setting", key, [*defaults(CONFIGS[domain]), *names])
+    options = tune_options(
+        domain, settings, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
+        recipe=recipe, callbacks=tuple(callbacks), trials=trials, sampler=sampler, pruner=pruner,
+        inner_folds=inner_folds,
+        outer_folds=outer_folds, batch=batch, jobs=jobs, scheduler=scheduler, seed=seed,
+        storage=storage, study_name=study_name, output=Path(output),
+        report=None if report is None else Path(report), device=device,
+        data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,
+    )  # fmt: skip
+    return search(options, Console(quiet=not progress))[0]

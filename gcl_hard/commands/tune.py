@@ -1,0 +1,148 @@
+"""The command ``tune``: a search over the settings of a method."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jsonargparse import ArgumentParser
+
+from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.parser import (
+    check_domain,
+    entry_parser,
+    option_defaults,
+    print_config,
+    public_command,
+    read_arguments,
+    run_command,
+)
+from gcl_hard.errors import (
+    InputError,
+)
+from gcl_hard.settings.base import defaults
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
+
+if TYPE_CHECKING:
+    from gcl_hard.tuning.options import TuneOptions
+
+
+def tune_parser() -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.tune``."""
+    from gcl_hard.tuning.options import TuneOptions
+
+    parser = entry_parser(
+        "gcl_hard.tune",
+        "Search settings of a method with Optuna, scored inside training data alone; then score "
+        "the best ones once on data that the search never saw. The same command continues a "
+        "search that was stopped.",
+        "--dataset PTC --method hscl --trials 64",
+    )
+    own = {"protocol": "inductive, images split"}
+    texts = {"method": all_settings()["method"][2].partition(";")[0]}  # without baselines
+    add_settings(parser, listed=False, own=own, texts=texts, common=True)
+    add_options(parser, "the search", TuneOptions, options_of(TuneOptions))
+    add_settings(parser, listed=False, own=own, texts=texts, common=False)
+    return parser
+
+
+def parse_tune(arguments: Sequence[str]) -> TuneOptions:
+    """Read the command line of ``python -m gcl_hard.tune``.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The options; space and settings are checked.
+
+    Raises:
+        InputError: for anything that cannot be run; names the flag and the nearest ones.
+    """
+    from gcl_hard.tuning.options import DEFAULTS, TuneOptions, tune_options
+
+    parser = tune_parser()
+    try:
+        stated = read_arguments(parser, arguments)
+    except InputError as error:
+        raise _explained_tune(error) from error
+    stated |= named_paths(stated)
+    printing = stated.pop("print_config", False)
+    domain = domain_of(stated)
+    check_domain(stated, domain)
+    settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
+    options = tune_options(domain, settings, **stated)
+    if printing:
+        usual = defaults(CONFIGS[domain]) | DEFAULTS[domain] | option_defaults(TuneOptions)
+        for dimension in options.search_space.dimensions:
+            usual.pop(dimension.name, None)
+        print_config(usual | settings | stated)
+    return options
+
+
+def _explained_tune(error: InputError) -> InputError:
+    """The error, with the flag or entry point that a file belongs to."""
+    message = str(error)
+    if message.startswith("--space"):
+        return InputError("give a file with a search space to --space FILE, not to --config")
+    if "got [" in message:
+        return InputError(
+            f"{message}; a search takes one value of each setting (a file of lists is for "
+            f"python -m gcl_hard.bench)"
+        )
+    return error
+
+
+def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
+    """Execute a command.
+
+    Args:
+        options: as parsed.
+        arguments: arguments of the command line, which the page shows.
+
+    Returns:
+        Exit status: 0, or 1 if no trial has a score.
+
+    Raises:
+        InputError: for anything wrong with data, space, storage or folders, before training.
+    """
+    from rich.console import Console
+
+    from gcl_hard.commands.study import search
+    from gcl_hard.reports.study import terminal
+    from gcl_hard.runs import processes
+    from gcl_hard.tuning.result import AllFailed
+
+    if processes.started():
+        raise InputError(
+            "a search trains each encoder in one process: start it without torchrun; --jobs N and "
+            "--scheduler use more"
+        )
+    console = Console()
+    try:
+        result, written = search(options, console, public_command(arguments, "gcl_hard.tune"))
+    except AllFailed as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    console.print(terminal(result), highlight=False)
+    line = f"results: {', '.join(map(str, written))}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return 0
+
+
+STOPPED = "stopped; trials that have ended are saved, the same command continues"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: arguments of the command line; ``sys.argv`` if None.
+
+    Returns:
+        Exit status: 0; 1 if no trial has a score; 2 if something was wrong with the input; 130
+        after Ctrl-C.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return run_command(lambda: tune(parse_tune(given), given), stopped=lambda: STOPPED)

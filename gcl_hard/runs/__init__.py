@@ -1,0 +1,1 @@
+"""Runs of any domain: their plan, their execution, and the store of their results."""

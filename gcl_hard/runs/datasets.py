@@ -1,0 +1,134 @@
+"""The data sets of a process, each read once, and their cached facts."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+from gcl_hard.io import cache_root, file_stamp, write_json
+from gcl_hard.runs.experiment import RunContext
+from gcl_hard.settings.base import RunConfig
+
+
+class DataSets:
+    """Data sets by configuration, each read once per process.
+
+    Methods take a configuration, and the user's own data where these have no file; of such sets
+    the last few are kept.
+
+    Args:
+        context: gives the folder, the device and the digest of the source: facts that another
+            version of the source cached are ignored.
+    """
+
+    MOST_OWN = 4
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._sets: dict[Hashable, Any] = {}
+        self._facts: dict[Hashable, dict[str, Any]] = {}
+        self._notes: dict[Hashable, list[str]] = {}
+        self._own: dict[int, Any] = {}
+
+    def load(self, config: RunConfig, own: Any = None) -> Any:
+        """The data of a configuration.
+
+        Raises:
+            InputError: if they are not available or lack what the configuration needs.
+        """
+        key = self._key(config, own)
+        if key not in self._sets:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", UserWarning)
+                self._sets[key] = self._context.experiment_of(config).load(
+                    config, self._context, own
+                )
+            for one in said:
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            self._notes[key] = [str(one.message) for one in said if one.category is UserWarning]
+        return self._sets[key]
+
+    def facts(self, config: RunConfig, own: Any = None) -> dict[str, Any]:
+        """Description of the data for results; its digest distinguishes data sets of the same name.
+
+        ``notes``, if there are any, are what reading them warned of, such as files left out.
+
+        A finished table is shown without parsing its sets: the facts of a file are cached for as
+        long as neither the file nor this package changes.
+
+        Raises:
+            InputError: if the data are not available.
+        """
+        key = self._key(config, own)
+        if key not in self._facts and own is not None:
+            self._facts[key] = self._read(config, own)
+        if key not in self._facts:
+            files = self._context.experiment_of(config).paths(config, self._context)
+            stamps = [(str(file), file_stamp(file)) for file in files]
+            text = json.dumps([*key[1:], self._context.versions["source"], stamps])
+            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+            cache = FactsCache(cache_root() / "facts.json")
+            found = cache.get(digest)
+            if found is None:
+                found = self._read(config, None)
+                if "notes" in found and files:  # which name no folder of this machine
+                    folder = f"{Path(os.path.commonpath(files)).parent}/"
+                    found["notes"] = [one.replace(folder, "") for one in found["notes"]]
+                cache.put(digest, found)
+            self._facts[key] = found
+        return self._facts[key] | config.resolved(self._facts[key])
+
+    def _read(self, config: RunConfig, own: Any) -> dict[str, Any]:
+        """The facts of data and what was said when they were read."""
+        found = self._context.experiment_of(config).facts(self.load(config, own))
+        notes = self._notes[self._key(config, own)]
+        return found | ({"notes": notes} if notes else {})
+
+    def size(self, config: RunConfig, own: Any = None) -> tuple[int, int]:
+        """The ``size`` argument of :meth:`RunConfig.cost`."""
+        return self._context.experiment_of(config).size(self.load(config, own))
+
+    def _key(self, config: RunConfig, own: Any) -> tuple[Hashable, ...]:
+        """Key of a configuration's data; ``own`` is kept, so that its id stays its own."""
+        if own is not None and id(own) not in self._own:
+            self._own[id(own)] = own
+            for old in list(self._own)[: -self.MOST_OWN]:
+                del self._own[old]
+                for kept in (self._sets, self._facts, self._notes):
+                    for key in [key for key in kept if key[0] == old]:  # type: ignore[index]
+                        del kept[key]
+        settings = (getattr(config, name) for name in config.data_settings)
+        return None if own is None else id(own), config.domain, *settings
+
+
+class FactsCache:
+    """A JSON file that caches facts about data sets; losing it costs only time."""
+
+    LARGEST = 200  # entries; the oldest are dropped first
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The facts under a key, or None."""
+        found = self._read().get(key)
+        return found if isinstance(found, dict) else None
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        """Add facts; a file that cannot be written is no error."""
+        entries = [*self._read().items(), (key, value)][-self.LARGEST :]
+        with contextlib.suppress(Exception):
+            write_json(dict(entries), self._path)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return stored if isinstance(stored, dict) else {}

@@ -1,0 +1,249 @@
+"""The experiment interface, one implementation a domain: load data, train runs, score them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from gcl_hard.errors import DivergenceError
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.base import RunConfig
+
+if TYPE_CHECKING:
+    from gcl_hard.evaluation import FoldScore
+    from gcl_hard.runs.snapshots import Points, Snapshot
+
+ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
+"""Suffixes of the files of trained encoders and of embeddings."""
+
+Report = Callable[[Run, float, float], bool]
+"""Called during training with a run, the share of its training that is done, and the latest mean
+loss (NaN before the first). Returns whether to go on; on False training saves a checkpoint and
+ends."""
+
+
+def silent(run: Run, share: float, loss: float) -> bool:
+    """A :data:`Report` that shows nothing and never stops."""
+    return True
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of execution; only ``ensemble_size`` changes any numbers, by rounding."""
+
+    diagnostics: Annotated[
+        int, "take a snapshot of the quantities of the theory every N epochs; 0: never"
+    ] = 0
+    ensemble_size: Annotated[
+        int | None, "graphs: encoders trained as one ensemble, a number or auto (default)"
+    ] = None
+    loader_workers: Annotated[
+        int, "images: processes that make views on the CPU; 0: on the device"
+    ] = 0
+    monitor_every: Annotated[
+        int, "images: epochs between points of the monitoring curve; 0: none"
+    ] = 10
+    checkpoint_minutes: Annotated[
+        float, "images: minutes between checkpoints of a run; 0: after every step"
+    ] = 10.0
+    resume: Annotated[bool, "images: continue runs from their checkpoints"] = False
+    save_encoder: Annotated[bool, "save trained encoders next to results, as NAME.pt"] = False
+    save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Where and how runs are executed; small and picklable.
+
+    Attributes:
+        output: folder of results, checkpoints and encoders.
+        data_dir: an offline mirror of data sets, or None.
+        device: name of a PyTorch device.
+        threads: threads of one process, None to choose by the size of a run.
+        cores: cores that one process may use.
+        versions: versions that numbers depend on, read when the command began.
+        experiment_of: looks the experiment of a configuration up, in any process.
+        options: options of execution.
+        digest: digest of the data of the run in training; checkpoints of other data are refused.
+        parts: encoders and augmentations of the user's own, by the names in configurations.
+        processes: those that train a run together, under torchrun.
+    """
+
+    output: Path
+    data_dir: Path | None
+    device: str
+    threads: int | None
+    cores: int
+    versions: dict[str, str]
+    experiment_of: Callable[[RunConfig], Experiment[Any, Any]]
+    options: RunOptions = RunOptions()
+    digest: str = ""
+    parts: Parts = field(default_factory=dict)
+    processes: int = 1
+
+    def file(self, run: Run, suffix: str) -> Path:
+        """Path of a file next to the result of a run."""
+        return self.output / f"{run.name(self.processes)}{suffix}"
+
+    def checkpoint(self, run: Run) -> Path:
+        """Path of a run's checkpoint, which another number of processes finds, and refuses."""
+        return self.output / f"{run.key}.ckpt"
+
+    def saves(self, run: Run) -> tuple[str, ...]:
+        """Suffixes of the files that are saved with the result of a run."""
+        options, config = self.options, run.config
+        embedded = not run.inner and (not config.is_baseline or config.method == "untrained")
+        asked = {
+            ENCODERS: options.save_encoder and config.encoders > 0,
+            EMBEDDINGS: options.save_embeddings and embedded,
+        }
+        return tuple(suffix for suffix, wanted in asked.items() if wanted)
+
+
+@dataclass(eq=False)
+class TrainedRun:
+    """A trained run: the inputs of scoring, or the error.
+
+    Attributes:
+        run: the run.
+        losses: mean loss of the last epoch of every encoder trained, nats.
+        seconds_train: time of training, all encoders together.
+        seconds_eval: time of embedding.
+        embeddings: what is scored, as the experiment defines it.
+        scores: scores of a run that needs no embeddings.
+        knn: accuracy of nearest neighbours in percent; None for graphs.
+        curve: monitoring: epoch and accuracy in percent.
+        snapshots: snapshots of the diagnostics.
+        seconds_diagnostics: time of these.
+        points: arrays of the last snapshot.
+        encoders: what is saved of the encoders, for ``torch.load(…, weights_only=True)``.
+        error: why training failed, or None.
+        device: name of the hardware that trained it.
+    """
+
+    run: Run
+    losses: tuple[float, ...] = ()
+    seconds_train: float = 0.0
+    seconds_eval: float = 0.0
+    embeddings: Any = None
+    scores: tuple[FoldScore, ...] | None = None
+    knn: float | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    snapshots: Sequence[Snapshot] = field(default_factory=list)
+    seconds_diagnostics: float = 0.0
+    points: Points | None = None
+    encoders: dict[str, Any] | None = None
+    error: DivergenceError | None = None
+    device: str = ""
+
+
+C_contra = TypeVar("C_contra", bound=RunConfig, contravariant=True)
+D = TypeVar("D")
+
+
+class Experiment(Protocol[C_contra, D]):
+    """One domain: how its data are loaded and described, how runs are trained and scored."""
+
+    def canonical_name(self, name: str) -> str:
+        """The one name of a data set that has several."""
+
+    def paths(self, config: C_contra, context: RunContext) -> list[Path]:
+        """Files of a named set; InputError if it is not available."""
+
+    def load(self, config: C_contra, context: RunContext, own: D | None = None) -> D:
+        """The data of a configuration, on the device unless loader workers prepare them.
+
+        ``own`` are data of the user's own, in place of a named set.
+        """
+
+    def facts(self, data: D) -> dict[str, Any]:
+        """Sizes, and a digest that distinguishes data sets of the same name."""
+
+    def size(self, data: D) -> tuple[int, int]:
+        """The ``size`` argument of :meth:`RunConfig.cost`."""
+
+    def check(self, config: C_contra, data: D, context: RunContext, *, inner: bool) -> None:
+        """Raise InputError, before training, for what cannot be trained or scored."""
+
+    def advice(self, config: C_contra, data: D) -> str | None:
+        """What to know before the runs of a configuration begin: work that will take hours."""
+
+    def train(
+        self, runs: Sequence[Run], data: D, context: RunContext, report: Report
+    ) -> Iterator[TrainedRun]:
+        """Train runs that share ``RunConfig.group_key``, or one run of any kind."""
+
+    def fit(self, config: C_contra, data: D, context: RunContext, seed: int) -> nn.Module:
+        """A model trained on all data."""
+
+    def score(self, trained: TrainedRun, data: D, context: RunContext) -> tuple[FoldScore, ...]:
+        """Score a trained run."""
+
+    def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
+        """The embeddings of a trained run, with labels and folds, as they are saved."""
+
+
+@contextmanager
+def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
+    """Seed the initial weights made inside the block; yields a seed for augmentations.
+
+    The global random state is left as it was.
+
+    Args:
+        seed: seed of the run.
+        encoder: index of the encoder in the run.
+    """
+    weights, views = np.random.SeedSequence([seed, encoder]).generate_state(2, np.uint64)
+    with torch.random.fork_rng(devices=[]):
+        # The CPU's generator alone: torch.manual_seed would reseed every GPU for good.
+        torch.default_generator.manual_seed(int(weights))
+        yield int(views) >> 1
+
+
+class Clock:
+    """Measures the time of training and of scoring.
+
+    Args:
+        notes: keeps both times, in seconds, under ``"seconds"``; None for new ones.
+    """
+
+    def __init__(self, notes: dict[str, Any] | None = None) -> None:
+        self.notes: dict[str, Any] = {} if notes is None else notes
+        self._last = time.perf_counter()
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Time of training, and of scoring."""
+        train, evaluate = self.notes.get("seconds", (0.0, 0.0))
+        return train, evaluate
+
+    def pause(self) -> float:
+        """Discard the time since the last call; returns it."""
+        now = time.perf_counter()
+        elapsed, self._last = now - self._last, now
+        return elapsed
+
+    def train(self) -> None:
+        """Count the time since the last call as training."""
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train + self.pause(), evaluate]
+
+    def evaluate(self) -> None:
+        """Count the time since the last call as scoring."""
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train, evaluate + self.pause()]
+
+
+Parts = Mapping[str, Callable[..., Any]]
+"""Encoders and augmentations of the user's own, by the names that configurations have for them."""

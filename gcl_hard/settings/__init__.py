@@ -1,0 +1,1 @@
+"""Settings of experiments: every setting that changes numbers, its flags and its presets."""

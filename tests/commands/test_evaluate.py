@@ -1,0 +1,484 @@
+"""Own encoders and graphs in the protocols: from Python, from the command line, and saved."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+import gcl_hard
+from gcl_hard import bench, tune
+from gcl_hard.commands.evaluate import Evaluation
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.evaluation import svm_fold
+from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments.protocols import folds_of
+from gcl_hard.graphs import GIN, GraphSet, embed, load
+from gcl_hard.runs import runner
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
+from tests.said import says
+
+SMALL: dict[str, Any] = {"seeds": 1, "folds": 2, "epochs": 1, "threads": 1, "progress": False}
+TINY = ["--epochs=1", "--folds=2", "--device=cpu", "--threads=1", "--seeds=1"]
+MODULE = """
+import networkx as nx
+from gcl_hard.graphs import GIN
+
+class Mine(GIN):
+    def __init__(self, n_features, edge_dim=None, dim={dim}):
+        super().__init__(n_features, dim, 1, edge_dim=edge_dim)
+
+def shapes():
+    graphs = [nx.cycle_graph(6 + k % 5) if k % 2 else nx.star_graph(5 + k % 4) for k in range(24)]
+    for k, graph in enumerate(graphs):
+        graph.graph["y"] = "cycle" if k % 2 else "star"
+    return graphs
+
+listed = shapes()
+"""
+
+
+class Sums(nn.Module):
+    """Sums of linear node embeddings."""
+
+    def __init__(self, n_features: int, out_dim: int = 4) -> None:
+        super().__init__()
+        self.out_dim = out_dim
+        self.layer = nn.Linear(n_features, out_dim)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Any
+    ) -> tuple[Tensor, Tensor]:
+        nodes = self.layer(x)
+        graphs = nodes.new_zeros(int(batch.max()) + 1, self.out_dim)
+        return nodes, graphs.index_add(0, batch, nodes)
+
+
+class Noise(BaseTransform):
+    """Adds noise to node features."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def forward(self, data: Data) -> Data:
+        data.x = data.x + self.by * torch.randn_like(data.x)
+        return data
+
+
+class OneLayer(GIN):
+    """Our encoder under a name of its own."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features, dim=4, layers=1)
+
+
+@pytest.fixture
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder with a module."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    # A module that is written again within a second has the byte code of the one before.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "own_module.py").write_text(MODULE.format(dim=4))
+    yield tmp_path
+    sys.modules.pop("own_module", None)
+
+
+def evaluated(output: Path, *given: Any, **settings: Any) -> Evaluation:
+    runner._DATA.clear()
+    return gcl_hard.evaluate(*given, **SMALL | {"output": output} | settings)
+
+
+def accuracies(found: Evaluation, method: str = "hscl") -> list[list[float]]:
+    return [r.fold_accuracies for r in found.results.records.values()
+            if r.config["method"] == method]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", ["inductive", "transductive"])
+def test_an_own_encoder_gets_what_the_same_built_in_one_gets(
+    protocol: str, tmp_path: Path, mutag: GraphSet
+) -> None:
+    own = evaluated(tmp_path, OneLayer, mutag, "hscl", protocol=protocol)
+    ours = evaluated(tmp_path, "gin", mutag, "hscl", protocol=protocol, dim=4, layers=1)
+    assert own.table["mean"].tolist() == ours.table["mean"].tolist()
+    np.testing.assert_allclose(own.embeddings(), ours.embeddings(), rtol=1e-4, atol=1e-4)
+    assert own.embeddings().shape == (2 if protocol == "inductive" else 1, 188, 4)
+
+
+def test_the_table_has_its_baselines_and_tests(tmp_path: Path, mutag: GraphSet) -> None:
+    found = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
+    assert found.table["method"].tolist() == ["ucl", "hscl", "majority", "untrained"]
+    assert found.table["seeds"].tolist() == [2] * 4
+    assert found.table["vs_ucl"].notna().tolist() == [False, True, True, True]
+    assert "majority" in repr(found)
+    assert found.embeddings("ucl", 1).shape == (2, 188, 4)
+
+
+def test_saved_embeddings_give_the_scores_of_the_table(tmp_path: Path, mutag: GraphSet) -> None:
+    """Scored fold by fold, each by the encoder that has not seen it."""
+    found = evaluated(tmp_path, Sums, mutag, "hscl")
+    (file,) = tmp_path.glob("MUTAG_hscl*.embeddings.npz")
+    with np.load(file) as saved:
+        z, labels, fold_of = (saved[name] for name in ("embeddings", "labels", "fold"))
+    assert (labels == mutag.y.numpy()).all()
+    folds = folds_of(GraphConfig(folds=2), labels, seed=0)
+    scores = [100 * svm_fold(z[k].astype(float), labels, fold, seed=0).accuracy
+              for k, fold in enumerate(folds)]  # fmt: skip
+    assert scores == accuracies(found)[0]
+    for k, fold in enumerate(folds):
+        assert (fold_of[fold.test] == k).all()
+
+
+def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSet) -> None:
+    found = evaluated(tmp_path, Sums, mutag, "hscl")
+    (file,) = tmp_path.glob("*.pt")
+    for k, encoder in enumerate(found.encoders()):
+        assert not encoder.training
+        np.testing.assert_array_equal(embed(encoder, mutag), found.embeddings()[k])
+        again = gcl_hard.load_encoder(file, Sums, fold=k)
+        np.testing.assert_array_equal(embed(again, mutag), found.embeddings()[k])
+    with pytest.raises(InputError, match="Sums"):
+        gcl_hard.load_encoder(file)
+    with (
+        pytest.warns(UserWarning, match=r"code.*\.pt\b.*Sums@"),
+        pytest.raises(InputError, match=r"_hscl_.*\.pt\b.*Sums:"),
+    ):
+        gcl_hard.load_encoder(file, lambda n: Sums(n, 5))
+    with pytest.raises(InputError, match="fold 2"):
+        gcl_hard.load_encoder(file, Sums, fold=2)
+    file.write_bytes(b"garbage")
+    with pytest.raises(InputError, match="damaged"):
+        gcl_hard.load_encoder(file, Sums)
+
+
+def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: GraphSet) -> None:
+    first = replace(mutag[:100], name="mine")
+    other = replace(mutag[50:150], name="mine")
+    found = evaluated(tmp_path, Sums, first, baselines=())
+    kept = found.embeddings()
+    evaluated(tmp_path, Sums, other, baselines=())
+    for read in (found.embeddings, found.encoders):
+        with pytest.raises(InputError, match=r"mine_hscl.*graphs.*name='mine'"):
+            read()
+    options = {"save_embeddings": False, "save_encoders": False, "baselines": ()}
+    again = evaluated(tmp_path, Sums, first, **options)
+    with pytest.raises(InputError, match="save_embeddings=True"):
+        again.embeddings()
+    np.testing.assert_array_equal(evaluated(tmp_path, Sums, first).embeddings("hscl"), kept)
+
+
+def test_force_repeats_at_once(tmp_path: Path, mutag: GraphSet) -> None:
+    def finished() -> str:
+        found = evaluated(tmp_path, Sums, mutag, baselines=(), force=True)
+        (record,) = found.results.records.values()
+        return record.finished
+
+    assert finished() < finished()
+
+
+def test_weights_in_other_code_are_a_warning(tmp_path: Path, mutag: GraphSet) -> None:
+    evaluated(tmp_path, Sums, mutag, baselines=())
+    (file,) = tmp_path.glob("*.pt")
+    with pytest.warns(UserWarning, match=r"code.*\.pt\b.*Sums@"):
+        gcl_hard.load_encoder(file, type("Sums", (Sums,), {}))
+
+
+def test_finished_runs_are_not_repeated_but_changed_ones_are(
+    tmp_path: Path, mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[str] = []
+    train = GraphExperiment.train
+
+    def counted(self: Any, runs: Any, *rest: Any) -> Any:
+        trained.extend(run.config.method for run in runs)
+        return train(self, runs, *rest)
+
+    monkeypatch.setattr(GraphExperiment, "train", counted)
+
+    def methods(*given: Any, **settings: Any) -> list[str]:
+        trained.clear()
+        evaluated(tmp_path, *given, **settings)
+        return sorted(trained)
+
+    assert methods(Sums, mutag) == ["hscl", "majority", "untrained"]
+    assert methods(Sums, mutag) == []
+    assert methods(Sums, mutag, "ucl") == ["ucl"]
+    assert methods(lambda n: Sums(n, 5), mutag) == ["hscl", "untrained"]  # other code
+    changed = replace(mutag, edge_attr=torch.ones(mutag.edge_index.shape[1], 4))
+    assert "hscl" in methods(Sums, changed)
+    for file in tmp_path.glob("MUTAG_hscl*.pt"):
+        file.unlink()
+    assert methods(Sums, changed) == ["hscl"]  # for its encoders
+
+
+def test_own_augmentations_are_evaluated_and_told_apart(tmp_path: Path, mutag: GraphSet) -> None:
+    def embeddings(*augmentations: Any) -> list[Any]:
+        found = evaluated(tmp_path, "gin", mutag, "ucl", baselines=(), contrast="two-view",
+                          augmentations=augmentations, protocol="transductive")  # fmt: skip
+        return list(found.embeddings().tolist())
+
+    def same(data: Data) -> Data:
+        return data
+
+    jittered = [embeddings(Noise(by), "drop-nodes") for by in (0.1, 0.5)]
+    assert jittered[0] != jittered[1]
+    assert embeddings(same, "drop-nodes") not in jittered
+    assert len(list(tmp_path.glob("*_seed0.json"))) == 3
+    assert embeddings(Noise(0.1), "drop-nodes") == jittered[0]
+    with pytest.raises(InputError, match="augmentation 'jitter'"):
+        embeddings("jitter")
+
+
+def test_a_part_of_a_known_set_is_not_taken_for_it(tmp_path: Path, mutag: GraphSet) -> None:
+    found = evaluated(tmp_path, Sums, mutag[:100], protocol="transductive")
+    assert set(found.table["dataset"]) == {"MUTAG-100"}
+    assert found.table["paper"].isna().all()
+    assert evaluated(tmp_path, Sums, "MUTAG", protocol="transductive").table["paper"].isna().all()
+
+
+def test_graphs_of_networkx_with_words_for_classes(tmp_path: Path) -> None:
+    graphs = [nx.cycle_graph(5 + k % 3) if k % 2 else nx.star_graph(5) for k in range(24)]
+    for k, graph in enumerate(graphs):
+        graph.graph["y"] = ("star", "cycle")[k % 2]
+    found = evaluated(tmp_path, Sums, graphs, name="shapes")
+    assert set(found.table["dataset"]) == {"shapes"}
+    for number, graph in enumerate(graphs):
+        graph.graph["y"] = number / 2
+    with pytest.raises(InputError, match="floats"):
+        evaluated(tmp_path, Sums, graphs)
+    unlabelled = [nx.cycle_graph(5)] * 24
+    with pytest.raises(InputError, match=r"custom\b.*labels.*\by\b"):
+        evaluated(tmp_path, Sums, unlabelled)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "settings", "message"),
+    [
+        (Sums(7), {}, r"encoder\(n_features.*Sums\("),
+        (lambda: Sums(7), {}, "too many positional arguments"),
+        (nn.Linear, {}, "missing a required argument"),
+        (lambda n: nn.Linear(n, 3), {}, "out_dim"),
+        ("gni", {}, "module:Name"),
+        ("no_such_module:Mine", {}, r"no_such_module:Mine\b.*\bno_such_module\b"),
+        (Sums, {"layers": 2}, r"^layers\b.*\bGIN\b"),
+        (Sums, {"layer": 2}, r"setting 'layer'[^,]*\blayers\b"),
+        (Sums, {"seeds": 0}, "seeds"),
+        (Sums, {"method": "hslc"}, r"'hslc'[^,]*\bhscl\b"),
+        (Sums, {"select": True}, r"select\b.*several.*--select\b"),
+        (Sums, {"features": "constant"}, r"features labels\b.*\bconstant\b.*features"),
+        (Sums, {"jobs": 0}, r"jobs\D+1\D+0\b"),
+        (Sums, {"report": "page.txt"}, "NAME.md"),
+        (Sums, {"seeds": 1.5}, "seeds"),
+        (Sums, {"protocol": None}, "protocol"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_before_training(
+    encoder: Any, settings: dict[str, Any], message: str, tmp_path: Path, mutag: GraphSet
+) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluated(tmp_path, encoder, mutag, **settings)
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_failures_are_errors_if_nothing_is_left_and_warnings_otherwise(
+    tmp_path: Path, mutag: GraphSet
+) -> None:
+    high = {"lr": 1e30, "epochs": 3}
+    with pytest.raises(GclHardError, match=r"\blr\b.*\btemperature\b"):
+        evaluated(tmp_path, OneLayer, mutag, baselines=(), **high)
+    with pytest.warns(UserWarning, match=r"\blr\b.*\btemperature\b"):
+        found = evaluated(tmp_path, OneLayer, mutag, baselines=("majority",), **high)
+    assert found.table["seeds"].tolist() == [0, 1]
+    with pytest.raises(InputError, match=r"MUTAG hscl .*, seed 0\b.*\bfinished\b"):
+        found.embeddings("hscl")
+    with pytest.raises(InputError, match=r"\bmethod scl\b"):
+        found.embeddings("scl")
+
+
+def test_nothing_is_saved_that_is_not_wanted(tmp_path: Path, mutag: GraphSet) -> None:
+    found = evaluated(tmp_path, Sums, mutag, save_encoders=False, save_embeddings=False)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json"}
+    with pytest.raises(InputError, match="save_encoders=True"):
+        found.encoders()
+    again = evaluated(tmp_path, Sums, mutag)
+    assert len(again.encoders()) == 2
+
+
+# The command
+
+
+def command(*arguments: str) -> int:
+    runner._DATA.clear()
+    return bench.main([*TINY, *arguments])
+
+
+def test_the_command_trains_an_encoder_of_a_module(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ["--encoder=own_module:Mine", "--dataset=own_module:shapes", "--protocol=inductive"]
+    assert command(*own, "--method=hscl,untrained", "--save-encoder", "--save-embeddings") == 0
+    assert "shapes" in capsys.readouterr().out
+    (file,) = Path("results").glob("shapes_hscl*.pt")
+    capsys.readouterr()
+    sys.modules.pop("own_module")
+    with pytest.raises(InputError) as caught:
+        gcl_hard.load_encoder(file)
+    assert says(str(caught.value), file.name, "own_module:Mine", "encoder", "trust=True")
+    assert "own_module" not in sys.modules
+    assert isinstance(gcl_hard.load_encoder(file, trust=True), GIN)
+    assert says(capsys.readouterr().err, "own_module", "own_module:Mine")
+    assert len(list(Path("results").glob("*.embeddings.npz"))) == 2
+    assert command(*own, "--method=hscl,untrained") == 0
+    assert says(capsys.readouterr().out, 2, 2, "finished")
+    sys.modules.pop("own_module")
+    (folder / "own_module.py").write_text(MODULE.format(dim=5))
+    assert command(*own, "--method=hscl") == 0
+    assert not says(capsys.readouterr().out, "finished")
+
+
+def test_a_list_of_graphs_in_a_module_is_a_data_set(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--dataset=own_module:listed,MUTAG", "--method=majority") == 0
+    out = capsys.readouterr().out
+    assert "listed" in out
+    assert "MUTAG" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["--encoder=own_module:Nothing"], ["own_module", "'Nothing'"]),
+        (["--encoder=broken:Mine"], ["broken", "ZeroDivisionError"]),
+        (["--encoder=needs:Mine"], ["needs", "nowhere_to_be_found"]),
+        (["--encoder=own_module:shapes"], ["shapes", "encoder(n_features)", "defaults"]),
+        (["--dataset=own_module:Mine"], ["Mine()", "'n_features'", "defaults"]),
+        (["--encoder=own_module:Mine", "--jk=last"], ["jk", "GIN"]),
+        (["--encoder=Mine@12345678"], ["Mine@12345678", "gcl_hard.evaluate", "--encoder"]),
+        (["--encoder=own_module:Mine@12345678"], ["own_module:Mine", "changed"]),
+        (["--encoder=resnet18"], ["encoder", "module:Name", "'resnet18'"]),
+    ],
+)
+def test_what_a_module_lacks_is_said(
+    arguments: list[str], facts: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "broken.py").write_text("1 / 0")
+    (folder / "needs.py").write_text("import nowhere_to_be_found")
+    assert command(*arguments) == 2
+    err = capsys.readouterr().err
+    assert says(err, *facts)
+    assert "Traceback" not in err
+
+
+def test_a_search_takes_an_encoder_and_graphs_of_a_module(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = folder / "space.yaml"
+    space.write_text("encoder.dim: {type: int, low: 3, high: 5}\n")
+    arguments = ["--encoder=own_module:Mine", "--dataset=own_module:shapes", "--method=ucl",
+                 f"--space={space}", "--trials=2", "--epochs=1", "--threads=1"]  # fmt: skip
+    assert tune.main(arguments) == 0
+    (file,) = Path("results").glob("*_search.json")
+    assert "own_module-Mine" in file.name
+    capsys.readouterr()
+    assert tune.main(arguments) == 0
+    assert says(capsys.readouterr().out, 2, 2, "trials", "done")
+
+
+# Probes of large sets
+
+
+@pytest.mark.parametrize("probe", ["logistic", "nystroem"])
+def test_probes_score_what_the_svm_scores(probe: str, tmp_path: Path, mutag: GraphSet) -> None:
+    settings = {"baselines": (), "protocol": "transductive", "epochs": 3}
+    svm = evaluated(tmp_path, "gin", mutag, **settings)
+    other = evaluated(tmp_path, "gin", mutag, probe=probe, **settings)
+    assert other.embeddings().tolist() == svm.embeddings().tolist()
+    assert abs(other.table["mean"][0] - svm.table["mean"][0]) < 10
+    with pytest.raises(InputError, match=r"\bkernel linear\b.*\bSVM\b"):
+        evaluated(tmp_path, "gin", mutag, probe=probe, kernel="linear")
+
+
+def test_a_faster_probe_is_offered_where_the_svm_takes_long(mutag: GraphSet) -> None:
+    experiment = GraphExperiment()
+    many = mutag.take(torch.arange(188).repeat(100))
+    assert experiment.advice(GraphConfig(), mutag) is None
+    assert "--probe nystroem" in (experiment.advice(GraphConfig(), many) or "")
+    assert experiment.advice(GraphConfig(probe="logistic"), many) is None
+    assert experiment.advice(GraphConfig(method="majority"), many) is None
+    codes = replace(mutag, features="codes")
+    assert "--encoder molecule-gin" in (experiment.advice(GraphConfig(), codes) or "")
+    assert experiment.advice(GraphConfig(encoder="molecule-gin"), codes) is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GraphConfig(method="wl-oa"),
+        GraphConfig(kernel="rbf+wl"),
+        GraphConfig(method="supervised", encodings=("degree", "wl")),
+    ],
+)
+def test_what_wl_starts_from_is_said_before_and_kept(config: GraphConfig, mutag: GraphSet) -> None:
+    x = torch.rand(mutag.n_nodes, 2, generator=torch.Generator().manual_seed(0))
+    own = replace(mutag, x=x, features="attributes")
+    experiment = GraphExperiment()
+    assert says(experiment.advice(config, own) or "", "MUTAG", "degrees")
+    assert experiment.advice(config, mutag) is None
+    assert experiment.advice(GraphConfig(method="graph-size"), own) is None
+    assert experiment.facts(own)["wl_start"] == "degrees"
+    assert "degrees" not in map(str, experiment.facts(mutag).values())
+
+
+@pytest.mark.parametrize("domain", ["graphs", "images"])
+@pytest.mark.parametrize("name", ["os:system", "os:system@0badf00d", "subprocess:getoutput"])
+def test_a_file_of_someone_else_calls_nothing(domain: str, name: str, tmp_path: Path) -> None:
+    proof, path = tmp_path / "called", tmp_path / "some.pt"
+    config = asdict(GraphConfig() if domain == "graphs" else ImageConfig()) | {"encoder": name}
+    saved = {
+        "config": config, "seed": 0, "edge_dim": None, "encoders": [{}], "encoder": {}, "data": "x",
+        "n_features": f"touch {proof}", "size": f"touch {proof}",
+    }  # fmt: skip
+    torch.save(saved, path)
+    with pytest.raises(InputError) as caught:
+        gcl_hard.load_encoder(path)
+    assert says(str(caught.value), path.name, name.partition("@")[0])
+    assert not proof.exists()
+
+
+class Touch:
+    """Makes a file when a pickle of it is loaded as any object may be."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("load_file", [gcl_hard.load_encoder, gcl_hard.load_pretrained])
+def test_nothing_in_a_file_of_weights_is_executed(load_file: Any, tmp_path: Path) -> None:
+    proof, path = tmp_path / "called", tmp_path / "some.pt"
+    torch.save({"config": Touch(proof), "vocabulary": Touch(proof)}, path)
+    with pytest.raises(InputError) as caught:
+        load_file(path)
+    assert says(str(caught.value), path.name)
+    assert not proof.exists()
+    torch.load(path, weights_only=False)
+    assert proof.exists()

@@ -1,0 +1,325 @@
+"""Searches from Python: one's own encoder, graphs and space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.commands.study import study
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import ensembles, images
+from gcl_hard.graphs import GIN, GraphSet, load
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
+from gcl_hard.tuning import Finding, SearchResult, Space
+from gcl_hard.tuning.result import AllFailed
+from tests.experiments.tiny_images import Tiny
+
+LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
+TINY: dict[str, Any] = {"epochs": 1, "layers": 1, "dim": 4}
+
+
+def searched(folder: Path, *given: Any, **options: Any) -> SearchResult:
+    """A small search, its studies in a file that is quickly made unless another is given."""
+    settings: dict[str, Any] = {
+        "space": LR, "trials": 2, "sampler": "random", "threads": 1, "progress": False,
+        "storage": str(folder / "study.journal"),
+    }  # fmt: skip
+    own = {"epochs": 1} if "encoder" in options else TINY
+    return study(*given, output=folder, **settings | own | options)
+
+
+class MyEncoder(nn.Module):
+    """Sums of nodes after a layer; remembers what it was made with."""
+
+    made: list[dict[str, Any]] = []  # noqa: RUF012
+
+    def __init__(self, n_features: int, *, dropout: float = 0.0, width: int = 6) -> None:
+        super().__init__()
+        self.made.append({"n_features": n_features, "dropout": dropout, "width": width})
+        self.out_dim = width
+        self.layers = nn.Sequential(
+            nn.Linear(n_features, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, width)
+        )
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        nodes = self.layers(x)
+        graphs = nodes.new_zeros(int(batch.max()) + 1, self.out_dim)
+        return nodes, graphs.index_add(0, batch, nodes)
+
+
+@pytest.fixture
+def made() -> list[dict[str, Any]]:
+    MyEncoder.made.clear()
+    return MyEncoder.made
+
+
+ENCODER = {
+    "encoder.dropout": {"type": "float", "low": 0.0, "high": 0.5},
+    "encoder.width": {"type": "categorical", "choices": [3, 5]},
+}
+
+
+def test_settings_of_ones_own_encoder_are_searched_with_those_of_the_configuration(
+    tmp_path: Path, made: list[dict[str, Any]]
+) -> None:
+    found = searched(tmp_path, "MUTAG", "hscl", space=LR | ENCODER, trials=4, encoder=MyEncoder)
+    (finding,) = found.findings
+    trials = finding.study.trials
+    assert [set(trial.params) for trial in trials] == [{"lr", *ENCODER}] * 4
+    asked = [
+        {"n_features": 7}
+        | {n.removeprefix("encoder."): v for n, v in t.params.items() if n != "lr"}
+        for t in (*trials, finding.best)
+    ]
+    tried, *rest = made  # whether it can be used at all
+    assert tried["n_features"] == 7
+    once = [one for n, one in enumerate(rest) if n == 0 or one != rest[n - 1]]
+    assert once == [one for n, one in enumerate(asked) if n == 0 or one != asked[n - 1]]
+    assert finding.config == GraphConfig(
+        protocol="inductive", method="hscl", lr=finding.best.params["lr"], epochs=1,
+        encoder=finding.config.encoder,
+    )  # fmt: skip
+    assert finding.config.encoder.startswith("MyEncoder@")
+    assert len({tuple(trial.params.items()) for trial in trials}) == 4
+
+
+EDITED = """
+class Edited(GIN):
+    def __init__(self, n_features):
+        super().__init__(n_features, 4, 1)
+
+    def forward(self, x, edge_index, batch, edge_attr):
+        nodes, graphs = super().forward(x, edge_index, batch)
+        return nodes, {factor} * graphs
+"""
+
+
+def edited(factor: int) -> Any:
+    """A class of one name, as a notebook has it after an edit."""
+    space: dict[str, Any] = {"GIN": GIN, "__name__": "__main__"}
+    exec(EDITED.format(factor=factor), space)
+    return space["Edited"]
+
+
+def test_an_edited_encoder_gets_scores_of_its_own(tmp_path: Path) -> None:
+    first = searched(tmp_path, "MUTAG", "ucl", encoder=edited(1), trials=1, storage=None)
+    other = searched(tmp_path, "MUTAG", "ucl", encoder=edited(0), trials=1, storage=None)
+    again = searched(tmp_path, "MUTAG", "ucl", encoder=edited(1), trials=1, storage=None)
+    assert again.study.study_name == first.study.study_name != other.study.study_name
+    assert len(again.study.trials) == len(other.study.trials) == 1
+    assert again.inner == first.inner != other.inner
+
+
+def test_an_encoder_is_part_of_what_a_study_is_of(tmp_path: Path) -> None:
+    searched(tmp_path, "MUTAG", "ucl", encoder=edited(1), trials=1, study_name="mine")
+    with pytest.raises(InputError, match=r"\bencoder Edited@\w+ .*\busual\b"):
+        searched(tmp_path, "MUTAG", "ucl", trials=1, study_name="mine")
+    with pytest.raises(InputError, match=r"\bencoder Edited@.* Edited@\w"):
+        searched(tmp_path, "MUTAG", "ucl", trials=1, encoder=edited(2), study_name="mine")
+
+
+def test_its_settings_need_an_encoder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\bencoder\.dropout\b.*\bencoder="):
+        searched(tmp_path, "MUTAG", "ucl", space=LR | ENCODER)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_any_callable_makes_encoders(tmp_path: Path) -> None:
+    def wide(n_features: int) -> nn.Module:
+        return GIN(n_features, 4, 1)
+
+    own = searched(tmp_path / "own", "MUTAG", "hscl", encoder=wide)
+    usual = searched(tmp_path / "usual", "MUTAG", "hscl")
+    values = [[trial.params["lr"] for trial in o.findings[0].study.trials] for o in (own, usual)]
+    assert values[0] == values[1]
+    assert own.inner == usual.inner  # the same GIN, made by hand
+
+
+def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
+    mutag = load("MUTAG", download=False)
+    few = mutag.take(torch.arange(0, 188, 2))
+    mine = GraphSet("mine", **{k: v for k, v in vars(few).items() if k not in ("name", "_sizes")})
+    found = searched(tmp_path, mine, "ucl", storage=None)
+    assert found.facts["dataset"] == found.best.dataset == "mine"
+    assert found.study.study_name == "mine_ucl_inductive"
+    assert (found.facts["n_inner_test"], found.facts["n_outer_test"]) == (13, 29)  # of 94
+    assert (tmp_path / "mine_ucl_inductive.db").is_file()
+    with pytest.raises(InputError, match="digest"):  # others under the same name
+        searched(tmp_path, GraphSet(**{**vars(mine), "x": mine.x * 2}), "ucl", storage=None)
+
+
+def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
+    few = [*load("MUTAG", download=False)[:30]]
+    for one in few:
+        one.y = None
+    for protocol in ("inductive", "transductive"):
+        with pytest.raises(InputError, match=r"\bmine\b.*\blabels\b.*\by\b"):
+            searched(tmp_path, GraphSet.from_graphs(few, name="mine"), "ucl", protocol=protocol)
+
+
+def test_a_space_is_a_mapping_a_file_a_name_or_the_methods(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("space: {lr: {type: float, low: 0.001, high: 0.002}}", encoding="utf-8")
+    stated = {"space": {"beta": {"type": "float", "low": 1, "high": 9}}, "grid": {"beta": [7]}}
+    spaces: dict[str, tuple[Any, set[str], str]] = {
+        "mapping": (LR, {"lr"}, "given"),
+        "whole": (stated, {"beta"}, "given"),
+        "path": (file, {"lr"}, str(file)),
+        "name": ("beta", {"beta", "lr"}, "beta"),
+        "none": (None, {"beta", "lr"}, "beta"),
+    }
+    for name, (space, settings, called) in spaces.items():
+        found = searched(tmp_path / name, "MUTAG", "hscl", space=space, trials=1)
+        trial = found.findings[0].best
+        assert set(trial.params) == settings
+        assert found.facts["space"] == called
+        if name == "path":
+            assert 0.001 <= found.best.lr <= 0.002
+        if name == "whole":
+            assert found.best.beta == 7.0
+    assert [dimension.name for dimension in Space.of(LR).dimensions] == ["lr"]
+
+
+def test_what_is_found_hangs_together(tmp_path: Path) -> None:
+    found = searched(tmp_path, "MUTAG", "hscl", trials=3, outer_folds=2, seed=7, batch=2)
+    assert found.asked == 3
+    assert len(found.findings) == 2
+    for finding in found.findings:
+        assert isinstance(finding, Finding)
+        assert isinstance(finding.study, optuna.Study)
+        assert finding.best.number == finding.study.best_trial.number
+        assert finding.inner == finding.study.best_value
+        assert finding.config.lr == finding.best.params["lr"]
+        assert finding.outer is not None
+        assert finding.optimism == finding.inner - finding.outer
+        assert finding.n_outer == 1
+        assert finding.seconds > 0
+    inner = [finding.inner for finding in found.findings]
+    outer = [finding.outer or 0.0 for finding in found.findings]
+    assert found.inner == pytest.approx(sum(inner) / 2)
+    assert found.outer == pytest.approx(sum(outer) / 2)
+    assert found.optimism == pytest.approx(sum(inner) / 2 - sum(outer) / 2)
+    assert found.best == found.findings[inner.index(max(inner))].config
+    assert found.reads_labels  # hscl does
+    assert found.facts["seed"] == 7
+
+
+def test_called_again_it_goes_on(tmp_path: Path) -> None:
+    first = searched(tmp_path, "MUTAG", "ucl")
+    again = searched(tmp_path, "MUTAG", "ucl")
+    assert [t.number for t in again.findings[0].study.trials] == [0, 1]
+    assert (again.inner, again.outer) == (first.inner, first.outer)
+    assert not again.reads_labels
+    more = searched(tmp_path, "MUTAG", "ucl", trials=4)
+    assert len(more.findings[0].study.trials) == 4
+    elsewhere = searched(tmp_path / "fresh", "MUTAG", "ucl", trials=4)
+    rates = [[t.params["lr"] for t in o.findings[0].study.trials] for o in (more, elsewhere)]
+    assert rates[0] == rates[1]
+
+
+@pytest.mark.parametrize("storage", ["a.db", "a.journal"])
+def test_a_storage_may_be_any_file(tmp_path: Path, storage: str) -> None:
+    for trials in (1, 2):
+        found = searched(
+            tmp_path / "results", "MUTAG", "ucl", trials=trials,
+            storage=str(tmp_path / storage), study_name="mine",
+        )  # fmt: skip
+        assert found.study.study_name == "mine"
+        assert len(found.study.trials) == trials
+    assert (tmp_path / storage).is_file()
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["mine_search.json"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"bta": 2.0}, r"'bta'.*\bbeta\b.*\bbeta\b"),  # the nearest, and then all that are known
+        ({"trials": 0}, r"\btrials\b.*\b1\b.*\b0\b"),
+        ({"space": {}}, r"\bempty\b.*\{beta:"),
+        ({"space": {"lrr": LR["lr"]}}, r"'lrr'.*\blr\b.*\bdataset\b"),
+        ({"space": "bet"}, r"'bet'.*\bbeta\b.*\bbeta\b.*\bfull\b"),
+        ({"method": "majority"}, r"\bmajority\b.*\bbaseline\b"),
+        ({"dataset": "digits", "epochs": 1, "layers": 2}, r"'layers'.*\bdataset\b.*\bcrop\b"),
+        ({"report": "page.html"}, r"\breport\b.*\.md\b.*\bpage\.html\b"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(
+    tmp_path: Path, settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        study(**{"space": LR, "output": tmp_path, "progress": False, **settings})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_score_it_raises_with_the_reasons(tmp_path: Path) -> None:
+    high = {"lr": {"type": "float", "low": 1e29, "high": 1e30}}
+    with pytest.raises(AllFailed, match=r"\b0 pruned\b.*\b2 failed\b.*\b2 x diverged\b"):
+        searched(tmp_path, "MUTAG", "ucl", space=high, epochs=3)
+
+
+def test_a_class_too_small_for_the_svm_is_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It chooses C in 5 folds of an inner training part, 56 % of a class."""
+    mutag = load("MUTAG", download=False)
+    order = mutag.y.argsort()  # 63 of class 0
+    graphs = mutag.take(torch.cat([order[:7], order[63:103]]))
+
+    def trained(*_: Any, **__: Any) -> None:
+        raise AssertionError("a trial was trained")
+
+    monkeypatch.setattr(ensembles, "train_encoders", trained)
+    with pytest.raises(InputError, match=r"\binner\b.*\bclass 0\b.*\b4\b.*\b5\b"):
+        searched(tmp_path, graphs, "ucl")
+
+
+class Named:
+    """Tiny encoders in the place of ResNets, and how those were called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: set[str] = set()
+        monkeypatch.setattr(images, "image_encoder", self._resnet)
+
+    def _resnet(self, name: str, stem: str, width: int | None) -> nn.Module:
+        self.names.add(name)
+        return Tiny()
+
+
+DIGITS: dict[str, Any] = {
+    "space": LR, "trials": 1, "progress": False, "threads": 1, "device": "cpu", "epochs": 1,
+    "subset": 60, "batch_size": 30, "probe_epochs": 2,
+}  # fmt: skip
+
+
+def test_images_are_told_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = Named(monkeypatch)
+    found = study("digits", "ucl", output=tmp_path, **DIGITS)
+    assert isinstance(found.best, ImageConfig)
+    assert found.facts["protocol"] == "split"
+    assert named.names == {"resnet50"}
+
+
+def test_the_network_of_images_may_be_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = Named(monkeypatch)
+    found = study("digits", "ucl", output=tmp_path, encoder="resnet18", **DIGITS)
+    assert isinstance(found.best, ImageConfig)
+    assert found.best.encoder == "resnet18"
+    assert named.names == {"resnet18"}
+
+
+def test_an_encoder_of_ones_own_is_refused_where_it_would_not_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Named(monkeypatch)
+    with pytest.raises(InputError, match=r"\bencoder\b.*\bown\b.*\bgraphs\b"):
+        study("digits", "ucl", output=tmp_path, encoder=MyEncoder, **DIGITS)

@@ -1,0 +1,378 @@
+"""Engines: tasks in this process, and on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.runs.engine import TRIES, Cluster, Engine, InProcess, engine
+from tests.runs import engine_tasks as tasks
+from tests.said import says
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads Linux's /proc")
+
+
+def watched(seen: list[Any], refuse: str = "") -> Any:
+    """Collects reports; a task of one name shall not go on."""
+
+    def on_report(*values: Any) -> bool:
+        seen.append(values)
+        return bool(values[0] != refuse)
+
+    return on_report
+
+
+# In this process
+
+
+def in_process(seen: list[Any] | None = None, refuse: str = "") -> Engine:
+    found = engine(1, None, watched([] if seen is None else seen, refuse))
+    assert isinstance(found, InProcess)
+    return found
+
+
+def test_tasks_run_in_their_order_and_urgent_ones_first() -> None:
+    with in_process() as engine:
+        assert engine.workers == 1
+        for n in (1, 2):
+            engine.submit(tasks.double, n)
+        engine.submit(tasks.double, 3, urgent=True)
+        assert [task.result() for task in engine.completed()] == [6, 2, 4]
+
+
+def test_tasks_may_be_submitted_while_others_end_and_take_their_results() -> None:
+    with in_process() as engine:
+        first, found = engine.submit(tasks.double, 1, remote=True), []
+        for task in engine.completed():
+            found.append(task.result())
+            if len(found) < 4:
+                engine.submit(tasks.add, task, first)
+        assert found == [2, 4, 6, 8]
+        assert list(engine.completed()) == []
+
+
+def test_an_error_is_that_of_its_task_alone() -> None:
+    with in_process() as engine:
+        bad, good = engine.submit(tasks.divide, 1, 0), engine.submit(tasks.divide, 1, 2)
+        uses = engine.submit(tasks.double, bad)
+        assert list(engine.completed()) == [bad, good, uses]
+        for task in (bad, uses):
+            with pytest.raises(ZeroDivisionError):
+                task.result()
+        assert good.result() == 0.5
+
+
+def test_reports_reach_the_driver_and_its_answer_the_task() -> None:
+    seen: list[Any] = []
+    with in_process(seen, refuse="b") as engine:
+        for name in ("a", "b"):
+            engine.submit(tasks.ask, name)
+            engine.submit(tasks.work, name, 0.05)
+        found = [task.result() for task in engine.completed()]
+    assert found == [True, "a", False, "b stopped"]
+    assert {name for name, *_ in seen} == {"a", "b"}
+
+
+def interrupting(times: int) -> Any:
+    """Interrupts as Ctrl-C does, once for each report."""
+    left = [times]
+
+    def on_report(*_: Any) -> bool:
+        if left[0]:
+            left[0] -= 1
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    return on_report
+
+
+def test_the_first_ctrl_c_lets_the_running_task_save(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with InProcess(interrupting(1)) as engine:
+        engine.submit(tasks.until_stopped, str(tmp_path / "started"), str(tmp_path / "saved"))
+        engine.submit(tasks.until_stopped, str(tmp_path / "next"), str(tmp_path / "never"))
+        with pytest.raises(KeyboardInterrupt):
+            list(engine.completed())
+    assert {path.name for path in tmp_path.iterdir()} == {"started", "saved"}
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_between_tasks_ends_the_engine_before_the_next(tmp_path: Path) -> None:
+    done: list[Any] = []
+
+    def drive() -> None:
+        with in_process() as engine:
+            engine.submit(tasks.double, 1)
+            engine.submit(tasks.until_stopped, str(tmp_path / "started"), str(tmp_path / "saved"))
+            for task in engine.completed():
+                signal.raise_signal(signal.SIGINT)  # what follows it here is still done
+                done.append(task.result())
+
+    with pytest.raises(KeyboardInterrupt):
+        drive()
+    assert done == [2]
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("then", [lambda engine: None, lambda engine: engine.wait(60.0)])
+def test_ctrl_c_after_the_last_task_is_not_lost(then: Any) -> None:
+    def drive() -> None:
+        with in_process() as engine:
+            signal.raise_signal(signal.SIGINT)
+            then(engine)
+
+    with pytest.raises(KeyboardInterrupt):
+        drive()
+
+
+def ask_twice(*, report: Any) -> None:
+    report()
+    report()
+    raise AssertionError("went on after the second Ctrl-C")
+
+
+def test_the_second_ctrl_c_ends_the_task_at_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with InProcess(interrupting(2)) as engine:
+        engine.submit(ask_twice)
+        with pytest.raises(KeyboardInterrupt):
+            list(engine.completed())
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_engine_works_in_any_thread() -> None:
+    found: list[Any] = []
+
+    def go() -> None:
+        with in_process() as engine:
+            engine.submit(tasks.double, 4)
+            found.extend(task.result() for task in engine.completed())
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    thread.join()
+    assert found == [8]
+
+
+# On a cluster
+
+
+@contextmanager
+def cluster(kind: str, folder: Path, on_report: Any) -> Iterator[Engine]:
+    """Two workers: of this machine, or of a scheduler that was started by itself."""
+    if kind == "local":
+        with engine(2, None, on_report) as found:
+            yield found
+        return
+    with tasks.scheduler(folder) as (address, _), engine(1, address, on_report) as found:
+        yield found
+
+
+@linux
+@pytest.mark.parametrize("kind", ["local", pytest.param("scheduler", marks=pytest.mark.slow)])
+def test_a_cluster_does_what_one_process_does(kind: str, tmp_path: Path) -> None:
+    seen: list[Any] = []
+    with cluster(kind, tmp_path, watched(seen, refuse="b")) as engine:
+        assert engine.workers == 2
+        named = {
+            "six": engine.submit(tasks.double, 3, remote=True),
+            "asked": engine.submit(tasks.ask, "a"),
+            "refused": engine.submit(tasks.ask, "b"),
+            "worked": engine.submit(tasks.work, "c", 0.6),
+            "bad": engine.submit(tasks.divide, 1, 0),
+        }
+        done = set()
+        for task in engine.completed():
+            done.add(task)
+            if task is named["six"]:
+                named["seven"] = engine.submit(tasks.add, task, 1, urgent=True)
+        assert done == {*named.values()}
+        with pytest.raises(ZeroDivisionError):
+            named.pop("bad").result()
+        del named["six"]
+        assert {name: task.result() for name, task in named.items()} == {
+            "asked": True, "refused": False, "worked": "c", "seven": 7,
+        }  # fmt: skip
+        assert {name for name, *_ in seen} == {"a", "b", "c"}
+        assert list(engine.completed()) == []
+
+
+@pytest.mark.slow
+@linux
+def test_what_a_killed_worker_had_is_done_elsewhere(tmp_path: Path) -> None:
+    with Cluster(1, None, watched([])) as workers:
+        kept = workers.submit(tasks.double, 4, remote=True)
+        assert list(workers.completed()) == [kept]
+        victim = workers.submit(tasks.die_once, str(tmp_path / "marker"))
+        after = workers.submit(tasks.add, kept, 1)  # whose argument died with the only worker
+        assert {*workers.completed()} == {victim, after}
+        assert (victim.result(), after.result()) == ("alive", 9)
+
+
+@pytest.mark.slow
+@linux
+def test_a_task_that_a_paused_worker_stops_is_done_elsewhere(tmp_path: Path) -> None:
+    with engine(2, None, watched([])) as workers:
+        task = workers.submit(tasks.pause_once, str(tmp_path / "marker"))
+        assert list(workers.completed()) == [task]
+        assert task.result() == "alive"
+
+
+@pytest.mark.slow
+@linux
+def test_a_task_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
+    with engine(2, None, watched([])) as workers:
+        killer = workers.submit(tasks.die, str(tmp_path / "count"))
+        others = [workers.submit(tasks.work, str(n), 0.1) for n in range(8)]
+        assert {*workers.completed()} == {killer, *others}
+        assert [task.result() for task in others] == list(map(str, range(8)))
+        with pytest.raises(Exception, match="Attempted") as caught:
+            killer.result()
+        assert type(caught.value).__name__ == "KilledWorker"
+        assert (tmp_path / "count").read_text(encoding="utf-8") == "x" * TRIES
+
+
+@pytest.mark.slow
+@linux
+def test_a_result_that_is_lost_with_its_scheduler_says_so() -> None:
+    with Cluster(1, None, watched([])) as workers:
+        workers.submit(tasks.lose_the_scheduler)
+        with pytest.raises(GclHardError, match="scheduler"):
+            list(workers.completed())
+
+
+@pytest.mark.slow
+@linux
+def test_what_is_left_running_saves_and_the_workers_end(tmp_path: Path) -> None:
+    started, saved = tmp_path / "started", tmp_path / "saved"
+    before = tasks.below(os.getpid())
+    with engine(2, None, watched([])) as workers:
+        mine = tasks.below(os.getpid()) - before
+        workers.submit(tasks.until_stopped, str(started), str(saved))
+        tasks.wait_for(started.exists)
+    assert saved.exists()
+    tasks.wait_for(lambda: not any(tasks.alive(pid) for pid in mine if tasks.is_worker(pid)))
+
+
+@pytest.mark.slow
+@linux
+def test_ctrl_c_while_the_driver_works_stops_the_cluster(tmp_path: Path) -> None:
+    started, saved = tmp_path / "started", tmp_path / "saved"
+
+    def drive() -> None:
+        with engine(2, None, watched([])) as workers:
+            workers.submit(tasks.until_stopped, str(started), str(saved))
+            workers.submit(tasks.double, 1)
+            for _ in workers.completed():
+                tasks.wait_for(started.exists)
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        drive()
+    assert saved.exists()
+
+
+@pytest.mark.slow
+@linux
+def test_a_worker_that_joins_later_gets_tasks_too(tmp_path: Path) -> None:
+    with (
+        tasks.scheduler(tmp_path, threads=(1,)) as (address, _),
+        engine(1, address, watched([])) as driver,
+        tasks.workers(tmp_path, address, [1]),
+    ):
+        assert driver.workers == 1
+        for _ in range(2):
+            driver.submit(tasks.meet, str(tmp_path), 2)
+        assert len({task.result() for task in driver.completed()}) == 2
+        assert driver.workers == 2
+
+
+@pytest.mark.slow
+@linux
+def test_a_worker_that_joins_with_two_threads_is_refused(tmp_path: Path) -> None:
+    with (
+        tasks.scheduler(tmp_path, threads=(1,)) as (address, _),
+        engine(1, address, watched([])) as driver,
+        tasks.workers(tmp_path, address, [2]),
+    ):
+        driver.submit(tasks.until_stopped, str(tmp_path / "started"), str(tmp_path / "saved"))
+        with pytest.raises(InputError, match=r"\b2 threads.*--nthreads 1"):
+            list(driver.completed())
+
+
+@pytest.mark.slow
+@linux
+@pytest.mark.parametrize(
+    ("threads", "message"),
+    [((2,), r"\b2 threads.*--nthreads 1"), ((), r"tcp:.*\bstart\b.*--nthreads 1")],
+)
+def test_workers_that_cannot_be_used_are_refused(
+    threads: tuple[int, ...], message: str, tmp_path: Path
+) -> None:
+    with (
+        tasks.scheduler(tmp_path, threads=threads) as (address, _),
+        pytest.raises(InputError, match=message),
+    ):
+        engine(1, address, watched([])).__enter__()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "gcl_hard.evaluate(GIN, load('MUTAG', download=False), 'ucl', seeds=2, jobs=2, folds=2)",
+        "from_smiles(['CO', 'CC'], jobs=2)",
+    ],
+)
+def test_a_script_without_a_guard_is_told_before_a_process_is_started(
+    call: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(
+        f"import gcl_hard\nfrom gcl_hard.graphs import GIN, from_smiles, load\n{call}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)], cwd=tmp_path, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.count("Traceback") == 1
+    assert says(done.stderr, "jobs=2", "mine.py")
+    assert says(done.stderr, 'if __name__ == "__main__":')
+
+
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), RuntimeError("Cluster failed")])
+def test_workers_of_this_machine_that_do_not_start_are_not_called_a_scheduler(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("distributed.LocalCluster", fails)
+    with pytest.raises(InputError) as caught, engine(2, None, watched([])):
+        pass
+    said = str(caught.value)
+    assert says(said, 2, "processes", str(error), "--jobs 1")
+    assert "scheduler" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://"])
+def test_a_scheduler_that_is_not_there_is_named(address: str) -> None:
+    with pytest.raises(InputError, match=f"{address}.*--scheduler"):
+        engine(1, address, watched([])).__enter__()
+
+
+def test_after_schedulers_that_are_not_there_the_next_one_is_looked_for() -> None:
+    for _ in range(100):
+        with pytest.raises(InputError, match=r"tcp://.*--scheduler"):
+            engine(1, "tcp://", watched([])).__enter__()

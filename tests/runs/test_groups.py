@@ -1,0 +1,97 @@
+"""Groups: which runs of a plan train as one ensemble."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gcl_hard.runs import hardware
+from gcl_hard.runs.plan import FOLD_BY_FOLD, Run, groups_of, usual_size
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
+
+
+def runs_of(n_seeds: int, *configs: GraphConfig) -> list[Run]:
+    return [Run(config, seed) for seed in range(n_seeds) for config in configs]
+
+
+def configs(protocol: Any = "transductive") -> list[GraphConfig]:
+    return [GraphConfig(method=name, protocol=protocol) for name in ("ucl", "hucl", "scl", "hscl")]
+
+
+def test_methods_rates_and_epochs_train_together_as_far_as_there_is_room() -> None:
+    other = [GraphConfig(lr=0.1), GraphConfig(epochs=5), GraphConfig(beta=10.0)]
+    todo = runs_of(4, *configs(), *other)
+    found = groups_of(todo)
+    assert [len(group) for group in found] == [7, 7, 7, 7]
+    assert [run for group in found for run in group] == todo
+    assert usual_size("cpu") == 8
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [
+        {"dataset": "PTC_MR"}, {"protocol": "inductive"}, {"dim": 16}, {"layers": 2},
+        {"readout": "mean"}, {"batch_size": 64}, {"data_seed": 1}, {"features": "constant"},
+        {"method": "supervised"},
+    ],
+)  # fmt: skip
+def test_other_data_shapes_and_batches_train_apart(apart: dict[str, Any]) -> None:
+    found = groups_of(runs_of(1, GraphConfig(), GraphConfig(**apart), GraphConfig(beta=2.0)))
+    assert [[run.config for run in group] for group in found] == [
+        [GraphConfig(), GraphConfig(beta=2.0)], [GraphConfig(**apart)]
+    ]  # fmt: skip
+
+
+def test_floors_infonce_and_images_train_alone() -> None:
+    alone = [
+        GraphConfig(method="wl"), GraphConfig(method="untrained"), GraphConfig(objective="infonce"),
+        ImageConfig(dataset="digits"),
+    ]  # fmt: skip
+    todo = [Run(config, seed) for config in alone for seed in (0, 1)]
+    assert groups_of(todo) == [(run,) for run in todo]
+
+
+def test_on_a_cpu_those_train_together_that_hold_out_the_same_graphs() -> None:
+    todo = [
+        *runs_of(2, *configs("inductive")),
+        Run(GraphConfig(protocol="inductive"), 0, inner=True),
+    ]
+    for size in (None, 16):  # that has room for all of them
+        found = groups_of(todo, size=size)
+        assert [len(group) for group in found] == [4, 4, 1]
+        assert all(len({(run.seed, run.inner) for run in group}) == 1 for group in found)
+    many = [GraphConfig(protocol="inductive", beta=beta) for beta in range(9)]
+    sizes = [len(group) for group in groups_of(runs_of(1, *many))]
+    assert sizes == [3, 3, 3]
+    assert max(sizes) <= FOLD_BY_FOLD
+    assert [len(group) for group in groups_of(runs_of(1, *many), size=2)] == [2, 2, 1, 2, 2]
+
+
+def test_free_memory_changes_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    todo = [*runs_of(3, *configs()), *runs_of(3, *configs("inductive"))]
+    devices = ("cpu", "cuda:0")
+    before = [groups_of(todo, device=device) for device in devices]
+    monkeypatch.setattr(hardware, "available_memory", lambda: 1000)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda *of: (1000, 1000))
+    assert [groups_of(todo, device=device) for device in devices] == before
+
+
+def test_a_gpu_takes_all_folds_of_all_seeds() -> None:
+    todo = runs_of(5, *configs("inductive"))
+    assert [len(group) for group in groups_of(todo, device="cuda:0")] == [20]
+    assert [len(group) for group in groups_of(todo, device="cuda:0", size=45)] == [4] * 5
+    assert [len(group) for group in groups_of(todo, device="cuda:0", size=3)] == [1] * 20
+
+
+def test_those_of_one_seed_and_fold_train_together_that_share_views() -> None:
+    two_view = [GraphConfig(method=name, contrast="two-view") for name in ("ucl", "hscl")]
+    for device in ("cpu", "cuda"):
+        found = groups_of(runs_of(2, *two_view), device=device)
+        assert [{run.seed for run in group} for group in found] == [{0}, {1}]
+
+
+def test_ten_seeds_of_one_cell_are_work_for_two_processes() -> None:
+    assert [len(group) for group in groups_of(runs_of(10, GraphConfig()))] == [5, 5]
+    assert [len(group) for group in groups_of(runs_of(5, GraphConfig()), size=1)] == [1] * 5

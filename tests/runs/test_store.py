@@ -1,0 +1,538 @@
+"""The store: results are trusted only when whole and of the run asked for, in both forms."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.io import check_writable, write_json
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.store import COMPACT, SCHEMA_VERSION, RunResult, Store
+from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.images import ImageConfig
+from tests.experiments import record, small
+from tests.said import says
+
+CONFIG = GraphConfig(method="hucl", folds=3)
+RUN = Run(CONFIG, 4)
+RESULT = record(CONFIG, 4, [80.0, 90.0, 85.5])
+FULL = replace(
+    RESULT, inner=False, curve=[[1, 50.0], [2, 61.5]], seconds_diagnostics=1.25,
+    diagnostics=[{"epoch": 100, "settings": {"β": None}}, {"epoch": 200, "settings": {}}],
+    final_losses=[0.1 + 0.2, 1e-300], fold_c=[], seconds_train=1 / 3,
+)  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store of one result."""
+    store = Store(tmp_path / "results")
+    store.put(RUN, RESULT)
+    return store
+
+
+def rewrite(path: Path, **changed: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changed}))
+
+
+def left(store: Store) -> set[str]:
+    """Names of all files in the folder."""
+    return {path.name for path in store.folder.iterdir()}
+
+
+# One result
+
+
+def test_a_stored_result_is_read_back_whole(store: Store) -> None:
+    assert store.get(RUN) == RESULT
+    assert store.problem(RUN) is None
+    content = json.loads(store.path(RUN).read_text(encoding="utf-8"))
+    assert content == {"schema_version": SCHEMA_VERSION, **asdict(RESULT)}
+    store.put(RUN, FULL)
+    assert store.get(RUN) == FULL
+    assert RESULT.run == RUN
+
+
+def test_a_result_is_named_after_its_run(store: Store) -> None:
+    others = [replace(CONFIG, epochs=3), replace(CONFIG, lr=0.1), replace(CONFIG, data_seed=1)]
+    runs = [RUN, RUN._replace(inner=True), *(Run(config, 4) for config in others)]
+    assert left(store) == {f"{RUN.key}.json"}
+    assert len({store.path(run).name for run in runs}) == 5
+    assert all(store.get(run) is None for run in runs[1:])
+
+
+def accuracies(folder: Path, processes: int, run: Run) -> list[float] | None:
+    found = Store(folder, processes=processes).get(run)
+    return None if found is None else found.fold_accuracies
+
+
+def of_processes(n: int, **settings: Any) -> tuple[Run, RunResult]:
+    """A run of images, and its result by some processes."""
+    run = Run(ImageConfig(**settings), 0)
+    data = {"n_test": 360} | ({"processes": n} if n > 1 else {})
+    return run, record(run.config, 0, [50.0 + n], data=data)
+
+
+def test_results_of_other_numbers_of_processes_are_kept_apart(tmp_path: Path) -> None:
+    for n in (1, 2, 3):
+        Store(tmp_path, processes=n).put(*of_processes(n))
+    for compacted in (False, True):
+        if compacted:
+            assert Store(tmp_path).compact() == 3
+        for n in (1, 2, 3):
+            run, result = of_processes(n)
+            assert accuracies(tmp_path, n, run) == result.fold_accuracies
+        assert accuracies(tmp_path, 4, run) is None
+    assert len([*Store(tmp_path).rows()]) == 3
+
+
+@pytest.mark.parametrize("settings", [{"negatives": "gathered"}, {"method": "supervised"}])
+def test_a_loss_of_the_joined_batch_is_that_of_any_number(
+    settings: dict[str, str], tmp_path: Path
+) -> None:
+    run, result = of_processes(2, **settings)
+    Store(tmp_path, processes=2).put(run, result)
+    assert accuracies(tmp_path, 1, run) == result.fold_accuracies
+
+
+def test_dates_are_compared_among_results_of_as_many_processes(tmp_path: Path) -> None:
+    for n, date in ((1, "2030"), (2, "2020")):
+        run, result = of_processes(n)
+        Store(tmp_path, processes=n).put(run, replace(result, finished=f"{date}-01-01T00:00:00Z"))
+    Store(tmp_path).compact()
+    two = Store(tmp_path, processes=2)
+    run, result = of_processes(2)
+    for value, date, kept in ((11.0, "2025", "2025"), (12.0, "2021", "2025")):
+        again = replace(
+            result, fold_accuracies=[value], finished=f"{date}-01-01T00:00:00Z"
+        )  # fmt: skip
+        two.put(run, again)
+        two.compact()
+        found = two.get(run)
+        assert found is not None
+        assert (found.fold_accuracies, found.finished[:4]) == ([value], kept)
+
+
+def test_a_result_of_several_processes_under_the_name_of_one_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    run, result = of_processes(2)
+    Store(tmp_path).put(run, result)
+    with pytest.raises(InputError, match="2 processes") as caught:
+        Store(tmp_path).problem(run)
+    assert Store(tmp_path).get(run) is None
+    Store(tmp_path).path(run).rename(tmp_path / str(caught.value).rpartition(" ")[2])
+    assert accuracies(tmp_path, 2, run) == result.fold_accuracies
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_half_written_result_is_not_trusted(store: Store, share: float) -> None:
+    content = store.path(RUN).read_bytes()
+    store.path(RUN).write_bytes(content[: int(share * len(content))])
+    assert store.get(RUN) is None
+    assert says(str(store.problem(RUN)), f"{RUN.key}.json", "damaged")
+    with pytest.raises(InputError, match=rf"{RUN.key}\.json\b.*\bdamaged\b"):
+        list(store.rows())
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "1", '"text"', "{}", "\xff\xfe"])
+def test_a_file_that_is_no_result_is_not_trusted(store: Store, content: str) -> None:
+    store.path(RUN).write_bytes(content.encode("latin-1"))
+    assert store.get(RUN) is None
+    assert store.path(RUN).name in str(store.problem(RUN))
+    with pytest.raises(InputError, match=f"{RUN.key}.json"):
+        list(store.rows())
+
+
+@pytest.mark.parametrize("version", [0, SCHEMA_VERSION - 1, None, "1"])
+def test_a_result_of_an_older_schema_is_not_trusted(store: Store, version: object) -> None:
+    rewrite(store.path(RUN), schema_version=version)
+    assert store.get(RUN) is None
+    assert says(str(store.problem(RUN)), f"schema {version}")
+
+
+def test_a_result_of_a_newer_schema_is_neither_trusted_nor_overwritten(store: Store) -> None:
+    rewrite(store.path(RUN), schema_version=SCHEMA_VERSION + 1)
+    for reading in (store.get, store.problem):
+        with pytest.raises(InputError, match=f"schema {SCHEMA_VERSION + 1}.*upgrade"):
+            reading(RUN)
+
+
+def test_a_result_of_another_run_is_not_trusted_whatever_its_name(store: Store) -> None:
+    other = replace(CONFIG, epochs=CONFIG.epochs + 1)
+    for run in (Run(other, 4), Run(CONFIG, 5), Run(CONFIG, 4, inner=True)):
+        shutil.copy(store.path(RUN), store.path(run))
+        assert store.get(run) is None
+        assert says(str(store.problem(run)), store.path(run).name, "name")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"colour": "red"},
+        {"config": {**asdict(CONFIG), "colour": "red"}},
+        {"fold_accuracies": []},
+        {"fold_accuracies": [80.0, 90.0]},
+        {"fold_accuracies": "abc"},
+        {"fold_accuracies": [80.0, None, 90.0]},
+        {"fold_accuracies": [80.0, 90.0, 101.0]},
+        {"diagnostics": None},
+        {"diagnostics": "x"},
+        {"diagnostics": [1]},
+        {"diagnostics": [{}]},
+        {"diagnostics": [{"epoch": 1}]},
+        {"finished": 3},
+        {"data": None},
+    ],
+)
+def test_a_result_with_damaged_parts_is_not_trusted(store: Store, changed: dict[str, Any]) -> None:
+    rewrite(store.path(RUN), **changed)
+    assert store.get(RUN) is None
+    assert store.problem(RUN) is not None
+
+
+def test_a_result_that_lacks_a_part_is_not_trusted_unless_the_part_is_newer(store: Store) -> None:
+    path = store.path(RUN)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("inner", "curve", "diagnostics", "seconds_diagnostics"):
+        content.pop(name)
+    path.write_text(json.dumps(content))
+    assert store.get(RUN) == RESULT
+    for name in ("fold_accuracies", "finished", "data", "versions"):
+        path.write_text(json.dumps({k: v for k, v in content.items() if k != name}))
+        assert store.get(RUN) is None
+
+
+def test_no_file_is_no_result(tmp_path: Path) -> None:
+    store = Store(tmp_path / "none")
+    assert (store.get(RUN), store.problem(RUN), list(store.rows())) == (None, None, [])
+    assert not store.folder.exists()
+
+
+@pytest.mark.parametrize("crash", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_crash_before_the_rename_leaves_the_old_file_and_nothing_else(
+    store: Store, monkeypatch: pytest.MonkeyPatch, crash: BaseException
+) -> None:
+    before = store.path(RUN).read_bytes()
+    seen: list[Path] = []
+
+    def replace_fails(self: Path, target: Path) -> Path:
+        seen.append(self)
+        assert json.loads(self.read_text(encoding="utf-8"))["seconds_eval"] == 99.0
+        raise crash
+
+    monkeypatch.setattr(Path, "replace", replace_fails)
+    expected = InputError if isinstance(crash, OSError) else KeyboardInterrupt
+    with pytest.raises(expected) as caught:
+        store.put(RUN, replace(RESULT, seconds_eval=99.0))
+    if expected is InputError:
+        assert says(str(caught.value), str(store.path(RUN)), "No space left")
+    assert [path.parent for path in seen] == [store.folder]
+    assert store.path(RUN).read_bytes() == before
+    assert left(store) == {store.path(RUN).name}
+
+
+def test_a_number_that_is_not_finite_is_never_written(store: Store) -> None:
+    before = store.path(RUN).read_bytes()
+    with pytest.raises(ValueError, match="JSON compliant"):
+        store.put(RUN, replace(RESULT, final_losses=[float("nan")]))
+    assert store.path(RUN).read_bytes() == before
+    assert left(store) == {store.path(RUN).name}
+
+
+def test_points_stand_beside_their_result_and_go_with_the_next_one(store: Store) -> None:
+    points = {"anchors": np.eye(3, dtype=np.float32), "objective": np.array("jsd")}
+    store.put_arrays(RUN, points)
+    with np.load(store.path(RUN).with_suffix(".npz")) as found:
+        assert {name: value.tolist() for name, value in found.items()} == {
+            name: value.tolist() for name, value in points.items()
+        }
+    store.put_arrays(RUN, None)
+    store.put_arrays(RUN, None)
+    assert left(store) == {store.path(RUN).name}
+
+
+def test_json_is_written_into_folders_that_do_not_exist_yet(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b" / "c.json"
+    write_json({"name": "β"}, target)
+    assert json.loads(target.read_text(encoding="utf-8")) == {"name": "β"}
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "folder"
+    with pytest.raises(InputError, match=rf"{below}\b.*Not a directory"):
+        check_writable(below)
+    with pytest.raises(InputError, match=rf"{below / 'x.json'}\b.*Not a directory"):
+        write_json({}, below / "x.json")
+    check_writable(tmp_path / "new" / "folder")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+
+
+def test_a_result_lacks_snapshots_only_if_it_could_have_them() -> None:
+    config = small(epochs=4, protocol="inductive")
+
+    def lacking(every: int, had: list[int], of: GraphConfig = config, **more: Any) -> bool:
+        snapshots = [{"epoch": epoch, "settings": {}} for epoch in had]
+        return record(of, 0, [1.0] * 3, diagnostics=snapshots, **more).lacks_snapshots(every)
+
+    assert [lacking(every, []) for every in (0, 1, 9)] == [False, True, True]
+    assert [lacking(every, [2, 4]) for every in (0, 1, 2, 3, 4, 9)] == [
+        False, True, False, True, False, False,
+    ]  # fmt: skip
+    assert not any(lacking(every, [1, 2, 3, 4]) for every in range(9))
+    assert not lacking(1, [], inner=True)
+    assert not lacking(1, [], of=small("supervised"))
+    assert not lacking(1, [], of=small("untrained"))
+
+
+# Many results: single files and the compact form
+
+
+def several() -> dict[Run, RunResult]:
+    """Of graphs and images, with and without what most results lack."""
+    configs: list[RunConfig] = [CONFIG, replace(CONFIG, lr=0.5), ImageConfig(method="ucl")]
+    found = {}
+    for config in configs:
+        for seed in (0, 1, 11):
+            accuracies = [60.0 + seed + 0.25 * k for k in range(config.n_scores)]
+            made = record(config, seed, accuracies, seconds_train=seed / 7)
+            lists = json.loads(json.dumps(made.config))  # JSON has no tuples
+            found[Run(config, seed)] = replace(made, config=lists)
+    found[RUN] = FULL
+    inner = RUN._replace(inner=True)
+    found[inner] = replace(RESULT, inner=True, versions={"torch": "2.9"}, device="a GPU")
+    return found
+
+
+def filled(folder: Path, results: dict[Run, RunResult]) -> Store:
+    store = Store(folder)
+    for run, result in results.items():
+        store.put(run, result)
+    return store
+
+
+def test_the_compact_form_says_the_same_as_single_files(tmp_path: Path) -> None:
+    results = several()
+    store = filled(tmp_path, results)
+    before = list(store.rows())
+    assert before == [results[run] for run in sorted(results, key=lambda run: run.key)]
+    assert store.compact() == len(results)
+    assert left(store) == {COMPACT}
+    for reader in (store, Store(tmp_path)):
+        assert list(reader.rows()) == before
+        for run, result in results.items():
+            assert reader.get(run) == result
+            assert asdict(reader.get(run)) == asdict(result)  # type: ignore[call-overload]
+            assert reader.problem(run) is None
+        assert reader.get(Run(CONFIG, 99)) is None
+
+
+def test_compacting_twice_writes_the_same_bytes_whatever_the_order(tmp_path: Path) -> None:
+    results = several()
+    once = filled(tmp_path / "one", results)
+    once.compact()
+    content = (tmp_path / "one" / COMPACT).read_bytes()
+    once.compact()
+    assert (tmp_path / "one" / COMPACT).read_bytes() == content
+    *some, last = results
+    other = filled(tmp_path / "other", {run: results[run] for run in reversed(some)})
+    other.compact()
+    other.put(last, results[last])
+    assert other.compact() == len(results)
+    assert (tmp_path / "other" / COMPACT).read_bytes() == content
+
+
+def test_a_single_file_is_newer_than_the_compact_form(store: Store) -> None:
+    store.compact()
+    newer = replace(RESULT, fold_accuracies=[1.0, 2.0, 3.0])
+    store.put(RUN, newer)
+    for reader in (store, Store(store.folder)):
+        assert reader.get(RUN) == newer
+        assert list(reader.rows()) == [newer]
+    store.path(RUN).write_text("{")
+    assert store.get(RUN) is None  # a damaged single file hides the older line
+
+
+@pytest.mark.parametrize("newer_is_single", [False, True])
+def test_of_two_results_of_a_run_the_newer_is_compacted(
+    store: Store, tmp_path: Path, newer_is_single: bool
+) -> None:
+    store.compact()
+    date = "2030-01-01T00:00:00+00:00" if newer_is_single else "2020-01-01T00:00:00+00:00"
+    other = replace(RESULT, finished=date, fold_accuracies=[1.0, 2.0, 3.0])
+    elsewhere = Store(tmp_path / "elsewhere")
+    elsewhere.put(RUN, other)
+    shutil.copy(elsewhere.path(RUN), store.path(RUN))
+    assert store.compact() == 1
+    assert store.get(RUN) == (other if newer_is_single else RESULT)
+    assert left(store) == {COMPACT}
+
+
+def test_folders_merge_by_copying_single_files(tmp_path: Path) -> None:
+    results = several()
+    half = len(results) // 2
+    parts = [dict([*results.items()][:half]), dict([*results.items()][half:])]
+    one, other = (filled(tmp_path / f"{k}", part) for k, part in enumerate(parts))
+    one.compact()
+    for path in other.folder.iterdir():
+        shutil.copy(path, one.folder)
+    assert {result.run: result for result in one.rows()} == results
+    assert one.compact() == len(results)
+    assert {result.run: result for result in Store(one.folder).rows()} == results
+
+
+def test_points_and_checkpoints_are_not_compacted(store: Store) -> None:
+    store.put_arrays(RUN, {"x": np.arange(3)})
+    store.path(RUN).with_suffix(".ckpt").write_bytes(b"half-way")
+    (store.folder / "MUTAG_hucl_transductive.json").write_text("a command's own result file")
+    store.compact()
+    names = {COMPACT, f"{RUN.key}.npz", f"{RUN.key}.ckpt", "MUTAG_hucl_transductive.json"}
+    assert left(store) == names
+
+
+@pytest.mark.parametrize("share", [0.5, 0.98])
+def test_a_torn_line_is_named(tmp_path: Path, share: float) -> None:
+    store = filled(tmp_path, several())
+    store.compact()
+    path = tmp_path / COMPACT
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    number = path.read_bytes().count(b"\n") + 1
+    for reading in (lambda s: list(s.rows()), lambda s: s.get(RUN), lambda s: s.compact()):
+        with pytest.raises(InputError, match=rf"{COMPACT}\b.*\bline {number}\b.*\bdamaged\b"):
+            reading(Store(tmp_path))
+
+
+def test_a_line_of_another_kind_is_named(store: Store) -> None:
+    store.compact()
+    path = store.folder / COMPACT
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for wrong in ("[1]", '{"run": "x", "config": 99}', '{"colour": 1}', "null"):
+        path.write_text("\n".join([*lines[:2], wrong, *lines[2:]]))
+        with pytest.raises(InputError, match=rf"{COMPACT}\b.*\bline 3\b.*\bdamaged\b"):
+            Store(store.folder).get(RUN)
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION - 1, "x"])
+def test_a_compact_form_of_another_schema_is_refused(store: Store, version: object) -> None:
+    store.compact()
+    path = store.folder / COMPACT
+    _, *rest = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([json.dumps({"schema_version": version}), *rest]))
+    with pytest.raises(InputError, match=f"schema {version}"):
+        Store(store.folder).get(RUN)
+
+
+def test_damaged_single_files_are_not_compacted_and_nothing_is_lost(tmp_path: Path) -> None:
+    store = filled(tmp_path, several())
+    damaged = store.path(RUN)
+    damaged.write_text("{")
+    before = left(store)
+    with pytest.raises(InputError, match=rf"{damaged.name}\b.*\bdamaged\b"):
+        store.compact()
+    assert left(store) == before
+
+
+# Locks
+
+
+HOLD = (
+    "import sys; from pathlib import Path; from gcl_hard.io import locked\n"
+    "with locked(Path(sys.argv[1])) as mine: print(mine, flush=True); sys.stdin.read()"
+)
+
+
+@contextmanager
+def held_elsewhere(lock: Path) -> Iterator[None]:
+    """Another process holds a lock, and is killed at the end."""
+    lock.parent.mkdir(exist_ok=True)
+    other = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", HOLD, str(lock)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        try:
+            yield
+        finally:
+            other.kill()
+
+
+def lock_of(store: Store, run: Run) -> Path:
+    return store.folder / f".{store.path(run).name}.lock"
+
+
+def test_a_lock_is_refused_while_another_process_holds_it_and_ends_with_that(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "results")
+    with held_elsewhere(lock_of(store, RUN)):
+        with store.lock(RUN) as mine:
+            assert not mine
+        with store.lock(Run(CONFIG, 5)) as mine:
+            assert mine
+    with store.lock(RUN) as mine:
+        assert mine
+    assert list(store.folder.iterdir()) == []
+
+
+def test_a_killed_writers_leftovers_go_with_the_next_lock(tmp_path: Path) -> None:
+    store, other = Store(tmp_path), Run(CONFIG, 5)
+    for run in (RUN, other):
+        (tmp_path / f".{store.path(run).name}.x1y2").write_text('{"half')
+    with store.lock(RUN):
+        pass
+    assert left(store) == {f".{store.path(other).name}.x1y2"}
+
+
+def test_a_second_compaction_is_refused_while_one_is_running(store: Store) -> None:
+    with held_elsewhere(store.folder / f".{COMPACT}.lock"):
+        with pytest.raises(InputError, match=rf"{store.folder}\b.*\bcompacted\b"):
+            store.compact()
+        assert store.get(RUN) == RESULT
+    assert store.compact() == 1
+    assert left(store) == {COMPACT}
+
+
+def lock_and_count(folder: Path, start: Any, granted: Any) -> None:
+    """Take the lock of a run as often as it is free."""
+    start.wait()
+    for _ in range(200):
+        with ExitStack() as stack:
+            if stack.enter_context(Store(folder).lock(RUN)):
+                with granted.get_lock():
+                    granted.value += 1
+                inside = folder / "inside"
+                inside.touch(exist_ok=False)  # raises if two are inside at once
+                inside.unlink()
+
+
+def test_of_many_processes_one_at_a_time_has_the_lock(tmp_path: Path) -> None:
+    processes = multiprocessing.get_context("fork")
+    start, granted = processes.Event(), processes.Value("i", 0)
+    several = [
+        processes.Process(target=lock_and_count, args=(tmp_path, start, granted)) for _ in range(3)
+    ]
+    for one in several:
+        one.start()
+    start.set()
+    for one in several:
+        one.join()
+    assert [one.exitcode for one in several] == [0, 0, 0]
+    assert granted.value > 0
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,852 @@
+"""Configurations: what is refused, what counts as the same experiment, what names its files."""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcl_hard.commands.bench import parse_bench
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
+from gcl_hard.graphs import GraphSet
+from gcl_hard.images import stem_for
+from gcl_hard.methods import METHODS
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.base import RunConfig, defaults
+from gcl_hard.settings.domains import from_dict, is_baseline
+from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
+from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
+from tests.experiments import small
+from tests.experiments.made import context, go_on
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "benchmarks" / "results" / "tables"
+
+Settings = dict[str, Any]
+TWO_VIEW: Settings = {"contrast": "two-view"}
+TAU: Settings = {"method": "hscl-tau"}
+SPACL: Settings = {"method": "spacl"}
+OF_ONE: dict[str, tuple[Settings, Any]] = {
+    "auc": ({"method": "bcl"}, 0.7),
+    "hardness": ({"method": "bcl"}, 0.8),
+    "quota": (SPACL, 0.8),
+    "hard_positives": (SPACL, 3),
+    "without": (SPACL, "anchor"),
+    "ring_inner": ({"method": "ring"}, 0.02),
+    "ring_outer": ({"method": "ring"}, 0.2),
+    "epsilon": ({"method": "ot"}, 0.3),
+    "hardest": ({"method": "mochi"}, 9),
+    "mixed": ({"method": "mochi"}, 8),
+    "mixed_with_anchor": ({"method": "mochi"}, 7),
+    "views": (SPACL, 5),
+}
+"""Settings of some methods alone."""
+CHANGED_LOSS: dict[str, tuple[Settings, Any]] = {
+    "beta": ({}, 2.0),
+    "beta_changes": ({}, 4),
+    "threshold_start": (TAU, -0.25),
+    "threshold_end": (TAU, -0.05),
+    "class_prior": ({"method": "dcl"}, 0.2),
+    **OF_ONE,
+    "detach_weights": ({}, True),
+    "epochs": ({}, 100),
+    "batch_size": ({}, 64),
+    "lr_schedule": ({}, "cosine"),
+    "weight_decay": ({}, 1e-4),
+    "data_seed": ({}, 1),
+}
+THRESHOLDS = ("threshold_start", "threshold_end")
+COSINE: Settings = {"hardness_scale": "cosine"}
+CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
+    **CHANGED_LOSS,
+    "dataset": ({}, "PTC_MR"),
+    "method": ({}, "hucl"),
+    "protocol": ({}, "inductive"),
+    "temperature": ({"objective": "infonce"}, 0.2),
+    "objective": ({}, "infonce"),
+    "hardness_scale": ({}, "anchor"),
+    "contrast": ({}, "two-view"),
+    "augmentations": (TWO_VIEW, ("drop-nodes",)),
+    "strength": (TWO_VIEW, 0.3),
+    "lr": ({}, 0.001),
+    "layers": ({}, 4),
+    "dim": ({}, 64),
+    "readout": ({}, "mean"),
+    "features": ({}, "constant"),
+    "standardise": ({}, False),
+    "folds": ({}, 5),
+    "jk": ({}, "last"),
+    "edge_labels": ({}, True),
+    "virtual_node": ({}, True),
+    "encodings": ({}, ("degree",)),
+    "encoder": ({}, "mine:Own"),
+    "probe": ({}, "logistic"),
+    "kernel": ({}, "rbf+wl"),
+    "c_grid": ({}, (0.5, 2.0)),
+    "train_share": ({"protocol": "inductive"}, 0.5),
+}
+CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
+    **CHANGED_LOSS,
+    "dataset": ({"flip": 0.0}, "CIFAR10"),
+    "method": ({"positives": "class"}, "hucl"),
+    "temperature": ({}, 0.2),
+    "lr": ({}, 0.01),
+    "positives": ({}, "view"),
+    "class_pairs": ({}, True),
+    "balanced": ({}, True),
+    "encoder": ({}, "resnet18"),
+    "stem": ({}, "imagenet"),
+    "size": ({}, 16),
+    "pretrain_split": ({}, "train+unlabeled"),
+    "probe_split": ({}, "extra"),
+    "subset": ({}, 200),
+    "width": ({}, 16),
+    "classes": ({}, 5),
+    "label_noise": ({}, 0.4),
+    "crop": ({}, 0.2),
+    "flip": ({}, 0.5),
+    "jitter": ({}, 0.5),
+    "grayscale": ({}, 0.1),
+    "blur": ({}, 0.0),
+    "noise": ({}, 0.1),
+    "forward": ({}, "split"),
+    "precision": ({}, "bf16"),
+    "channels_last": ({}, False),
+    "compile": ({}, True),
+    "accumulate": ({}, 2),
+    "negatives": ({}, "gathered"),
+    "probe": ({}, "logistic"),
+    "probe_lr": ({}, (0.001,)),
+    "probe_weight_decay": ({}, 0.0),
+    "probe_epochs": ({}, 10),
+    "probe_batch_size": ({}, 64),
+}
+CHANGED: dict[type[RunConfig], dict[str, tuple[Settings, Any]]] = {
+    GraphConfig: CHANGED_GRAPHS, ImageConfig: CHANGED_IMAGES,
+}  # fmt: skip
+"""Every setting: under which others it applies, and a value that is not its default."""
+BOTH = pytest.mark.parametrize("kind", [GraphConfig, ImageConfig])
+
+
+def stored(config: RunConfig) -> Settings:
+    """As a result file has it."""
+    found: Settings = json.loads(json.dumps(asdict(config)))
+    return found
+
+
+# Defaults
+
+
+def test_defaults_of_graphs_are_the_papers() -> None:
+    config = GraphConfig()
+    named = (config.dataset, config.method, config.protocol, config.beta)
+    assert named == ("MUTAG", "hscl", "transductive", 1.0)
+    assert (config.epochs, config.lr, config.batch_size) == (200, 0.01, 128)
+    assert (config.layers, config.dim, config.folds) == (3, 32, 10)
+    assert (config.objective, config.contrast) == ("jsd", "local-global")
+
+
+def test_defaults_of_images_are_the_papers() -> None:
+    config = ImageConfig()
+    named = (config.dataset, config.method, config.protocol, config.beta)
+    assert named == ("digits", "hscl", "split", 1.0)
+    training = (config.epochs, config.batch_size, config.lr, config.weight_decay)
+    assert training == (200, 256, 1e-3, 1e-6)
+    assert (config.temperature, config.detach_weights, config.class_pairs) == (0.5, False, False)
+    assert (config.encoder, config.stem, config.lr_schedule) == ("resnet50", "auto", "constant")
+    assert (config.pretrain_split, config.probe_split, config.subset) == ("train", "train", None)
+    adam = (config.probe, config.probe_weight_decay, config.probe_epochs, config.probe_batch_size)
+    assert adam == ("adam", 1e-6, 100, 512)
+    assert 1e-3 in config.probe_lr
+    assert config.loss().objective == "infonce"
+
+
+def test_small_images_have_the_stem_of_cifar() -> None:
+    assert [stem_for(size) for size in (8, 32, 64, 65, 96, 224)] == ["cifar"] * 3 + ["imagenet"] * 3
+
+
+@pytest.mark.parametrize(
+    ("dataset", "flip"), [("digits", 0.0), ("Digits", 0.0), ("CIFAR10", 0.5), ("mine", 0.5)]
+)
+def test_digits_are_not_mirrored_unless_asked_for(dataset: str, flip: float) -> None:
+    assert ImageConfig(dataset=dataset).flip == flip
+    assert ImageConfig(dataset=dataset, flip=0.3).flip == 0.3
+
+
+def test_paper_is_another_name_of_the_transductive_protocol() -> None:
+    assert GraphConfig(protocol="paper") == GraphConfig()  # type: ignore[arg-type]
+    assert from_dict({**stored(GraphConfig()), "protocol": "paper"}) == GraphConfig()
+    assert GraphConfig(protocol="paper").key() == GraphConfig().key()  # type: ignore[arg-type]
+
+
+# The same experiment, however it was asked for
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        (GraphConfig, {}, {"objective": "jsd"}),
+        (GraphConfig, {}, {"strength": 0.7, "augmentations": ("drop-nodes",)}),
+        (GraphConfig, {"objective": "infonce"}, {"objective": "infonce", "temperature": 0.5}),
+        (
+            GraphConfig,
+            TWO_VIEW,
+            {
+                **TWO_VIEW,
+                "objective": "infonce",
+                "temperature": 0.5,
+                "augmentations": ("mask-attributes", "perturb-edges"),
+                "strength": 0.2,
+            },
+        ),
+        (GraphConfig, {}, {"encodings": (), "c_grid": ()}),
+        (GraphConfig, {"c_grid": (1, 10)}, {"c_grid": (1.0, 10.0)}),
+        (GraphConfig, {"method": "wl", "c_grid": [1, 10]}, {"method": "wl", "c_grid": (1.0, 10.0)}),
+        (ImageConfig, {}, {"positives": "class", "temperature": 0.5, "flip": 0}),
+        (ImageConfig, {"crop": 1.0}, {"crop": 1}),
+        (ImageConfig, {"probe_lr": (0.1, 1.0)}, {"probe_lr": (1, 0.1, 0.1)}),
+        (ImageConfig, {"probe": "logistic"}, {"probe": "logistic", "probe_lr": (1.0,)}),
+        (ImageConfig, {"probe": "logistic"}, {"probe": "logistic", "probe_epochs": 3}),
+        (ImageConfig, {"probe": "logistic"}, {"probe": "logistic", "probe_batch_size": 9}),
+        (ImageConfig, {"probe": "logistic"}, {"probe": "logistic", "probe_weight_decay": 0.1}),
+        (
+            ImageConfig,
+            {"method": "pixels", "probe_lr": (1.0,)},
+            {"method": "pixels", "probe_lr": (1,)},
+        ),
+        (
+            ImageConfig,
+            {"method": "majority"},
+            {"method": "majority", "probe": "logistic", "size": 9},
+        ),
+        *(
+            (kind, one, other)
+            for kind in (GraphConfig, ImageConfig)
+            for one, other in (
+                ({}, {"threshold_start": -1.0, "threshold_end": 1.0}),
+                ({"method": "ucl"}, {"method": "UCL", "beta": 7.0, "beta_changes": 3}),
+                ({"method": "dcl"}, {"method": "dcl", "class_prior": 0.1, "beta": None}),
+                (TAU, {**TAU, "beta": 3.0, "threshold_end": 0.0}),
+                ({"beta": 2.0}, {"beta": 2}),
+                ({"lr": 1.0, "weight_decay": 1.0}, {"lr": 1, "weight_decay": 1}),
+            )
+        ),
+    ],
+)
+def test_equal_settings_are_equal_configs_with_equal_keys(
+    kind: type[RunConfig], one: Settings, other: Settings
+) -> None:
+    assert kind(**one) == kind(**other)
+    assert kind(**one).key() == kind(**other).key()
+
+
+@BOTH
+def test_every_setting_changes_the_key(kind: type[RunConfig]) -> None:
+    changed = CHANGED[kind]
+    has_one_protocol = {"protocol"} if kind is ImageConfig else set()
+    assert set(changed) == {field.name for field in fields(kind)} - has_one_protocol
+    keys = set()
+    for name, (others, value) in changed.items():
+        config = kind(**{**others, name: value})
+        assert getattr(config, name) == value
+        assert config.key() != kind(**others).key(), name
+        keys.add(config.key())
+    assert len(keys) == len(changed)
+
+
+METHODS_AND_BASELINES = [
+    *((GraphConfig, {"method": m, **more}) for m in METHODS for more in ({}, TWO_VIEW)),
+    *((GraphConfig, {"method": m}) for m in GRAPH_BASELINES),
+    *(
+        (ImageConfig, {"method": m, **more})
+        for m in (*METHODS, *IMAGE_BASELINES)
+        for more in ({}, {"dataset": "CIFAR10", "probe_lr": (1, 0.1), "subset": 99})
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "settings"), METHODS_AND_BASELINES)
+def test_a_config_survives_json_and_is_its_own_normal_form(
+    kind: type[RunConfig], settings: Settings
+) -> None:
+    config = kind(**{"epochs": 7, **settings})
+    again = from_dict(stored(config))
+    assert type(again) is kind
+    assert (again, again.key(), hash(again)) == (config, config.key(), hash(config))
+    assert replace(config) == config
+    left = {"method", "encoder", "epochs", "hardness_scale", *settings}
+    for name in set(stored(config)) - left:  # as stored before the setting existed
+        older = from_dict({k: v for k, v in stored(config).items() if k != name})
+        assert (older, older.key()) == (config, config.key()), name
+
+
+@given(
+    method=st.sampled_from(["ucl", "hucl", "hscl", "hscl-tau"]),
+    beta=st.floats(0, 100),
+    threshold=st.floats(-1, 1),
+    lr=st.floats(1e-6, 10),
+    contrast=st.sampled_from(["local-global", "two-view"]),
+    epochs=st.integers(1, 1000),
+)
+def test_any_numbers_survive_json(**settings: Any) -> None:
+    settings["threshold_start"] = settings.pop("threshold")
+    config = GraphConfig(**settings)
+    again = from_dict(stored(config))
+    assert (again, again.key(), replace(config)) == (config, config.key(), config)
+
+
+def test_a_stored_config_with_a_setting_from_the_future_is_refused() -> None:
+    with pytest.raises(InputError, match="colour, shape"):
+        from_dict({**asdict(GraphConfig()), "shape": 1, "colour": 2})
+
+
+def test_a_key_begins_readably_and_fits_into_a_file_name() -> None:
+    key = GraphConfig(dataset="IMDB-BINARY", method="hscl-tau", protocol="inductive").key()
+    assert key.startswith("IMDB-BINARY_hscl-tau_inductive_")
+    assert set(key) <= set(string.ascii_letters + string.digits + "_-")
+
+
+def test_published_results_are_found_by_their_runs() -> None:
+    store = Store(PUBLISHED)
+    results = list(store.rows())
+    assert len(results) > 1000
+    assert all(store.get(result.run) == result for result in results)
+    assert {result.config["method"] for result in results} >= {"ucl", "hucl", "hcl", "scl", "hscl"}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "hslc"}, r"method 'hslc'[^,]*\bhscl\b"),
+        ({"protocol": "indcutive"}, r"protocol 'indcutive'[^,]*\binductive\b"),
+        ({"contrast": "two-veiw"}, "contrast 'two-veiw'[^,]*two-view"),
+        ({"lr_schedule": "cosin"}, "lr-schedule 'cosin'[^,]*cosine"),
+        ({"readout": "max"}, "readout 'max'.*sum, mean"),
+        ({"objective": "jds"}, "objective 'jds'[^,]*jsd"),
+        ({"beta": -1.0}, r"^beta\D+0\D+-1\.0$"),
+        ({"beta": None}, r"^hscl\b.*\bbeta\b"),
+        ({"beta_changes": -1}, r"^beta-changes\D+0\D+-1$"),
+        ({**TAU, **COSINE, "threshold_start": 1.5}, r"^threshold-start\b.*-1\D+1\D+1\.5$"),
+        ({**TAU, **COSINE, "threshold_end": -1.01}, r"^threshold-end\b.*-1\D+1\D+-1\.01$"),
+        ({"hardness_scale": "z-score"}, "hardness-scale"),
+        (
+            {"method": "ucl", "beta": -1.0},
+            r"^beta\D+0\D+-1\.0$",
+        ),  # out of range, though ucl has no use for it
+        ({**TWO_VIEW, "threshold_start": 1.5}, r"^threshold-start\b.* 1\.5$"),
+        ({**COSINE, "threshold_end": -1.5}, r"^threshold-end\b.* -1\.5$"),
+        ({"objective": "infonce", "temperature": 0.0}, r"^temperature\D+0\D+0\.0$"),
+        ({"temperature": 0.5}, "temperature .*JSD"),
+        ({"class_prior": 0.1}, r"class prior 0\.1 \D*\bhscl:.*label-aware"),
+        ({"method": "scl", "class_prior": 0.1}, r"class prior 0\.1 \D*\bscl:.*label-aware"),
+        ({**TAU, "class_prior": 0.1}, r"class prior 0\.1 \D*\bhscl-tau:.*label-aware"),
+        (
+            {"method": "ucl", "class_prior": 0.1},
+            r"class prior 0\.1 \D*\bucl:.*\bdcl, hcl .*bcl",
+        ),
+        ({"method": "dcl", "class_prior": 1.0}, r"^class_prior\D+0\D+1\D+1\.0$"),
+        ({"epochs": 0}, r"^epochs\D+1\D+0$"),
+        ({"batch_size": 1}, r"^batch-size\D+2\D+1$"),
+        ({"layers": 0}, r"^layers\D+1\D+0$"),
+        ({"dim": 0}, r"^dim\D+1\D+0$"),
+        ({"folds": 1}, r"^folds\D+2\D+1$"),
+        ({"data_seed": -1}, r"^data-seed\D+0\D+-1$"),
+        ({"lr": 0.0}, r"^lr\D+0\D+0\.0$"),
+        ({"weight_decay": -0.1}, r"^weight-decay\D+0\D+-0\.1$"),
+        ({**TWO_VIEW, "strength": 1.0}, r"^strength\D+0\D+1\D+1\.0$"),
+        (
+            {**TWO_VIEW, "augmentations": ("drop-node",)},
+            "'drop-node'[^,]*drop-nodes[^,]*drop-nodes",
+        ),
+        ({"features": "degree-onehto"}, "'degree-onehto'[^,]*degree-onehot"),
+        ({"jk": "lats"}, r"jk 'lats'[^,]*\blast\b"),
+        ({"kernel": "rbf+wloa"}, r"kernel 'rbf\+wloa'[^,]*rbf\+wl-oa"),
+        ({"encodings": ("cycels",)}, "encoding 'cycels'[^,]*cycles"),
+        ({"encodings": ("wl", "wl")}, "encoding 'wl'.*(once|twice)"),
+        ({"c_grid": (1.0, 0.0)}, r"^c-grid\b.*> 0.* \(1\.0, 0\.0\)$"),
+        ({"c_grid": (float("nan"),)}, "^c-grid .*finite.* nan$"),
+        ({"c_grid": (float("inf"),)}, "^c-grid .*finite.* inf$"),
+        ({"protocol": "inductive", "train_share": 0.0}, r"^train-share\D+0\D+1\D+0\.0$"),
+        ({"protocol": "inductive", "train_share": 1.5}, r"^train-share\D+0\D+1\D+1\.5$"),
+        ({"train_share": 0.5}, "^train-share .*transductive.*protocol inductive"),
+        ({"method": "majority", "folds": 1}, r"^folds\D+2\D+1$"),
+        ({"method": "untrained", "dim": 0}, r"^dim\D+1\D+0$"),
+        ({"method": "supervised", "lr": 0.0}, r"^lr\D+0\D+0\.0$"),
+        ({"method": "supervised", "epochs": 0}, r"^epochs\D+1\D+0$"),
+        ({"method": "supervised", "batch_size": 1}, r"^batch-size\D+2\D+1$"),
+        ({"method": "wl", "features": "degree-onehto"}, "'degree-onehto'[^,]*degree-onehot"),
+        ({"method": "wl", "protocol": "indcutive"}, r"protocol 'indcutive'[^,]*\binductive\b"),
+        ({"method": "majorty"}, r"method 'majorty'[^,]*\bmajority\b"),
+        ({"method": "wl_oa"}, r"method 'wl_oa'[^,]*\bwl-oa\b"),
+    ],
+)
+def test_a_value_that_means_nothing_for_graphs_is_refused_by_name(
+    settings: Settings, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        GraphConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epochs": "5"}, {"epochs": 2.5}, {"epochs": True}, {"beta": "1"}, {"lr": "a"},
+        {"dataset": 3}, {"standardise": 1}, {"layers": None}, {"c_grid": 1.0},
+        {"c_grid": ("1",)}, {"contrast": "two-view", "augmentations": "drop-nodes"},
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_by_name(settings: Settings) -> None:
+    name = [*settings][-1]
+    with pytest.raises(InputError, match=rf"^{name.replace('_', '-')}\b.*\bgot\b"):
+        GraphConfig(**settings)
+
+
+def test_a_list_will_do_for_several_values() -> None:
+    given = GraphConfig(method="ucl", c_grid=[1, 10], encodings=["degree"])  # type: ignore[arg-type]
+    assert given == GraphConfig(method="ucl", c_grid=(1.0, 10.0), encodings=("degree",))
+
+
+BAD_OF_ONE: dict[str, list[Settings]] = {
+    "auc": [{"method": "bcl", "auc": 0.3}],
+    "hardness": [{"method": "bcl", "hardness": 1.2}],
+    "quota": [{**SPACL, "quota": 0.0}, {**SPACL, "quota": 1.1}],
+    "hard-positives": [{"hard_positives": 1}],
+    "part": [{**SPACL, "without": "filtre"}, {**SPACL, "without": "anchor+x"}],
+    "ring.inner": [{"method": "ring", "ring_inner": 0.2}],
+    "ring.outer": [{"method": "ring", "ring_outer": 1.1}],
+    "epsilon": [{"method": "ot", "epsilon": 0.0}],
+    "hardest": [{"hardest": 0}],
+    "mixed": [{"mixed": -1}],
+    "mixed-with-anchor": [{"mixed_with_anchor": -1}],
+    "views": [{"views": 1}, {**SPACL, "views": 2, "hard_positives": 3}],
+}
+BAD_FOR_IMAGES: dict[str, list[Settings]] = {
+    "method": [{"method": "hslc"}],
+    "protocol": [{"protocol": "transductive"}],
+    "beta": [{"beta": -1.0}, {"beta": None}, {"method": "ucl", "beta": -1.0}],
+    "beta-changes": [{"beta_changes": -1}],
+    "threshold-start": [{"threshold_start": 1.5}],
+    "threshold-end": [{"threshold_end": -1.01}],
+    "temperature": [{"temperature": 0.0}],
+    "class.prior": [{"class_prior": 0.1}, {"method": "dcl", "class_prior": 1.0}],
+    "epochs": [{"epochs": 0}],
+    "batch-size": [{"batch_size": 1}],
+    "lr": [{"lr": 0.0}],
+    "lr-schedule": [{"lr_schedule": "step"}],
+    "weight-decay": [{"weight_decay": -0.1}],
+    "data-seed": [{"data_seed": -1}],
+    **BAD_OF_ONE,
+    "positives": [{"positives": "both"}],
+    "encoder": [{"encoder": "resnet34"}],
+    "stem": [{"stem": "small"}],
+    "size": [{"size": 3}],
+    "pretrain-split": [
+        {"pretrain_split": "test"}, {"method": "untrained", "pretrain_split": "test"},
+    ],
+    "probe-split": [{"probe_split": "test"}, {"method": "pixels", "probe_split": "test"}],
+    "subset": [{"subset": 3}],
+    "width": [{"width": 0}],
+    "classes": [{"classes": 1}],
+    "label-noise": [{"label_noise": -0.1}, {"label_noise": 1.0}],
+    "crop": [{"crop": 0.0}, {"crop": 1.1}],
+    "flip": [{"flip": -0.1}, {"flip": 1.1}],
+    "jitter": [{"jitter": -0.1}, {"jitter": 2.1}],
+    "grayscale": [{"grayscale": 1.1}],
+    "blur": [{"blur": -0.1}],
+    "noise": [{"noise": -0.1}],
+    "forward": [{"forward": "both"}],
+    "precision": [{"precision": "fp8"}],
+    "accumulate": [{"accumulate": 0}],
+    "negatives": [{"negatives": "all"}],
+    "probe": [{"probe": "svm"}],
+    "probe-lr": [
+        {"probe_lr": ()}, {"probe_lr": (0.1, 0.0)}, {"probe_lr": (math.nan,)},
+        {"probe": "logistic", "probe_lr": (math.inf,)}, {"method": "pixels", "probe_lr": (-1,)},
+    ],
+    "probe-weight-decay": [
+        {"probe_weight_decay": -0.1}, {"probe": "logistic", "probe_weight_decay": -0.1},
+    ],
+    "probe-epochs": [{"probe_epochs": 0}, {"probe": "logistic", "probe_epochs": 0}],
+    "probe-batch-size": [{"probe_batch_size": 0}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", BAD_FOR_IMAGES)
+def test_a_value_that_means_nothing_for_images_is_refused_by_name(flag: str) -> None:
+    for settings in BAD_FOR_IMAGES[flag]:
+        with pytest.raises(InputError, match=rf"(^|\W){flag}($|\W)"):
+            ImageConfig(**settings)
+
+
+def test_every_setting_of_images_that_has_a_wrong_value_is_tried() -> None:
+    any_value = {"dataset", "detach-weights", "class-pairs", "balanced", "channels-last", "compile"}
+    tried = {name.replace(".", "-") for name in BAD_FOR_IMAGES} - {"part"} | any_value | {"without"}
+    assert tried == {field.name.replace("_", "-") for field in fields(ImageConfig)}
+
+
+def numbers(kind: type[RunConfig]) -> Iterator[str]:
+    """Settings that are one number with a fraction."""
+    values = {**defaults(kind), **{name: value for name, (_, value) in CHANGED[kind].items()}}
+    yield from (name for name, value in values.items() if isinstance(value, float))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@BOTH
+def test_no_number_may_be_nan_or_infinite(kind: type[RunConfig], value: float) -> None:
+    names = [*numbers(kind)]
+    assert {"beta", "temperature", "class_prior", "lr", "weight_decay"} <= {*names}
+    for name in names:
+        with pytest.raises(InputError, match=rf"^{name.replace('_', '-')}\b.*finite.* {value}$"):
+            kind(**{name: value})
+
+
+def test_an_unknown_method_is_told_of_methods_and_baselines() -> None:
+    with pytest.raises(InputError) as caught:
+        GraphConfig(method="nothing-like-it")
+    known = str(caught.value).rpartition("known: ")[2].split(", ")
+    assert sorted(known) == sorted([*METHODS, *GRAPH_BASELINES])
+
+
+# What the settings make
+
+
+def hardening_at(config: RunConfig, epoch: int) -> Hardening:
+    loss = config.loss()
+    loss.set_epoch(epoch, config.epochs)
+    return loss.sampler.current
+
+
+@BOTH
+def test_the_threshold_runs_from_start_to_end_over_the_epochs(kind: type[RunConfig]) -> None:
+    config = kind(**TAU, threshold_start=-0.4, threshold_end=0.2, epochs=3)
+    for epoch, expected in ((1, -0.4), (2, -0.1), (3, 0.2)):
+        now = hardening_at(config, epoch)
+        assert isinstance(now, Threshold)
+        assert now.cosine == pytest.approx(expected)
+
+
+@BOTH
+def test_beta_is_constant_unless_it_is_annealed(kind: type[RunConfig]) -> None:
+    for changes, expected in ((0, [4.0, 4.0, 4.0, 4.0]), (2, [4.0, 2.0, 2.0, 0.0])):
+        config = kind(method="hscl", beta=4.0, beta_changes=changes, epochs=4)
+        now = [hardening_at(config, epoch) for epoch in (1, 2, 3, 4)]
+        assert [getattr(h, "beta", None) for h in now] == expected
+        assert isinstance(now[0], Exponential)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_positives_of_images_are_of_the_class_where_labels_are_read(method: str) -> None:
+    row = METHODS[method]
+    label_aware, usual = row.admit == "other_labels", row.positives
+    config = ImageConfig(method=method)
+    assert config.positives == usual
+    assert config.loss().takes_items == (usual == "hard")
+    assert config.reads_labels == label_aware
+    assert ImageConfig(method=method, positives="view").positives == "view"
+    assert ImageConfig(method=method, positives="view").reads_labels == label_aware
+    assert ImageConfig(method=method, positives="class").reads_labels
+    assert ImageConfig(method=method, class_pairs=True).reads_labels
+    assert ImageConfig(method=method, balanced=True).reads_labels
+
+
+@pytest.mark.parametrize(
+    ("method", "empty"),
+    [
+        ("ucl", {"beta", *THRESHOLDS, "class_prior"}),
+        ("dcl", {"beta", *THRESHOLDS}),
+        ("hucl", {*THRESHOLDS, "class_prior"}),
+        ("hcl", THRESHOLDS),
+        ("scl", {"beta", *THRESHOLDS, "class_prior"}),
+        ("hscl", {*THRESHOLDS, "class_prior"}),
+        ("hscl-tau", {"beta", "class_prior"}),
+        ("bcl", {"beta", *THRESHOLDS}),
+        ("mochi", {"beta", *THRESHOLDS, "class_prior"}),
+        ("ot", {"beta", *THRESHOLDS, "class_prior", "epsilon"}),
+        ("ring", {"beta", *THRESHOLDS, "class_prior"}),
+        ("spacl", {"beta", *THRESHOLDS, "class_prior", "without"}),
+    ],
+)
+def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
+    config = ImageConfig(method=method)
+    of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
+    found = {k for k, v in asdict(config).items() if v is None}
+    assert found == {*empty, *of_others, "size", "subset", "width", "classes"}
+
+
+def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
+    config = small(
+        contrast="two-view", kernel="linear", standardise=False, c_grid=(1.0,), virtual_node=True
+    )
+    assert config.encoder_config == small(contrast="two-view", virtual_node=True)
+    assert Run(config, 3, inner=True).training == Run(config.encoder_config, 3, inner=True)
+    names = set(defaults(GraphConfig)) - {"kernel", "standardise", "c_grid"}
+    assert all(getattr(config, name) == getattr(config.encoder_config, name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "there"),
+    [("MUTAG", True), ("PTC_MR", True), ("PROTEINS", True), ("ENZYMES", False),
+     ("IMDB-MULTI", False)],
+)  # fmt: skip
+def test_edge_labels_train_apart_unless_a_set_is_known_to_have_none(
+    dataset: str, there: bool
+) -> None:
+    with_edges, without = (small(dataset=dataset, edge_labels=given) for given in (True, False))
+    assert (with_edges.encoder_config != without.encoder_config) is there
+    assert (with_edges.group_key != without.group_key) is there
+
+
+def test_what_trains_together_shares_data_shapes_views_and_batches() -> None:
+    key = small().group_key
+    assert key is not None
+    for alike in ({"method": "ucl"}, {"lr": 0.1}, {"epochs": 9}, {"beta": 3.0}, {"c_grid": (1.0,)}):
+        assert small(**alike).group_key == key
+    for other in ({"dim": 5}, {"batch_size": 32}, {"data_seed": 1}, {"features": "constant"},
+                  {"protocol": "inductive"}, {"contrast": "two-view"}, {"dataset": "PTC_MR"},
+                  {"method": "supervised"}):  # fmt: skip
+        assert small(**other).group_key != key
+    assert small(objective="infonce").group_key is None
+    assert small("untrained").group_key is None
+    assert ImageConfig().group_key is None
+
+
+# Baselines: what one reads tells its configurations apart, and nothing else does
+
+GIN = {"encodings", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node"}
+OPTIMISATION = {"epochs", "lr", "lr_schedule", "weight_decay"}
+READ: dict[str, set[str]] = {
+    "majority": set(),
+    "graph-size": {"standardise", "c_grid", "train_share"},
+    "label-histogram": {"features", "standardise", "c_grid", "train_share"},
+    "wl": {"features", "c_grid", "train_share"},
+    "wl-oa": {"features", "c_grid", "train_share"},
+    "untrained": {
+        "features",
+        "standardise",
+        "probe",
+        "kernel",
+        "c_grid",
+        "train_share",
+        "encoder",
+        *GIN,
+    },
+    "supervised": {
+        "features",
+        "batch_size",
+        "data_seed",
+        "train_share",
+        "encoder",
+        *GIN,
+        *OPTIMISATION,
+    },
+}
+"""What each baseline on graphs is made from, beside data set and folds."""
+OTHER: Settings = {
+    name: value
+    for name, (_, value) in CHANGED_GRAPHS.items()
+    if name not in ("method", "protocol", "encoder", "probe")
+}
+"""All settings, but those that others exclude."""
+PROBE = {"probe", "probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size"}
+IMAGES_READ = {
+    "majority": {"dataset", "probe_split", "subset", "classes"},
+    "pixels": {"dataset", "probe_split", "subset", "classes", "size", *PROBE},
+}
+IMAGES_READ["untrained"] = IMAGES_READ["pixels"] | {
+    "encoder", "width", "stem", "precision", "channels_last", "pretrain_split",
+}  # fmt: skip
+IMAGES_READ["supervised"] = IMAGES_READ["untrained"] | {
+    "epochs", "batch_size", "lr", "lr_schedule", "weight_decay", "data_seed", "label_noise",
+    "balanced", "crop", "flip", "jitter", "grayscale", "blur", "noise", "forward", "compile",
+    "accumulate",
+}  # fmt: skip
+
+
+def baseline(name: str, **settings: Any) -> GraphConfig:
+    return GraphConfig(**{"method": name, **settings})
+
+
+class Spy:
+    """A configuration that remembers which settings were read."""
+
+    def __init__(self, config: GraphConfig) -> None:
+        self.config, self.read = config, set[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        self.read |= OPTIMISATION if name == "optimisation" else {name}
+        return getattr(self.config, name)
+
+    def __hash__(self) -> int:
+        return hash(self.config)
+
+
+def small_set() -> GraphSet:
+    """24 graphs of two classes: edges, and paths of three nodes."""
+    graphs = []
+    for i in range(24):
+        pairs = [(0, 1), (1, 0)] + [(1, 2), (2, 1)] * (i % 2)
+        x = torch.eye(3)[: 2 + i % 2]
+        edges = torch.tensor(pairs).T
+        graphs.append(
+            SimpleNamespace(x=x, edge_index=edges, edge_attr=None, y=i % 2, num_nodes=len(x))
+        )
+    return GraphSet.from_graphs(graphs)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_running_a_baseline_reads_what_is_said_here(name: str, tmp_path: Path) -> None:
+    """So that the tests below stand on what happens; columns are read where sets are loaded."""
+    spy = Spy(baseline(name, folds=2, epochs=1, layers=1, dim=4))
+    experiment, graphs = GraphExperiment(), small_set()
+    run = Run(spy, 0)  # type: ignore[arg-type]
+    spy.encoder_config = spy  # type: ignore[attr-defined]
+    (trained,) = experiment.train([run], graphs, context(tmp_path), go_on)
+    if trained.scores is None:
+        experiment.score(trained, graphs, context(tmp_path))
+    settings = {field.name for field in fields(GraphConfig)}
+    # Threads go by the size of a batch; a majority has its whole folds.
+    always = {"method", "folds", "batch_size", "dim", "layers"}
+    always |= {"train_share"} if name == "majority" else set()
+    assert spy.read & settings - always == READ[name] - {"features", "encodings"} - always
+
+
+def test_the_tables_of_baselines_are_whole() -> None:
+    apart = {"method", "protocol", "encoder", "probe"}
+    assert set(OTHER) == {field.name for field in fields(GraphConfig)} - apart
+    assert set(READ) == set(GRAPH_BASELINES)
+    assert set(IMAGES_READ) == set(IMAGE_BASELINES)
+    assert not {*GRAPH_BASELINES, *IMAGE_BASELINES} & set(METHODS)
+    assert all(is_baseline(name) for name in (*GRAPH_BASELINES, *IMAGE_BASELINES))
+    assert not any(is_baseline(name) for name in METHODS)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_exactly_what_a_baseline_reads_makes_another_config_of_it(name: str) -> None:
+    plain = baseline(name)
+    for setting, value in OTHER.items():
+        changed = baseline(name, **{setting: value})
+        read = setting in {"dataset", "folds", *READ[name]}
+        assert (changed != plain) == read, setting
+        assert (changed.key() != plain.key()) == read, setting
+        assert (getattr(changed, setting) == value) == read, setting
+
+
+@pytest.mark.parametrize("name", IMAGES_READ)
+def test_exactly_what_a_baseline_on_images_reads_makes_another_config_of_it(name: str) -> None:
+    plain = ImageConfig(method=name)
+    trained = name == "supervised"
+    assert (plain.encoders, plain.n_scores, plain.can_select) == (trained, 1, trained)
+    told = {
+        setting
+        for setting, (_, value) in CHANGED_IMAGES.items()
+        if setting != "method"
+        and ImageConfig(**{"method": name, setting: value}).key() != plain.key()
+    }
+    assert told == IMAGES_READ[name]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_settings_that_are_read_differ_in_pairs_too(name: str) -> None:
+    read = {s: OTHER[s] for s in ("dataset", "folds", *(READ[name] & {*OTHER}))}
+    configs = [baseline(name, **{s: value}) for s, value in read.items()]
+    configs += [baseline(name), baseline(name, **OTHER)]
+    assert len(set(configs)) == len({config.key() for config in configs}) == len(read) + 2
+    assert baseline(name, **OTHER) == baseline(name, **read)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_baseline_is_inductive_and_has_nothing_of_a_contrastive_loss(name: str) -> None:
+    config = baseline(name, **OTHER, protocol="transductive")
+    assert config == baseline(name, **OTHER, protocol="inductive")
+    assert config.key().startswith(f"PTC_MR_{name}_inductive_")
+    for setting in ("beta", "threshold_start", "threshold_end", "temperature", "class_prior",
+                    "objective", "augmentations", "strength"):  # fmt: skip
+        assert getattr(config, setting) is None, setting
+    loss = (config.beta_changes, config.contrast, config.detach_weights)
+    assert loss == (0, "local-global", False)
+    assert "β" not in str(config)
+    for spelling in (name.upper(), name.title()):
+        assert baseline(spelling, **OTHER) == config
+        assert baseline(spelling).is_baseline
+
+
+def test_only_supervised_trains_encoders_one_for_every_fold() -> None:
+    counts = {name: baseline(name, folds=4).encoders for name in READ}
+    assert counts == {**dict.fromkeys(READ, 0), "supervised": 4}
+    assert GraphConfig(folds=4).encoders == 1
+    assert GraphConfig(folds=4, protocol="inductive").encoders == 4
+    assert not GraphConfig().is_baseline
+
+
+# The files in configs/
+
+GRAPH_FILES = sorted(
+    path for path in (ROOT / "configs" / "graphs").rglob("*.yaml") if path.parent.name != "best"
+)
+IMAGE_FILES = sorted((ROOT / "configs" / "images").glob("*.yaml"))
+OF_THE_PAPER = [path for path in IMAGE_FILES if path.stem != "digits"]
+
+
+@pytest.mark.parametrize("path", [*GRAPH_FILES, *IMAGE_FILES], ids=lambda path: path.stem)
+def test_a_file_states_every_setting_and_can_be_run(path: Path) -> None:
+    given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    configs = parse_bench(["--config", str(path)]).configs
+    assert {type(config) for config in configs} <= {GraphConfig, ImageConfig}
+    assert {field.name for field in fields(configs[0])} - {*OF_ONE} <= set(given)
+
+
+def test_there_is_a_file_for_every_image_set() -> None:
+    sets = {"cifar10", "cifar100", "stl10", "tinyimagenet", "digits"}
+    assert {path.stem for path in IMAGE_FILES} == sets
+    for path in IMAGE_FILES:
+        configs = parse_bench(["--config", str(path)]).configs
+        assert {config.dataset.casefold() for config in configs} == {path.stem}
+
+
+@pytest.mark.parametrize("path", OF_THE_PAPER, ids=lambda path: path.stem)
+def test_a_file_of_the_papers_images_has_its_values(path: Path) -> None:
+    options = parse_bench(["--config", str(path)])
+    assert options.select is True
+    assert len(options.seeds) == (5 if path.stem == "stl10" else 1)
+    configs = [config for config in options.configs if isinstance(config, ImageConfig)]
+    for config in configs:
+        own = (config.epochs, config.batch_size, config.lr, config.weight_decay, config.temperature)
+        assert own == (200, 256, 1e-3, 1e-6, 0.5)
+        parts = (config.encoder, config.pretrain_split, config.probe_split)
+        assert parts == ("resnet50", "train", "train")
+        assert config.stem == "cifar" or (config.stem == "auto" and config.size is None)
+        assert not config.detach_weights
+        assert config.positives == ("class" if "scl" in config.method else "view")
+    betas = [(config.method, config.beta) for config in configs if config.beta is not None]
+    assert betas == [(m, b) for m in ("hucl", "hscl") for b in (0.1, 0.5, 1.0, 2.0, 5.0)]
+    tau = {(c.threshold_start, c.threshold_end) for c in configs if c.method == "hscl-tau"}
+    assert tau == {(start, end) for start in (-0.5, -0.3, -0.1) for end in (-0.1, 0.0, 0.1)}
+    methods = list(dict.fromkeys(config.method for config in configs))
+    assert methods == ["ucl", "hucl", "scl", "hscl", "hscl-tau"]
+
+
+def test_the_file_of_digits_is_a_small_run_of_methods_and_baselines() -> None:
+    (path,) = (path for path in IMAGE_FILES if path.stem == "digits")
+    configs = parse_bench(["--config", str(path)]).configs
+    named = [config.method for config in configs]
+    assert [name for name in named if name not in METHODS] == [*IMAGE_BASELINES]
+    assert {"ucl", "hucl", "scl", "hscl", "hscl-tau"} < {*named}
+    trained = [c for c in configs if isinstance(c, ImageConfig) and not c.is_baseline]
+    assert {(c.encoder, c.epochs, c.flip) for c in trained} == {("resnet18", 3, 0.0)}
