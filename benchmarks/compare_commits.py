@@ -24,6 +24,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -53,6 +54,8 @@ VARYING = frozenset(
 )
 """Keys and columns of times, dates and machines."""
 STATUS = "run.json"
+MOLECULES = ("dataset", "embedding", "finetuning", "split", "train_share", "targets", "probe")
+"""What tells runs of transfer apart, but for their seed."""
 SCRIPTS = ROOT / "benchmarks" / "compare_scripts"
 
 Values = dict[str, Any]
@@ -139,7 +142,10 @@ def flat(
         yield f"{path}.length", len(content)
         for index, value in enumerate(content):
             yield from flat(value, f"{path}.{index}", ignored)
-    elif not (isinstance(content, str) and " " in content):
+    elif isinstance(content, str):
+        if " " not in content:  # of an encoder's file the digest, which is one of versions, too
+            yield path, re.sub(r"(\.pt)@[0-9a-f]+", r"\1", content)
+    else:
         yield path, content
 
 
@@ -151,6 +157,8 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
         name = words.file_name(file.relative_to(folder).as_posix())
         values |= _lines(file, name)
         for content in _documents(file, words):
+            if isinstance(content, dict) and {"embedding", "seed"} <= content.keys():
+                _name_settings(content)
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 config = dict(flat(content["config"], ignored=ignored))
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
@@ -158,6 +166,13 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
             else:
                 values |= flat(content, name, ignored)
     return Written(runs, values)
+
+
+def _name_settings(record: Values) -> None:
+    """Give a record of transfer its settings; its name has the digest of an encoder's file."""
+    own = {name: record.get(name) for name in MOLECULES}
+    record["config"] = {k: json.dumps(v, separators=(",", ":")) for k, v in own.items()}
+    record |= dict.fromkeys(("identity", "pretrained"))
 
 
 def _lines(file: Path, name: str) -> Values:
