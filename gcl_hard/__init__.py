@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard import moved
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
-from gcl_hard.functional.hardening import (
-    Custom,
-    Exponential,
-    Hardening,
-    Threshold,
-    Uniform,
-)
+from gcl_hard.functional.hardening import Custom, Exponential, Hardening, Threshold, Uniform
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.rowwise import (
     MeanThreshold,

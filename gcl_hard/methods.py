@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, Unpack, cast
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
 
 from gcl_hard.errors import InputError, check_option, unknown
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
@@ -23,13 +23,14 @@ from gcl_hard.losses import (
     Streaming,
 )
 from gcl_hard.sampling import Admission, NegativeSampler
+from gcl_hard.setting import Field, declared, joined
 from gcl_hard.synthetic import AdversarialNegatives, HardMixing, SyntheticNegatives
 
-Setting = float | int | None
 HardeningKind = Literal[
     "exponential", "threshold", "rank-posterior", "relative", "ring", "transport"
 ]
 SyntheticKind = Literal["mixing", "adversarial"]
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class Method:
         positives: positives of views; the positive of a node is always its own graph.
         debias: whether the class prior corrects for false negatives.
         source: its source.
-        settings: further settings with their defaults, arguments of :func:`contrastive_loss`.
         synthetic: kind of synthetic negatives, None for none.
         pooled: whether positives are summed inside the logarithm and negatives without a mean,
             as in SPACL's objective.
@@ -55,7 +55,6 @@ class Method:
     positives: Positives
     debias: bool
     source: str
-    settings: Mapping[str, Setting] = field(default_factory=dict)
     synthetic: SyntheticKind | None = None
     pooled: bool = False
 
@@ -70,15 +69,36 @@ class Method:
         return self.debias or self.hardening == "rank-posterior"
 
     @property
+    def own_settings(self) -> dict[str, Field]:
+        """Settings of its own by name, as its parts declare them; see :func:`contrastive_loss`."""
+        pooled = [HardPositives] if self.positives == "hard" else []
+        hardening = [HARDENINGS[self.hardening]] if self.hardening else []
+        synthetic = [SYNTHETIC[self.synthetic]] if self.synthetic else []
+        return joined(*map(declared, [*hardening, *pooled, *synthetic]))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The defaults of its own settings."""
+        return {name: one.default for name, one in self.own_settings.items()}
+
+    @property
     def infonce_only(self) -> bool:
         """Whether it needs embeddings of length 1, that is views and InfoNCE."""
         return self.synthetic is not None or self.positives == "hard"
 
 
-_BCL = {"auc": 0.5, "hardness": 1.0}
-_SPACL = {"quota": 0.95, "hard_positives": 2}
-_MOCHI = {"hardest": 64, "mixed": 32, "mixed_with_anchor": 16}
-_RING = {"ring_inner": 0.01, "ring_outer": 0.1}
+HARDENINGS: dict[HardeningKind, type[Hardening]] = {
+    "exponential": Exponential,
+    "threshold": Threshold,
+    "rank-posterior": RankPosterior,
+    "relative": RelativeThreshold,
+    "ring": Ring,
+    "transport": Transport,
+}
+SYNTHETIC: dict[SyntheticKind, type[SyntheticNegatives]] = {
+    "mixing": HardMixing, "adversarial": AdversarialNegatives,
+}  # fmt: skip
+"""By kind, what a row's hardening and synthetic negatives are; each declares its settings."""
 
 METHODS: dict[str, Method] = {
     row.name: row
@@ -90,20 +110,18 @@ METHODS: dict[str, Method] = {
         Method("scl", "other_labels", None, "class", False, "SCL of the H-SCL paper"),
         Method("hscl", "other_labels", "exponential", "class", False, "H-SCL(β)"),
         Method("hscl-tau", "other_labels", "threshold", "class", False, "H-SCL(τ)"),
-        Method("bcl", "others", "rank-posterior", "view", False, "BCL: Liu & Wang (2023)", _BCL),
-        Method("ring", "others", "ring", "view", False, "Wu et al. (2021)", _RING),
-        Method("ot", "others", "transport", "view", False, "Jiang, Ishwar & Aeron (2023)",
-               {"epsilon": None}),
-        Method("mochi", "others", None, "view", False, "Kalantidis et al. (2020)", _MOCHI,
-               "mixing"),
-        Method("spacl", "others", "relative", "hard", False, "SPACL", _SPACL, "adversarial", True),
-        Method("spacl-sup", "other_labels", "relative", "hard", False, "SPACL with labels", _SPACL,
+        Method("bcl", "others", "rank-posterior", "view", False, "BCL: Liu & Wang (2023)"),
+        Method("ring", "others", "ring", "view", False, "Wu et al. (2021)"),
+        Method("ot", "others", "transport", "view", False, "Jiang, Ishwar & Aeron (2023)"),
+        Method("mochi", "others", None, "view", False, "Kalantidis et al. (2020)", "mixing"),
+        Method("spacl", "others", "relative", "hard", False, "SPACL", "adversarial", True),
+        Method("spacl-sup", "other_labels", "relative", "hard", False, "SPACL with labels",
                "adversarial", True),
     )
 }  # fmt: skip
 """Every method by name."""
-SETTINGS = tuple(dict.fromkeys(name for row in METHODS.values() for name in row.settings))
-"""Settings of some methods alone."""
+SETTINGS = joined(*(row.own_settings for row in METHODS.values()))
+"""Settings of some methods alone, by name."""
 
 DEFAULT_BETA = 1.0
 DEFAULT_CLASS_PRIOR = 0.1
@@ -113,21 +131,6 @@ DEFAULT_DEVIATIONS = Linear(-1.0, 0.0)
 """Thresholds of a hardness in deviations; from 1 on they would leave most anchors empty."""
 PARTS = ("anchor", "hard-positives", "adversarial", "filter")
 """Parts of SPACL that can be left out."""
-
-
-class MethodSettings(TypedDict, total=False):
-    """Settings of some methods alone; None for the method's default."""
-
-    auc: float | None
-    hardness: float | None
-    quota: float | None
-    hard_positives: int | None
-    ring_inner: float | None
-    ring_outer: float | None
-    epsilon: float | None
-    hardest: int | None
-    mixed: int | None
-    mixed_with_anchor: int | None
 
 
 class LossOptions(TypedDict, total=False):
@@ -144,10 +147,6 @@ class LossOptions(TypedDict, total=False):
     hardness_scale: HardnessScale | None
     negatives: Negatives
     on_empty: OnEmpty
-
-
-class Options(LossOptions, MethodSettings, total=False):
-    """Further arguments of :func:`contrastive_loss`."""
 
 
 def method(name: str) -> Method:
@@ -180,7 +179,7 @@ def contrastive_loss(
     positives: Positives | HardPositives | None = None,
     without: Sequence[str] = (),
     seed: int = 0,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> ContrastiveLoss:
     """The loss of a method.
 
@@ -217,9 +216,9 @@ def contrastive_loss(
         NegativeSampler(admit='others', hardening=Exponential(beta=2.0))
     """
     row, left_out = method(name), _parts(name, without)
-    if wrong := [one for one in options if one not in Options.__annotations__]:
-        known = ["beta", "threshold", *Options.__annotations__]
-        raise unknown("setting of a loss", wrong[0], known)
+    known = [*LossOptions.__annotations__, *SETTINGS]
+    if wrong := [one for one in options if one not in known]:
+        raise unknown("setting of a loss", wrong[0], ["beta", "threshold", *known])
     of_loss = cast("LossOptions", {k: v for k, v in options.items() if k not in SETTINGS})
     own: dict[str, Any] = dict(row.settings)
     own |= {k: v for k, v in options.items() if k in own and v is not None}
@@ -252,28 +251,28 @@ def contrastive_loss(
         of_loss = {"pooling": "logsumexp", "weight": "kept", **of_loss}
     sampler = NegativeSampler(
         row.admit,
-        HARDENINGS[hardening](own) if hardening else None,
-        synthetic=SYNTHETIC[synthetic](own | {"seed": seed}) if synthetic else None,
+        _hardening(hardening, own) if hardening else None,
+        synthetic=_built(SYNTHETIC[synthetic], own, seed=seed) if synthetic else None,
     )
     prior = _class_prior(row, class_prior)
     return ContrastiveLoss(sampler, positives=positives, class_prior=prior, **of_loss)
 
 
-HARDENINGS: dict[HardeningKind, Callable[[dict[str, Any]], Hardening]] = {
-    "exponential": lambda own: Exponential(own["beta"]),
-    "threshold": lambda own: Threshold(own["threshold"]),
-    "rank-posterior": lambda own: RankPosterior(own["auc"], own["hardness"], own["class_prior"]),
-    "relative": lambda own: RelativeThreshold(own["quota"]),
-    "ring": lambda own: Ring(own["ring_inner"], Linear(1.0, own["ring_outer"])),
-    "transport": lambda own: Transport(own["epsilon"]),
-}
-SYNTHETIC: dict[SyntheticKind, Callable[[dict[str, Any]], SyntheticNegatives]] = {
-    "mixing": lambda own: HardMixing(
-        own["hardest"], mixed=own["mixed"], with_anchor=own["mixed_with_anchor"], seed=own["seed"]
-    ),
-    "adversarial": lambda own: AdversarialNegatives(seed=own["seed"]),
-}
-"""How each kind is made of a method's settings."""
+def _hardening(kind: HardeningKind, own: Mapping[str, Any]) -> Hardening:
+    """The hardening of a kind; what depends on epochs is no number."""
+    scheduled: dict[HardeningKind, dict[str, Any]] = {
+        "exponential": {"beta": own["beta"]},
+        "threshold": {"cosine": own["threshold"]},
+        "rank-posterior": {"class_prior": own["class_prior"]},
+        "ring": {"outer": Linear(1.0, own["ring_outer"])} if kind == "ring" else {},
+    }
+    return _built(HARDENINGS[kind], own, **scheduled.get(kind, {}))
+
+
+def _built(kind: Callable[..., Part], own: Mapping[str, Any], **other: Any) -> Part:
+    """A part of a loss, of the settings that it declares."""
+    given = {one.argument: own[name] for name, one in declared(kind).items()}
+    return kind(**given | other)
 
 
 def _parts(name: str, without: Sequence[str]) -> Sequence[str]:
@@ -285,7 +284,7 @@ def _parts(name: str, without: Sequence[str]) -> Sequence[str]:
     return without
 
 
-def default_threshold(**options: Unpack[Options]) -> Linear:
+def default_threshold(**options: Unpack[LossOptions]) -> Linear:
     """Thresholds of a loss with these options, from the first epoch to the last.
 
     Example:

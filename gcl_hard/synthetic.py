@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.functional.tracing import hooked, in_backward, refuse_vmap
 from gcl_hard.pairing import unit
 from gcl_hard.seeds import Drawing, Generators, Replay, seed_for, seeded
+from gcl_hard.setting import Setting
 
 MIXING, NOISE, WEIGHTS = range(3)
 """Streams of random numbers of one seed."""
@@ -104,7 +105,15 @@ class HardMixing(SyntheticNegatives):
     """
 
     def __init__(
-        self, hardest: int = 64, *, mixed: int = 32, with_anchor: int = 16, seed: int = 0
+        self,
+        hardest: Annotated[int, Setting("negatives that mochi mixes", least=1)] = 64,
+        *,
+        mixed: Annotated[int, Setting("mixtures of two negatives of mochi", least=0)] = 32,
+        with_anchor: Annotated[
+            int,
+            Setting("mixtures with the anchor of mochi", name="mixed_with_anchor", least=0),
+        ] = 16,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         check_at_least("hardest", hardest, 1)

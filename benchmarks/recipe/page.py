@@ -40,7 +40,7 @@ from gcl_hard.reports.tables import (
     values,
 )
 from gcl_hard.runs.store import RunResult
-from gcl_hard.settings.flags import NOT_OF_RECIPES
+from gcl_hard.settings.flags import not_of_recipes
 from gcl_hard.settings.graphs import GraphConfig
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def recipe_table(table: RecipeTable) -> DataFrame:
     configs = (paper, *columns)
     body = [
         [name.replace("_", " "), *(_setting(config, name) for config in configs)]
-        for name in (f.name for f in fields(GraphConfig) if f.name not in NOT_OF_RECIPES)
+        for name in (f.name for f in fields(GraphConfig) if f.name not in not_of_recipes())
         if len({getattr(config, name) for config in configs}) > 1
     ]
     several = len(columns) > 1

@@ -21,10 +21,7 @@ from gcl_hard.commands.parser import (
     read_arguments,
     run_command,
 )
-from gcl_hard.errors import (
-    InputError,
-    check_at_least,
-)
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import RunConfig, defaults, flag
@@ -32,7 +29,7 @@ from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, options_of
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import PRESETS, QUICK, SMALL
-from gcl_hard.settings.values import LISTED
+from gcl_hard.settings.values import several
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,14 +77,14 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     usual = option_defaults(BenchOptions)
     values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
-        values[name] = (default,) if name in LISTED else default
+        values[name] = (default,) if name in several() else default
     preset = PRESETS.get(stated.get("table", ""))
     if preset is not None:
         values |= preset.values
     quick = dict(SMALL) if stated.get("small") else {}
     quick |= QUICK[domain] if stated.get("quick") else {}
     values |= quick | stated
-    values |= {name: (None,) for name in LISTED if name in values and values[name] is None}
+    values |= {name: (None,) for name in several() if name in values and values[name] is None}
     _check_bench(values, stated, config)
     stated_or_small = quick | stated
     given = {

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gcl_hard.errors import (
-    InputError,
-)
+from gcl_hard.errors import InputError
 from gcl_hard.settings.base import Domain
 from gcl_hard.settings.presets import PRESETS
 

@@ -29,7 +29,7 @@ from gcl_hard.settings.base import defaults, is_own, is_pretrained
 from gcl_hard.settings.domains import from_dict
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
-from gcl_hard.settings.values import LISTED, as_seeds
+from gcl_hard.settings.values import as_seeds, several
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -189,7 +189,7 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
         if name not in usual:
             raise unknown("setting", name, usual)
     values: dict[str, Any] = {"table": None, "recipe": "paper", **usual, **given}
-    for name in LISTED:
+    for name in several():
         if name in usual and not isinstance(values[name], list | tuple):
             values[name] = (values[name],)
     return values

@@ -16,7 +16,7 @@ from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.experiment import RunContext
 from gcl_hard.runs.plan import Run, candidate_groups, plan
 from gcl_hard.runs.runner import Runner
-from gcl_hard.settings.base import SELECTABLE, RunConfig, flag
+from gcl_hard.settings.base import RunConfig, flag, selectable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,9 +117,10 @@ def _check_selection(configs: Sequence[RunConfig]) -> None:
             f"select chooses settings inside training folds, and protocol {protocols} has none: "
             f"use --protocol inductive, or leave --select out"
         )
+    names = dict.fromkeys(name for config in configs for name in selectable(type(config)))
     raise InputError(
         f"select chooses between values, and every setting has one: give several, of "
-        f"{', '.join(map(flag, SELECTABLE))}, or leave --select out"
+        f"{', '.join(map(flag, names))}, or leave --select out"
     )
 
 

@@ -15,11 +15,7 @@ from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from gcl_hard.errors import (
-    GclHardError,
-    InputError,
-    without_password,
-)
+from gcl_hard.errors import GclHardError, InputError, without_password
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import Domain, flag
 from gcl_hard.settings.flags import all_settings, explain, options_of

@@ -19,13 +19,7 @@ from gcl_hard.commands.parser import (
     read_arguments,
     run_command,
 )
-from gcl_hard.errors import (
-    GclHardError,
-    InputError,
-    check_at_least,
-    check_number,
-    check_option,
-)
+from gcl_hard.errors import GclHardError, InputError, check_at_least, check_number, check_option
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
 from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS

@@ -18,9 +18,7 @@ from gcl_hard.commands.parser import (
     read_arguments,
     run_command,
 )
-from gcl_hard.errors import (
-    InputError,
-)
+from gcl_hard.errors import InputError
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of

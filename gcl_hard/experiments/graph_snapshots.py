@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics import (
-    SALT,
-    Batch,
-    Sample,
-    Sampler,
-    finite,
-)
+from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler, finite
 from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel, encode

@@ -5,19 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics import (
-    SALT,
-    Batch,
-    Sample,
-    Sampler,
-    finite,
-)
-from gcl_hard.images import (
-    ClassPairs,
-    ImageContrast,
-    Split,
-    Views,
-)
+from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler, finite
+from gcl_hard.images import ClassPairs, ImageContrast, Split, Views
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.settings.images import ImageConfig

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,10 @@ class HardPositives:
         tensor([[0, 2]])
     """
 
-    number: int = 2
+    number: Annotated[
+        int,
+        Setting("λ_P of spacl, the anchor included", name="hard_positives", least=2),
+    ] = 2
     dynamic_anchor: bool = True
     farthest: bool = True
 

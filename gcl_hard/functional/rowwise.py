@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from gcl_hard.functional.hardening import Hardening, Rows, now
 from gcl_hard.functional.hardness import mid_ranks, rounding, sort
 from gcl_hard.functional.schedules import Schedule, as_schedule
 from gcl_hard.functional.tracing import refuse_vmap
+from gcl_hard.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class RankPosterior(Hardening):
         tensor([[0.1667, 0.5000, 0.8333]])
     """
 
-    auc: float = 0.5
-    hardness: float = 1.0
+    auc: Annotated[float, Setting("α of bcl", least=0.5, most=1, space=(0.5, 0.95))] = 0.5
+    hardness: Annotated[float, Setting("h of bcl", least=0.5, most=1, space=(0.5, 1.0))] = 1.0
     class_prior: float = 0.1
     row_wise = True
     positive = False
@@ -133,7 +134,7 @@ class RelativeThreshold(Hardening):
         tensor([[-inf, 0., 0.]])
     """
 
-    quota: float = 0.95
+    quota: Annotated[float, Setting("λ_Q of spacl", above=0, most=1, space=(0.5, 1.0))] = 0.95
     step = True
     row_wise = True
     positive = False
@@ -184,8 +185,14 @@ class Ring(Hardening):
         tensor([[-inf, 0., 0., -inf]])
     """
 
-    inner: float = 0.01
-    outer: float | Schedule = 0.1
+    inner: Annotated[
+        float,
+        Setting("share of the nearest that ring leaves out", name="ring_inner", least=0, below=1),
+    ] = 0.01
+    outer: Annotated[
+        float | Schedule,
+        Setting("share that ring closes to in the last epoch", name="ring_outer", above=0, most=1),
+    ] = 0.1
     step = True
     row_wise = True
     positive = False
@@ -255,7 +262,10 @@ class Transport(Hardening):
                 [0.5000, 0.5000]])
     """
 
-    epsilon: float | None = None
+    epsilon: Annotated[
+        float | None,
+        Setting("ε of ot, 2 γ if not given", above=0, space=(0.1, 10.0, "log")),
+    ] = None
     tolerance: float = 1e-3
     steps: int = 100
     row_wise = True

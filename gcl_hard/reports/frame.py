@@ -23,7 +23,7 @@ from gcl_hard.evaluation.significance import (
 )
 from gcl_hard.runs.plan import Run, candidate_groups, plan
 from gcl_hard.runs.store import SCHEMA_VERSION, RunResult
-from gcl_hard.settings.base import SELECTABLE, RunConfig
+from gcl_hard.settings.base import RunConfig, selectable
 from gcl_hard.settings.presets import published_accuracy
 
 LEVEL = 0.05
@@ -444,7 +444,8 @@ def _selection_json(selection: Selection) -> dict[str, Any]:
         "method": first.method,
         "protocol": first.protocol,
         "candidates": [
-            {name: getattr(config, name) for name in SELECTABLE} for config in selection.candidates
+            {name: getattr(config, name) for name in selectable(type(config))}
+            for config in selection.candidates
         ],
         "seeds": scores.pop("seeds"),
         "chosen": [list(row) for row in selection.chosen],

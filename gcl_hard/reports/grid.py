@@ -22,7 +22,7 @@ from gcl_hard.reports.tables import interval, percent, text_frame
 from gcl_hard.runs.snapshots import OWN, name_of
 from gcl_hard.runs.store import RunResult
 from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.values import LISTED
+from gcl_hard.settings.values import several
 
 PAIRS = {"ucl": "hucl", "scl": "hscl"}
 """Methods and what hardens them; the first is the second at β = 0."""
@@ -136,7 +136,7 @@ def _varied(configs: Sequence[RunConfig]) -> list[str]:
     apart = ("dataset", "classes", "method", "protocol")
     return [
         name
-        for name in LISTED
+        for name in several()
         if name not in apart and len({getattr(one, name, None) for one in configs}) > 1
     ]
 

@@ -20,10 +20,10 @@ from gcl_hard.reports.frame import (
     seconds,
 )
 from gcl_hard.runs.store import RunResult
-from gcl_hard.settings.base import RunConfig, flag
-from gcl_hard.settings.domains import is_baseline
+from gcl_hard.settings.base import RunConfig, flag, known
+from gcl_hard.settings.domains import CONFIGS, is_baseline
 from gcl_hard.settings.presets import published_accuracy
-from gcl_hard.settings.values import LISTED
+from gcl_hard.settings.values import several
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -35,9 +35,12 @@ OF_KERNELS = ("graph-size", "label-histogram", "wl", "wl-oa")
 """Baselines that choose no C if they cannot tell any two graphs apart."""
 
 SYMBOLS = {
-    "beta": "β", "threshold_start": "start", "threshold_end": "end", "lr": "lr", "epochs": "epochs",
-    "temperature": "γ",
-}  # fmt: skip
+    name: one.setting.symbol
+    for config in CONFIGS.values()
+    for name, one in known(config).items()
+    if one.setting.symbol
+}
+"""How tables write settings."""
 
 Kind = Literal["fixed", "inside", "best", "baseline"]
 
@@ -216,10 +219,11 @@ def _filled(
     # β, and whatever else differs between rows of a method.
     names = [
         name
-        for name in LISTED
+        for name in several()
         if len({getattr(c, name, None) for c in others}) > 1
         or (name == "beta" and config.beta is not None)
     ]
+    names.sort(key=lambda name: name not in SYMBOLS)
     row = replace(
         row, setting=in_symbols(config, names), beta=config.beta if names == ["beta"] else None,
         changed=tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from gcl_hard.reports.tables import count, values
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import OWN, SETTINGS
 from gcl_hard.runs.store import SCHEMA_VERSION, RunResult, Store, read_compact, read_result
-from gcl_hard.settings.base import SELECTABLE, RunConfig, flag
+from gcl_hard.settings.base import RunConfig, flag, selectable
 from gcl_hard.settings.domains import from_dict
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -270,7 +270,7 @@ def select(
 def _check(
     runs: Sequence[StoredRun], trained: Sequence[StoredRun], key: str, texts: Sequence[str]
 ) -> None:
-    known = [*dict.fromkeys(f.name for run in trained for f in fields(run.config)), "seed"]
+    known = [*dict.fromkeys(name for run in trained for name in run.config.values), "seed"]
     if key not in known:
         raise unknown("setting in --only", flag(key), map(flag, known))
     for text in texts:
@@ -327,8 +327,9 @@ def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
         ['', 'β=1', 'β=2']
     """
     configs = list(configs)
-    names = dict.fromkeys(f.name for config in configs for f in fields(config))
-    ordered = [*SELECTABLE, *(n for n in names if n not in (*SELECTABLE, *ONE, "method"))]
+    names = dict.fromkeys(name for config in configs for name in config.values)
+    first = dict.fromkeys(n for config in configs for n in selectable(type(config)))
+    ordered = [*first, *(n for n in names if n not in (*first, *ONE, "method"))]
     shown = [n for n in ordered if n == "beta" or len({_own(c, n) for c in configs} - {None}) > 1]
     return {
         config: " ".join(filter(None, (_setting(config, n) for n in shown))) for config in configs

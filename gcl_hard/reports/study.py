@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,16 +24,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
 from gcl_hard.reports.tables import ACCURACY, percent, points, setting, settings, text_frame, value
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.values import LISTED
-from gcl_hard.tuning.storage import (
-    GRID,
-    INTERRUPTED,
-    SURPLUS,
-    TrialCounts,
-    complete,
-    failure_of,
-)
+from gcl_hard.settings.base import RunConfig, known
+from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -518,8 +510,10 @@ def best_yaml(config: RunConfig, head: str) -> str:
         beta: [2.5]
     """
     stated: dict[str, Any] = {}
-    for name, given in asdict(config).items():
-        if name not in LISTED:
+    declared = known(type(config))
+    for name in sorted(declared, key=lambda name: not declared[name].setting.common):
+        given = getattr(config, name)
+        if not declared[name].setting.several:
             stated[name] = list(given) if isinstance(given, tuple) else given
         elif given is not None:
             stated[name] = [given]

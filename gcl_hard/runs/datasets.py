@@ -103,8 +103,7 @@ class DataSets:
                 for kept in (self._sets, self._facts, self._notes):
                     for key in [key for key in kept if key[0] == old]:  # type: ignore[index]
                         del kept[key]
-        settings = (getattr(config, name) for name in config.data_settings)
-        return None if own is None else id(own), config.domain, *settings
+        return None if own is None else id(own), config.domain, *config.data_key
 
 
 class FactsCache:

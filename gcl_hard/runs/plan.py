@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import asdict
 from math import ceil
 from typing import NamedTuple
 
-from gcl_hard.settings.base import SELECTABLE, RunConfig
+from gcl_hard.settings.base import RunConfig, selectable
 
 
 class Run(NamedTuple):
@@ -76,7 +75,8 @@ def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]
     groups: dict[tuple[object, ...], list[RunConfig]] = {}
     for config in configs:
         if config.can_select:
-            fixed = (type(config), *(v for k, v in asdict(config).items() if k not in SELECTABLE))
+            apart = selectable(type(config))
+            fixed = (type(config), *(v for k, v in config.values.items() if k not in apart))
             groups.setdefault(fixed, []).append(config)
     return [tuple(group) for group in groups.values() if len(group) > 1]
 

@@ -7,190 +7,378 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import Field as DataclassField
+from dataclasses import dataclass, replace
 from functools import cache
-from types import NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
     Literal,
     Self,
     TypeVar,
-    Union,
-    Unpack,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
 )
 
-from gcl_hard.errors import InputError, check_at_least, check_number, check_option, unknown
-from gcl_hard.functional.hardness import HardnessScale, bounded
+from gcl_hard.errors import InputError, check_number, check_option, unknown
+from gcl_hard.functional.hardness import bounded
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
 from gcl_hard.losses import ContrastiveLoss, Positives
 from gcl_hard.methods import (
+    DEFAULT_BETA,
     DEFAULT_CLASS_PRIOR,
     METHODS,
     PARTS,
     SETTINGS,
-    Options,
+    Method,
     contrastive_loss,
     default_threshold,
     method,
 )
+from gcl_hard.setting import Field, Part, Setting, declared, resolve, restricted, stated
+from gcl_hard.settings.schema2 import schema2
 from gcl_hard.training.loop import LrSchedule, Optimisation
 
 Domain = Literal["graphs", "images"]
 Config = TypeVar("Config", bound="RunConfig")
+Values = Mapping[str, Any]
 
-EARLIER: dict[str, Any] = {
-    "threshold_start": -0.5, "threshold_end": 0.0, "hardness_scale": "batch-max",
-    "contrast": "local-global",
-}  # fmt: skip
-"""What runs had before their default changed, or before it was a setting."""
-SELECTABLE = ("beta", "threshold_start", "threshold_end", "temperature", "lr", "epochs")
-"""Settings that can be chosen inside training data."""
+
+def row(above: Values) -> Method | None:
+    """The method of settings, None for a baseline."""
+    return METHODS.get(above["method"])
+
+
+def _hardens_by(kind: str) -> Any:
+    return lambda above: (own := row(above)) is not None and own.hardening == kind
+
+
+def _is_hard(above: Values) -> bool:
+    """Whether positives are chosen from a pool of views."""
+    own = row(above)
+    return own is not None and above.get("positives", own.positives) == "hard"
+
+
+def _chooses_views(above: Values) -> bool:
+    own = row(above)
+    return own is not None and own.positives == "hard"
+
+
+def _threshold(above: Values) -> Linear:
+    return default_threshold(
+        objective=above.get("objective", "infonce"), hardness_scale=above.get("hardness_scale")
+    )
+
+
+def _temperature(above: Values) -> float | None:
+    return 0.5 if above.get("objective", "infonce") == "infonce" else None
+
+
+def _class_prior(above: Values) -> float | None:
+    own = row(above)
+    return DEFAULT_CLASS_PRIOR if own is not None and own.takes_prior else None
+
+
+def _without(given: str, above: Values) -> str | None:
+    parts = sorted({*given.split("+")} - {"none"})
+    for part in parts:
+        check_option("part of SPACL", part, PARTS)
+    return "+".join(parts) or None
+
+
+def _views(above: Values) -> int | None:
+    return max(4, above["hard_positives"]) if _is_hard(above) else None
+
+
+LR = Setting(
+    "learning rate of Adam", "training", above=0, symbol="lr", common=True, several=True,
+    chosen=True, read_by=("supervised",), space=(1e-4, 0.1, "log"),
+)  # fmt: skip
+EPOCHS = Setting(
+    "passes over the training data", "training", least=1, symbol="epochs", common=True,
+    several=True, chosen=True, read_by=("supervised",),
+)  # fmt: skip
+BATCH_SIZE = Setting(
+    "samples in a batch", "training", least=2, several=True, read_by=("supervised",)
+)
+WEIGHT_DECAY = Setting("weight decay of Adam", "training", least=0, read_by=("supervised",))
 
 
 @dataclass(frozen=True)
+class _Loss:
+    """Settings of the losses and the steps of their training."""
+
+    beta: Annotated[
+        float | None,
+        Setting(
+            "β ≥ 0 of hucl, hcl and hscl; acts after the temperature",
+            least=0,
+            symbol="β",
+            common=True,
+            several=True,
+            chosen=True,
+            applies=_hardens_by("exponential"),
+            otherwise=lambda above: None,
+            usual=lambda above: DEFAULT_BETA,
+            space=(0.1, 20.0, "log"),
+        ),
+    ] = DEFAULT_BETA
+    threshold_start: Annotated[
+        float | None,
+        Setting(
+            "cosine l of hscl-tau in epoch 1 (-0.5; in deviations -1)",
+            symbol="start",
+            several=True,
+            chosen=True,
+            applies=_hardens_by("threshold"),
+            usual=lambda above: _threshold(above).start,
+            space=(-1.0, 0.5),
+        ),
+    ] = None
+    threshold_end: Annotated[
+        float | None,
+        Setting(
+            "cosine l of hscl-tau in the last epoch (0)",
+            symbol="end",
+            several=True,
+            chosen=True,
+            applies=_hardens_by("threshold"),
+            usual=lambda above: _threshold(above).end,
+            space=(-0.5, 0.5),
+        ),
+    ] = None
+    lr: Annotated[float, LR] = 0.01
+    epochs: Annotated[int, EPOCHS] = 200
+    beta_changes: Annotated[
+        int,
+        Setting(
+            "HCL's annealing: steps in which β falls to 0; 0: constant",
+            least=0,
+            several=True,
+            applies=_hardens_by("exponential"),
+        ),
+    ] = 0
+    without: Annotated[
+        str | None,
+        Setting(
+            "what spacl leaves out: none, anchor, hard-positives, adversarial, filter, a+b",
+            several=True,
+            applies=_chooses_views,
+            canonical=_without,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Settings after those of methods."""
+
+    views: Annotated[
+        int | None,
+        Setting(
+            "views of a sample (2; spacl: 4, the first is itself)",
+            least=2,
+            several=True,
+            usual=_views,
+            canonical=lambda given, above: None if given == 2 and not _is_hard(above) else given,
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        Setting(
+            "γ of InfoNCE, 0.5 if not given; JSD has none",
+            above=0,
+            symbol="γ",
+            several=True,
+            chosen=True,
+            usual=_temperature,
+            space=(0.05, 1.0, "log"),
+        ),
+    ] = None
+    class_prior: Annotated[
+        float | None,
+        Setting("τ⁺ of dcl, hcl and bcl, 0.1 if not given", usual=_class_prior, space=(0.01, 0.5)),
+    ] = None
+    detach_weights: Annotated[bool, Setting("whether q is a constant to the gradient")] = False
+    batch_size: Annotated[int, BATCH_SIZE] = 128
+    lr_schedule: Annotated[
+        LrSchedule, Setting("constant, or cosine to 0", "training", read_by=("supervised",))
+    ] = "constant"
+    weight_decay: Annotated[float, WEIGHT_DECAY] = 0.0
+    data_seed: Annotated[
+        int,
+        Setting(
+            "seed of the batch order, the same for all runs",
+            "training",
+            least=0,
+            read_by=("supervised",),
+        ),
+    ] = 0
+
+
+def _of_methods() -> dict[str, Field]:
+    """Settings of some methods alone: None for the default that their class declares."""
+    found = {}
+    for name, one in SETTINGS.items():
+        own = one.setting
+        found[name] = replace(
+            one, argument=name, kind=one.kinds[0] | None, default=None,
+            setting=replace(
+                own,
+                applies=_is_hard if name == "hard_positives" else _has(name),
+                usual=_constant(one.default),
+            ),
+        )  # fmt: skip
+    return found
+
+
+def _constant(value: Any) -> Callable[[Values], Any]:
+    return lambda above: value
+
+
+def _has(name: str) -> Any:
+    """Whether a method has a setting, and what reads it is not left out."""
+
+    def applies(above: Values) -> bool:
+        left_out = name == "quota" and "filter" in (above["without"] or "").split("+")
+        own = row(above)
+        return own is not None and name in own.own_settings and not left_out
+
+    return applies
+
+
+HEAD = ("dataset", "method", "protocol")
+
+
+def method_setting(baselines: tuple[str, ...]) -> Setting:
+    """The setting ``method`` of a domain with these baselines."""
+
+    def canonical(given: str, above: Values) -> str:
+        name = given.casefold()
+        if name not in METHODS and name not in baselines:
+            raise unknown("method", given, (*METHODS, *baselines))
+        return name
+
+    text = f"{', '.join(METHODS)}; or a baseline: {', '.join(baselines)}"
+    return Setting(text, common=True, several=True, canonical=canonical)
+
+
+def selectable(config: type[RunConfig]) -> list[str]:
+    """Names of the settings that can be chosen inside training data."""
+    return [name for name, one in known(config).items() if one.setting.chosen]
+
+
+def of_part(config: type[RunConfig], *parts: Part) -> list[str]:
+    """Names of the settings of some parts of a run."""
+    return [name for name, one in known(config).items() if one.setting.part in parts]
+
+
+def configuration(cls: type[Config]) -> type[Config]:
+    """Make a class of a domain's settings a configuration: with those of losses and methods.
+
+    They stand after what the domain declares for the loss, so that their defaults see that.
+
+    Args:
+        cls: its body declares ``dataset``, ``method``, ``protocol`` and the domain's own settings;
+            one that all domains have takes the place of that.
+    """
+    own = declared(_body(cls))
+    losses = {name: one for name, one in own.items() if one.setting.part == "loss"}
+    shared = [declared(_Loss), _of_methods(), declared(_Training)]
+    common = {name for fields in shared for name in fields}
+    first = [own[name] for name in HEAD]
+    before = [one for name, one in losses.items() if name not in (*HEAD, *common)]
+    middle = [own.get(name, one) for fields in shared for name, one in fields.items()]
+    placed = {one.name for one in (*first, *before, *middle)}
+    ordered = [*first, *before, *middle, *(one for name, one in own.items() if name not in placed)]
+    for one in ordered:
+        cls.__annotations__.pop(one.name, None)  # so that it takes its place in the order
+        cls.__annotations__[one.name] = Annotated[one.kind, one.setting]
+        setattr(cls, one.name, one.default)
+    return dataclass(frozen=True)(cls)
+
+
+def _body(cls: type) -> type:
+    """A dataclass of what the body of a class declares."""
+    names = {name: vars(cls)[name] for name in cls.__annotations__ if name in vars(cls)}
+    own = {"__annotations__": dict(cls.__annotations__), "__module__": cls.__module__}
+    return dataclass(type(cls.__name__, (), own | names))
+
+
+@cache
+def known(config: type[RunConfig]) -> dict[str, Field]:
+    """The settings of a class of configurations by name, in the order in which they resolve."""
+    baselines = config.baselines
+
+    def reads(one: Field) -> Any:
+        return lambda above: (
+            above["method"] not in baselines or above["method"] in one.setting.read_by
+        )
+
+    found = dict(declared(config))
+    for name, one in found.items():
+        if name not in HEAD[:2]:
+            found[name] = restricted(one, reads(one))
+    protocol = replace(
+        found["protocol"].setting, applies=lambda above: above["method"] not in baselines,
+        otherwise=lambda above: config.baseline_protocol,
+    )  # fmt: skip
+    found["protocol"] = replace(found["protocol"], setting=protocol)
+    return found
+
+
 class RunConfig(ABC):
-    """The settings of a data set, a method and a protocol; one subclass for graphs, one for images.
+    """The settings of a data set, a method and a protocol; one subclass a domain.
 
     Raises:
         InputError: for a value out of range, an unknown name, or a combination that means
             nothing; before anything is loaded or written.
     """
 
-    baselines: ClassVar[dict[str, tuple[str, ...]]]
-    """Methods without contrastive training, with the settings that each reads."""
+    baselines: ClassVar[tuple[str, ...]]
+    """Methods without contrastive training; settings say which of them read them."""
     baseline_protocol: ClassVar[str]
-    minimum: ClassVar[dict[str, int]]
-    """Minimum of each integer setting."""
     domain: ClassVar[Domain]
-    data_settings: ClassVar[tuple[str, ...]]
-    """Settings that decide which data are loaded."""
 
-    dataset: str
-    method: str
-    protocol: str
-    beta: Annotated[float | None, "β ≥ 0 of hucl, hcl and hscl; acts after the temperature"] = 1.0
-    beta_changes: Annotated[int, "HCL's annealing: steps in which β falls to 0; 0: constant"] = 0
-    threshold_start: Annotated[
-        float | None, "cosine l of hscl-tau in epoch 1 (-0.5; in deviations -1)"
-    ] = None
-    threshold_end: Annotated[float | None, "cosine l of hscl-tau in the last epoch (0)"] = None
-    temperature: Annotated[float | None, "γ of InfoNCE, 0.5 if not given; JSD has none"] = None
-    class_prior: Annotated[float | None, "τ⁺ of dcl, hcl and bcl, 0.1 if not given"] = None
-    auc: Annotated[float | None, "α of bcl, 0.5 if not given"] = None
-    hardness: Annotated[float | None, "h of bcl, 1 if not given"] = None
-    quota: Annotated[float | None, "λ_Q of spacl, 0.95 if not given"] = None
-    hard_positives: Annotated[int | None, "λ_P of spacl, the anchor included (2)"] = None
-    without: Annotated[
-        str | None, "what spacl leaves out: none, anchor, hard-positives, adversarial, filter, a+b"
-    ] = None
-    ring_inner: Annotated[float | None, "share of the nearest that ring leaves out (0.01)"] = None
-    ring_outer: Annotated[float | None, "share that ring closes to in the last epoch (0.1)"] = None
-    epsilon: Annotated[float | None, "ε of ot, 2 γ if not given"] = None
-    hardest: Annotated[int | None, "negatives that mochi mixes (64)"] = None
-    mixed: Annotated[int | None, "mixtures of two negatives of mochi (32)"] = None
-    mixed_with_anchor: Annotated[int | None, "mixtures with the anchor of mochi (16)"] = None
-    views: Annotated[int | None, "views of a sample (2; spacl: 4, the first is itself)"] = None
-    detach_weights: Annotated[bool, "whether q is a constant to the gradient"] = False
-    epochs: Annotated[int, "passes over the training data"] = 200
-    batch_size: Annotated[int, "samples in a batch"] = 128
-    lr: Annotated[float, "learning rate of Adam"] = 0.01
-    lr_schedule: Annotated[LrSchedule, "constant, or cosine to 0"] = "constant"
-    weight_decay: Annotated[float, "weight decay of Adam"] = 0.0
-    data_seed: Annotated[int, "seed of the batch order, the same for all runs"] = 0
+    if TYPE_CHECKING:  # what :func:`configuration` adds
+        __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
+        dataset: str
+        method: str
+        protocol: str
+        epochs: int
+        batch_size: int
+        lr: float
+
+        def __init__(self, *values: Any, **settings: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
-        for name, kind in _field_types(type(self)).items():
-            value = _checked(flag(name), getattr(self, name), kind)
-            object.__setattr__(self, name, value)
-            if value is not None and name in self.minimum:
-                check_at_least(flag(name), value, self.minimum[name])
-        baseline = self.method.casefold() in self.baselines
-        for name, value in (self._as_baseline() if baseline else self._without_defaults()).items():
+        given = {name: getattr(self, name) for name in known(type(self))}
+        for name, value in resolve(known(type(self)), given).items():
             object.__setattr__(self, name, value)
         self.optimisation()
-        if not self.is_baseline:
-            self.loss()
         self._check()
+        if not self.is_baseline:
+            self._check_loss(given)
+            self.loss()
 
     @abstractmethod
     def _check(self) -> None:
-        """Check the settings that a subclass adds."""
+        """Refuse combinations of the settings that a subclass adds."""
 
-    def _without_defaults(self) -> dict[str, Any]:
-        """Resolve defaults that depend on other settings, and clear settings that do not apply.
-
-        So one experiment has one configuration, however it is written.
-        """
-        if self.method.casefold() not in METHODS:
-            raise unknown("method", self.method, (*METHODS, *self.baselines))
-        row = method(self.method)
-        if self.beta is not None:
-            check_number("beta", self.beta, least=0)
-        filled: dict[str, Any] = {"method": row.name, **self._filled()}
-        if row.hardening != "exponential":
-            filled |= {"beta": None, "beta_changes": 0}
-        elif self.beta is None:
-            raise InputError(f"{row.name} needs a beta")
-        scale: HardnessScale | None = filled.get("hardness_scale")
-        objective = filled.get("objective", "infonce")
-        usual = default_threshold(objective=objective, hardness_scale=scale)
-        for name, value in (("threshold_start", usual.start), ("threshold_end", usual.end)):
-            given = getattr(self, name)
-            if given is not None and (scale is None or bounded(scale)):
-                check_number(f"{flag(name)}, a cosine,", given, least=-1, most=1)
-            filled[name] = value if given is None else given
-            if row.hardening != "threshold":
-                filled[name] = None
-        for name in SETTINGS:
-            given = getattr(self, name)
-            own = row.settings.get(name) if given is None else given
-            filled[name] = own if name in row.settings else None
-        if row.takes_prior and self.class_prior is None:
-            filled["class_prior"] = DEFAULT_CLASS_PRIOR
-        hard = filled.get("positives", row.positives) == "hard"
-        most = self.hard_positives or row.settings.get("hard_positives") or 2
-        filled["hard_positives"] = most if hard else None
-        if hard and self.views is not None and self.views < most:
+    def _check_loss(self, given: Values) -> None:
+        scale = getattr(self, "hardness_scale", None)
+        if scale is None or bounded(scale):
+            for name in ("threshold_start", "threshold_end"):
+                if given[name] is not None:
+                    check_number(f"{flag(name)}, a cosine,", given[name], least=-1, most=1)
+        if self.hard_positives is not None and self.views < self.hard_positives:
             raise InputError(
-                f"hard-positives {most}, the anchor included, are chosen from as many views, got "
-                f"views {self.views}: raise it"
+                f"hard-positives {self.hard_positives}, the anchor included, are chosen from as "
+                f"many views, got views {self.views}: raise it"
             )
-        parts = sorted({*(self.without or "none").split("+")} - {"none"})
-        for part in parts:
-            check_option("part of SPACL", part, PARTS)
-        filled["without"] = "+".join(parts) or None if row.positives == "hard" else None
-        if "filter" in parts:
-            filled["quota"] = None
-        filled["views"] = (
-            (self.views or max(4, most)) if hard else None if self.views == 2 else self.views
-        )
-        return filled | self._floats(filled)
-
-    @abstractmethod
-    def _filled(self) -> dict[str, Any]:
-        """:meth:`_without_defaults` for the settings that a subclass adds."""
-
-    def _as_baseline(self) -> dict[str, Any]:
-        name = self.method.casefold()
-        kept = {"dataset", "folds", *self.baselines[name]}
-        filled = {k: v for k, v in defaults(type(self)).items() if k not in kept}
-        filled |= dict.fromkeys(("beta", "threshold_start", "threshold_end"))
-        filled |= {"method": name, "protocol": self.baseline_protocol}
-        return filled | self._floats(filled)
-
-    def _floats(self, filled: dict[str, Any]) -> dict[str, float | None]:
-        """Convert numbers to floats, so that 2 and 2.0 give one key, in JSON too."""
-        kinds = _field_types(type(self))
-        names = [name for name, kind in kinds.items() if kind in (float, float | None)]
-        values = {name: filled.get(name, getattr(self, name)) for name in names}
-        return {name: None if value is None else float(value) for name, value in values.items()}
 
     @property
     def set_name(self) -> str:
@@ -233,6 +421,11 @@ class RunConfig(ABC):
         return self.encoders > 0 and self.protocol != "transductive"
 
     @property
+    def data_key(self) -> tuple[Hashable, ...]:
+        """What decides which data are loaded."""
+        return tuple(getattr(self, name) for name in of_part(type(self), "data"))
+
+    @property
     def encoder_config(self) -> Self:
         """The settings that training reads; configurations that share it differ in scoring."""
         return self
@@ -267,10 +460,10 @@ class RunConfig(ABC):
         """A new loss with these settings; the seed is of synthetic negatives."""
 
     def _loss(
-        self, seed: int, positives: Positives | None = None, **options: Unpack[Options]
+        self, seed: int, positives: Positives | None = None, **options: Any
     ) -> ContrastiveLoss:
-        options |= cast("Options", {name: getattr(self, name) for name in SETTINGS})
-        options["detach_weights"] = self.detach_weights
+        options = {"detach_weights": self.detach_weights, **options}
+        options |= {name: getattr(self, name) for name in SETTINGS}
         if self.temperature is not None:
             options["temperature"] = self.temperature
         beta: float | Schedule = 0.0 if self.beta is None else self.beta
@@ -289,30 +482,31 @@ class RunConfig(ABC):
         return {}
 
     def key(self) -> str:
-        """File name stem: data set, method, protocol and a hash of the settings.
-
-        Settings at their defaults are left out of the hash, so that a setting added later, whose
-        default is the earlier behaviour, keeps finished runs valid; where it is not, the earlier
-        behaviour is (:data:`EARLIER`).
-        """
-        usual = defaults(type(self)) | EARLIER
-        values = {k: v for k, v in asdict(self).items() if v != usual[k]}
-        if values.get("hardness_scale") is None:  # it does not apply, as it never did
-            values.pop("hardness_scale", None)
-        text = json.dumps(values, sort_keys=True)
+        """File name stem: data set, method, protocol and a hash of the settings."""
+        text = json.dumps(schema2(self.domain, self.values, self.stated()), sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         return f"{self.dataset}_{self.method}_{self.protocol}_{digest}"
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every setting, resolved."""
+        return {name: getattr(self, name) for name in known(type(self))}
+
     def stated(self) -> dict[str, Any]:
-        """Settings that differ from what is usual for the data set and the method."""
-        usual = asdict(type(self)(dataset=self.dataset, method=self.method))  # type: ignore[call-arg]
-        apart = ("dataset", "method", "protocol")
-        return {k: v for k, v in asdict(self).items() if v != usual[k] and k not in apart}
+        """Settings that differ from their defaults given the rest, but data set, method, protocol.
+
+        Example:
+            >>> from gcl_hard.settings.graphs import GraphConfig
+            >>> GraphConfig(contrast="two-view", lr=0.1, temperature=0.5).stated()
+            {'contrast': 'two-view', 'lr': 0.1}
+        """
+        found = stated(known(type(self)), self.values)
+        return {name: value for name, value in found.items() if name not in HEAD}
 
     def changed(self) -> dict[str, Any]:
-        """Settings that differ from their defaults."""
-        default = asdict(type(self)(method=self.method))  # type: ignore[call-arg]
-        return {k: v for k, v in asdict(self).items() if v != default[k]}
+        """Settings that differ from those of a configuration of the method alone."""
+        usual = type(self)(method=self.method).values
+        return {name: value for name, value in self.values.items() if value != usual[name]}
 
     def __str__(self) -> str:
         """Name in messages and progress bars."""
@@ -331,36 +525,8 @@ def is_pretrained(name: str) -> bool:
 
 
 def defaults(config: type[RunConfig]) -> dict[str, Any]:
-    """Settings of a class of configurations with their defaults."""
-    return {f.name: f.default for f in fields(config)}
-
-
-@cache
-def _field_types(config: type[RunConfig]) -> dict[str, Any]:
-    hints = get_type_hints(config)
-    return {f.name: hints[f.name] for f in fields(config)}
-
-
-def _checked(name: str, value: Any, kind: Any) -> Any:
-    """A value of a field's type; a list becomes a tuple. InputError for another type."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    if value is None and NoneType in kinds:
-        return None
-    kind = kinds[0]
-    if get_origin(kind) is Literal:
-        return check_option(name, value, get_args(kind))
-    if get_origin(kind) is tuple:
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InputError(f"{name} must be a list, got {value!r}")
-        return tuple(_checked(name, one, get_args(kind)[0]) for one in value)
-    if kind is float:
-        check_number(name, value)
-    elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"{name} must be {KINDS[kind]}, got {value!r}")
-    return value
-
-
-KINDS = {bool: "True or False", int: "a whole number", str: "a word"}
+    """Settings of a class of configurations with their declared defaults."""
+    return {name: one.default for name, one in known(config).items()}
 
 
 def flag(name: str) -> str:
@@ -372,6 +538,3 @@ OWN = re.compile(r"(?!(?:torchvision|timm):)[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9
 """Names of parts of the user's own: ``module:Name``, and ``Name@digest`` once they are known."""
 PRETRAINED = re.compile(r"[^@]*[^@/]\.pt(@[0-9a-f]+)?")
 """Files of pre-trained encoders: ``FILE.pt``, and ``NAME.pt@digest`` once they are known."""
-
-
-TRAINING = ("epochs", "batch_size", "lr", "lr_schedule", "weight_decay", "data_seed")

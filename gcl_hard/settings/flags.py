@@ -7,61 +7,41 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentError, ArgumentParser
 
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.settings.base import Domain, defaults, flag
+from gcl_hard.methods import SETTINGS
+from gcl_hard.settings.base import HEAD, Domain, defaults, flag, known, of_part
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.values import BY_TYPE, LISTED, READERS
-
-NOT_OF_RECIPES = ("dataset", "method", "protocol", "folds", "train_share")
-"""Settings that a command or a search states, and no recipe has."""
-COMMON = ("dataset", "method", "protocol", "beta", "epochs", "lr")
-"""Settings listed first in the help."""
-
+from gcl_hard.settings.values import BY_TYPE, READERS, several
 
 METAVARS = {
     "seeds": "N",
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
     **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
-    **dict.fromkeys(
-        (
-            "dataset",
-            "method",
-            "protocol",
-            "embeddings",
-            "finetune",
-            "split",
-            "augmentations",
-            "encodings",
-            "hardness_scale",
-            "without",
-        ),
-        "NAMES",
-    ),
-    **dict.fromkeys(
-        (
-            "beta",
-            "threshold_start",
-            "threshold_end",
-            "lr",
-            "epochs",
-            "c_grid",
-            "probe_lr",
-            "beta_changes",
-            "views",
-            "batch_size",
-            "label_gap",
-            "temperature",
-            "classes",
-            "label_noise",
-        ),
-        "NUMBERS",
-    ),
 }
+"""Of options that are no settings."""
+
+
+def _metavar(name: str, kind: Any, default: Any, *, listed: bool) -> str:
+    """What stands for the value of a flag in a help."""
+    union = get_origin(kind) in (Union, UnionType)
+    kinds = [one for one in get_args(kind) if one is not NoneType] if union else [kind]
+    if isinstance(default, Path) and default.suffix:
+        return "FILE"
+    if name in METAVARS:
+        return METAVARS[name]
+    if listed or get_origin(kinds[0]) is tuple:
+        of = get_args(kinds[0])[0] if get_origin(kinds[0]) is tuple else kinds[0]
+        return "NUMBERS" if of in (int, float) else "NAMES"
+    if name in several() and kinds[0] not in (int, float):
+        return "NAME"
+    number = kinds[0] is int and not name.endswith("seed")
+    return "N" if number else name.upper().split("_")[-1]
 
 
 def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
@@ -69,16 +49,10 @@ def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, liste
     if name in _SWITCHES:
         group.add_argument(f"--{flag(name)}", action="store_true", help=text)
         return
-    read = LISTED.get(name) if listed else None
-    number = kind in (int, int | None) and not name.endswith("seed")
-    several = kind in BY_TYPE
+    read = several().get(name) if listed else None
+    metavar = _metavar(name, kind, default, listed=read is not None)
     kind = read or READERS.get(name) or BY_TYPE.get(kind, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
-    metavar = METAVARS.get(name, "N" if number else name.upper().split("_")[-1])
-    if isinstance(default, Path) and default.suffix:
-        metavar = "FILE"
-    if name in LISTED and not (listed or several):
-        metavar = metavar.removesuffix("S")
     named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
     group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)
 
@@ -117,14 +91,17 @@ def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
     found: dict[str, tuple[tuple[Domain, ...], Any, str, Any]] = {}
     for config in CONFIGS.values():
         domain = config.domain
-        for name, (kind, text, own) in options_of(config).items():
+        for name, one in known(config).items():
+            kind, text, own = one.kind, one.setting.help, one.default
+            if name in SETTINGS:
+                own = SETTINGS[name].default
             if name not in found:
                 found[name] = ((domain,), kind, text, own)
                 continue
-            _, known, first, default = found[name]
+            domains, other, first, default = found[name]
             found[name] = (
-                ("graphs", "images"),
-                known if known == kind else Any if str in (known, kind) else known | kind,
+                (*domains, domain),
+                other if other == kind else Any if str in (other, kind) else other | kind,
                 _common_text(first, text),
                 default if default == own else {"graphs": default, "images": own},
             )
@@ -144,7 +121,7 @@ def add_settings(
 
     Args:
         parser: parser to add them to.
-        listed: whether settings of :data:`LISTED` take several values.
+        listed: whether settings of which ``bench`` takes several do so.
         own: defaults to show in place of those of the configurations.
         texts: help texts to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
@@ -153,9 +130,12 @@ def add_settings(
     titles = {
         ("graphs", "images"): "losses and training", ("graphs",): "graphs", ("images",): "images",
     }  # fmt: skip
+    common_names = {
+        name for one in CONFIGS.values() for name, f in known(one).items() if f.setting.common
+    }
     groups: dict[str, Any] = {}
     for name, (domains, kind, text, default) in all_settings().items():
-        is_common = name in COMMON
+        is_common = name in common_names
         if common in (None, is_common) and (names is None or name in names):
             title = "common settings" if is_common else titles[domains]
             if title not in groups:
@@ -171,15 +151,21 @@ def add_options(parser: ArgumentParser, title: str, options: type, names: Iterab
         add_flag(group, name, *known[name], listed=False)
 
 
+def not_of_recipes() -> list[str]:
+    """Settings that a command or a search states, and no recipe has."""
+    return list(dict.fromkeys([*HEAD, *of_part(GraphConfig, "split")]))
+
+
 def settings_from(
-    settings: Any, where: str, *, without: Iterable[str] = NOT_OF_RECIPES
+    settings: Any, where: str, *, without: Iterable[str] | None = None
 ) -> dict[str, Any]:
     """Settings of graphs from YAML, checked like those of a command line.
 
     Args:
         settings: settings as read from YAML.
         where: their source, for messages.
-        without: settings that are refused.
+        without: settings that are refused; None for those that a command or a search states, and
+            no recipe has.
 
     Raises:
         InputError: for an unknown setting, one that must not be stated, or a value of a wrong
@@ -189,7 +175,7 @@ def settings_from(
         >>> settings_from({"lr": 1, "c_grid": [1, 10]}, "mine.yaml")
         {'lr': 1.0, 'c_grid': (1.0, 10.0)}
     """
-    excluded = {*without}
+    excluded = {*(not_of_recipes() if without is None else without)}
     names = [name for name in defaults(GraphConfig) if name not in excluded]
     if not isinstance(settings, dict):
         raise InputError(f"{where}: expected settings, got {settings!r}")

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-)
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from gcl_hard.errors import InputError, check_number
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.methods import (
-    METHODS,
-    method,
-)
+from gcl_hard.methods import method
+from gcl_hard.setting import Setting
 from gcl_hard.settings.base import (
-    TRAINING,
+    BATCH_SIZE,
+    EPOCHS,
     Domain,
     RunConfig,
+    Values,
+    configuration,
     defaults,
     flag,
     is_own,
     is_pretrained,
+    method_setting,
+    of_part,
+    row,
 )
 from gcl_hard.settings.images import is_image_encoder
 
@@ -39,25 +37,35 @@ Readout = Literal["sum", "mean", "both"]
 JumpingKnowledge = Literal["cat", "last"]
 GraphProbe = Literal["svm", "logistic", "nystroem"]
 ProbeKernel = Literal["rbf", "linear", "rbf+wl", "rbf+wl-oa"]
-GIN_SETTINGS = ("layers", "dim", "readout", "jk", "edge_labels", "virtual_node")
-"""Settings of the GIN, which a user's own encoder replaces."""
-_ENCODER = ("features", "encodings", "encoder", *GIN_SETTINGS)
-_PROBE = ("standardise", "kernel", "c_grid", "probe")
-GRAPH_BASELINES: dict[str, tuple[str, ...]] = {
-    "majority": (),
-    "graph-size": ("standardise", "c_grid", "train_share"),
-    "label-histogram": ("features", "standardise", "c_grid", "train_share"),
-    "wl": ("features", "c_grid", "train_share"),
-    "wl-oa": ("features", "c_grid", "train_share"),
-    "untrained": (*_ENCODER, *_PROBE, "train_share"),
-    "supervised": (*_ENCODER, *TRAINING, "train_share"),
-}
-"""Baselines on graphs, with the settings that each reads in addition to data set and folds.
-
-A baseline is fitted to training folds only, so its protocol is always ``inductive``."""
+PROBED = ("untrained",)
+TRAINED = ("untrained", "supervised")
+FOLDS_USED = ("graph-size", "label-histogram", "wl", "wl-oa", *TRAINED)
+"""Baselines that read settings of the probe, of the encoder, and of the training folds."""
+GRAPH_BASELINES = ("majority", *FOLDS_USED)
+"""Baselines on graphs; each is fitted to training folds only, so its protocol is ``inductive``."""
 
 
-@dataclass(frozen=True)
+def _protocol(given: str, above: Values) -> str:
+    named = "transductive" if given == "paper" else given
+    return check_option("protocol", named, get_args(GraphProtocol))
+
+
+def _two_view(above: Values) -> bool:
+    return bool(above["contrast"] == "two-view")
+
+
+def _contrast(above: Values) -> Contrast:
+    own = row(above)
+    return "two-view" if own is not None and own.infonce_only else "local-global"
+
+
+def _hardened(above: Values) -> bool:
+    """Whether something is hardened under JSD."""
+    own = row(above)
+    return above["objective"] == "jsd" and own is not None and own.hardening is not None
+
+
+@configuration
 class GraphConfig(RunConfig):
     """The settings of an experiment on graphs, as the files in ``configs/graphs`` state them.
 
@@ -70,77 +78,172 @@ class GraphConfig(RunConfig):
         True
     """
 
-    baselines: ClassVar[dict[str, tuple[str, ...]]] = GRAPH_BASELINES
+    baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
     baseline_protocol: ClassVar[str] = "inductive"
-    minimum: ClassVar[dict[str, int]] = {
-        "batch_size": 2, "layers": 1, "dim": 1, "folds": 2, "beta_changes": 0, "data_seed": 0,
-        "views": 2, "hard_positives": 2, "hardest": 1, "mixed": 0, "mixed_with_anchor": 0,
-    }  # fmt: skip
     domain: ClassVar[Domain] = "graphs"
-    data_settings: ClassVar[tuple[str, ...]] = ("dataset", "features", "encodings", "of_molecules")
 
-    dataset: Annotated[str, "a TU data set; PTC, IMDB-B and IMDB-M are accepted too"] = "MUTAG"
-    method: Annotated[
+    dataset: Annotated[
         str,
-        f"{', '.join(METHODS)}; or a baseline: " + ", ".join(GRAPH_BASELINES),
-    ] = "hscl"
+        Setting(
+            "a TU data set; PTC, IMDB-B and IMDB-M are accepted too",
+            "data",
+            common=True,
+            several=True,
+        ),
+    ] = "MUTAG"
+    method: Annotated[str, method_setting(GRAPH_BASELINES)] = "hscl"
     protocol: Annotated[
-        GraphProtocol, "transductive (paper; encoders see all graphs) or inductive"
+        str,
+        Setting(
+            "transductive (paper; encoders see all graphs) or inductive",
+            "split",
+            common=True,
+            several=True,
+            canonical=_protocol,
+        ),
     ] = "transductive"
-    epochs: Annotated[int, "passes over the graphs"] = 200
-    batch_size: Annotated[int, "graphs in a batch"] = 128
+    epochs: Annotated[int, replace(EPOCHS, help="passes over the graphs")] = 200
+    batch_size: Annotated[int, replace(BATCH_SIZE, help="graphs in a batch")] = 128
+    contrast: Annotated[
+        Contrast | None,
+        Setting(
+            "local-global (InfoGraph; default) or two-view (default of mochi, spacl)",
+            usual=_contrast,
+            otherwise=lambda above: "local-global",
+        ),
+    ] = None
     objective: Annotated[
-        Objective | None, "jsd (default of local-global) or infonce (default of two-view)"
+        Objective | None,
+        Setting(
+            "jsd (default of local-global) or infonce (default of two-view)",
+            usual=lambda above: "infonce" if _two_view(above) else "jsd",
+        ),
     ] = None
     hardness_scale: Annotated[
         HardnessScale | None,
-        f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE})",
-    ] = None
-    contrast: Annotated[
-        Contrast | None, "local-global (InfoGraph; default) or two-view (default of mochi, spacl)"
+        Setting(
+            f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE})",
+            several=True,
+            applies=_hardened,
+            usual=lambda above: DEFAULT_SCALE,
+        ),
     ] = None
     augmentations: Annotated[
         tuple[str, ...] | None,
-        "of two-view, in order (mask-attributes,perturb-edges), or module:name",
+        Setting(
+            "of two-view, in order (mask-attributes,perturb-edges), or module:name",
+            "views",
+            applies=_two_view,
+            usual=lambda above: ("mask-attributes", "perturb-edges"),
+            canonical=lambda given, above: given or None,
+        ),
     ] = None
-    strength: Annotated[float | None, "share that each augmentation changes (0.2)"] = None
+    strength: Annotated[
+        float | None,
+        Setting(
+            "share that each augmentation changes (0.2)",
+            "views",
+            applies=_two_view,
+            usual=lambda above: 0.2,
+        ),
+    ] = None
     encoder: Annotated[
         str,
-        "gin, molecule-gin (of molecules), FILE.pt of gcl_hard.pretrain, or module:Name of yours, "
-        "called as Name(n_features)",
+        Setting(
+            "gin, molecule-gin (of molecules), FILE.pt of gcl_hard.pretrain, or module:Name of "
+            "yours, called as Name(n_features)",
+            "encoder",
+            read_by=TRAINED,
+        ),
     ] = GIN
-    layers: Annotated[int, "layers of the GIN"] = 3
-    dim: Annotated[int, "width of a layer; embeddings are layers × dim wide"] = 32
-    readout: Annotated[Readout, "sum, mean or both over a graph's nodes"] = "sum"
+    layers: Annotated[int, Setting("layers of the GIN", "gin", least=1, read_by=TRAINED)] = 3
+    dim: Annotated[
+        int,
+        Setting(
+            "width of a layer; embeddings are layers × dim wide", "gin", least=1, read_by=TRAINED
+        ),
+    ] = 32
+    readout: Annotated[
+        Readout, Setting("sum, mean or both over a graph's nodes", "gin", read_by=TRAINED)
+    ] = "sum"
     features: Annotated[
-        str, "auto, labels, degree-onehot, degree-scalar, constant or attributes"
+        str,
+        Setting(
+            "auto, labels, degree-onehot, degree-scalar, constant or attributes",
+            "data",
+            read_by=("label-histogram", "wl", "wl-oa", *TRAINED),
+        ),
     ] = "auto"
-    standardise: Annotated[bool, "whether the SVM is given standardised embeddings"] = True
-    folds: Annotated[int, "folds of the outer cross-validation"] = 10
-    jk: Annotated[JumpingKnowledge, "cat: an embedding is all layers; last: the last one"] = "cat"
-    edge_labels: Annotated[bool, "GINE on edge labels and attributes, where there are any"] = False
-    virtual_node: Annotated[bool, "a node linked to all nodes of its graph"] = False
+    standardise: Annotated[
+        bool,
+        Setting(
+            "whether the SVM is given standardised embeddings",
+            "probe",
+            read_by=("graph-size", "label-histogram", *PROBED),
+        ),
+    ] = True
+    folds: Annotated[
+        int,
+        Setting("folds of the outer cross-validation", "split", least=2, read_by=GRAPH_BASELINES),
+    ] = 10
+    jk: Annotated[
+        JumpingKnowledge,
+        Setting("cat: an embedding is all layers; last: the last one", "gin", read_by=TRAINED),
+    ] = "cat"
+    edge_labels: Annotated[
+        bool,
+        Setting("GINE on edge labels and attributes, where there are any", "gin", read_by=TRAINED),
+    ] = False
+    virtual_node: Annotated[
+        bool, Setting("a node linked to all nodes of its graph", "gin", read_by=TRAINED)
+    ] = False
     encodings: Annotated[
-        tuple[str, ...] | None, "columns added to node features: degree, random-walk, cycles, wl"
+        tuple[str, ...] | None,
+        Setting(
+            "columns added to node features: degree, random-walk, cycles, wl",
+            "data",
+            read_by=TRAINED,
+            canonical=lambda given, above: given or None,
+        ),
     ] = None
     probe: Annotated[
-        GraphProbe, "svm, logistic (linear probe) or nystroem (approximates the SVM's rbf)"
+        GraphProbe,
+        Setting(
+            "svm, logistic (linear probe) or nystroem (approximates the SVM's rbf)",
+            "probe",
+            read_by=PROBED,
+        ),
     ] = "svm"
-    kernel: Annotated[ProbeKernel, "kernel of the SVM: rbf, linear, or rbf plus a WL kernel"] = (
-        "rbf"
-    )
+    kernel: Annotated[
+        ProbeKernel,
+        Setting("kernel of the SVM: rbf, linear, or rbf plus a WL kernel", "probe", read_by=PROBED),
+    ] = "rbf"
     c_grid: Annotated[
-        tuple[float, ...] | None, "values of the SVM's C to choose from (0.001, 0.01 … 1000)"
+        tuple[float, ...] | None,
+        Setting(
+            "values of the SVM's C to choose from (0.001, 0.01 … 1000)",
+            "probe",
+            read_by=("graph-size", "label-histogram", "wl", "wl-oa", *PROBED),
+            canonical=lambda given, above: given or None,
+        ),
     ] = None
-    train_share: Annotated[float, "share of a training fold's graphs that is used"] = 1.0
-
-    def __post_init__(self) -> None:
-        if str(self.protocol) == "paper":
-            object.__setattr__(self, "protocol", "transductive")
-        super().__post_init__()
+    train_share: Annotated[
+        float,
+        Setting(
+            "share of a training fold's graphs that is used",
+            "split",
+            above=0,
+            most=1,
+            read_by=FOLDS_USED,
+        ),
+    ] = 1.0
 
     def _check(self) -> None:
-        check_number("train-share", self.train_share, above=0, most=1)
+        if not self.is_baseline and self.contrast != "two-view":
+            of_views = method(self.method).infonce_only
+            if of_views or self.views is not None:
+                what = self.method if of_views else f"views {self.views}"
+                raise InputError(f"{what} needs views of each graph: give contrast two-view")
         if self.train_share < 1 and self.protocol == "transductive":
             raise InputError(
                 "train-share leaves graphs out of training folds; under protocol transductive "
@@ -190,48 +293,27 @@ class GraphConfig(RunConfig):
                 f"{self.encoder!r}{hint}"
             )
         usual = defaults(type(self))
-        if given := [name for name in GIN_SETTINGS if getattr(self, name) != usual[name]]:
+        given = [name for name in of_part(type(self), "gin") if getattr(self, name) != usual[name]]
+        if given:
             raise InputError(
                 f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
                 f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"
             )
 
     @property
+    def data_key(self) -> tuple[Hashable, ...]:
+        """What decides which graphs are loaded, in which form."""
+        return *super().data_key, self.of_molecules
+
+    @property
     def of_molecules(self) -> bool:
         """Whether the encoder reads atoms and bonds."""
         return self.encoder == MOLECULE_GIN or is_pretrained(self.encoder)
 
-    def _filled(self) -> dict[str, Any]:
-        of_views = method(self.method).infonce_only
-        contrast = self.contrast or ("two-view" if of_views else "local-global")
-        two_view = contrast == "two-view"
-        if not two_view and (of_views or self.views not in (None, 2)):
-            what = self.method if of_views else f"views {self.views}"
-            raise InputError(f"{what} needs views of each graph: give contrast two-view")
-        objective = self.objective or ("infonce" if two_view else "jsd")
-        filled: dict[str, Any] = {"objective": objective, "contrast": contrast, **self._shared()}
-        hardens = objective == "jsd" and method(self.method).hardening is not None
-        filled["hardness_scale"] = (self.hardness_scale or DEFAULT_SCALE) if hardens else None
-        if objective == "infonce" and self.temperature is None:
-            filled["temperature"] = 0.5
-        if not two_view:
-            return filled | {"augmentations": None, "strength": None}
-        filled["augmentations"] = self.augmentations or ("mask-attributes", "perturb-edges")
-        filled["strength"] = 0.2 if self.strength is None else self.strength
-        return filled
-
-    def _as_baseline(self) -> dict[str, Any]:
-        return self._shared() | super()._as_baseline() | {"contrast": "local-global"}
-
-    def _shared(self) -> dict[str, Any]:
-        """Normalise list settings; an empty list becomes None."""
-        c_grid = None if not self.c_grid else tuple(map(float, self.c_grid))
-        return {"encodings": self.encodings or None, "c_grid": c_grid}
-
     @property
     def encoder_config(self) -> Self:
         """The settings without those of the SVM, and without edge labels where there are none."""
-        unseen = {name: defaults(type(self))[name] for name in _PROBE}
+        unseen = {name: defaults(type(self))[name] for name in of_part(type(self), "probe")}
         if self.edge_labels:
             from gcl_hard.graphs.tudataset import lacks_edge_labels
 
@@ -280,13 +362,15 @@ class GraphConfig(RunConfig):
         if self.encoder != GIN:
             return None
         trained = self.encoder_config
-        shape = tuple(getattr(trained, name) for name in _ENCODER)
+        shape = tuple(
+            getattr(trained, name) for name in of_part(type(self), "data", "encoder", "gin")
+        )
         batches = self.batch_size, self.data_seed, self.train_share
         takes_items = not one_view and method(self.method).positives == "hard"
         views = (
             self.augmentations, self.strength, self.views, takes_items, self.method == "supervised"
         )  # fmt: skip
-        return self.dataset, self.protocol, self.contrast, *shape, *batches, *views
+        return self.protocol, self.contrast, *shape, *batches, *views
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
         """Work in node-epochs, a unit common to data sets and methods.

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-)
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from gcl_hard.errors import InputError, check_number, unknown
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
-from gcl_hard.methods import (
-    METHODS,
-    method,
+from gcl_hard.methods import method
+from gcl_hard.setting import Setting
+from gcl_hard.settings.base import (
+    BATCH_SIZE,
+    EPOCHS,
+    LR,
+    WEIGHT_DECAY,
+    Domain,
+    RunConfig,
+    Values,
+    configuration,
+    flag,
+    is_own,
+    method_setting,
+    row,
 )
-from gcl_hard.settings.base import TRAINING, Domain, RunConfig, defaults, flag, is_own
 from gcl_hard.training.loop import Optimisation, Precision
 
 if TYPE_CHECKING:
@@ -36,26 +41,48 @@ Precisions = Literal["fp32", "bf16", "fp16"]
 Probe = Literal["adam", "logistic"]
 FABRIC: dict[str, Precision] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 DEFAULT_FLIP = 0.5
-_ADAM = ("probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size")
-_IMAGES_USED = ("probe_split", "subset", "classes")
-_IMAGE_PROBE = ("probe", *_ADAM, *_IMAGES_USED)
-_IMAGE_ENCODER = (
-    *_IMAGE_PROBE, "size", "encoder", "width", "stem", "precision", "channels_last",
-    "pretrain_split",
-)  # fmt: skip
-IMAGE_BASELINES: dict[str, tuple[str, ...]] = {
-    "majority": _IMAGES_USED,
-    "pixels": (*_IMAGE_PROBE, "size"),
-    "untrained": _IMAGE_ENCODER,
-    "supervised": (
-        *_IMAGE_ENCODER, *TRAINING, "label_noise", "crop", "flip", "jitter", "grayscale", "blur",
-        "noise", "forward", "compile", "accumulate", "balanced",
-    ),
-}  # fmt: skip
-"""Baselines on images, with the settings that each reads in addition to the data set."""
+PROBED = ("pixels", "untrained", "supervised")
+ENCODED = ("untrained", "supervised")
+TRAINED = ("supervised",)
+"""Baselines that read settings of the probe, of the encoder, and of training."""
+IMAGE_BASELINES = ("majority", *PROBED)
+"""Baselines on images."""
 
 
-@dataclass(frozen=True)
+def _reads_labels(above: Values) -> bool:
+    own = row(above)
+    of_class = own is not None and (own.label_aware or above["positives"] == "class")
+    read = of_class or above["class_pairs"] or above["balanced"]
+    return bool(read or above["method"] in TRAINED)
+
+
+def _positives(above: Values) -> Positives | None:
+    own = row(above)
+    return None if own is None else own.positives
+
+
+def _flip(above: Values) -> float:
+    return 0.0 if above["dataset"].casefold() == "digits" else DEFAULT_FLIP  # mirrored digits
+
+
+def _width(given: int, above: Values) -> int | None:
+    from gcl_hard.images.models import WIDTH
+
+    return None if given == WIDTH.get(above["encoder"]) else given
+
+
+def _rates(given: tuple[float, ...], above: Values) -> tuple[float, ...]:
+    rates = tuple(sorted({float(rate) for rate in given}))
+    if not rates or not all(0 < rate < math.inf for rate in rates):
+        raise InputError(f"probe-lr must be finite numbers above 0, got {given}")
+    return rates
+
+
+def _of_adam(above: Values) -> bool:
+    return bool(above["probe"] == "adam")
+
+
+@configuration
 class ImageConfig(RunConfig):
     """The settings of an experiment on images, as the files in ``configs/images`` state them.
 
@@ -68,79 +95,189 @@ class ImageConfig(RunConfig):
         'class'
     """
 
-    baselines: ClassVar[dict[str, tuple[str, ...]]] = IMAGE_BASELINES
+    baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
     baseline_protocol: ClassVar[str] = "split"
-    minimum: ClassVar[dict[str, int]] = {
-        "batch_size": 2, "size": 4, "subset": 4, "accumulate": 1, "probe_epochs": 1,
-        "probe_batch_size": 1, "beta_changes": 0, "data_seed": 0, "width": 1, "classes": 2,
-        "views": 2, "hard_positives": 2, "hardest": 1, "mixed": 0, "mixed_with_anchor": 0,
-    }  # fmt: skip
     domain: ClassVar[Domain] = "images"
-    data_settings: ClassVar[tuple[str, ...]] = (
-        "dataset", "pretrain_split", "probe_split", "subset", "classes", "label_noise",
-    )  # fmt: skip
 
     dataset: Annotated[
-        str, "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, NAME of NAME.npz or NAME/train/CLASS/"
-    ] = "digits"
-    method: Annotated[
         str,
-        f"{', '.join(METHODS)}; or a baseline: " + ", ".join(IMAGE_BASELINES),
-    ] = "hscl"
-    protocol: Annotated[ImageProtocol, "split: trained on the training images, tested once"] = (
-        "split"
-    )
-    epochs: Annotated[int, "passes over the images"] = 200
-    batch_size: Annotated[int, "images in a batch; n = 2 × batch-size embeddings"] = 256
-    lr: Annotated[float, "learning rate of Adam"] = 0.001
-    weight_decay: Annotated[float, "weight decay of Adam"] = 1e-6
+        Setting(
+            "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, NAME of NAME.npz or NAME/train/CLASS/",
+            "data",
+            several=True,
+        ),
+    ] = "digits"
+    method: Annotated[str, method_setting(IMAGE_BASELINES)] = "hscl"
+    protocol: Annotated[
+        ImageProtocol,
+        Setting(
+            "split: trained on the training images, tested once", "split", common=True, several=True
+        ),
+    ] = "split"
+    epochs: Annotated[int, replace(EPOCHS, help="passes over the images")] = 200
+    batch_size: Annotated[
+        int, replace(BATCH_SIZE, help="images in a batch; n = 2 × batch-size embeddings")
+    ] = 256
+    lr: Annotated[float, LR] = 0.001
+    weight_decay: Annotated[float, WEIGHT_DECAY] = 1e-6
     positives: Annotated[
-        Positives | None, "view, class or hard; the method's own if not given (class: scl, hscl)"
+        Positives | None,
+        Setting(
+            "view, class or hard; the method's own if not given (class: scl, hscl)",
+            usual=_positives,
+        ),
     ] = None
-    class_pairs: Annotated[bool, "second view from another image of the class"] = False
-    balanced: Annotated[bool, "whether batches hold all classes in equal parts"] = False
+    class_pairs: Annotated[bool, Setting("second view from another image of the class")] = False
+    balanced: Annotated[
+        bool, Setting("whether batches hold all classes in equal parts", read_by=TRAINED)
+    ] = False
     encoder: Annotated[
         str,
-        "resnet50, resnet18, fast (a small net for 32 pixels), torchvision:NAME, timm:NAME, or "
-        "module:Name of your own",
+        Setting(
+            "resnet50, resnet18, fast (a small net for 32 pixels), torchvision:NAME, timm:NAME, or "
+            "module:Name of your own",
+            "encoder",
+            read_by=ENCODED,
+        ),
     ] = "resnet50"
     width: Annotated[
-        int | None, "channels of the encoder's first layer (64 of a ResNet, 32 of fast)"
+        int | None,
+        Setting(
+            "channels of the encoder's first layer (64 of a ResNet, 32 of fast)",
+            "encoder",
+            least=1,
+            read_by=ENCODED,
+            canonical=_width,
+        ),
     ] = None
-    stem: Annotated[Stem, "auto (cifar up to 64 pixels), cifar or imagenet"] = "auto"
-    size: Annotated[int | None, "side of a view in pixels; the data set's if not given"] = None
-    pretrain_split: Annotated[str, "split that the encoder is trained on"] = "train"
-    probe_split: Annotated[str, "split that the probe is trained on"] = "train"
-    subset: Annotated[int | None, "training images, a stratified draw; all if not given"] = None
-    classes: Annotated[int | None, "the first so many classes alone; all if not given"] = None
+    stem: Annotated[
+        Stem, Setting("auto (cifar up to 64 pixels), cifar or imagenet", "encoder", read_by=ENCODED)
+    ] = "auto"
+    size: Annotated[
+        int | None,
+        Setting(
+            "side of a view in pixels; the data set's if not given",
+            "views",
+            least=4,
+            read_by=PROBED,
+            space=(),
+        ),
+    ] = None
+    pretrain_split: Annotated[
+        str, Setting("split that the encoder is trained on", "data", read_by=ENCODED)
+    ] = "train"
+    probe_split: Annotated[
+        str, Setting("split that the probe is trained on", "data", read_by=IMAGE_BASELINES)
+    ] = "train"
+    subset: Annotated[
+        int | None,
+        Setting(
+            "training images, a stratified draw; all if not given",
+            "data",
+            least=4,
+            read_by=IMAGE_BASELINES,
+        ),
+    ] = None
+    classes: Annotated[
+        int | None,
+        Setting(
+            "the first so many classes alone; all if not given",
+            "data",
+            least=2,
+            several=True,
+            read_by=IMAGE_BASELINES,
+        ),
+    ] = None
     label_noise: Annotated[
-        float, "share of the labels read in training that are wrong ones; the probe's are right"
+        float,
+        Setting(
+            "share of the labels read in training that are wrong ones; the probe's are right",
+            "data",
+            least=0,
+            below=1,
+            several=True,
+            read_by=TRAINED,
+            applies=_reads_labels,
+        ),
     ] = 0.0
-    crop: Annotated[float, "smallest share of the area that a random crop keeps"] = 0.08
-    flip: Annotated[float | None, "probability of a horizontal flip (0.5; digits: 0)"] = None
-    jitter: Annotated[float, "strength of the colour jitter"] = 0.4
-    grayscale: Annotated[float, "probability of conversion to grey"] = 0.2
-    blur: Annotated[float, "probability of a Gaussian blur"] = 0.5
-    noise: Annotated[float, "standard deviation of Gaussian noise"] = 0.0
-    forward: Annotated[Forward, "both views in one pass (fused) or in two (split)"] = "fused"
-    precision: Annotated[Precisions, "fp32, bf16 or fp16, mixed"] = "fp32"
-    channels_last: Annotated[bool, "memory format of images and weights"] = True
-    compile: Annotated[bool, "whether torch.compile compiles the encoder"] = False
-    accumulate: Annotated[int, "batches whose mean gradient makes one step"] = 1
+    crop: Annotated[
+        float,
+        Setting("smallest share of the area that a random crop keeps", "views", read_by=TRAINED),
+    ] = 0.08
+    flip: Annotated[
+        float | None,
+        Setting(
+            "probability of a horizontal flip (0.5; digits: 0)",
+            "views",
+            read_by=TRAINED,
+            usual=_flip,
+        ),
+    ] = None
+    jitter: Annotated[float, Setting("strength of the colour jitter", "views", read_by=TRAINED)] = (
+        0.4
+    )
+    grayscale: Annotated[
+        float, Setting("probability of conversion to grey", "views", read_by=TRAINED)
+    ] = 0.2
+    blur: Annotated[float, Setting("probability of a Gaussian blur", "views", read_by=TRAINED)] = (
+        0.5
+    )
+    noise: Annotated[
+        float, Setting("standard deviation of Gaussian noise", "views", read_by=TRAINED)
+    ] = 0.0
+    forward: Annotated[
+        Forward,
+        Setting("both views in one pass (fused) or in two (split)", "training", read_by=TRAINED),
+    ] = "fused"
+    precision: Annotated[
+        Precisions, Setting("fp32, bf16 or fp16, mixed", "training", read_by=ENCODED)
+    ] = "fp32"
+    channels_last: Annotated[
+        bool, Setting("memory format of images and weights", "training", read_by=ENCODED)
+    ] = True
+    compile: Annotated[
+        bool,
+        Setting("whether torch.compile compiles the encoder", "training", read_by=TRAINED),
+    ] = False
+    accumulate: Annotated[
+        int,
+        Setting("batches whose mean gradient makes one step", "training", least=1, read_by=TRAINED),
+    ] = 1
     negatives: Annotated[
-        Negatives, "under torchrun: of each process (local), or of all of them (gathered)"
+        Negatives,
+        Setting(
+            "under torchrun: of each process (local), or of all of them (gathered)", "training"
+        ),
     ] = "local"
-    probe: Annotated[Probe, "linear probe: adam, or scikit-learn's logistic regression"] = "adam"
+    probe: Annotated[
+        Probe,
+        Setting(
+            "linear probe: adam, or scikit-learn's logistic regression", "probe", read_by=PROBED
+        ),
+    ] = "adam"
     probe_lr: Annotated[
-        tuple[float, ...], "learning rates of adam, chosen on a part of the training images"
+        tuple[float, ...],
+        Setting(
+            "learning rates of adam, chosen on a part of the training images",
+            "probe",
+            read_by=PROBED,
+            applies=_of_adam,
+            canonical=_rates,
+        ),
     ] = (0.0001, 0.001, 0.01)
-    probe_weight_decay: Annotated[float, "weight decay of adam"] = 1e-6
-    probe_epochs: Annotated[int, "epochs of adam"] = 100
-    probe_batch_size: Annotated[int, "batch size of adam"] = 512
+    probe_weight_decay: Annotated[
+        float,
+        Setting("weight decay of adam", "probe", least=0, read_by=PROBED, applies=_of_adam),
+    ] = 1e-6
+    probe_epochs: Annotated[
+        int, Setting("epochs of adam", "probe", least=1, read_by=PROBED, applies=_of_adam)
+    ] = 100
+    probe_batch_size: Annotated[
+        int, Setting("batch size of adam", "probe", least=1, read_by=PROBED, applies=_of_adam)
+    ] = 512
 
     def _check(self) -> None:
         self.view_recipe()
-        check_number("label-noise", self.label_noise, least=0, below=1)
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
             libraries = ("torchvision:NAME", "timm:NAME", "module:Name of your own")
             raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
@@ -158,42 +295,6 @@ class ImageConfig(RunConfig):
                 raise InputError(
                     f"{flag(name)} must not be test: nothing is trained on test images"
                 )
-
-    def _filled(self) -> dict[str, Any]:
-        positives = self.positives or method(self.method).positives
-        of_class = method(self.method).label_aware or positives == "class"
-        reads_labels = of_class or self.class_pairs or self.balanced
-        return {
-            "temperature": 0.5 if self.temperature is None else self.temperature,
-            "positives": positives,
-            **self._shared(),
-            "label_noise": self.label_noise if reads_labels else 0.0,
-        }
-
-    def _as_baseline(self) -> dict[str, Any]:
-        read = self.baselines[self.method.casefold()]
-        return super()._as_baseline() | {k: v for k, v in self._shared().items() if k in read}
-
-    def _shared(self) -> dict[str, Any]:
-        """Canonical settings of views, encoder and probe."""
-        # Mirrored digits are not digits.
-        from gcl_hard.images.models import WIDTH
-
-        usual_flip = 0.0 if self.dataset.casefold() == "digits" else DEFAULT_FLIP
-        return {
-            "flip": usual_flip if self.flip is None else self.flip,
-            "width": None if self.width == WIDTH.get(self.encoder) else self.width,
-            **self._probe(),
-        }
-
-    def _probe(self) -> dict[str, Any]:
-        rates = tuple(sorted({float(rate) for rate in self.probe_lr}))
-        if not rates or not all(0 < rate < math.inf for rate in rates):
-            raise InputError(f"probe-lr must be finite numbers above 0, got {self.probe_lr}")
-        check_number("probe-weight-decay", self.probe_weight_decay, least=0)
-        if self.probe == "logistic":
-            return {name: defaults(ImageConfig)[name] for name in _ADAM}
-        return {"probe_lr": rates, "probe_weight_decay": float(self.probe_weight_decay)}
 
     def view_recipe(self) -> ViewRecipe:
         """Random augmentations of the views."""

@@ -6,6 +6,10 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gcl_hard.setting import Field
+from gcl_hard.settings.base import known
+from gcl_hard.settings.domains import CONFIGS
+
 MOST_SEEDS = 10_000
 
 
@@ -89,30 +93,30 @@ def _several(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[An
     return lambda value: (None,) if value in (None, "null", [None], (None,)) else read(value)
 
 
-LISTED: dict[str, Callable[[Any], Any]] = {
-    "dataset": _words,
-    "method": _words,
-    "protocol": _words,
-    "beta": _numbers,
-    "threshold_start": _several(_numbers),
-    "threshold_end": _several(_numbers),
-    "lr": _numbers,
-    "epochs": _list_of(int, "whole numbers"),
-    "beta_changes": _list_of(int, "whole numbers"),
-    "hardness_scale": _several(_words),
-    "views": _several(_list_of(int, "whole numbers")),
-    "without": _several(_words),
-    "temperature": _several(_numbers),
-    "batch_size": _list_of(int, "whole numbers"),
-    "classes": _several(_list_of(int, "whole numbers")),
-    "label_noise": _numbers,
-}
-"""Settings of which ``bench`` takes several, comma-separated, and runs all combinations."""
+def reader(one: Field) -> Callable[[Any], tuple[Any, ...]]:
+    """A reader of several values of a setting."""
+    whole = _list_of(int, "whole numbers")
+    read = {float: _numbers, int: whole}.get(one.kinds[0], _words)
+    return _several(read) if one.optional else read
+
+
+def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
+    """Settings of which ``bench`` takes several and runs all combinations, and their readers.
+
+    Example:
+        >>> several()["lr"]("0.1,0.01")
+        (0.1, 0.01)
+    """
+    return {
+        name: reader(one)
+        for config in CONFIGS.values()
+        for name, one in known(config).items()
+        if one.setting.several
+    }
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "seeds": as_seeds,
-    "protocol": str,  # an alias is none of its values
     "ensemble_size": _auto,
     "batch": _auto,
 }

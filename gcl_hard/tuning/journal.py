@@ -13,11 +13,7 @@ from typing import Any
 
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage
-from optuna.storages.journal import (
-    BaseJournalBackend,
-    JournalFileBackend,
-    JournalFileSymlinkLock,
-)
+from optuna.storages.journal import BaseJournalBackend, JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import TrialState
 
 from gcl_hard.errors import InputError

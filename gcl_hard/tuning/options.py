@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
-from optuna.samplers import (
-    BaseSampler,
-    CmaEsSampler,
-    GridSampler,
-    RandomSampler,
-    TPESampler,
-)
+from optuna.samplers import BaseSampler, CmaEsSampler, GridSampler, RandomSampler, TPESampler
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.custom import (
@@ -30,9 +24,9 @@ from gcl_hard.experiments.custom import (
     pretrained_part,
 )
 from gcl_hard.seeds import seed_for
-from gcl_hard.settings.base import Domain, flag, is_own, is_pretrained
+from gcl_hard.settings.base import Domain, flag, is_own, is_pretrained, of_part
 from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.graphs import GIN, GIN_SETTINGS
+from gcl_hard.settings.graphs import GIN, GraphConfig
 from gcl_hard.settings.presets import best_recipe
 from gcl_hard.tuning.objective import Inner, Steps, check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
@@ -62,7 +56,10 @@ LARGEST_BATCH = {"cpu": 16, "cuda": 256}
 """Trials asked for at once, on each kind of device, where the command names no number."""
 NO_NAME = re.compile(r"[/\\:@<>\x00-\x1f]")
 """Characters that names of files and studies do without."""
-SPACES = f"YAML file, or one of: {', '.join(sorted(shipped()))}; chosen by the method"
+SPACES = (
+    f"YAML file; one of: {', '.join(sorted(shipped()))}; or names of settings, such as "
+    f"temperature,lr (default: by the method)"
+)
 
 
 @dataclass(frozen=True)
@@ -297,7 +294,7 @@ def tune_options(
         found = read_space(of_space)
     if check_option("recipe", recipe, ("paper", "best")) == "best":
         searched = {dimension.name for dimension in found.dimensions}
-        left_out = searched | ({*GIN_SETTINGS} if encoder is not None else set())
+        left_out = searched | ({*of_part(GraphConfig, "gin")} if encoder is not None else set())
         ours = best_recipe(base.kind, base.config.dataset)
         ours = {key: value for key, value in ours.items() if key not in left_out}
         base = Base(base.kind, {**ours, **stated_settings}, encoder)

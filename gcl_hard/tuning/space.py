@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -19,7 +19,8 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.experiment import Parts
-from gcl_hard.settings.base import RunConfig, defaults, flag
+from gcl_hard.setting import Field
+from gcl_hard.settings.base import RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import PAPERS_BETAS, PRESETS, read_yaml
@@ -36,10 +37,6 @@ MEANT = {int: "a whole number", float: "a number", bool: "true or false"}
 KEYS = ("space", "grid")
 ENCODER = "encoder."
 """Prefix of the settings of a user's own encoder."""
-FIXED = (
-    "dataset", "protocol", "features", "folds", "subset", "pretrain_split", "probe_split", "size",
-)  # fmt: skip
-"""Settings that decide data and scores: with another value scores could not be compared."""
 FOLDERS = (Path(__file__).parent / "spaces", Path(__file__).parents[2] / "configs" / "search")
 """Folders of spaces: in an installed package, and in a checkout."""
 
@@ -148,7 +145,7 @@ def _interval(name: str, ends: tuple[Any, ...]) -> dict[str, Any]:
     """The mapping of ``(low, high)``, whole numbers where the setting is one."""
     if len(ends) != 2:
         raise InputError(f"{name}: a tuple is (low, high), got {ends}; choices are a list")
-    hints = {key: hint for kind in CONFIGS.values() for key, hint in get_type_hints(kind).items()}
+    hints = {key: one.kind for kind in CONFIGS.values() for key, one in known(kind).items()}
     whole = all(isinstance(end, int) for end in ends)
     if name in hints:
         whole = int in (get_args(hints[name]) or (hints[name],))
@@ -479,16 +476,21 @@ def _check_name(dimension: Dimension, base: Base) -> None:
             )
     elif name not in defaults(base.kind):
         raise unknown("setting of the search space", name, defaults(base.kind))
-    elif name in FIXED:
+    elif _decides_scores(known(base.kind)[name]):
         raise InputError(
             f"{name} cannot be searched: scores of different {name} are not comparable"
         )
     else:
-        _check_kind(dimension, get_type_hints(base.kind)[name])
+        _check_kind(dimension, known(base.kind)[name].kind)
     for method in dimension.methods or (dimension.ends if name == "method" else ()):
         if method not in METHODS:
             what = f"method of {name}" if dimension.methods else "method"
             raise unknown(what, str(method), METHODS)
+
+
+def _decides_scores(one: Field) -> bool:
+    """Whether scores of different values cannot be compared."""
+    return one.setting.part in ("data", "split") or one.setting.space == ()
 
 
 def _check_kind(dimension: Dimension, hint: Any) -> None:
@@ -562,7 +564,8 @@ def read_space(given: str) -> Space:
     """Read the space of a file.
 
     Args:
-        given: a path, or a name of :func:`shipped`.
+        given: a path; a name of :func:`shipped`; or names of settings, separated by commas, which
+            are drawn from the spaces that they declare.
 
     Raises:
         InputError: if there is no such file, or it is no search space.
@@ -570,17 +573,48 @@ def read_space(given: str) -> Space:
     Example:
         >>> [dimension.name for dimension in read_space("beta").dimensions]
         ['beta', 'lr']
+        >>> [dimension.name for dimension in read_space("epsilon,lr").dimensions]
+        ['epsilon', 'lr']
     """
     path = _files().get(given, Path(given))
     if not path.is_file():
         if path.suffix:
             raise InputError(f"no search space in {given}: there is no such file")
-        raise unknown("search space", given, sorted(shipped()))
+        names, own = (
+            [name.strip().replace("-", "_") for name in given.split(",")],
+            declared_spaces(),
+        )
+        for name in names:
+            if name not in own:
+                raise unknown("search space", name, [*sorted(shipped()), *sorted(own)])
+        return Space(tuple(own[name] for name in names))
     stated = read_yaml(path)
     try:
         return Space.of(stated if stated is not None else {})
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def declared_spaces() -> dict[str, Dimension]:
+    """Settings that declare what they are drawn from, with their dimensions.
+
+    Example:
+        >>> declared_spaces()["auc"].ends
+        (0.5, 0.95)
+    """
+    found = {}
+    for config in CONFIGS.values():
+        for name, one in known(config).items():
+            space = one.setting.space
+            if not space:
+                continue
+            if isinstance(space, list):
+                found[name] = Dimension(name, _choices(name, space))
+                continue
+            whole = one.kinds[0] is int
+            ends = {"low": space[0], "high": space[1], "log": "log" in space}
+            found[name] = Dimension(name, _range(name, ends, whole=whole))
+    return found
 
 
 def _files() -> dict[str, Path]:

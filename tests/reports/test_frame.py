@@ -24,7 +24,7 @@ from gcl_hard.reports.frame import (
 )
 from gcl_hard.runs.plan import Run, plan
 from gcl_hard.runs.store import SCHEMA_VERSION
-from gcl_hard.settings.base import SELECTABLE
+from gcl_hard.settings.base import selectable
 from gcl_hard.settings.domains import from_dict
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import published_accuracy
@@ -404,7 +404,7 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
         "fold_accuracies", "accuracy_mean", "accuracy_std", "best_on_test", "optimism",
     ]  # fmt: skip
     assert [c["beta"] for c in selection["candidates"]] == [1.0, 2.0, 10.0]
-    assert all(set(c) == set(SELECTABLE) for c in selection["candidates"])
+    assert all(set(c) == set(selectable(GraphConfig)) for c in selection["candidates"])
     assert selection["seeds"] == [0, 2]
     tables = [dict(zip(c["seeds"], c["fold_accuracies"], strict=True)) for c in content["configs"]]
     for seed, row, folds in zip(

@@ -341,7 +341,6 @@ def test_published_results_are_found_by_their_runs() -> None:
         ({"readout": "max"}, "readout 'max'.*sum, mean"),
         ({"objective": "jds"}, "objective 'jds'[^,]*jsd"),
         ({"beta": -1.0}, r"^beta\D+0\D+-1\.0$"),
-        ({"beta": None}, r"^hscl\b.*\bbeta\b"),
         ({"beta_changes": -1}, r"^beta-changes\D+0\D+-1$"),
         ({**TAU, **COSINE, "threshold_start": 1.5}, r"^threshold-start\b.*-1\D+1\D+1\.5$"),
         ({**TAU, **COSINE, "threshold_end": -1.01}, r"^threshold-end\b.*-1\D+1\D+-1\.01$"),
@@ -440,7 +439,7 @@ BAD_OF_ONE: dict[str, list[Settings]] = {
 BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "method": [{"method": "hslc"}],
     "protocol": [{"protocol": "transductive"}],
-    "beta": [{"beta": -1.0}, {"beta": None}, {"method": "ucl", "beta": -1.0}],
+    "beta": [{"beta": -1.0}, {"method": "ucl", "beta": -1.0}],
     "beta-changes": [{"beta_changes": -1}],
     "threshold-start": [{"threshold_start": 1.5}],
     "threshold-end": [{"threshold_end": -1.01}],

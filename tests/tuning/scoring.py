@@ -11,8 +11,8 @@ from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import GraphSet
 from gcl_hard.runs.experiment import RunContext, RunOptions
-from gcl_hard.settings.base import RunConfig, defaults
-from gcl_hard.settings.graphs import GIN_SETTINGS, GraphConfig
+from gcl_hard.settings.base import RunConfig, defaults, of_part
+from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning.objective import (
     GraphOuter,
     GraphPart,
@@ -42,7 +42,9 @@ def context(ensemble_size: int | None = 1, threads: int | None = None) -> RunCon
 
 def candidates(*configs: RunConfig, make: EncoderMaker | None = None) -> list[Candidate]:
     if make is not None:
-        own = {name: defaults(GraphConfig)[name] for name in GIN_SETTINGS} | {"encoder": "own@0"}
+        own = {name: defaults(GraphConfig)[name] for name in of_part(GraphConfig, "gin")} | {
+            "encoder": "own@0"
+        }
         configs = tuple(replace(config, **own) for config in configs)
     return [Candidate(7 * n + 3, config, make) for n, config in enumerate(configs)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.recipe.table import ABLATIONS, REPORTED, SHARES, Entry, entries
 from gcl_hard.methods import SETTINGS
-from gcl_hard.settings.flags import NOT_OF_RECIPES
+from gcl_hard.settings.flags import not_of_recipes
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import QUICK, TABLE_II
 from tests.benchmarks.recipe.made_recipes import RECIPE, put, recipes
@@ -186,7 +186,7 @@ def test_every_setting_of_a_recipe_belongs_to_one_ablation() -> None:
     """Settings of other methods: hscl, whose ablations are moved, has none of them."""
     order = {"data_seed"}
     """Names one order of batches or another; no order is better than another by rights."""
-    lone = {f.name for f in fields(GraphConfig)} - {*NOT_OF_RECIPES} - of_others - order
+    lone = {f.name for f in fields(GraphConfig)} - {*not_of_recipes()} - of_others - order
     listed = [name for names in ABLATIONS.values() for name in names]
     assert sorted(listed) == sorted(lone)
     assert all(getattr(GraphConfig(method="hscl"), name) is None for name in of_others)

@@ -1,0 +1,313 @@
+"""A setting stated once: what derives from a declaration, and what a declaration cannot say."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import runpy
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from gcl_hard.commands.bench import parse_bench
+from gcl_hard.errors import InputError
+from gcl_hard.methods import METHODS
+from gcl_hard.runs.store import Store
+from gcl_hard.setting import Setting, declared, joined, resolve, stated
+from gcl_hard.settings.base import RunConfig, known
+from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.presets import recipe
+from gcl_hard.tuning.space import read_space
+from tests.said import says
+
+ROOT = Path(__file__).parents[1]
+DEFAULTS = Path(__file__).with_name("setting_defaults.json")
+
+
+@dataclass
+class Toy:
+    kind: Annotated[Literal["a", "b"], Setting("the kind")] = "a"
+    width: Annotated[int, Setting("of a layer", least=1)] = 8
+    rate: Annotated[
+        float | None,
+        Setting("of steps", above=0, most=1, usual=lambda above: 1 / above["width"]),
+    ] = None
+    depth: Annotated[
+        int | None,
+        Setting("of b", applies=lambda above: above["kind"] == "b", usual=lambda above: 2),
+    ] = None
+    sizes: Annotated[tuple[float, ...], Setting("several")] = (1.0,)
+    tolerance: float = 1e-3
+
+
+TOY = declared(Toy)
+
+
+def test_only_annotated_arguments_are_settings() -> None:
+    assert list(TOY) == ["kind", "width", "rate", "depth", "sizes"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ("a", 8, 0.125, None, (1.0,))),
+        ({"width": 4, "sizes": [1, 2]}, ("a", 4, 0.25, None, (1.0, 2.0))),
+        ({"kind": "b", "rate": 1}, ("b", 8, 1.0, 2, (1.0,))),
+        ({"depth": 5}, ("a", 8, 0.125, None, (1.0,))),
+        ({"kind": "b", "depth": 5}, ("b", 8, 0.125, 5, (1.0,))),
+    ],
+)
+def test_a_default_sees_what_stands_above(given: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    found = resolve(TOY, given)
+    assert tuple(found.values()) == expected
+    assert all(type(a) is type(b) for a, b in zip(found.values(), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"width": 8, "rate": 0.125}, {}),
+        ({"width": 4, "rate": 0.125}, {"width": 4, "rate": 0.125}),
+        ({"width": 4, "rate": 0.25}, {"width": 4}),
+        ({"kind": "b", "depth": 2}, {"kind": "b"}),
+    ],
+)
+def test_what_is_stated_differs_from_the_default_given_the_rest(
+    given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    values = resolve(TOY, given)
+    assert stated(TOY, values) == expected
+    assert resolve(TOY, expected) == values
+
+
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        ({"kind": "c"}, ("kind", "'c'", "a, b")),
+        ({"width": 0}, ("width", 1, 0)),
+        ({"width": True}, ("width", "True")),
+        ({"width": 2.5}, ("width", 2.5)),
+        ({"rate": 2}, ("rate", 1, 2)),
+        ({"rate": float("nan")}, ("rate", "nan")),
+        ({"sizes": "12"}, ("sizes", "list")),
+        ({"sizes": [1, "x"]}, ("sizes", "x")),
+        ({"kind": "a", "depth": "deep"}, ("depth", "deep")),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name_also_where_it_does_not_apply(
+    given: dict[str, Any], facts: tuple[Any, ...]
+) -> None:
+    with pytest.raises(InputError) as refused:
+        resolve(TOY, given)
+    assert says(str(refused.value), *facts)
+
+
+def test_one_name_with_two_defaults_is_an_error() -> None:
+    @dataclass
+    class Other:
+        width: Annotated[int, Setting("of another")] = 16
+
+    @dataclass
+    class Same:
+        width: Annotated[int, Setting("of a third")] = 8
+
+    assert list(joined(TOY, declared(Same))) == list(TOY)
+    with pytest.raises(TypeError, match=r"width\b.*\b8\b.*\b16\b"):
+        joined(TOY, declared(Other))
+    with pytest.raises(TypeError, match=r"Bare\.x\b.*default"):
+        declared(type("Bare", (), {"__init__": bare}))
+
+
+def bare(self: Any, x: Annotated[int, Setting("without a default")]) -> None: ...
+
+
+# Configurations
+
+
+def committed() -> list[RunConfig]:
+    """Every configuration of the files in configs/graphs and configs/images."""
+    files = [*ROOT.glob("configs/graphs/*.yaml"), *ROOT.glob("configs/images/*.yaml")]
+    found: list[RunConfig] = []
+    for path in files:
+        found += parse_bench(["--config", str(path)]).configs
+    return [*found, GraphConfig(**recipe("MUTAG"))]
+
+
+def drawn(kind: type[RunConfig], rng: random.Random) -> dict[str, Any]:
+    """Settings as a user may give them: some of the space of each, and the method."""
+    given: dict[str, Any] = {"method": rng.choice([*METHODS, *kind.baselines])}
+    for name, one in rng.sample([*known(kind).items()], 6):
+        space = one.setting.space
+        if space and isinstance(space[0], (int, float)):
+            low, high = space[:2]
+            given[name] = one.checked(type(low)(rng.uniform(low, high)))
+    return given
+
+
+@pytest.mark.parametrize("kind", CONFIGS.values(), ids=CONFIGS)
+def test_what_a_configuration_states_gives_it_again(kind: type[RunConfig]) -> None:
+    rng, n = random.Random(0), 0
+    while n < 300:
+        try:
+            config = kind(**drawn(kind, rng))
+        except InputError:
+            continue
+        n += 1
+        head = {"dataset": config.dataset, "method": config.method, "protocol": config.protocol}
+        assert kind(**head | config.stated()) == config
+        assert kind(**config.values) == config
+
+
+def test_committed_configurations_state_themselves() -> None:
+    found = committed()
+    assert len(found) > 10
+    for config in found:
+        head = {"dataset": config.dataset, "method": config.method, "protocol": config.protocol}
+        assert type(config)(**head | config.stated()) == config
+
+
+def test_every_committed_result_is_found_under_its_name() -> None:
+    n = 0
+    for folder in sorted(ROOT.glob("benchmarks/results/**/runs.jsonl")):
+        if folder.parent.name == "transfer":
+            continue
+        store = Store(folder.parent)
+        for name, result in store._compact.items():
+            assert result.name == name
+            n += 1
+    assert n > 4000
+
+
+# What derives from a declaration
+
+PLAIN, DECLARED = (
+    "    steps: int = 100\n",
+    """    steps: Annotated[
+        int,
+        Setting("steps of the coupling", least=1, several=True, space=(10, 1000, "log")),
+    ] = 100
+""",
+)
+ADDED = """
+import io, json, sys
+from pathlib import Path
+from gcl_hard.commands.bench import bench_parser, parse_bench
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.presets import recipe
+from gcl_hard.tuning.space import Base, Space
+
+keys = [GraphConfig(method=m, **own).key() for m in ("ot", "ucl", "wl", "hscl")
+        for own in ({}, {"dataset": "PTC_MR", "epochs": 3})]
+keys.append(GraphConfig(method="ot", epsilon=2, contrast="two-view").key())
+found = {"keys": keys}
+if "add" in sys.argv:
+    more = GraphConfig(method="ot", steps=50)
+    text = io.StringIO(); bench_parser().print_help(text)
+    flags = parse_bench(["--method", "ot,ucl", "--steps", "50,100"]).configs
+    space = Space.of({"space": {"steps": {"type": "int", "low": 10, "high": 1000, "log": True}}})
+    found |= {
+        "help": "--steps" in text.getvalue(),
+        "configs": [[c.method, c.steps] for c in flags],
+        "searched": space.fitted(Base(GraphConfig, {"method": "ot"})).dimensions[0].name,
+        "yaml": parse_bench(["--config", sys.argv[-1]]).configs[0].steps,
+        "stated": more.stated(), "own key": more.key(), "loss": more.loss().sampler.hardening.steps,
+    }
+    from gcl_hard.reports.rows import in_symbols
+    found["column"] = in_symbols(more, ["steps"])
+    try:
+        GraphConfig(method="ot", steps=0)
+    except ValueError as error:
+        found["error"] = str(error)
+print(json.dumps(found))
+"""
+
+
+def test_a_setting_added_to_a_method_is_everywhere_and_loses_no_result(tmp_path: Path) -> None:
+    """By its declaration alone: a flag, a key of YAML, a dimension, a column, a check."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "gcl_hard", tmp_path / "gcl_hard", ignore=ignored)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    module = tmp_path / "gcl_hard/functional/rowwise.py"
+    text = module.read_text(encoding="utf-8")
+    assert text.count(PLAIN) == 1
+    module.write_text(text.replace(PLAIN, DECLARED), encoding="utf-8")
+    file = tmp_path / "own.yaml"
+    file.write_text("method: [ot]\nsteps: [7]\n", encoding="utf-8")
+
+    def run(*arguments: str) -> dict[str, Any]:
+        call = [sys.executable, "-W", "ignore", "-c", ADDED, *arguments]
+        tree = tmp_path if arguments else ROOT
+        env = os.environ | {"PYTHONPATH": str(tree)}
+        done = subprocess.run(call, cwd=tree, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    before, after = run(), run("add", str(file))
+    assert after["keys"] == before["keys"]
+    assert after["own key"] not in after["keys"]
+    assert after["help"]
+    # ucl has no such setting: one configuration, however many values are given
+    assert after["configs"] == [["ot", 50], ["ot", 100], ["ucl", None]]
+    assert (after["searched"], after["yaml"], after["loss"]) == ("steps", 7, 50)
+    assert after["stated"] == {"steps": 50}
+    assert after["column"] == "steps=50"
+    assert says(after["error"], "steps", 1, 0)
+
+
+def usual() -> dict[str, dict[str, dict[str, Any]]]:
+    """Every resolved default, by domain and method."""
+    return {
+        domain: {
+            name: json.loads(json.dumps(kind(method=name, **own(kind, name)).values))
+            for name in (*METHODS, *kind.baselines)
+        }
+        for domain, kind in CONFIGS.items()
+    }
+
+
+def own(kind: type[RunConfig], name: str) -> dict[str, Any]:
+    return {}
+
+
+def test_no_default_changes_in_silence() -> None:
+    """A changed default gives another experiment the key of an old one.
+
+    Keep the old value in the declaration, and write the file again:
+    python -m tests.test_setting > tests/setting_defaults.json
+    """
+    frozen = json.loads(DEFAULTS.read_text(encoding="utf-8"))
+    for domain, methods in usual().items():
+        for method, values in methods.items():
+            before = frozen[domain][method]
+            assert {k: v for k, v in values.items() if k in before} == before
+
+
+def test_the_reference_page_has_every_setting_with_its_default() -> None:
+    shown = runpy.run_path(str(ROOT / "docs/settings.py"))
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `--")]
+    fields = [one for kind in CONFIGS.values() for one in known(kind).values()]
+    assert sorted(rows) == sorted(map(shown["row"], fields)), "python docs/settings.py"
+
+
+@pytest.mark.parametrize(("given", "names"), [("epsilon", ["epsilon"]), ("lr, auc", ["lr", "auc"])])
+def test_names_of_settings_are_a_search_space(given: str, names: list[str]) -> None:
+    found = read_space(given)
+    assert [one.name for one in found.dimensions] == names
+    fields = known(GraphConfig)
+    for one in found.dimensions:
+        low, high = fields[one.name].setting.space[:2]
+        assert one.ends == (low, high)
+    with pytest.raises(InputError, match=r"'standardise'"):
+        read_space("lr,standardise")
+
+
+if __name__ == "__main__":
+    print(json.dumps(usual(), indent=1))
