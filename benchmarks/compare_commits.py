@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import hashlib
 import json
 import math
@@ -153,19 +154,35 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
     """Everything that a command wrote to a folder, in the words of this commit."""
     runs: list[Run] = []
     values: Values = {}
+    labels = _labels(folder)
     for file in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != STATUS):
         name = words.file_name(file.relative_to(folder).as_posix())
+        for stem, label in labels.items():
+            name = name.replace(stem, label)
         values |= _lines(file, name)
         for content in _documents(file, words):
             if isinstance(content, dict) and {"embedding", "seed"} <= content.keys():
                 _name_settings(content)
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
+                if "scores" in content and "metric" in content:  # since schema 3
+                    content["fold_accuracies"] = content.pop("scores")[content["metric"]]
                 config = dict(flat(content["config"], ignored=ignored))
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
                 runs.append(Run(config, seed, dict(flat(content, ignored=ignored))))
             else:
                 values |= flat(content, name, ignored)
     return Written(runs, values)
+
+
+def _labels(folder: Path) -> dict[str, str]:
+    """Stems of records by what they are of: their keys are other ones in another schema."""
+    found = {}
+    for file in folder.rglob("*_seed*.json"):
+        record = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(record, dict) and {"config", "seed"} <= record.keys():
+            own = [sorted(map(str, flat(record["config"]))), record["seed"], record.get("inner")]
+            found[file.stem] = hashlib.sha256(repr(own).encode()).hexdigest()[:10]
+    return found
 
 
 def _name_settings(record: Values) -> None:
@@ -188,8 +205,10 @@ def _documents(file: Path, words: Words) -> Iterator[Any]:
     """The JSON documents of a file, the rows of a CSV file, or the trials of a search."""
     if file.suffix == ".json":
         yield words.read(json.loads(file.read_text(encoding="utf-8")))
-    elif file.suffix == ".jsonl":
-        for line in file.read_text(encoding="utf-8").splitlines():
+    elif file.name.endswith((".jsonl", ".jsonl.gz")):
+        content = file.read_bytes()
+        text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
+        for line in text.splitlines():
             yield words.read(json.loads(line))
     elif file.suffix == ".csv":
         with file.open(encoding="utf-8", newline="") as lines:

@@ -139,6 +139,12 @@ class Rename:
 
 RENAMES: tuple[Rename, ...] = (
     Rename(
+        "gcl_hard/runs/record.py",
+        ignored=frozenset(
+            {"domain", "metric", "test", "predicted", "threads", "digest", "migrated"}
+        ),
+    ),
+    Rename(
         "gcl_hard/commands/bench.py",
         options=dict.fromkeys(("search", "best", "datasets")),
         gone=frozenset({"--search", "--best", "recipe"}),
@@ -148,42 +154,6 @@ RENAMES: tuple[Rename, ...] = (
             "figures": "gcl_hard.figures:parse_figures",
             "pretrain": "gcl_hard.cli:parse_pretrain",
             "transfer": "gcl_hard.cli:parse_transfer",
-        },
-    ),
-    Rename(
-        "gcl_hard/experiments/config.py",
-        flags={
-            "--ensemble-size": "--members",
-            "bench --loader-workers": "--workers",
-            "tune --jobs": "--workers",
-        },
-        values={
-            "protocol": {"transductive": "paper"},
-            "kind": {"baseline": "floor"},
-            "part": {"baselines": "floors"},
-        },
-        keys={
-            "configs": "cells",
-            "run": "running",
-            "n_outer": "looks",
-            "outer_missing": "why_no_outer",
-        },
-        options={
-            "run.ensemble_size": "run.members",
-            "run.loader_workers": "run.workers",
-            "jobs": "workers",
-            "search_space": "space",
-            # These are read when they are run.
-            **dict.fromkeys(("datasets", "recipe", "search", "space", "space_name")),
-        },
-        paths={
-            "benchmarks/results/tables": "benchmarks/results/cells",
-            "_transductive_": "_paper_",
-        },
-        parsers={
-            "bench": "gcl_hard.experiments.options:parse_bench",
-            "tune": "gcl_hard.tuning.options:parse_tune",
-            "figures": "gcl_hard.experiments.figures.options:parse_figures",
         },
     ),
 )

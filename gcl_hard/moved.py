@@ -34,7 +34,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "experiments.runner": "runs.runner",
         "experiments.runs": "runs.plan",
         "experiments.settings": "settings.flags settings.values",
-        "experiments.store": "runs.store io",
+        "experiments.store": "runs.record runs.store io",
         "experiments.transfer": "commands.transfer",
         "experiments.transfer_runs": "settings.molecules",
         "tuning.api": "commands.study commands.tune",

@@ -43,6 +43,7 @@ class Setting:
             choices; empty if it cannot be searched.
         usual: the default, given the settings above; in place of one that is None.
         applies: whether it has a meaning, given the settings above.
+        before: earlier defaults, the first one first: results made with them keep their keys.
         otherwise: its value where it has none; the declared default if None.
         canonical: one form of a given value, of several that mean the same.
     """
@@ -63,6 +64,7 @@ class Setting:
     usual: Callable[[Above], Any] | None = None
     applies: Callable[[Above], bool] | None = None
     otherwise: Callable[[Above], Any] | None = None
+    before: tuple[Any, ...] = ()
     canonical: Callable[[Any, Above], Any] | None = None
 
 
@@ -94,6 +96,12 @@ class Field:
     def optional(self) -> bool:
         """Whether None stands for a default."""
         return NoneType in get_args(self.kind)
+
+    def keyed(self, above: Above) -> Any:
+        """The value that a key leaves out: the usual one, or the first that was usual."""
+        setting = self.setting
+        applies = setting.applies is None or setting.applies(above)
+        return setting.before[0] if applies and setting.before else self.usual(above)
 
     def usual(self, above: Above) -> Any:
         """Its value, if none is given."""
@@ -202,17 +210,20 @@ def resolve(known: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, A
     return values
 
 
-def stated(known: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
+def stated(
+    known: Mapping[str, Field], values: Mapping[str, Any], *, keyed: bool = False
+) -> dict[str, Any]:
     """What differs from the default given the rest, so that ``resolve(stated(v)) == v``.
 
     Args:
         known: the declared settings.
         values: resolved ones.
+        keyed: whether a default that has changed is the first one, as in keys.
     """
     found: dict[str, Any] = {}
     above: dict[str, Any] = {}
     for name, one in known.items():
-        if values[name] != one.usual(above):
+        if values[name] != (one.keyed(above) if keyed else one.usual(above)):
             found[name] = values[name]
         above[name] = values[name]
     return found

@@ -374,7 +374,7 @@ def test_a_folder_is_compacted_and_read_as_before(command: Command) -> None:
     assert command("--method=ucl,hscl", "--seeds=2") == 0
     before = command.result()
     assert command(f"--compact={command.output}") == 0
-    assert says(command.out, "4 results", str(command.output / "runs.jsonl"))
+    assert says(command.out, "4 results", str(command.output / "runs.jsonl.gz"))
     assert not list(command.output.glob("*_seed*.json"))
     assert command("--method=ucl,hscl", "--seeds=2") == 0
     assert says(command.out, 4, 4, "runs", "finished")
@@ -382,7 +382,7 @@ def test_a_folder_is_compacted_and_read_as_before(command: Command) -> None:
     assert command("--method=ucl,hscl", "--seeds=3") == 0
     assert len(list(command.output.glob("*_seed2.json"))) == 2
     assert command(f"--compact={command.output}") == 0
-    assert says(command.out, "6 results", str(command.output / "runs.jsonl"))
+    assert says(command.out, "6 results", str(command.output / "runs.jsonl.gz"))
 
 
 def test_the_result_file_stands_where_it_was_asked_for(command: Command) -> None:
@@ -421,7 +421,7 @@ def test_what_is_chosen_stands_in_the_result_file(command: Command) -> None:
     inner = {}
     for path in command.output.glob("*_inner_seed?.json"):
         stored = json.loads(path.read_text(encoding="utf-8"))
-        inner[stored["config"]["beta"], stored["seed"]] = stored["fold_accuracies"]
+        inner[stored["config"]["beta"], stored["seed"]] = stored["scores"]["accuracy"]
     assert len(inner) == 4
     for row, (seed, chosen) in enumerate(enumerate(selection["chosen"])):
         for fold, choice in enumerate(chosen):
@@ -478,7 +478,7 @@ def test_ctrl_c_keeps_every_finished_run_whole(tmp_path: Path) -> None:
     assert len(left) >= 2
     assert all(name.startswith("MUTAG_hscl_transductive_") and "_seed" in name for name in left)
     for path in tmp_path.iterdir():
-        assert len(json.loads(path.read_text(encoding="utf-8"))["fold_accuracies"]) == 2
+        assert len(json.loads(path.read_text(encoding="utf-8"))["scores"]["accuracy"]) == 2
 
 
 # What differs from the defaults

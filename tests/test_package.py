@@ -76,7 +76,7 @@ def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:
     assert {
         "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "gcl_hard/data/MUTAG.zip",
         "configs/search/beta.yaml", "tests/conftest.py", "tests/public_surface.txt",
-        "docs/index.md", "benchmarks/results/tables/runs.jsonl", "benchmarks/recipe/search.yaml",
+        "docs/index.md", "benchmarks/results/tables/runs.jsonl.gz", "benchmarks/recipe/search.yaml",
     } <= names  # fmt: skip
 
 
@@ -99,4 +99,4 @@ def test_the_installed_commands_run(installed: Path, tmp_path: Path) -> None:
     run(command, "bench", "--epochs", "2", "--seeds", "1", "--device", "cpu", folder=tmp_path)
     (file,) = tmp_path.glob("results/MUTAG_*_seed0.json")
     result = json.loads(file.read_text(encoding="utf-8"))
-    assert len(result["fold_accuracies"]) == 10
+    assert len(result["scores"]["accuracy"]) == 10

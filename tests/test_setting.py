@@ -9,7 +9,7 @@ import runpy
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -175,7 +175,7 @@ def test_committed_configurations_state_themselves() -> None:
 
 def test_every_committed_result_is_found_under_its_name() -> None:
     n = 0
-    for folder in sorted(ROOT.glob("benchmarks/results/**/runs.jsonl")):
+    for folder in sorted(ROOT.glob("benchmarks/results/**/runs.jsonl*")):
         if folder.parent.name == "transfer":
             continue
         store = Store(folder.parent)
@@ -183,6 +183,28 @@ def test_every_committed_result_is_found_under_its_name() -> None:
             assert result.name == name
             n += 1
     assert n > 4000
+
+
+def test_keys_of_schema_2_are_made_again() -> None:
+    """Names that version 0.2 gave to results, with what each configuration states."""
+    frozen = json.loads((ROOT / "tests/settings/schema2_keys.json").read_text(encoding="utf-8"))
+    assert len(frozen) > 100
+    for name, settings in frozen.items():
+        kind = CONFIGS[settings.pop("domain")]
+        assert kind(**settings).key(2) == name
+
+
+def test_a_changed_default_keeps_the_keys_of_the_old_one() -> None:
+    """The old value is in the declaration: results made with either are found under their own."""
+    field = TOY["width"]
+    changed = replace(field, default=16, setting=replace(field.setting, before=(8,)))
+    after = TOY | {"width": changed}
+    for width in (8, 16, 32):
+        old, new = (resolve(known, {"width": width}) for known in (TOY, after))
+        assert stated(after, new, keyed=True) == stated(TOY, old, keyed=True)
+    assert resolve(after, {})["width"] == 16
+    assert stated(after, resolve(after, {})) == {}
+    assert stated(after, resolve(after, {}), keyed=True) == {"width": 16}
 
 
 # What derives from a declaration

@@ -44,7 +44,7 @@ from gcl_hard.io import check_writable, write_json
 from gcl_hard.reports.frame import result_json
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.flags import add_flag, add_options, options_of
 from gcl_hard.settings.graphs import GraphConfig
 

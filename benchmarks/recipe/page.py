@@ -39,7 +39,7 @@ from gcl_hard.reports.tables import (
     text_frame,
     values,
 )
-from gcl_hard.runs.store import RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.flags import not_of_recipes
 from gcl_hard.settings.graphs import GraphConfig
 

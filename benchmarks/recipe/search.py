@@ -20,7 +20,7 @@ from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation.significance import Interval, corrected_t_test
 from gcl_hard.graphs.tudataset import canonical_name
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.flags import settings_from
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import read_yaml

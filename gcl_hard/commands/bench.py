@@ -163,12 +163,12 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
     from gcl_hard.experiments.custom import Own
     from gcl_hard.runs import hardware, processes
     from gcl_hard.runs.runner import follow
-    from gcl_hard.runs.store import Store
+    from gcl_hard.runs.store import COMPACT, Store
 
     console, command = Console(), public_command(arguments)
     if options.compact is not None:
         n = Store(options.compact).compact()
-        console.print(f"{n} results in {options.compact / 'runs.jsonl'}", highlight=False)
+        console.print(f"{n} results in {options.compact / COMPACT}", highlight=False)
         return 0
     device = hardware.choose_device(options.device)
     with processes.joined(device) as drives:

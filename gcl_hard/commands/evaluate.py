@@ -25,6 +25,7 @@ from gcl_hard.graphs.features import CODES
 from gcl_hard.io import reading
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, Parts, RunOptions
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import defaults, is_own, is_pretrained
 from gcl_hard.settings.domains import from_dict
 from gcl_hard.settings.graphs import GraphConfig
@@ -289,7 +290,7 @@ class Evaluation:
         run = Run(configs[0], self.results.seeds[0] if seed is None else seed)
         if run not in self.results.records:
             raise InputError(f"{run} is not among the finished runs")
-        path = self.folder / f"{run.key}{suffix}"
+        path = Store(self.folder).file(run, suffix)
         if not path.exists():
             what = "encoders" if suffix == ENCODERS else "embeddings"
             if run.config.is_baseline:

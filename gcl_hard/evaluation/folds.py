@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +15,9 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import Floats, Indices, check_share
 
-Accuracies = Callable[[Indices, Indices, Sequence[float]], list[float]]
-"""Takes indices to train on and to test on, and values of a hyper-parameter; returns the test
-accuracy of each."""
+Predictions = Callable[[Indices, Indices, Sequence[float]], Iterable[Indices]]
+"""Takes indices to train on and to test on, and values of a hyper-parameter; returns for each
+value the predicted classes of the test samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +195,10 @@ class FoldScore:
         n_train: samples trained on.
         n_test: samples tested on.
         inner_accuracy: mean inner accuracy of ``chosen``, in [0, 1]; None likewise.
+        test: int64 [n_test], the test samples: indices into the whole set, or rows of the test
+            part of an official split. Not compared, nor is ``predicted``.
+        predicted: int64 [n_test], the class predicted for each of ``test``, as in the labels
+            given; ``accuracy`` is the share of them that is right.
 
     Example:
         >>> FoldScore(0.9, chosen=10.0, n_train=90, n_test=10, inner_accuracy=0.8).chosen
@@ -206,6 +210,8 @@ class FoldScore:
     n_train: int
     n_test: int
     inner_accuracy: float | None
+    test: Indices | None = field(default=None, compare=False, repr=False)
+    predicted: Indices | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -275,7 +281,7 @@ def nested_score(
     fold: Fold,
     labels: Indices,
     values: Sequence[float],
-    accuracies: Accuracies,
+    predictions: Predictions,
     *,
     n_inner: int,
     seed: int,
@@ -286,7 +292,7 @@ def nested_score(
         fold: the samples to train on and to test on.
         labels: int64 [n] of the whole set.
         values: the candidates; on a tie the first is chosen.
-        accuracies: returns the accuracy of each given candidate, all fitted to the same samples.
+        predictions: returns those of each given candidate, all fitted to the same samples.
         n_inner: inner folds, >= 2.
         seed: seed of the inner folds, >= 0.
 
@@ -298,21 +304,31 @@ def nested_score(
 
     Example:
         >>> fold = Fold(np.arange(0, 8), np.arange(8, 10))
-        >>> nested_score(
-        ...     fold, np.arange(10) % 2, [1, 2], lambda train, test, values: [0.5 for _ in values],
-        ...     n_inner=2, seed=0,
-        ... ).chosen
+        >>> right = lambda train, test, values: [test % 2 for _ in values]
+        >>> nested_score(fold, np.arange(10) % 2, [1, 2], right, n_inner=2, seed=0).chosen
         1.0
     """
-    inside = inner_folds(labels[fold.train], n_inner=n_inner, seed=seed)
-    inner = [accuracies(fold.train[part.train], fold.train[part.test], values) for part in inside]
+    inner = []
+    for part in inner_folds(labels[fold.train], n_inner=n_inner, seed=seed):
+        train, test = fold.train[part.train], fold.train[part.test]
+        inner.append([_accuracy(one, labels[test]) for one in predictions(train, test, values)])
     # Summed in GridSearchCV's order, so that ties are its ties to the last bit.
     means = np.array(inner).T.copy().mean(axis=1)
     best = int(means.argmax())
-    (accuracy,) = accuracies(fold.train, fold.test, [values[best]])
+    (predicted,) = predictions(fold.train, fold.test, [values[best]])
     return FoldScore(
-        accuracy, float(values[best]), len(fold.train), len(fold.test), float(means[best])
+        accuracy=_accuracy(predicted, labels[fold.test]),
+        chosen=float(values[best]),
+        n_train=len(fold.train),
+        n_test=len(fold.test),
+        inner_accuracy=float(means[best]),
+        test=fold.test,
+        predicted=predicted,
     )
+
+
+def _accuracy(predicted: Indices, truth: Indices) -> float:
+    return float(np.mean(predicted == truth))
 
 
 def grid_search(
@@ -355,16 +371,14 @@ def grid_search(
     """
     ((name, values),) = grid.items()
 
-    def accuracies(train: Indices, test: Indices, some: Sequence[float]) -> list[float]:
+    def predictions(train: Indices, test: Indices, some: Sequence[float]) -> Iterator[Indices]:
         # Not GridSearchCV: in two threads at once it trips over its own warning filters.
-        candidates: list[Any] = [clone(model).set_params(**{name: value}) for value in some]
-        return [
-            float(one.fit(embeddings[train], labels[train]).score(embeddings[test], labels[test]))
-            for one in candidates
-        ]
+        for value in some:
+            one: Any = clone(model).set_params(**{name: value})
+            yield one.fit(embeddings[train], labels[train]).predict(embeddings[test])
 
     def score(fold: Fold) -> FoldScore:
-        return nested_score(fold, labels, values, accuracies, n_inner=n_inner, seed=seed)
+        return nested_score(fold, labels, values, predictions, n_inner=n_inner, seed=seed)
 
     return cross_validate(score, outer_folds(labels, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
@@ -422,6 +436,8 @@ def majority_fold(y: Indices, fold: Fold) -> FoldScore:
         n_train=len(fold.train),
         n_test=len(fold.test),
         inner_accuracy=float(sizes.max() / len(fold.train)),
+        test=fold.test,
+        predicted=np.full_like(fold.test, label),
     )
 
 

@@ -6,7 +6,7 @@ an official split whose test part is scored once (``linear_probe``, ``weighted_k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -152,7 +152,7 @@ def probe_fold(
     y = check_labels(labels, len(X), 2)
     grid = check_grid("C_grid", C_grid)
 
-    def accuracies(train: Indices, test: Indices, some: Sequence[float]) -> list[float]:
+    def predictions(train: Indices, test: Indices, some: Sequence[float]) -> Iterator[Indices]:
         scaled = StandardScaler(with_std=standardise).fit(X[train])
         fit, held_out = scaled.transform(X[train]), scaled.transform(X[test])
         if probe == "nystroem":
@@ -161,13 +161,10 @@ def probe_fold(
             features = Nystroem(gamma=gamma, n_components=n, random_state=seed).fit(fit)
             fit, held_out = features.transform(fit), features.transform(held_out)
         model = LogisticRegression(max_iter=MAX_ITER, warm_start=True)  # from the C before
-        found = []
         for C in some:
-            model.set_params(C=C).fit(fit, y[train])
-            found.append(float(model.score(held_out, y[test])))
-        return found
+            yield model.set_params(C=C).fit(fit, y[train]).predict(held_out)
 
-    return nested_score(fold, y, grid, accuracies, n_inner=n_inner, seed=seed)
+    return nested_score(fold, y, grid, predictions, n_inner=n_inner, seed=seed)
 
 
 def knn_cross_validation(
@@ -344,12 +341,16 @@ def linear_probe(
     if len(recipe.candidates) > 1:
         part = _holdout(split, recipe.holdout, seed)
         x, truth = split.train[part.test], split.train_classes[part.test]
-        accuracies = _accuracies(predict, recipe.candidates, part.train, x, truth)
+        found = _scored(predict, recipe.candidates, part.train, x, truth)
+        accuracies = [accuracy for accuracy, _ in found]
         inner = max(accuracies)
         chosen = recipe.candidates[accuracies.index(inner)]
     everything = np.arange(len(split.train))
-    (accuracy,) = _accuracies(predict, [chosen], everything, split.test, split.test_classes)
-    return FoldScore(accuracy, chosen, len(split.train), len(split.test), inner)
+    ((accuracy, classes),) = _scored(predict, [chosen], everything, split.test, split.test_classes)
+    return FoldScore(
+        accuracy, chosen, len(split.train), len(split.test), inner,
+        test=np.arange(len(split.test)), predicted=split.classes[classes],
+    )  # fmt: skip
 
 
 class _Parts(NamedTuple):
@@ -422,15 +423,17 @@ def _holdout(split: _Parts, share: float, seed: int) -> Fold:
     return part
 
 
-def _accuracies(
+def _scored(
     predict: Predict, values: Sequence[float], rows: Indices, x: Singles, truth: Indices
-) -> list[float]:
-    """Accuracy on ``x`` of each candidate fitted to the given rows; -1 if it diverged."""
+) -> list[tuple[float, Indices]]:
+    """Accuracy on ``x`` of each candidate fitted to the given rows, and the positions of the
+    predicted classes; -1 and none if it diverged.
+    """
     found = [
-        -1.0 if classes is None else float(np.mean(classes == truth))
+        (-1.0, truth[:0]) if classes is None else (float(np.mean(classes == truth)), classes)
         for classes in predict(values, rows, x)
     ]
-    if max(found) < 0:
+    if max(accuracy for accuracy, _ in found) < 0:
         raise DivergenceError(
             f"linear probe: the loss is not finite at rates={tuple(values)}; expected smaller "
             "rates, or embeddings nearer to unit norm"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -249,19 +249,18 @@ class _NestedSVM:
         # Inputs are checked already; the option is local to a thread, so it is set here.
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return nested_score(
-                fold, self.y, self.C_grid, self._accuracies, n_inner=self.n_inner, seed=self.seed
+                fold, self.y, self.C_grid, self._predictions, n_inner=self.n_inner, seed=self.seed
             )
 
-    def _accuracies(self, train: Indices, test: Indices, C_grid: Sequence[float]) -> list[float]:
-        """Test accuracy for each C: one kernel, built once, serves the whole grid."""
+    def _predictions(
+        self, train: Indices, test: Indices, C_grid: Sequence[float]
+    ) -> Iterator[Indices]:
+        """Predicted classes for each C: one kernel, built once, serves the whole grid."""
         kernel = self.kernel(train, test)
         fit, held_out = kernel[: len(train)], kernel[len(train) :]
-        accuracies = []
         for C in C_grid:
             machine = SVC(C=C, kernel="precomputed", max_iter=MOST_STEPS)
-            predicted = machine.fit(fit, self.y[train]).predict(held_out)
-            accuracies.append(float(np.mean(predicted == self.y[test])))
-        return accuracies
+            yield machine.fit(fit, self.y[train]).predict(held_out)
 
 
 def _of_embeddings(

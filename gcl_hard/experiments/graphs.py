@@ -88,6 +88,10 @@ class GraphExperiment:
             **({} if start == FEATURES else {"wl_start": start}),
         }
 
+    def targets(self, data: GraphSet) -> NDArray[Any]:
+        """Classes of the graphs."""
+        return data.y.cpu().numpy()
+
     def size(self, data: GraphSet) -> tuple[int, int]:
         """Nodes and graphs."""
         return data.n_nodes, data.n_graphs
@@ -266,9 +270,12 @@ class _InTraining:
             self.states[k] = {name: value.detach().cpu().clone() for name, value in state.items()}
         if isinstance(trained.model, Supervised):
             fold = self.folds[k]
-            right = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
-            accuracy = float((right == self.labels[fold.test]).mean())
-            score = FoldScore(accuracy, None, len(fold.train), len(fold.test), None)
+            predicted = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
+            accuracy = float((predicted == self.labels[fold.test]).mean())
+            score = FoldScore(
+                accuracy, None, len(fold.train), len(fold.test), None,
+                test=fold.test, predicted=predicted,
+            )  # fmt: skip
             self.found[k] = trained.loss, score
         else:
             try:

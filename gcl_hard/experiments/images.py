@@ -95,6 +95,10 @@ class ImageExperiment:
         """Sizes and a digest."""
         return image_facts(data)
 
+    def targets(self, data: ImageData) -> NDArray[Any]:
+        """Classes of the test images."""
+        return data.test.labels.cpu().numpy()
+
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""
         return len(data.pretrain), len(data.probe) + len(data.test)
@@ -581,7 +585,11 @@ def majority(data: ImageData) -> FoldScore:
     """Accuracy of predicting the most frequent training class; on a tie the first."""
     frequent = data.probe.labels.bincount().argmax()
     share = float((data.test.labels == frequent).double().mean())
-    return FoldScore(share, None, len(data.probe), len(data.test), None)
+    n = len(data.test)
+    return FoldScore(
+        share, None, len(data.probe), n, None,
+        test=np.arange(n), predicted=np.full(n, int(frequent)),
+    )  # fmt: skip
 
 
 def pixels(views: Views, split: Split) -> Floats:

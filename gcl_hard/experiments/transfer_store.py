@@ -1,4 +1,4 @@
-"""The store of transfer: one JSON file per finished run, or all of them in one sorted .jsonl."""
+"""The store of transfer: one JSON file per finished run, or all of them in one .jsonl.gz."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.io import atomic_write
-from gcl_hard.runs.store import compact_lines, compact_rows
+from gcl_hard.runs.store import compact_lines, compact_rows, write_compact
 
 SCHEMA_VERSION = 1
-COMPACT = "transfer.jsonl"
-"""File name of the compact form."""
+COMPACT, FORMER = "transfer.jsonl.gz", "transfer.jsonl"
+"""File name of the compact form, and the one that it had."""
 SHARED = ("test", "y", "cliffs", "sizes", "versions", "device", "finetuning")
 """Fields that many results have in common."""
 
@@ -29,7 +29,8 @@ def compact(folder: Path) -> int:
     singles = sorted(folder.glob("[!.]*_seed*.json"))
     results = finished_results(folder) | {path.stem: result_in(path) for path in singles}
     with atomic_write(folder / COMPACT) as file:
-        file.writelines(f"{line}\n".encode() for line in compact_lines(results, SHARED))
+        write_compact(file, compact_lines(results, SHARED, 2))
+    (folder / FORMER).unlink(missing_ok=True)
     for path in singles:
         path.unlink()
     return len(results)
@@ -40,10 +41,12 @@ def finished_results(folder: Path) -> dict[str, dict[str, Any]]:
     empty: dict[str, list[str]] = {"one_class": [], "few": []}
 
     def whole(row: dict[str, Any]) -> dict[str, Any]:
+        del row["run"], row["schema_version"]
         row["score"] = {**(empty if "auc" in row["score"] else {}), **row["score"]}
         return row
 
-    return dict(compact_rows(folder / COMPACT, SHARED, whole))
+    files = (folder / FORMER, folder / COMPACT)
+    return {key: row for path in files for key, row in compact_rows(path, SHARED, whole)}
 
 
 def result_in(path: Path) -> dict[str, Any]:

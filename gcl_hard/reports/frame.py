@@ -22,10 +22,12 @@ from gcl_hard.evaluation.significance import (
     wilcoxon,
 )
 from gcl_hard.runs.plan import Run, candidate_groups, plan
-from gcl_hard.runs.store import SCHEMA_VERSION, RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig, selectable
 from gcl_hard.settings.presets import published_accuracy
 
+SCHEMA_VERSION = 2
+"""Of result files, which :func:`result_json` makes."""
 LEVEL = 0.05
 """A difference is significant if its corrected p is below this."""
 

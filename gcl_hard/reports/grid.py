@@ -19,8 +19,8 @@ from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare
 from gcl_hard.reports.rows import SYMBOLS, in_symbols
 from gcl_hard.reports.tables import interval, percent, text_frame
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN, name_of
-from gcl_hard.runs.store import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.values import several
 

@@ -19,7 +19,7 @@ from gcl_hard.reports.frame import (
     published,
     seconds,
 )
-from gcl_hard.runs.store import RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig, flag, known
 from gcl_hard.settings.domains import CONFIGS, is_baseline
 from gcl_hard.settings.presets import published_accuracy

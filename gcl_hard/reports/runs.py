@@ -16,13 +16,14 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.tudataset import ALIASES
 from gcl_hard.images.files import canonical_name
 from gcl_hard.methods import METHODS, method
+from gcl_hard.reports.frame import SCHEMA_VERSION
 from gcl_hard.reports.rows import SYMBOLS
 from gcl_hard.reports.tables import count, values
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.runs.snapshots import OWN, SETTINGS
-from gcl_hard.runs.store import SCHEMA_VERSION, RunResult, Store, read_compact, read_result
+from gcl_hard.runs.store import POINTS, Store, Unread, read_compact, read_result
 from gcl_hard.settings.base import RunConfig, flag, selectable
-from gcl_hard.settings.domains import from_dict
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 
@@ -134,14 +135,17 @@ def _results(path: Path) -> Iterable[tuple[Path, RunResult]]:
         return found
     if not path.exists():
         raise InputError(f"{path} does not exist; {WANTED}")
-    if path.suffix == ".jsonl":
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [(path, result) for result in read_compact(path)]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is damaged or not JSON; {WANTED}") from error
     if isinstance(content, dict) and {"config", "seed"} <= content.keys():
-        return [(path, read_result(path))]
+        result = read_result(path)
+        if isinstance(result, Unread):
+            raise InputError(f"{path} is not read: {result.why}")
+        return [(path, result)]
     if not isinstance(content, dict) or not isinstance(content.get("configs"), list):
         raise InputError(f"{path} is neither a run's result nor a result file; {WANTED}")
     if (schema := content.get("schema_version")) != SCHEMA_VERSION:
@@ -174,8 +178,8 @@ def _of_config(stored: Mapping[str, Any]) -> Iterator[RunResult]:
         stored.get("diagnostics", none), strict=True,
     ):  # fmt: skip
         yield RunResult(
-            config=stored["config"], seed=seed, fold_accuracies=accuracies, fold_c=[],
-            final_losses=[], seconds_train=0.0, seconds_eval=0.0, data={}, device="", finished="",
+            config=stored["config"], seed=seed, scores={ACCURACY: accuracies}, final_losses=[],
+            domain="", seconds_train=0.0, seconds_eval=0.0, data={}, device="", finished="",
             versions=stored.get("versions", {}), curve=curve, diagnostics=snapshots,
         )  # fmt: skip
 
@@ -184,8 +188,8 @@ def _stored(path: Path, result: RunResult) -> StoredRun:
     with _damage(path):
         if not all(map(_is_whole, result.diagnostics)):
             raise KeyError("diagnostics")
-        config, version = from_dict(result.config), result.versions.get("source")
-        points = path.parent / f"{result.name}.npz"
+        config, version = result.run.config, result.versions.get("source")
+        points = Store(path.parent, result.data.get("processes", 1)).file(result.run, POINTS)
         return StoredRun(
             config=config,
             seed=int(result.seed),

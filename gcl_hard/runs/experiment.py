@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,11 +94,16 @@ class RunContext:
 
     def file(self, run: Run, suffix: str) -> Path:
         """Path of a file next to the result of a run."""
-        return self.output / f"{run.name(self.processes)}{suffix}"
+        return self._existing(f"{run.name(self.processes, schema)}{suffix}" for schema in (None, 2))
 
     def checkpoint(self, run: Run) -> Path:
         """Path of a run's checkpoint, which another number of processes finds, and refuses."""
-        return self.output / f"{run.key}.ckpt"
+        return self._existing(f"{run.name(1, schema)}.ckpt" for schema in (None, 2))
+
+    def _existing(self, names: Iterable[str]) -> Path:
+        """A file by its name, or by the name of the schema before, if only that is there."""
+        path, former = (self.output / name for name in names)
+        return former if former.exists() and not path.exists() else path
 
     def saves(self, run: Run) -> tuple[str, ...]:
         """Suffixes of the files that are saved with the result of a run."""
@@ -186,6 +191,9 @@ class Experiment(Protocol[C_contra, D]):
 
     def fit(self, config: C_contra, data: D, context: RunContext, seed: int) -> nn.Module:
         """A model trained on all data."""
+
+    def targets(self, data: D) -> NDArray[Any]:
+        """The class of each test item by its id, int64 [n]."""
 
     def score(self, trained: TrainedRun, data: D, context: RunContext) -> tuple[FoldScore, ...]:
         """Score a trained run."""

@@ -33,14 +33,15 @@ class Run(NamedTuple):
         """Passes of its encoders over the training data."""
         return self.config.epochs
 
-    def name(self, processes: int) -> str:
+    def name(self, processes: int, schema: int | None = None) -> str:
         """Stem of the file names of its result.
 
         Args:
             processes: how many train it together; part of the name where it changes the loss.
+            schema: of records whose stem is asked for, if it is not today's.
         """
         together = f"_{processes}processes" * (processes > 1 and self.config.local_negatives)
-        return f"{self.config.key()}{'_inner' * self.inner}{together}_seed{self.seed}"
+        return f"{self.config.key(schema)}{'_inner' * self.inner}{together}_seed{self.seed}"
 
     def cost(self, size: tuple[int, int]) -> float:
         """Work in the unit of its domain; ``size`` as in :meth:`RunConfig.cost`."""

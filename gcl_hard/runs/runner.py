@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,7 +23,8 @@ from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
 from gcl_hard.runs.experiment import EMBEDDINGS, RunContext, TrainedRun
 from gcl_hard.runs.plan import Run, groups_of
 from gcl_hard.runs.progress import Bars, progress
-from gcl_hard.runs.store import RunResult, Store
+from gcl_hard.runs.record import ACCURACY, RunResult, accuracies, predictions
+from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Runner:
             return None
         if result.lacks_snapshots(self.context.options.diagnostics):
             return None
-        if not all(self.context.file(run, suffix).exists() for suffix in self.context.saves(run)):
+        if not all(self.store.file(run, suffix).exists() for suffix in self.context.saves(run)):
             return None
         return None if self._of_other_data(run, result) else result
 
@@ -393,10 +394,13 @@ def score_run(
         embeddings["data"] = np.array(facts["digest"])
     if trained.encoders is not None:
         trained.encoders["data"] = facts["digest"]
+    recorded = [100 * fold.accuracy for fold in scores]
     result = RunResult(
-        config=asdict(run.config),
+        config=run.config.as_json(),
         seed=run.seed,
-        fold_accuracies=[100 * fold.accuracy for fold in scores],
+        domain=run.config.domain,
+        scores={ACCURACY: recorded},
+        threads=torch.get_num_threads(),
         fold_c=[fold.chosen for fold in scores if fold.chosen is not None],
         final_losses=list(trained.losses),
         seconds_train=trained.seconds_train,
@@ -411,4 +415,8 @@ def score_run(
         diagnostics=list(trained.snapshots),
         seconds_diagnostics=trained.seconds_diagnostics,
     )
+    targets = experiment.targets(data.load(run.config, own))
+    if not run.inner and (found := predictions(scores, targets)) is not None:
+        result = replace(result, test=found[0], predicted=found[1])
+        result = replace(result, scores={ACCURACY: accuracies(result.tested())})
     return Outcome(result, trained.points, trained.encoders, embeddings)

@@ -1,15 +1,18 @@
-"""The store: one small JSON file per finished run, or all of them in one sorted .jsonl."""
+"""The store: one small JSON file per finished run, or all of them in one sorted .jsonl.gz."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import gzip
 import json
+import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -17,90 +20,38 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.io import atomic_write, check_writable, json_text, locked, reading
-from gcl_hard.runs.experiment import ENCODERS
+from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.snapshots import snapshot_epochs
-from gcl_hard.settings.domains import from_dict
+from gcl_hard.runs.record import BEFORE, SCHEMA_VERSION, RunResult, says_nothing
 
-SCHEMA_VERSION = 2
-COMPACT = "runs.jsonl"
-"""File name of the compact form."""
-SHARED = ("config", "data", "versions", "device")
+COMPACT, FORMER = "runs.jsonl.gz", "runs.jsonl"
+"""File name of the compact form, and the one that it had."""
+SHARED = ("config", "data", "versions", "device", "test")
 """Fields that many runs have in common; the compact form states each value once."""
+POINTS = ".npz"
+"""Suffix of the file of the last snapshot's arrays."""
+SINGLES = "[!.]*_seed*.json"
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """A finished run.
+class Unread(NamedTuple):
+    """A record that another version wrote and this one cannot use; it is kept as it is.
 
     Attributes:
-        config: every setting.
-        seed: seed of encoder and folds.
-        fold_accuracies: percent, in fold order; of images one, of the test split.
-        fold_c: the choice of each fold's classifier inside its training part: C of an SVM, the
-            learning rate or C of a linear probe; empty where there is no such choice.
-        final_losses: of the encoders trained, nats.
-        seconds_train: of training.
-        seconds_eval: of embedding and scoring.
-        data: sizes, what was resolved by reading the data set, and its digest.
-        device: name of the hardware that trained.
-        versions: versions of the packages that numbers depend on.
-        finished: date, UTC, ISO 8601.
-        inner: whether accuracies are of hold-outs inside the training folds, by which settings
-            are chosen, and not of the test folds.
-        knn: of images the accuracy in percent of nearest neighbours among the training images, on
-            the same test images; None for graphs and in earlier results.
-        curve: monitoring of images: epochs and accuracies in percent of nearest neighbours among
-            training images. No number of a table comes from it.
-        diagnostics: snapshots of the run's first encoder, in the order of their epochs (docs:
-            theory).
-        seconds_diagnostics: of the snapshots, in neither of the other times.
+        name: of its run, or of its file.
+        why: the setting or the domain that is not known.
+        row: what a compact file has of it.
     """
 
-    config: dict[str, Any]
-    seed: int
-    fold_accuracies: list[float]
-    fold_c: list[float]
-    final_losses: list[float]
-    seconds_train: float
-    seconds_eval: float
-    data: dict[str, Any]
-    device: str
-    versions: dict[str, str]
-    finished: str
-    inner: bool = False
-    knn: float | None = None
-    curve: list[list[float]] = field(default_factory=list)
-    diagnostics: list[dict[str, Any]] = field(default_factory=list)
-    seconds_diagnostics: float = 0.0
-
-    @cached_property
-    def run(self) -> Run:
-        """The run of this result."""
-        return Run(from_dict(self.config), self.seed, self.inner)
-
-    @property
-    def name(self) -> str:
-        """Stem of its file names."""
-        return self.run.name(self.data.get("processes", 1))
-
-    def lacks_snapshots(self, every: int) -> bool:
-        """Whether a requested snapshot is missing.
-
-        Args:
-            every: epochs between snapshots, 0 for none. Baselines and inner hold-outs have none.
-        """
-        if not every or self.inner or self.run.config.is_baseline:
-            return False
-        epochs = {snapshot["epoch"] for snapshot in self.diagnostics}
-        return not epochs >= {*snapshot_epochs(every, self.run.config.epochs)}
+    name: str
+    why: str
+    row: Mapping[str, Any]
 
 
 class Store:
     """Results of runs in a folder: single files and a compact file.
 
     A single file is newer than the line of the same run in the compact form. Folders merge by
-    copying single files.
+    copying single files. Results of the schema before, which have other names, are found as well.
 
     Args:
         folder: made when the first result is stored.
@@ -110,7 +61,7 @@ class Store:
         >>> store = Store(Path("results"))
         >>> from gcl_hard.settings.graphs import GraphConfig
         >>> store.path(Run(GraphConfig(method="ucl"), 0)).name
-        'MUTAG_ucl_transductive_c90e8e0b9f_seed0.json'
+        'MUTAG_ucl_transductive_44ed0e0ab1_seed0.json'
     """
 
     def __init__(self, folder: Path, processes: int = 1) -> None:
@@ -120,13 +71,21 @@ class Store:
         """The single file of a run; its encoder has the same stem."""
         return self.folder / f"{run.name(self.processes)}.json"
 
+    def _former(self, run: Run) -> Path:
+        """The single file of a run in the schema before."""
+        return self.folder / f"{run.name(self.processes, BEFORE)}.json"
+
+    def file(self, run: Run, suffix: str) -> Path:
+        """A file next to the result of a run, under its name of before where only that is there."""
+        path, former = (one.with_suffix(suffix) for one in (self.path(run), self._former(run)))
+        return former if former.exists() and not path.exists() else path
+
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""
-        path = self.path(run)
-        found = _read(path)
-        if isinstance(found, str) and not path.exists():
-            found = self._compact.get(path.stem, found)
-        if isinstance(found, str) or not _is_whole(found, run) or found.name != path.stem:
+        name = self.path(run).stem
+        singles = [path for path in (self.path(run), self._former(run)) if path.exists()]
+        found = _read(singles[0]) if singles else self._compact.get(name)
+        if not isinstance(found, RunResult) or not _is_whole(found, run) or found.name != name:
             return None
         return found
 
@@ -141,10 +100,15 @@ class Store:
         if not path.exists():
             return None
         found = _read(path)
+        if isinstance(found, Unread):
+            raise InputError(
+                f"{path} is not read and not overwritten: {found.why}; upgrade gcl_hard, or "
+                f"give another --output"
+            )
         if isinstance(found, str):
             return f"{path.name} {found}"
         if not _is_whole(found, run):
-            return f"{path.name} is not what its name says"
+            return f"{path.name} does not match its file name"
         if found.name == path.stem:
             return None
         raise InputError(
@@ -162,16 +126,20 @@ class Store:
         """
         if (known := self._compact.get(self.path(run).stem)) is not None:
             result = replace(result, finished=max(result.finished, known.finished))
-        content = {"schema_version": SCHEMA_VERSION, **asdict(result)}
+        content = result.stored()
         snapshots = ",\n".join(f"  {json_text(one)}" for one in content.pop("diagnostics"))
         text = json_text(content | {"diagnostics": []}, 1)
         if snapshots:  # a line each: two hundred of them stay readable
             text = text.replace('"diagnostics": []', f'"diagnostics": [\n{snapshots}\n ]')
         with atomic_write(self.path(run)) as file:
             file.write(f"{text}\n".encode())
+        former = self._former(run)
+        if former.exists() and isinstance(_read(former), RunResult):  # which this one replaces
+            for suffix in (ENCODERS, EMBEDDINGS, POINTS, former.suffix):
+                former.with_suffix(suffix).unlink(missing_ok=True)
 
     def put_arrays(
-        self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = ".npz"
+        self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = POINTS
     ) -> None:
         """Store arrays next to the result (those of the last snapshot); None removes old ones."""
         path = self.path(run).with_suffix(suffix)
@@ -203,13 +171,31 @@ class Store:
             yield result
 
     def files(self) -> Iterator[tuple[Path, RunResult]]:
-        """All results, as :meth:`rows` gives them, each with the file that it is in."""
-        singles = {path.stem: path for path in self.folder.glob("[!.]*_seed*.json")}
-        for key in sorted(singles.keys() | self._compact.keys()):
-            if key in singles:
-                yield singles[key], read_result(singles[key])
+        """All results, as :meth:`rows` gives them, each with the file that it is in.
+
+        A warning names and counts those that this version cannot use.
+        """
+        found = {name: (self._compact_file(), one) for name, one in self._compact.items()}
+        unread = [*self._unread]
+        former: dict[str, tuple[Path, RunResult]] = {}
+        newest: dict[str, tuple[Path, RunResult]] = {}
+        for path in sorted(self.folder.glob(SINGLES)):
+            one = read_result(path)
+            if isinstance(one, Unread):
+                unread.append(one)
             else:
-                yield self.folder / COMPACT, self._compact[key]
+                (newest if path.stem == one.name else former)[one.name] = path, one
+        found |= former | newest
+        if unread:
+            shown = "; ".join(f"{one.name}: {one.why}" for one in unread[:3])
+            more = f"; and {len(unread) - 3} more" * (len(unread) > 3)
+            warnings.warn(
+                f"{len(unread)} results in {self.folder} are not read, and kept as they are: "
+                f"{shown}{more}",
+                stacklevel=2,
+            )
+        for name in sorted(found):
+            yield found[name]
 
     @contextlib.contextmanager
     def lock(self, run: Run) -> Iterator[bool]:
@@ -226,6 +212,9 @@ class Store:
     def compact(self) -> int:
         """Move the single files into the compact form; of two results of a run the newer is kept.
 
+        Records that this version cannot use stay where they are. Results of the schema before get
+        their new names, and so do the files next to them, once all can be read again.
+
         Returns:
             Results in the compact form.
 
@@ -237,35 +226,63 @@ class Store:
         with locked(self.folder / f".{COMPACT}.lock") as mine:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
-            self.__dict__.pop("_compact", None)  # another process may have written it since
-            results = {found.name: found for found in self._compact.values()}
-            singles = sorted(self.folder.glob("[!.]*_seed*.json"))
-            for path in singles:
+            self._forget()  # another process may have written it since
+            results, singles = dict(self._compact), list[Path]()
+            for path in sorted(self.folder.glob(SINGLES)):
                 found = read_result(path)
+                if isinstance(found, Unread):
+                    continue
+                singles.append(path)
                 known = results.get(found.name)
                 if known is None or found.finished >= known.finished:
                     results[found.name] = found
+            rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}
+            rows |= {one.name: one.row for one in self._unread}
             with atomic_write(self.folder / COMPACT) as file:
-                rows = {key: asdict(result) for key, result in results.items()}
-                for row in rows.values():
-                    if row["knn"] is None:
-                        del row["knn"]
-                file.writelines(f"{line}\n".encode() for line in compact_lines(rows, SHARED))
+                write_compact(file, compact_lines(rows, SHARED))
+            self._forget()
+            if {*self._compact} != {*results}:
+                raise InputError(f"{self.folder / COMPACT} lacks results: nothing was removed")
+            (self.folder / FORMER).unlink(missing_ok=True)
+            for name, result in self._compact.items():
+                former = result.run.name(result.data.get("processes", 1), BEFORE)
+                for suffix in (ENCODERS, EMBEDDINGS, POINTS):
+                    beside, new = (self.folder / f"{one}{suffix}" for one in (former, name))
+                    if former != name and beside.exists() and not new.exists():
+                        beside.rename(new)
             for path in singles:
                 path.unlink()
-            self.__dict__.pop("_compact", None)
             return len(results)
+
+    def _forget(self) -> None:
+        for name in ("_compact", "_lines"):
+            self.__dict__.pop(name, None)
+
+    def _compact_file(self) -> Path:
+        path = self.folder / COMPACT
+        return path if path.exists() else self.folder / FORMER
+
+    @property
+    def _unread(self) -> list[Unread]:
+        """Records of the compact form that this version cannot use."""
+        return [one for one in self._lines if isinstance(one, Unread)]
+
+    @cached_property
+    def _lines(self) -> list[RunResult | Unread]:
+        files = (self.folder / FORMER, self.folder / COMPACT)
+        return [one for path in files for _, one in compact_rows(path, SHARED, _result_of)]
 
     @cached_property
     def _compact(self) -> Mapping[str, RunResult]:
-        return dict(compact_rows(self.folder / COMPACT, SHARED, _result_of))
+        """Results of the compact form by the names of their runs."""
+        return {one.name: one for one in self._lines if isinstance(one, RunResult)}
 
 
-def read_result(path: Path) -> RunResult:
-    """The result in a single file.
+def read_result(path: Path) -> RunResult | Unread:
+    """The result in a single file, or why it is not for this version.
 
     Raises:
-        InputError: if it cannot be used; says why.
+        InputError: if it is damaged; says how.
     """
     found = _read(path)
     if isinstance(found, str):
@@ -279,12 +296,26 @@ def read_compact(path: Path) -> list[RunResult]:
     Raises:
         InputError: if it cannot be used; names the line.
     """
-    return [result for _, result in compact_rows(path, SHARED, _result_of)]
+    rows = compact_rows(path, SHARED, _result_of)
+    return [one for _, one in rows if isinstance(one, RunResult)]
 
 
-def _result_of(row: dict[str, Any]) -> RunResult:
-    missing: dict[str, Any] = {"fold_accuracies": [], "fold_c": [], "final_losses": []}
-    return RunResult(**missing | row)
+def _row(result: RunResult) -> dict[str, Any]:
+    """A result as a line of the compact form, of which the file states the schema."""
+    stored = result.stored()
+    del stored["schema_version"]
+    return {name: one for name, one in stored.items() if not says_nothing(one)}
+
+
+def _result_of(row: dict[str, Any]) -> RunResult | Unread:
+    key = row.pop("run")
+    if row["schema_version"] == BEFORE:
+        row = {"fold_accuracies": []} | row
+    try:
+        return RunResult.read(row)
+    except InputError as error:
+        kept = {name: value for name, value in row.items() if name != "schema_version"}
+        return Unread(key, str(error), kept)
 
 
 def _is_whole(result: RunResult, run: Run) -> bool:
@@ -297,40 +328,53 @@ def _is_whole(result: RunResult, run: Run) -> bool:
             and all("epoch" in one and "settings" in one for one in result.diagnostics)
             and result.run == run
         )
-    except (InputError, TypeError, AttributeError):
+    except (InputError, TypeError, AttributeError, KeyError):
         return False
 
 
-def _read(path: Path) -> RunResult | str:
+def _read(path: Path) -> RunResult | Unread | str:
     """The result in a single file, or why it cannot be used."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        version = stored.pop("schema_version")
-        if version == SCHEMA_VERSION:
-            return RunResult(**stored)
+        version = stored["schema_version"]
+        if version in (SCHEMA_VERSION, BEFORE):
+            return RunResult.read(stored, checked=True)
+    except InputError as error:
+        return Unread(path.name, str(error), stored)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except (ValueError, KeyError, TypeError, AttributeError):
         return "is half-written or damaged"
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise _other_schema(path, version)
+        return Unread(path.name, f"it is of schema {version}: upgrade gcl_hard", stored)
     return f"is of the older schema {version}"
 
 
+def write_compact(file: Any, lines: Iterable[str]) -> None:
+    """Write lines as a gzip file whose bytes depend on nothing else."""
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped:
+        zipped.writelines(f"{line}\n".encode() for line in lines)
+
+
 def compact_lines(
-    rows: Mapping[str, Mapping[str, Any]], shared_fields: Sequence[str]
+    rows: Mapping[str, Mapping[str, Any]],
+    shared_fields: Sequence[str],
+    schema: int = SCHEMA_VERSION,
 ) -> Iterator[str]:
     """Lines of the compact form: shared values first, then the runs in order of their names.
 
     Args:
         rows: JSON-like results by name.
         shared_fields: fields that many have in common; each of their values is stated once.
+        schema: of the rows.
     """
-    yield json_text({"schema_version": SCHEMA_VERSION})
+    yield json_text({"schema_version": schema})
     numbers: dict[tuple[str, str], int] = {}
     counts = dict.fromkeys(shared_fields, 0)
     for key in sorted(rows):
         for name in shared_fields:
+            if name not in rows[key]:
+                continue
             value = json_text(rows[key][name])
             if (name, value) not in numbers:
                 numbers[name, value] = counts[name]
@@ -338,7 +382,7 @@ def compact_lines(
                 yield f'{{"{name}": {value}}}'
     for key in sorted(rows):
         row = dict(rows[key])
-        row |= {name: numbers[name, json_text(row[name])] for name in shared_fields}
+        row |= {n: numbers[n, json_text(row[n])] for n in shared_fields if n in row}
         yield json_text(
             {"run": key, **{k: v for k, v in row.items() if v != [] and v is not False}}
         )
@@ -348,14 +392,18 @@ R = TypeVar("R")
 
 
 def compact_rows(
-    path: Path, shared_fields: Sequence[str], make: Callable[[dict[str, Any]], R]
+    path: Path,
+    shared_fields: Sequence[str],
+    make: Callable[[dict[str, Any]], R],
+    schemas: Sequence[int] = (BEFORE, SCHEMA_VERSION),
 ) -> Iterable[tuple[str, R]]:
     """Names and results in a file of the compact form; none if there is no file.
 
     Args:
         path: the file.
         shared_fields: as it was written with.
-        make: makes a result of its fields.
+        make: makes a result of its fields, ``run``, its name, and ``schema_version``.
+        schemas: that are read.
 
     Raises:
         InputError: if it cannot be used; names the line.
@@ -363,20 +411,26 @@ def compact_rows(
     with reading(path, "a file of results"):
         if not path.is_file():
             return
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
+        try:
+            text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path} is torn or damaged ({error}): restore the file") from error
+    version = 0
     shared: dict[str, list[Any]] = {name: [] for name in shared_fields}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             stored = json.loads(line)
             if "schema_version" in stored:
-                if stored["schema_version"] != SCHEMA_VERSION:
-                    raise _other_schema(path, stored["schema_version"])
+                version = stored["schema_version"]
+                if version not in schemas:
+                    raise _other_schema(path, version)
             elif (key := stored.pop("run", None)) is None:
                 ((name, value),) = stored.items()
                 shared[name].append(value)
             else:
-                of_all = {name: shared[name][stored[name]] for name in shared_fields}
-                yield key, make(stored | of_all)
+                of_all = {n: shared[n][stored[n]] for n in shared_fields if n in stored}
+                yield key, make(stored | of_all | {"run": key, "schema_version": version})
         except InputError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import Field as DataclassField
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -481,11 +481,20 @@ class RunConfig(ABC):
         """Settings resolved from the data, for the result."""
         return {}
 
-    def key(self) -> str:
-        """File name stem: data set, method, protocol and a hash of the settings."""
-        text = json.dumps(schema2(self.domain, self.values, self.stated()), sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-        return f"{self.dataset}_{self.method}_{self.protocol}_{digest}"
+    def key(self, schema: int | None = None) -> str:
+        """File name stem: data set, method, protocol and a hash of the settings.
+
+        The hash is one of what differs from the defaults given the rest, so that a setting added
+        later loses no result.
+
+        Args:
+            schema: of records whose stem is asked for, if it is not today's.
+        """
+        return _key(self, schema)
+
+    def as_json(self) -> dict[str, Any]:
+        """Every setting, resolved, as JSON gives it back."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.values.items()}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -512,6 +521,18 @@ class RunConfig(ABC):
         """Name in messages and progress bars."""
         beta = "" if self.beta is None else f" β={self.beta:g}"
         return f"{self.dataset} {self.method}{beta} {self.protocol}"
+
+
+@lru_cache(maxsize=4096)
+def _key(config: RunConfig, schema: int | None) -> str:
+    content: dict[str, Any]
+    if schema == 2:
+        content = schema2(config.domain, config.values, config.stated())
+    else:
+        own = stated(known(type(config)), config.values, keyed=True)
+        content = {"domain": config.domain, **own}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+    return f"{config.dataset}_{config.method}_{config.protocol}_{digest}"
 
 
 def is_own(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -27,36 +28,36 @@ def is_baseline(name: str) -> bool:
     return any(name in config.baselines for config in CONFIGS.values())
 
 
-def from_dict(stored: dict[str, Any]) -> RunConfig:
-    """The configuration stored in a result file.
+def from_dict(stored: Mapping[str, Any], domain: str = "") -> RunConfig:
+    """The configuration of a record.
 
     Args:
-        stored: the output of ``dataclasses.asdict``, also after JSON; settings that are missing
-            have their defaults, or what they were before a JSD loss had a setting of its hardness.
+        stored: settings by name, also after JSON; those that are missing have their defaults.
+        domain: its name; where that was not recorded, the one that has all the settings.
 
     Returns:
-        A ``GraphConfig``, or an ``ImageConfig`` if only that has all the settings.
+        The configuration, made once for the same settings.
 
     Raises:
-        InputError: for an unknown setting.
+        InputError: for a setting or a domain that is not known; names it.
 
     Example:
-        >>> import json
-        >>> from dataclasses import asdict
-        >>> from_dict(json.loads(json.dumps(asdict(GraphConfig())))) == GraphConfig()
+        >>> from_dict({"method": "ucl", "lr": 0.1}) == GraphConfig(method="ucl", lr=0.1)
         True
     """
-    return _read(json.dumps(stored))
+    return _read(json.dumps(stored), domain)
 
 
 @lru_cache(maxsize=4096)  # a folder has many seeds of few configurations
-def _read(text: str) -> RunConfig:
+def _read(text: str, domain: str) -> RunConfig:
     stored: dict[str, Any] = json.loads(text)
-    kinds = [config for config in CONFIGS.values() if set(stored) <= set(defaults(config))]
-    if not kinds:
-        surplus = min((set(stored) - set(defaults(config)) for config in CONFIGS.values()), key=len)
+    if domain and domain not in CONFIGS:
+        raise InputError(f"unknown domain {domain!r}; known: {', '.join(CONFIGS)}")
+    kinds = [CONFIGS[domain]] if domain else [*CONFIGS.values()]
+    surplus = min((set(stored) - set(defaults(kind)) for kind in kinds), key=len)
+    if surplus:
         raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")
-    if stored.get("objective") == "jsd":  # as it was before it was a setting
+    kind = next(kind for kind in kinds if set(stored) <= set(defaults(kind)))
+    if not domain and stored.get("objective") == "jsd":  # as it was before it was a setting
         stored = {"hardness_scale": "batch-max", **stored}
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
-    return kinds[0](**values)
+    return kind(**stored)

@@ -49,9 +49,10 @@ def test_an_svm_without_information_scores_as_the_majority():
     assert ours.fold_accuracies == svm.fold_accuracies
 
 
-def test_scores_are_json():
-    folds = majority_cross_validation(LABELS["balanced"], seed=0).folds
-    assert json.loads(json.dumps([asdict(s) for s in folds], allow_nan=False))[0]["chosen"] == 0.0
+def test_scores_without_their_predictions_are_json():
+    rows = [asdict(s) for s in majority_cross_validation(LABELS["balanced"], seed=0).folds]
+    plain = [{k: v for k, v in row.items() if k not in ("test", "predicted")} for row in rows]
+    assert json.loads(json.dumps(plain, allow_nan=False))[0]["chosen"] == 0.0
 
 
 @pytest.mark.parametrize(

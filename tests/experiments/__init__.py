@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from gcl_hard.runs.store import RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 
@@ -13,9 +12,10 @@ from gcl_hard.settings.graphs import GraphConfig
 def record(config: RunConfig, seed: int, accuracies: list[float], **changed: Any) -> RunResult:
     """A result of a configuration with the accuracies given, in percent."""
     values: dict[str, Any] = {
-        "config": asdict(config),
+        "config": config.as_json(),
+        "domain": config.domain,
         "seed": seed,
-        "fold_accuracies": accuracies,
+        "scores": {"accuracy": accuracies},
         "fold_c": [1.0] * len(accuracies),
         "final_losses": [0.5],
         "seconds_train": 20.0,

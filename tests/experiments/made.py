@@ -26,8 +26,8 @@ from gcl_hard.graphs import GraphSet, Supervised, load
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import Report, RunContext, RunOptions, TrainedRun
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.runner import Runner
-from gcl_hard.runs.store import RunResult
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ class Ran:
         return self.console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-VARYING = ("seconds_train", "seconds_eval", "seconds_diagnostics", "finished")
+VARYING = ("digest", "seconds_train", "seconds_eval", "seconds_diagnostics", "finished")
 
 
 def numbers(folder: Path) -> dict[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.evaluation import Fold, outer_folds, svm_cross_validation, svm_fold
+from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.experiments import protocols
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.protocols import build, score_embeddings, setting_of
@@ -133,9 +133,29 @@ def test_supervised_accuracy_is_the_share_of_right_predictions_on_the_test_fold(
         with torch.no_grad():
             z = model.encoder(mutag.x, mutag.edge_index, mutag.all().batch)[1]
             logits = model.classifier(z)
-        right = [int(logits[g].argmax()) == int(mutag.y[g]) for g in fold.test]
-        assert one.accuracy == pytest.approx(sum(right) / len(right))
+        expected = [int(logits[g].argmax()) for g in fold.test]
+        np.testing.assert_array_equal(one.predicted, expected)
+        np.testing.assert_array_equal(one.test, fold.test)
+        assert one.accuracy == np.mean(expected == mutag.y.numpy()[fold.test])
         assert (one.n_train, one.n_test) == (len(fold.train), len(fold.test))
+
+
+@pytest.mark.parametrize(
+    ("settings", "inner"),
+    [
+        *(({"method": method}, inner) for method in GRAPH_BASELINES for inner in (False, True)),
+        *(({"protocol": "inductive"}, inner) for inner in (False, True)),
+        *((probe, False) for probe in (*PROBES, {"probe": "logistic"}, {"probe": "nystroem"})),
+    ],
+)
+def test_accuracies_are_those_of_the_predictions_of_the_test_graphs(
+    settings: dict[str, Any], inner: bool, mutag: GraphSet, tmp_path: Path
+) -> None:
+    found, y = scored(Run(small(**settings), 1, inner=inner), mutag, tmp_path), mutag.y.numpy()
+    for one, fold in zip(found, outer_folds(y, seed=1, n_folds=3), strict=True):
+        test = inner_holdout(fold.train, y, seed=1).test if inner else fold.test
+        np.testing.assert_array_equal(one.test, test)
+        assert one.accuracy == np.mean(one.predicted == y[test])
 
 
 @pytest.mark.parametrize("method", GRAPH_BASELINES)

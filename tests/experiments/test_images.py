@@ -244,6 +244,7 @@ def test_majority_is_the_share_of_the_most_frequent_training_class() -> None:
     score = majority(data)
     assert score.accuracy == 3 / 8  # 1 and 2 are equally frequent: the first
     assert (score.n_train, score.n_test, score.chosen) == (5, 8, None)
+    assert (score.test.tolist(), score.predicted.tolist()) == ([*range(8)], [1] * 8)
 
 
 def test_majority_of_a_data_set_equals_counting(run: Execute, digits: ImageData) -> None:
@@ -268,6 +269,9 @@ def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageD
     found = run(config).score
     assert found.chosen == expected.chosen
     assert found.accuracy == pytest.approx(expected.accuracy, abs=1.01 / len(test))
+    assert found.test is not None
+    assert found.test.tolist() == [*range(len(test))]
+    assert found.accuracy == np.mean(found.predicted == digits.test.labels.numpy())
 
 
 @pytest.mark.parametrize(
@@ -410,7 +414,7 @@ def ended(command: Command) -> dict[str, Any]:
     (encoder,) = command.files("*_seed0.pt")
     assert command.files("*.ckpt") == []
     found = json.loads(record.read_text(encoding="utf-8"))
-    same = ("fold_accuracies", "fold_c", "final_losses", "curve", "config", "data")
+    same = ("scores", "fold_c", "final_losses", "curve", "config", "data")
     weights = torch.load(encoder, weights_only=True)["encoder"]
     return {name: found[name] for name in same} | {k: v.tolist() for k, v in weights.items()}
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import shlex
@@ -31,7 +32,7 @@ from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import read_molecules
 from gcl_hard.images import load as load_images
-from gcl_hard.runs.store import Store
+from gcl_hard.runs.store import COMPACT, Store
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.fuzz.survival import CASES, edited, folder, fuzzed, mutated, survives, words
 
@@ -194,11 +195,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(data=st.data())
 def test_results(data: st.DataObject, results: Path) -> None:
     (single,) = results.glob("*_seed0.json")
-    lines = results / "compact" / "runs.jsonl"
+    lines = results / "compact" / COMPACT
     source = data.draw(st.sampled_from([single, lines]))
-    text = source.read_text(encoding="utf-8")
+    zipped = source == lines
+    text = (gzip.decompress if zipped else bytes)(source.read_bytes()).decode()
     content = data.draw(st.one_of(edited(text).map(str.encode), mutated(text.encode())))
     with folder() as here:
+        whole = data.draw(st.booleans())
+        content = gzip.compress(content) if zipped and whole else content
         (here / source.name).write_bytes(content)
         survives(lambda: list(Store(here).rows()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,8 @@ from matplotlib.figure import Figure
 from gcl_hard.reports.runs import StoredRun
 from gcl_hard.reports.theme import Drawn
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import SCHEMA_VERSION, RunResult, Store
+from gcl_hard.runs.record import RunResult
+from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig
 
 
@@ -110,21 +110,21 @@ def stored(
 ) -> dict[str, Any]:  # fmt: skip
     """A run's result as its file holds it."""
     found = RunResult(
-        config=asdict(config), seed=seed, fold_accuracies=list(accuracies), fold_c=[],
+        config=config.as_json(), domain=config.domain, seed=seed,
+        scores={"accuracy": list(accuracies)},
         final_losses=[1.0], seconds_train=1.0, seconds_eval=1.0, data={}, device="a CPU",
         versions={"source": version}, finished=finished, inner=inner,
         curve=[list(point) for point in curve],
         diagnostics=snapshots(epochs, seed=seed, own=own),
     )  # fmt: skip
-    return {"schema_version": SCHEMA_VERSION, **asdict(found)}
+    return found.stored()
 
 
 def save(folder: Path, config: RunConfig, seed: int = 0, **given: Any) -> Path:
     """Store a result made by :func:`stored`; gives its file."""
     content = stored(config, seed, **given)
-    del content["schema_version"]
     store, one = Store(folder), Run(config, seed, given.get("inner", False))
-    store.put(one, RunResult(**content))
+    store.put(one, RunResult.read(content))
     return store.path(one)
 
 

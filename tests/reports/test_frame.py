@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 
 from gcl_hard.reports.frame import (
+    SCHEMA_VERSION,
     Results,
     Scores,
     Selection,
@@ -23,7 +24,6 @@ from gcl_hard.reports.frame import (
     standard_error,
 )
 from gcl_hard.runs.plan import Run, plan
-from gcl_hard.runs.store import SCHEMA_VERSION
 from gcl_hard.settings.base import selectable
 from gcl_hard.settings.domains import from_dict
 from gcl_hard.settings.graphs import GraphConfig

@@ -21,8 +21,8 @@ from gcl_hard.reports.grid import (
     negatives_table,
 )
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN
-from gcl_hard.runs.store import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.images import ImageConfig
 from tests.experiments import record

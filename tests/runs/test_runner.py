@@ -26,7 +26,8 @@ from gcl_hard.runs import runner
 from gcl_hard.runs.engine import TRIES
 from gcl_hard.runs.plan import Run, plan
 from gcl_hard.runs.progress import Bars, progress
-from gcl_hard.runs.store import SCHEMA_VERSION, Store
+from gcl_hard.runs.record import SCHEMA_VERSION
+from gcl_hard.runs.store import Store
 from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments.made import Ran, numbers
 from tests.runs import engine_tasks as tasks
@@ -85,7 +86,8 @@ def diverging(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def spoil(path: Path, **changed: Any) -> dict[str, Any]:
     """Change a stored result; returns what it held."""
     stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**stored, **changed}))
+    own = {name: value for name, value in stored.items() if name != "digest"}
+    path.write_text(json.dumps({**own, **changed}))
     return stored
 
 
@@ -148,9 +150,9 @@ def test_a_result_of_an_older_schema_is_run_again_and_named(
     todo = runs()
     first = Ran(tmp_path, todo).results
     path = tmp_path / f"{todo[1].key}.json"
-    spoil(path, schema_version=SCHEMA_VERSION - 1, fold_accuracies=[0.0, 0.0])
+    spoil(path, schema_version=1, scores={"accuracy": [0.0, 0.0]})
     ran = Ran(tmp_path, todo)
-    assert says(ran.shown, path.name, f"schema {SCHEMA_VERSION - 1}")
+    assert says(ran.shown, path.name, "schema 1")
     assert ran.results[todo[1]].fold_accuracies == first[todo[1]].fold_accuracies
 
 
@@ -207,7 +209,7 @@ def test_force_runs_everything_once_more(tmp_path: Path, started: Started) -> No
     todo = runs()
     first = Ran(tmp_path, todo).results
     path = tmp_path / f"{todo[0].key}.json"
-    spoil(path, finished="2020-01-01T00:00:00+00:00", fold_accuracies=[0.0, 0.0])
+    spoil(path, finished="2020-01-01T00:00:00+00:00", scores={"accuracy": [0.0, 0.0]})
     started.clear()
     again = Ran(tmp_path, todo[:1], force=True).results
     assert started == [("hscl", 0)]
@@ -527,7 +529,7 @@ def test_without_its_scheduler_a_command_says_so_and_keeps_what_is_finished(
         assert "Traceback" not in err
     kept = numbers(out)
     assert kept
-    assert all(len(stored["fold_accuracies"]) == 2 for stored in kept.values())
+    assert all(len(stored["scores"]["accuracy"]) == 2 for stored in kept.values())
     assert not list(out.glob(".*"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import multiprocessing
 import shutil
@@ -17,10 +18,13 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation import FoldScore
 from gcl_hard.io import check_writable, write_json
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import COMPACT, SCHEMA_VERSION, RunResult, Store
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, packed, predictions, unpacked
+from gcl_hard.runs.record import accuracies as accuracies_of
+from gcl_hard.runs.store import COMPACT, Store, compact_lines
+from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from tests.experiments import record, small
@@ -45,7 +49,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def rewrite(path: Path, **changed: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changed}))
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["digest"]  # which says that this was not written by the store
+    path.write_text(json.dumps(content | changed))
 
 
 def left(store: Store) -> set[str]:
@@ -60,7 +66,11 @@ def test_a_stored_result_is_read_back_whole(store: Store) -> None:
     assert store.get(RUN) == RESULT
     assert store.problem(RUN) is None
     content = json.loads(store.path(RUN).read_text(encoding="utf-8"))
-    assert content == {"schema_version": SCHEMA_VERSION, **asdict(RESULT)}
+    assert content["schema_version"] == SCHEMA_VERSION
+    assert content["domain"] == "graphs"
+    assert GraphConfig(**content["config"]) == CONFIG
+    assert {*content["config"]} == {*known(GraphConfig)}
+    assert content["scores"] == {"accuracy": [80.0, 90.0, 85.5]}
     store.put(RUN, FULL)
     assert store.get(RUN) == FULL
     assert RESULT.run == RUN
@@ -117,7 +127,7 @@ def test_dates_are_compared_among_results_of_as_many_processes(tmp_path: Path) -
     run, result = of_processes(2)
     for value, date, kept in ((11.0, "2025", "2025"), (12.0, "2021", "2025")):
         again = replace(
-            result, fold_accuracies=[value], finished=f"{date}-01-01T00:00:00Z"
+            result, scores={"accuracy": [value]}, finished=f"{date}-01-01T00:00:00Z"
         )  # fmt: skip
         two.put(run, again)
         two.compact()
@@ -157,7 +167,7 @@ def test_a_file_that_is_no_result_is_not_trusted(store: Store, content: str) -> 
         list(store.rows())
 
 
-@pytest.mark.parametrize("version", [0, SCHEMA_VERSION - 1, None, "1"])
+@pytest.mark.parametrize("version", [0, 1, None, "1"])
 def test_a_result_of_an_older_schema_is_not_trusted(store: Store, version: object) -> None:
     rewrite(store.path(RUN), schema_version=version)
     assert store.get(RUN) is None
@@ -166,9 +176,9 @@ def test_a_result_of_an_older_schema_is_not_trusted(store: Store, version: objec
 
 def test_a_result_of_a_newer_schema_is_neither_trusted_nor_overwritten(store: Store) -> None:
     rewrite(store.path(RUN), schema_version=SCHEMA_VERSION + 1)
-    for reading in (store.get, store.problem):
-        with pytest.raises(InputError, match=f"schema {SCHEMA_VERSION + 1}.*upgrade"):
-            reading(RUN)
+    assert store.get(RUN) is None
+    with pytest.raises(InputError, match=f"schema {SCHEMA_VERSION + 1}.*upgrade"):
+        store.problem(RUN)
 
 
 def test_a_result_of_another_run_is_not_trusted_whatever_its_name(store: Store) -> None:
@@ -182,13 +192,14 @@ def test_a_result_of_another_run_is_not_trusted_whatever_its_name(store: Store) 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"colour": "red"},
-        {"config": {**asdict(CONFIG), "colour": "red"}},
-        {"fold_accuracies": []},
-        {"fold_accuracies": [80.0, 90.0]},
-        {"fold_accuracies": "abc"},
-        {"fold_accuracies": [80.0, None, 90.0]},
-        {"fold_accuracies": [80.0, 90.0, 101.0]},
+        {"scores": {}},
+        {"scores": {"accuracy": []}},
+        {"scores": {"accuracy": [80.0, 90.0]}},
+        {"scores": "abc"},
+        {"scores": {"accuracy": [80.0, None, 90.0]}},
+        {"scores": {"accuracy": [80.0, 90.0, 101.0]}},
+        {"metric": "auc"},
+        {"digest": "0123456789abcdef"},
         {"diagnostics": None},
         {"diagnostics": "x"},
         {"diagnostics": [1]},
@@ -207,11 +218,12 @@ def test_a_result_with_damaged_parts_is_not_trusted(store: Store, changed: dict[
 def test_a_result_that_lacks_a_part_is_not_trusted_unless_the_part_is_newer(store: Store) -> None:
     path = store.path(RUN)
     content = json.loads(path.read_text(encoding="utf-8"))
+    del content["digest"]
     for name in ("inner", "curve", "diagnostics", "seconds_diagnostics"):
         content.pop(name)
     path.write_text(json.dumps(content))
     assert store.get(RUN) == RESULT
-    for name in ("fold_accuracies", "finished", "data", "versions"):
+    for name in ("scores", "finished", "data", "versions"):
         path.write_text(json.dumps({k: v for k, v in content.items() if k != name}))
         assert store.get(RUN) is None
 
@@ -310,8 +322,7 @@ def several() -> dict[Run, RunResult]:
         for seed in (0, 1, 11):
             accuracies = [60.0 + seed + 0.25 * k for k in range(config.n_scores)]
             made = record(config, seed, accuracies, seconds_train=seed / 7)
-            lists = json.loads(json.dumps(made.config))  # JSON has no tuples
-            found[Run(config, seed)] = replace(made, config=lists)
+            found[Run(config, seed)] = made
     found[RUN] = FULL
     inner = RUN._replace(inner=True)
     found[inner] = replace(RESULT, inner=True, versions={"torch": "2.9"}, device="a GPU")
@@ -358,7 +369,7 @@ def test_compacting_twice_writes_the_same_bytes_whatever_the_order(tmp_path: Pat
 
 def test_a_single_file_is_newer_than_the_compact_form(store: Store) -> None:
     store.compact()
-    newer = replace(RESULT, fold_accuracies=[1.0, 2.0, 3.0])
+    newer = replace(RESULT, scores={"accuracy": [1.0, 2.0, 3.0]})
     store.put(RUN, newer)
     for reader in (store, Store(store.folder)):
         assert reader.get(RUN) == newer
@@ -373,7 +384,7 @@ def test_of_two_results_of_a_run_the_newer_is_compacted(
 ) -> None:
     store.compact()
     date = "2030-01-01T00:00:00+00:00" if newer_is_single else "2020-01-01T00:00:00+00:00"
-    other = replace(RESULT, finished=date, fold_accuracies=[1.0, 2.0, 3.0])
+    other = replace(RESULT, finished=date, scores={"accuracy": [1.0, 2.0, 3.0]})
     elsewhere = Store(tmp_path / "elsewhere")
     elsewhere.put(RUN, other)
     shutil.copy(elsewhere.path(RUN), store.path(RUN))
@@ -410,8 +421,13 @@ def test_a_torn_line_is_named(tmp_path: Path, share: float) -> None:
     store.compact()
     path = tmp_path / COMPACT
     content = path.read_bytes()
+    lines = gzip.decompress(content)
     path.write_bytes(content[: int(share * len(content))])
-    number = path.read_bytes().count(b"\n") + 1
+    for reading in (lambda s: list(s.rows()), lambda s: s.get(RUN), lambda s: s.compact()):
+        with pytest.raises(InputError, match=rf"{COMPACT}\b.*\bdamaged\b"):
+            reading(Store(tmp_path))
+    path.write_bytes(gzip.compress(torn := lines[: int(share * len(lines))]))
+    number = torn.count(b"\n") + 1
     for reading in (lambda s: list(s.rows()), lambda s: s.get(RUN), lambda s: s.compact()):
         with pytest.raises(InputError, match=rf"{COMPACT}\b.*\bline {number}\b.*\bdamaged\b"):
             reading(Store(tmp_path))
@@ -420,19 +436,20 @@ def test_a_torn_line_is_named(tmp_path: Path, share: float) -> None:
 def test_a_line_of_another_kind_is_named(store: Store) -> None:
     store.compact()
     path = store.folder / COMPACT
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
     for wrong in ("[1]", '{"run": "x", "config": 99}', '{"colour": 1}', "null"):
-        path.write_text("\n".join([*lines[:2], wrong, *lines[2:]]))
+        path.write_bytes(gzip.compress("\n".join([*lines[:2], wrong, *lines[2:]]).encode()))
         with pytest.raises(InputError, match=rf"{COMPACT}\b.*\bline 3\b.*\bdamaged\b"):
             Store(store.folder).get(RUN)
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION - 1, "x"])
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 1, "x"])
 def test_a_compact_form_of_another_schema_is_refused(store: Store, version: object) -> None:
     store.compact()
     path = store.folder / COMPACT
-    _, *rest = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join([json.dumps({"schema_version": version}), *rest]))
+    _, *rest = gzip.decompress(path.read_bytes()).decode().splitlines()
+    lines = [json.dumps({"schema_version": version}), *rest]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
     with pytest.raises(InputError, match=f"schema {version}"):
         Store(store.folder).get(RUN)
 
@@ -445,6 +462,182 @@ def test_damaged_single_files_are_not_compacted_and_nothing_is_lost(tmp_path: Pa
     with pytest.raises(InputError, match=rf"{damaged.name}\b.*\bdamaged\b"):
         store.compact()
     assert left(store) == before
+
+
+# Results of the schema before, and of other versions
+
+
+def former(result: RunResult) -> dict[str, Any]:
+    """A result as schema 2 stored it: accuracies, and the settings that it had."""
+    content = asdict(result)
+    for name in ("domain", "metric", "test", "predicted", "threads", "migrated", "unknown"):
+        del content[name]
+    accuracies = content.pop("scores")["accuracy"]
+    return {"schema_version": 2, **content, "fold_accuracies": accuracies}
+
+
+def save_former(folder: Path, run: Run, result: RunResult) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{run.name(1, schema=2)}.json"
+    path.write_text(json.dumps(former(result)), encoding="utf-8")
+    return path
+
+
+def test_results_of_the_schema_before_are_found_under_their_names(tmp_path: Path) -> None:
+    """In both forms; what is compacted has today's names, and so has what lies beside it."""
+    results, store = several(), Store(tmp_path)
+    for run, result in results.items():
+        path = save_former(tmp_path, run, result)
+        path.with_suffix(".npz").write_bytes(run.key.encode())
+        assert path != store.path(run)
+        assert store.file(run, ".npz") == path.with_suffix(".npz")
+    expected = {run: replace(result, migrated=2) for run, result in results.items()}
+    assert {run: store.get(run) for run in results} == expected
+    assert {one.run: one for one in store.rows()} == expected
+    assert store.compact() == len(results)
+    assert {run: Store(tmp_path).get(run) for run in results} == expected
+    assert left(store) == {COMPACT, *(f"{run.key}.npz" for run in results)}
+    for run in results:
+        assert store.file(run, ".npz").read_bytes() == run.key.encode()
+
+
+def test_a_run_that_is_repeated_replaces_its_result_of_the_schema_before(tmp_path: Path) -> None:
+    path, store = save_former(tmp_path, RUN, RESULT), Store(tmp_path)
+    encoder = path.with_suffix(".pt")
+    encoder.write_bytes(b"of the former run")
+    store.put(RUN, FULL)
+    assert store.get(RUN) == FULL
+    assert left(store) == {store.path(RUN).name}
+
+
+def test_a_compact_form_of_the_schema_before_is_read(tmp_path: Path) -> None:
+    results = several()
+    shared = ("config", "data", "versions", "device")
+    rows = {run.name(1, schema=2): former(one) for run, one in results.items()}
+    for row in rows.values():
+        del row["schema_version"]
+    lines = compact_lines(rows, shared, 2)
+    (tmp_path / "runs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    expected = {run: replace(result, migrated=2) for run, result in results.items()}
+    store = Store(tmp_path)
+    assert {run: store.get(run) for run in results} == expected
+    assert store.compact() == len(results)
+    assert left(store) == {COMPACT}
+    assert {one.run: one for one in Store(tmp_path).rows()} == expected
+
+
+UNKNOWN: list[dict[str, Any]] = [
+    {"config": {"sharpness": 3}}, {"domain": "texts"}, {"schema_version": SCHEMA_VERSION + 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", UNKNOWN)
+def test_what_another_version_wrote_is_left_out_and_never_lost(
+    change: dict[str, Any], store: Store
+) -> None:
+    """Named and counted; it is neither overwritten nor dropped, and fails nothing."""
+    other = Run(CONFIG, 5)
+    store.put(other, replace(RESULT, seed=5))
+    stored = json.loads(store.path(other).read_text(encoding="utf-8"))
+    stored["config"] |= change.get("config", {})
+    rewrite(store.path(other), **change | {"config": stored["config"]})
+    kept = store.path(other).read_bytes()
+    with pytest.warns(UserWarning, match=store.path(other).name) as said:
+        assert [one.run for one in store.rows()] == [RUN]
+    assert says(str(said[0].message), 1)
+    assert store.get(other) is None
+    with pytest.raises(InputError, match=store.path(other).name):
+        store.problem(other)
+    assert store.compact() == 1
+    assert store.path(other).read_bytes() == kept
+
+
+def test_a_line_of_another_version_outlives_a_compaction(store: Store) -> None:
+    store.put(Run(CONFIG, 5), replace(RESULT, seed=5))
+    store.compact()
+    path = store.folder / COMPACT
+    text = gzip.decompress(path.read_bytes()).decode()
+    lines = [json.loads(line) for line in text.splitlines()]
+    (config,) = (line["config"] for line in lines if "config" in line and "run" not in line)
+    number = next(k for k, line in enumerate(lines) if line.get("seed") == 5)
+    lines.insert(number, {"config": config | {"sharpness": 3}})
+    lines[number + 1] |= {"run": "theirs", "config": 1, "digest": "theirs", "more": [1]}
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
+    again = Store(store.folder)
+    with pytest.warns(UserWarning, match=r"\btheirs\b.*\bsharpness\b"):
+        assert [one.run for one in again.rows()] == [RUN]
+    assert again.compact() == 1
+    written = [json.loads(x) for x in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    (theirs,) = (line for line in written if line.get("run") == "theirs")
+    assert (theirs["more"], theirs["digest"], theirs["seed"]) == ([1], "theirs", 5)
+    configs = [line["config"] for line in written if "config" in line and "run" not in line]
+    assert configs[theirs["config"]]["sharpness"] == 3
+
+
+def test_a_field_that_is_not_known_is_kept_as_it_is(store: Store) -> None:
+    rewrite(store.path(RUN), colour={"hue": [1, 2]})
+    found = store.get(RUN)
+    assert found == replace(RESULT, unknown={"colour": {"hue": [1, 2]}})
+    store.compact()
+    assert Store(store.folder).get(RUN) == found
+    store.put(RUN, found)
+    assert json.loads(store.path(RUN).read_text(encoding="utf-8"))["colour"] == {"hue": [1, 2]}
+
+
+def test_a_record_states_settings_that_its_file_lacks(store: Store) -> None:
+    """A setting that was added since has its default."""
+    content = json.loads(store.path(RUN).read_text(encoding="utf-8"))
+    del content["config"]["detach_weights"]
+    rewrite(store.path(RUN), config=content["config"])
+    found = store.get(RUN)
+    assert found is not None
+    assert found.config["detach_weights"] is False
+
+
+# Predictions
+
+
+def test_scores_are_those_of_the_predictions_as_stored(store: Store) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 30)
+    folds = np.array_split(rng.permutation(30), 3)
+    guesses = [np.where(rng.random(len(test)) < 0.7, y[test], 0) for test in folds]
+    scores = [
+        FoldScore(float((g == y[t]).mean()), 1.0, 20, len(t), None, test=t, predicted=g)
+        for t, g in zip(folds, guesses, strict=True)
+    ]
+    made = predictions(scores, y)
+    assert made is not None
+    result = replace(
+        RESULT, test=made[0], predicted=made[1],
+        scores={"accuracy": [100 * one.accuracy for one in scores]},
+    )  # fmt: skip
+    store.put(RUN, result)
+    store.compact()
+    found = Store(store.folder).get(RUN)
+    assert found == result
+    assert accuracies_of(found.tested()) == found.fold_accuracies
+    for fold, test, guess in zip(found.tested(), folds, guesses, strict=True):
+        assert (fold.items == test).all()
+        assert (fold.targets == y[test]).all()
+        assert (fold.predicted == guess).all()
+
+
+@pytest.mark.parametrize("most", [1, 255, 256, 70_000, 2**33])
+def test_whole_numbers_of_any_size_are_packed(most: int) -> None:
+    values = np.array([0, most, most - 1, 1])
+    assert (unpacked(packed(values)) == values).all()
+    assert len(packed([])) < 4
+    assert unpacked(packed([])).shape == (0,)
+
+
+def test_predictions_without_ids_are_those_of_all_items_in_order() -> None:
+    y = np.arange(5) % 2
+    score = FoldScore(1.0, None, 9, 5, None, test=np.arange(5), predicted=y)
+    found = predictions([score], y)
+    assert found is not None
+    assert "items" not in found[0]
+    assert predictions([replace(score, predicted=None)], y) is None
 
 
 # Locks

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from benchmarks.recipe.search import Alternative, Chosen, RecipeSearch, choose
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 

@@ -226,7 +226,7 @@ def test_from_the_command_to_the_page(table: Table, recipes: Path) -> None:
     assert contrasts == ["local-global", "two-view"]
     text = page.read_text(encoding="utf-8")
     for stored in found:
-        assert f"{sum(stored['fold_accuracies']) / 10:.1f}" in text
+        assert f"{sum(stored['scores']['accuracy']) / 10:.1f}" in text
 
 
 def test_a_smoke_run_is_not_written_over_results_and_that_is_known_before(
@@ -323,7 +323,7 @@ def test_every_result_of_a_search_is_of_a_hold_out_of_the_files_seeds(searched: 
 
 def test_page_and_recipe_of_a_search_are_of_its_results(searched: Path) -> None:
     page = (searched / "recipe.md").read_text(encoding="utf-8")
-    start = [one["fold_accuracies"] for one in stored(searched)
+    start = [one["scores"]["accuracy"] for one in stored(searched)
              if (one["config"]["method"], one["config"]["lr"], one["config"]["standardise"])
              == ("hscl", 0.001, True)]  # fmt: skip
     assert f"{sum(map(sum, start)) / 4:.1f}" in page

@@ -29,7 +29,7 @@ from benchmarks.recipe.search import (
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import RunResult
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings import presets
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import recipe
