@@ -35,6 +35,9 @@ class Setting:
         above: a bound that is no value.
         below: a bound that is no value.
         symbol: in tables, such as β.
+        title: on axes and in tables of a search, if it is not the name.
+        follows: settings on which its value in a recipe depends: if one of them is stated, the
+            recipe's value does not hold.
         common: whether most people set it; such are first in a help.
         several: whether ``bench`` takes several values, and runs all combinations.
         chosen: whether it can be chosen inside training data.
@@ -56,6 +59,8 @@ class Setting:
     above: float | None = None
     below: float | None = None
     symbol: str = ""
+    title: str = ""
+    follows: tuple[str, ...] = ()
     common: bool = False
     several: bool = False
     chosen: bool = False

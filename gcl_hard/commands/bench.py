@@ -24,7 +24,7 @@ from gcl_hard.commands.parser import (
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import RunConfig, defaults, flag
+from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, options_of
 from gcl_hard.settings.graphs import GraphConfig
@@ -216,8 +216,7 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
         whole = parse_bench([f"--table={options.table}", *(f"--{kind}" for kind in kinds)])
         stem = "-".join(["table", options.table, *kinds])
         return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
-    named = ("dataset", "method", "protocol")
-    parts = ["+".join(dict.fromkeys(getattr(c, n) for c in configs)) for n in named]
+    parts = ["+".join(dict.fromkeys(getattr(c, n) for c in configs)) for n in HEAD]
     stated = [one.stated() for one in configs]
     names = sorted({name for one in stated for name in one})
     values = {n: dict.fromkeys(_value(one[n]) for one in stated if n in one) for n in names}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import RunConfig, defaults
+from gcl_hard.settings.base import RunConfig, defaults, known
 from gcl_hard.settings.presets import PRESETS, Preset, best_recipe
 from gcl_hard.settings.values import several
 
@@ -90,10 +90,8 @@ def bench_configs(
         usual = dict(preset.by_dataset.get(one["dataset"], {})) if preset else {}
         if values["recipe"] == "best":
             usual |= {"protocol": "inductive"} | best_recipe(config, one["dataset"])
-        if given & {"contrast", "objective"}:  # settings of another contrast or objective
-            views = ("objective", "temperature", "augmentations", "strength")
-            usual = {name: value for name, value in usual.items() if name not in views}
-        usual = {name: value for name, value in usual.items() if name not in given}
+        stated = {n for n, f in known(config).items() if given & {n, *f.setting.follows}}
+        usual = {name: value for name, value in usual.items() if name not in stated}
         settings = one | shared | usual
         if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
             settings["class_prior"] = None  # only for methods that have one

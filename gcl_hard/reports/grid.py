@@ -21,7 +21,7 @@ from gcl_hard.reports.rows import SYMBOLS, in_symbols
 from gcl_hard.reports.tables import interval, percent, text_frame
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN, name_of
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.base import HEAD, RunConfig
 from gcl_hard.settings.values import several
 
 PAIRS = {"ucl": "hucl", "scl": "hscl"}
@@ -133,7 +133,7 @@ def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
 
 def _varied(configs: Sequence[RunConfig]) -> list[str]:
     """Settings that differ among configurations and have no column of their own."""
-    apart = ("dataset", "classes", "method", "protocol")
+    apart = (*HEAD, "classes")
     return [
         name
         for name in several()

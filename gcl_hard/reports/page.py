@@ -14,6 +14,7 @@ from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.frame import LEVEL, Results
 from gcl_hard.reports.rows import Row, rows
+from gcl_hard.settings.base import HEAD
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -299,7 +300,6 @@ def origin(results: Results) -> dict[str, Any] | None:
         "settings": {
             name.replace("_", "-"): value
             for name in vars(next(iter(asked)))
-            if name not in ("dataset", "method", "protocol")
-            and (value := tables.values(trained, name))
+            if name not in HEAD and (value := tables.values(trained, name))
         },
     }

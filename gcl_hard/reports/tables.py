@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import LEVEL, Comparison, Scores, Selection
 from gcl_hard.reports.rows import CONTROLS, SYMBOLS, Row, in_symbols, rows_frame
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.base import RunConfig, known
+from gcl_hard.settings.domains import CONFIGS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,14 +27,11 @@ NBSP = "\u00a0"
 ACCURACY = "inner accuracy, %"
 """Quantity that is the value of a trial."""
 BETA, TEMPERATURE = "β", "temperature γ"
-NAMES = {
-    "beta": BETA,
-    "temperature": TEMPERATURE,
-    "class_prior": "class prior τ⁺",
-    "threshold_start": "threshold in the first epoch",
-    "threshold_end": "threshold in the last epoch",
-    "lr": "learning rate",
-    "dim": "width of a layer",
+TITLES = {
+    name: one.setting.title
+    for config in CONFIGS.values()
+    for name, one in known(config).items()
+    if one.setting.title
 }
 """Settings that have another name in tables than in configurations."""
 
@@ -129,7 +127,7 @@ def setting(name: str) -> str:
         >>> setting("lr"), setting("weight_decay"), setting("encoder.hidden_dim")
         ('learning rate', 'weight decay', 'encoder hidden dim')
     """
-    return NAMES.get(name, name.replace(".", " ").replace("_", " "))
+    return TITLES.get(name, name.replace(".", " ").replace("_", " "))
 
 
 def value(given: Any) -> str:

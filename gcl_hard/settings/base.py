@@ -92,8 +92,8 @@ def _views(above: Values) -> int | None:
 
 
 LR = Setting(
-    "learning rate of Adam", "training", above=0, symbol="lr", common=True, several=True,
-    chosen=True, read_by=("supervised",), space=(1e-4, 0.1, "log"),
+    "learning rate of Adam", "training", above=0, symbol="lr", title="learning rate", common=True,
+    several=True, chosen=True, read_by=("supervised",), space=(1e-4, 0.1, "log"),
 )  # fmt: skip
 EPOCHS = Setting(
     "passes over the training data", "training", least=1, symbol="epochs", common=True,
@@ -115,6 +115,7 @@ class _Loss:
             "β ≥ 0 of hucl, hcl and hscl; acts after the temperature",
             least=0,
             symbol="β",
+            title="β",
             common=True,
             several=True,
             chosen=True,
@@ -129,6 +130,7 @@ class _Loss:
         Setting(
             "cosine l of hscl-tau in epoch 1 (-0.5; in deviations -1)",
             symbol="start",
+            title="threshold in the first epoch",
             several=True,
             chosen=True,
             applies=_hardens_by("threshold"),
@@ -141,6 +143,7 @@ class _Loss:
         Setting(
             "cosine l of hscl-tau in the last epoch (0)",
             symbol="end",
+            title="threshold in the last epoch",
             several=True,
             chosen=True,
             applies=_hardens_by("threshold"),
@@ -190,6 +193,8 @@ class _Training:
             "γ of InfoNCE, 0.5 if not given; JSD has none",
             above=0,
             symbol="γ",
+            title="temperature γ",
+            follows=("contrast", "objective"),
             several=True,
             chosen=True,
             usual=_temperature,
@@ -198,7 +203,12 @@ class _Training:
     ] = None
     class_prior: Annotated[
         float | None,
-        Setting("τ⁺ of dcl, hcl and bcl, 0.1 if not given", usual=_class_prior, space=(0.01, 0.5)),
+        Setting(
+            "τ⁺ of dcl, hcl and bcl, 0.1 if not given",
+            title="class prior τ⁺",
+            usual=_class_prior,
+            space=(0.01, 0.5),
+        ),
     ] = None
     detach_weights: Annotated[bool, Setting("whether q is a constant to the gradient")] = False
     batch_size: Annotated[int, BATCH_SIZE] = 128

@@ -116,6 +116,7 @@ class GraphConfig(RunConfig):
         Objective | None,
         Setting(
             "jsd (default of local-global) or infonce (default of two-view)",
+            follows=("contrast",),
             usual=lambda above: "infonce" if _two_view(above) else "jsd",
         ),
     ] = None
@@ -133,6 +134,7 @@ class GraphConfig(RunConfig):
         Setting(
             "of two-view, in order (mask-attributes,perturb-edges), or module:name",
             "views",
+            follows=("contrast", "objective"),
             applies=_two_view,
             usual=lambda above: ("mask-attributes", "perturb-edges"),
             canonical=lambda given, above: given or None,
@@ -143,6 +145,7 @@ class GraphConfig(RunConfig):
         Setting(
             "share that each augmentation changes (0.2)",
             "views",
+            follows=("contrast", "objective"),
             applies=_two_view,
             usual=lambda above: 0.2,
         ),
@@ -160,7 +163,11 @@ class GraphConfig(RunConfig):
     dim: Annotated[
         int,
         Setting(
-            "width of a layer; embeddings are layers × dim wide", "gin", least=1, read_by=TRAINED
+            "width of a layer; embeddings are layers × dim wide",
+            "gin",
+            title="width of a layer",
+            least=1,
+            read_by=TRAINED,
         ),
     ] = 32
     readout: Annotated[

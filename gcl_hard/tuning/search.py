@@ -24,7 +24,7 @@ from gcl_hard.runs.engine import TRIES, Engine, Task, engine
 from gcl_hard.runs.experiment import RunContext, RunOptions
 from gcl_hard.runs.progress import progress
 from gcl_hard.runs.runner import data_sets, share, share_of
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.base import HEAD, RunConfig
 from gcl_hard.tuning.objective import (
     GraphOuter,
     Objective,
@@ -182,8 +182,7 @@ class PreparedSearch:
     def identity(self, k: int) -> dict[str, Any]:
         """What the k-th study belongs to: a search that differs in it must not continue it."""
         options, config = self.options, self.config
-        apart = {"dataset", "method", "protocol"}
-        apart |= {dimension.name for dimension in options.search_space.dimensions}
+        apart = {*HEAD} | {dimension.name for dimension in options.search_space.dimensions}
         settings = {name: value for name, value in config.changed().items() if name not in apart}
         settings.pop("encoder" if self._own else "", None)
         return {

@@ -28,6 +28,7 @@ from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.errors import without_password as shown
 from gcl_hard.io import locked
 from gcl_hard.runs.engine import on_interrupt
+from gcl_hard.settings.base import HEAD
 from gcl_hard.tuning.journal import journal
 
 if TYPE_CHECKING:
@@ -415,7 +416,7 @@ class StudyStorage:
         mine = json.loads(json.dumps(identity))
         differ = [key for key in mine if stored.get(key) != mine[key]]
         if differ:
-            named = [key for key in differ if key in ("dataset", "method", "protocol")]
+            named = [key for key in differ if key in HEAD]
             differ = named or differ  # the rest follows from these
             what = "; ".join(_difference(key, stored.get(key), mine[key]) for key in differ)
             raise InputError(
