@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard import moved
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
+from gcl_hard.functional.diagnostics import Diagnostics
 from gcl_hard.functional.hardening import Custom, Exponential, Hardening, Threshold, Uniform
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.rowwise import (
@@ -24,7 +25,7 @@ from gcl_hard.functional.rowwise import (
 )
 from gcl_hard.functional.schedules import Annealed, Constant, Cosine, Linear, Schedule
 from gcl_hard.gathering import gather
-from gcl_hard.losses import ContrastiveLoss, Diagnostics
+from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import METHODS, Method, contrastive_loss, method
 from gcl_hard.queue import Queue
 from gcl_hard.sampling import NegativeSampler

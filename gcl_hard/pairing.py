@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 from gcl_hard.functional.labels import LabelGap, labels_for
 from gcl_hard.functional.negatives import Labels, check_dense
+from gcl_hard.functional.plan import Pairing, unit
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.gathering import counts_of, gathered, offset, summed
 
@@ -46,74 +47,6 @@ class ViewBatch(NamedTuple):
     labels: Labels | None  # [B]
     candidates: Tensor | None = None  # [K, d]
     candidate_labels: Labels | None = None  # [K]
-
-
-class Pairing(NamedTuple):
-    """Anchors and candidates.
-
-    Attributes:
-        anchors: float [A, d].
-        candidates: float [C, d].
-        items: int64 [A], items of the anchors.
-        columns: int64 [C], items of the candidates.
-        n_items: items of the batch, further candidates apart.
-        n_others: number of others of an anchor.
-        n_anchors: anchors of all processes.
-        labels: labels of the candidates, [C] or [C, T]; None if nothing needs them.
-        known: returns them where they were given though nothing needs them.
-        me: int64 [A], the columns that are the anchors themselves; None for nodes.
-        n_views: views of an item.
-        positives: float [A, P, d], positives of each anchor that are no candidates of others; None
-            where positives are candidates.
-        synthetic: float [A, K, d] and bool [A, K], further negatives of each anchor and which of
-            them are real; None for none.
-    """
-
-    anchors: Tensor
-    candidates: Tensor
-    items: Tensor
-    columns: Tensor
-    n_items: int
-    n_others: int
-    n_anchors: int
-    labels: Tensor | None
-    known: Callable[[], Tensor] | None
-    me: Tensor | None = None
-    n_views: int = 1
-    positives: Tensor | None = None
-    synthetic: tuple[Tensor, Tensor] | None = None
-
-    @property
-    def label_columns(self) -> Tensor:
-        """Columns that have the anchors' labels, int64 [A]."""
-        return self.items if self.me is None else self.me
-
-    def own(self) -> Tensor:
-        """Columns of the anchor's item, int64 [A, V]; the anchor itself first."""
-        if self.me is None:
-            return self.items[:, None]
-        n = self.n_views * self.n_items
-        steps = self.n_items * torch.arange(self.n_views, device=self.me.device)
-        return (self.me[:, None] + steps) % n
-
-    def rows(self, at: slice) -> Self:
-        """Some of the anchors."""
-        me, positives = (None if x is None else x[at] for x in (self.me, self.positives))
-        synthetic = self.synthetic
-        if synthetic is not None:
-            synthetic = synthetic[0][at], synthetic[1][at]
-        return self._replace(
-            anchors=self.anchors[at], items=self.items[at], me=me, positives=positives,
-            synthetic=synthetic,
-        )  # fmt: skip
-
-    def detached(self, *, anchors: bool = True) -> Self:
-        """The same without gradients, or with those of the anchors alone."""
-        return self._replace(
-            anchors=self.anchors.detach() if anchors else self.anchors,
-            candidates=self.candidates.detach(),
-            positives=None if self.positives is None else self.positives.detach(),
-        )
 
 
 def views_of(
@@ -260,14 +193,6 @@ def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | N
 def _read_views(views: ViewBatch, use: LabelUse, n_items: int) -> Tensor:
     labels = use.read(views.labels, n_items, views.views[0].device)
     return _of_candidates(labels, len(views.views), _extra_labels(labels, views, use))
-
-
-def unit(z: Tensor) -> Tensor:
-    """Rows scaled to length 1, of any magnitude; zero rows stay zero, with a finite gradient."""
-    largest = z.detach().abs().amax(-1, keepdim=True)
-    z = z / torch.where(largest == 0, 1.0, largest)
-    norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
-    return z / torch.where(norm == 0, 1.0, norm)
 
 
 def at_least_float32(z: Tensor) -> Tensor:

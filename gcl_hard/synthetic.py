@@ -16,8 +16,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.utils.parametrizations import spectral_norm
 
 from gcl_hard.errors import InputError, check_at_least, check_number
+from gcl_hard.functional.dense import DenseScores
+from gcl_hard.functional.plan import Pairing, Plan, unit
 from gcl_hard.functional.tracing import hooked, in_backward, refuse_vmap
-from gcl_hard.pairing import unit
 from gcl_hard.seeds import Drawing, Generators, Replay, seed_for, seeded
 from gcl_hard.setting import Setting
 
@@ -49,6 +50,23 @@ class Scene(NamedTuple):
     def finite(self) -> bool:
         """Whether all items and positives are; waits for a device."""
         return bool(self.items.isfinite().all() & self.positives.isfinite().all())
+
+
+def scene_of(pairing: Pairing, scores: DenseScores, plan: Plan) -> Scene:
+    """What synthetic negatives of a batch are made from."""
+    anchors, candidates = unit(pairing.anchors.detach()), unit(pairing.candidates.detach())
+    n = len(candidates)
+    # Each view of the batch is a positive of its other ones.
+    positives = candidates[: pairing.n_views * pairing.n_items]
+    if pairing.positives is not None:
+        positives = unit(pairing.positives.detach()).flatten(0, 1)
+    admitted = scores.others
+    if plan.admit == "other_labels" and scores.labels is not None:
+        admitted = admitted & ~scores.labels.barred
+    items = candidates[pairing.label_columns]
+    return Scene(
+        anchors, candidates, scores.t.detach()[:, :n], admitted[:, :n], items, positives
+    )  # fmt: skip
 
 
 class Synthetic(NamedTuple):

@@ -24,8 +24,11 @@ from gcl_hard import (
     Uniform,
     contrastive_loss,
 )
+from gcl_hard.functional.dense import DenseScores, dense
 from gcl_hard.functional.hardness import HardnessScale
+from gcl_hard.functional.labels import Relation
 from gcl_hard.methods import METHODS
+from gcl_hard.pairing import LabelUse, pair_local_global
 from tests.reference import loops
 from tests.said import says
 
@@ -259,17 +262,17 @@ def test_detached_weights_freeze_those_of_the_debiasing_too():
 
 def test_scores_outside_others_are_never_looked_at():
     """NaN and 1e30 where nobody may look change neither the value nor the gradient."""
-    from gcl_hard.functional.labels import Relation
-    from gcl_hard.losses import _Scores
-
     nodes, graphs, batch, y = graphs_and_nodes(seed=9)
+    pairing = pair_local_global(nodes, graphs, batch, y, LabelUse("labels", None), gathers=False)
     scores = nodes @ graphs.T
     others = batch[:, None] != torch.arange(5)
     same = y[batch][:, None] == y
     for objective in ("jsd", "infonce"):
         for hardening in (None, Exponential(2.0), Threshold(0.0), MeanThreshold(), lambda t: t):
             sampler = NegativeSampler("other_labels", hardening)
-            loss = ContrastiveLoss(sampler, objective=objective, detach_weights=False)
+            loss = ContrastiveLoss(
+                sampler, objective=objective, detach_weights=False, reduction="none"
+            )
             results = []
             for poison in (0.0, math.nan, 1e30, -1e30, math.inf):
                 t = torch.where(others, scores, poison)
@@ -280,7 +283,8 @@ def test_scores_outside_others_are_never_looked_at():
                 positive = torch.full((len(t), 1), 5)
                 items = batch, torch.arange(t.shape[1])
                 labels = Relation(same_wide, same_wide)
-                value, *_ = loss._sums(_Scores(t, wide, labels, positive, 4, None, items))
+                table = DenseScores(t, wide, labels, positive, 4, None, items)
+                value = dense(pairing, loss._plan(sampler), table).total
                 (grad,) = torch.autograd.grad(value.sum(), t)
                 results.append((value, grad))
             for value, grad in results[1:]:

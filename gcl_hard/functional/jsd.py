@@ -1,12 +1,6 @@
-"""JSD of nodes against graphs in closed form: of one model, and of several on counted nodes.
+"""JSD of nodes against graphs in closed form: of several models on counted nodes.
 
-``jsd_negatives`` is the negative side for one model in one pass: one nodes × graphs table, where
-the general path keeps some ten for autograd. Blocks of rows stay in the cache, and the scores are
-overwritten by the gradient's coefficients, which is all that backward needs. On a GPU there is one
-block, so the temporaries of that block are as large as the scores. Scores must be finite: an
-embedding that is not shows in the loss, as a divergence should.
-
-``counted_jsd`` is the loss of several models over counted nodes.
+That of one model is in :mod:`gcl_hard.functional.fused`.
 
 Nodes of one colour have one embedding, so that scores are taken colour by colour: a table of
 colours × graphs for each model, and how often a colour occurs in each graph. Sums over the admitted
@@ -29,7 +23,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.hardening import Exponential, Hardening, Rows, Threshold, Uniform
+from gcl_hard.functional.fused import ROWS, SINGLE, Rule, expected_softplus, jsd_negatives
+from gcl_hard.functional.hardening import Exponential, Hardening, Threshold, Uniform
 from gcl_hard.functional.hardness import (
     DEFAULT_SCALE,
     TEMPERATURE,
@@ -43,61 +38,12 @@ from gcl_hard.functional.negatives import warn_of_clamping
 from gcl_hard.functional.objectives import softplus
 from gcl_hard.functional.schedules import as_schedule
 
+__all__ = ["Classes", "Pairs", "Rule", "counted_jsd", "jsd_negatives", "refusal"]
+
 BLOCK = 1024
 """Colours of a block on a CPU, so that with 128 graphs a block fits a second-level cache."""
-ROWS = 512
-"""Nodes of a block on a CPU, likewise."""
-
-SINGLE = 60.0
-"""Largest span of log η that float32 holds without a row maximum, with room for counts in sums and
-their inverses; float64 holds ``DOUBLE``."""
 DOUBLE = 650.0
-
-
-class Rule(NamedTuple):
-    """Hardening and admission of one model.
-
-    Attributes:
-        hardening: Uniform, Exponential or Threshold, as it is this epoch.
-        other_labels: whether only graphs of other labels are negatives.
-        detach: whether q is a constant to the gradient.
-        class_prior: τ⁺ of the debiased loss, or None.
-        scale: what stands for hardness.
-    """
-
-    hardening: Hardening
-    other_labels: bool = False
-    detach: bool = True
-    class_prior: float | None = None
-    scale: HardnessScale = DEFAULT_SCALE
-
-    @property
-    def kind(self) -> tuple[object, ...]:
-        """Key of models that are computed together."""
-        return (
-            type(self.hardening), self.other_labels, self.detach, self.class_prior is None,
-            self.scale, self.span > SINGLE,
-        )  # fmt: skip
-
-    @property
-    def slope(self) -> float:
-        """d log η / dh where η > 0."""
-        return self.hardening.slope(TEMPERATURE[self.scale]) or 0.0
-
-    @property
-    def relative(self) -> bool:
-        """Whether hardness depends on the others of an anchor."""
-        return not isinstance(self.hardening, Uniform) and not bounded(self.scale)
-
-    @property
-    def span(self) -> float:
-        """Range of log η over similarities in [−1, 1]; 0 where row maxima are subtracted."""
-        return 2 * self.slope if bounded(self.scale) else 0.0
-
-    def log_eta(self, hardness: Tensor, others: Tensor) -> Tensor:
-        """Log η of rows."""
-        rows = Rows(hardness, TEMPERATURE[self.scale], hardness, others, bounded(self.scale))
-        return self.hardening.log_eta(rows)
+"""Largest span of log η that float64 holds without a row maximum, as float32 does ``SINGLE``."""
 
 
 def refusal(hardening: Hardening, scale: HardnessScale = DEFAULT_SCALE) -> str | None:
@@ -249,13 +195,9 @@ class _Tables:
     """The tables of some models of one kind, computed in blocks of colours."""
 
     def __init__(
-        self,
-        scores: Tensor,
-        pairs: Pairs,
-        rules: tuple[Rule, ...],
-        classes: Classes | None,
+        self, scores: Tensor, pairs: Pairs, rules: tuple[Rule, ...], classes: Classes | None,
         kept: Tensor | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.scores, self.pairs, self.rule = scores, pairs, rules[0]
         self.dtype = torch.float64 if self.rule.span > SINGLE else scores.dtype
         admitted, self.kind = _admission(scores, self.rule, classes, kept)
@@ -358,7 +300,7 @@ class _Tables:
             own = graph.expand(len(t), -1)[:, :, None]
             t_pos = t.gather(2, own)[:, :, 0]
             rate = self.value * hardness.rate if self._steep else None
-            expected = _expected(t, q, rate)  # t becomes dE/dt
+            expected = expected_softplus(t, q, rate)  # t becomes dE/dt
             terms = self._terms(self.weight[:, some] * ~empty, t_pos, expected)
             slopes.index_add_(1, row, t.mul_(terms.to_negative[:, :, None]))
             slopes.flatten(1).index_add_(1, row * n_graphs + graph, terms.to_positive)
@@ -458,123 +400,3 @@ def _value(rule: Rule) -> float:
         assert isinstance(rule.hardening.cosine, (int, float))
         return float(rule.hardening.cosine)
     return rule.slope
-
-
-class _JSDNegatives(torch.autograd.Function):
-    @staticmethod
-    def forward(  # noqa: PLR0917 (autograd passes them by position)
-        ctx: Any, nodes: Tensor, graphs: Tensor, own: Tensor, same: Tensor | None, rule: Rule
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        scores = nodes @ graphs.T
-        t_pos = scores.gather(1, own[:, None])[:, 0].clone()
-        # Nodes of a graph share their negatives: one row per graph, gathered, spares every mask.
-        excluded = torch.eye(len(graphs), dtype=torch.bool, device=own.device)
-        excluded = excluded if same is None else excluded | same
-        empty = excluded.all(1)[own]
-        expected = torch.empty_like(t_pos)
-        if isinstance(rule.hardening, Uniform):
-            admitted = (~excluded).to(scores.dtype)
-            weights = admitted / admitted.sum(1, keepdim=True).clamp(min=1)
-            for rows in _row_blocks(scores):
-                expected[rows] = _expected(scores[rows], weights[own[rows]])
-        else:
-            largest = _largest(scores, own) if rule.scale == "batch-max" else None
-            sizes = (norms(nodes), norms(graphs)) if rule.scale == "cosine" else None
-            every = torch.arange(len(graphs), device=own.device)
-            penalty = torch.zeros_like(excluded, dtype=scores.dtype)
-            penalty.masked_fill_(excluded, -math.inf)
-            slope = 0.0 if rule.detach else rule.slope
-            for rows in _row_blocks(scores):
-                others = every != own[rows, None]
-                hardness = jsd_hardness(
-                    scores[rows], others, rule.scale,
-                    lengths=None if sizes is None else sizes[0][rows, None] * sizes[1],
-                    largest=largest,
-                )  # fmt: skip
-                log_eta = rule.log_eta(hardness.value, others) + penalty[own[rows]]
-                empty[rows] = of_block = log_eta.amax(1) == -math.inf
-                if of_block.is_cuda or of_block.any():  # no waiting for a GPU's answer
-                    log_eta.masked_fill_(of_block[:, None], 0.0)
-                rate = slope * hardness.rate if slope else None
-                expected[rows] = _expected(scores[rows], log_eta.softmax(1), rate)
-        ctx.save_for_backward(nodes, graphs, own, scores)
-        ctx.mark_non_differentiable(empty)
-        return expected, t_pos, empty
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_expected: Tensor, grad_pos: Tensor, _: Tensor) -> Any:
-        nodes, graphs, own, weights = ctx.saved_tensors
-        with torch.autocast(nodes.device.type, enabled=False):
-            grad_nodes = (weights @ graphs) * grad_expected[:, None]
-            grad_nodes += grad_pos[:, None] * graphs[own]
-            grad_graphs = weights.T @ (grad_expected[:, None] * nodes)
-            grad_graphs.index_add_(0, own, grad_pos[:, None] * nodes)
-        return grad_nodes, grad_graphs, None, None, None
-
-
-def _expected(t: Tensor, q: Tensor, slope: Tensor | None = None) -> Tensor:
-    """E_q[softplus(t)] of a block's rows; t becomes dE/dt, for a q of that slope in t."""
-    h, sigmoid = softplus(t), t.sigmoid()
-    expected: Tensor = torch.linalg.vecdot(q, h)
-    torch.mul(q, sigmoid, out=t)
-    if slope is not None:
-        t.add_(h.sub_(expected[..., None]).mul_(q).mul_(slope))
-    return expected
-
-
-def _largest(scores: Tensor, own: Tensor) -> Tensor:
-    """m, the largest |t| over others; +inf if they are all 0 (``hardness.jsd_scale``)."""
-    largest = scores.new_zeros(())
-    for rows in _row_blocks(scores):
-        others = scores[rows].abs().scatter_(1, own[rows, None], 0.0)
-        largest = torch.maximum(largest, others.amax())
-    return torch.where(largest == 0, math.inf, largest)
-
-
-def _row_blocks(scores: Tensor) -> Iterator[slice]:
-    size = ROWS if scores.device.type == "cpu" else max(len(scores), 1)
-    return (slice(start, start + size) for start in range(0, len(scores), size))
-
-
-def jsd_negatives(
-    nodes: Tensor,
-    graphs: Tensor,
-    own: Tensor,
-    same: Tensor | None,
-    rule: Rule,
-) -> tuple[Tensor, Tensor, Tensor]:
-    r"""The negative side of JSD for nodes against graphs.
-
-    .. math:: E_i = \sum_{j \ne \text{own}(i)} q_{ij} \operatorname{softplus}(t_{ij}), \qquad
-              \frac{\partial E_i}{\partial t_{ij}} = q_{ij} \sigma(t_{ij})
-              + q_{ij} (\operatorname{softplus}(t_{ij}) - E_i)
-              \frac{\partial \log \eta}{\partial t_{ij}}
-
-    with the second term only for undetached weights.
-
-    Args:
-        nodes: float [N, d].
-        graphs: float [G, d].
-        own: int64 [N], each node's graph.
-        same: bool [G, G], which graphs share a label and are no negatives; None admits all.
-        rule: how negatives are weighed, with a hardening whose ``slope`` is known; its labels and
-            class prior are not used.
-
-    Returns:
-        ``expected`` float [N], finite but without meaning in empty rows; ``t_pos`` float [N],
-        score of the node's own graph; ``empty`` bool [N], nodes without a negative.
-
-    Source:
-        The general path of ``ContrastiveLoss`` is its oracle; the gradient is elementary.
-
-    Example:
-        >>> zeros = torch.zeros(2, 1)
-        >>> e, t, empty = jsd_negatives(
-        ...     zeros, zeros, torch.tensor([0, 1]), None, Rule(Uniform())
-        ... )
-        >>> e
-        tensor([0.6931, 0.6931])
-    """
-    out: tuple[Tensor, Tensor, Tensor] = _JSDNegatives.apply(nodes, graphs, own, same, rule)
-    return out

@@ -9,26 +9,30 @@ dropped. With u = t − max t of an anchor's negatives and their weights in logs
 whose gradient with respect to t is (1 + β) softmax((1 + β) u + log w) − β softmax(βu + log w), or
 the first softmax alone with detached weights. The positives p of an anchor add −σ(x_p) with x_p =
 log M + log E − t_p, and Σ σ(x_p) times that gradient. Where labels decide, rows and columns are
-sorted by them, so that masks are needed only among the columns of a block's own classes. The dense
-path of :class:`gcl_hard.ContrastiveLoss` is the oracle.
+sorted by them, so that masks are needed only among the columns of a block's own classes. The oracle
+is :mod:`gcl_hard.functional.dense`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.exclusive import SumsWithout
-from gcl_hard.functional.hardening import Hardening, Rows
-from gcl_hard.functional.labels import LabelGap, Relation, relation
+from gcl_hard.functional.hardening import Exponential, Hardening, Rows, Threshold, Uniform
+from gcl_hard.functional.labels import Relation, relation
 from gcl_hard.functional.negatives import warn_of_clamping
+from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor, unit
+from gcl_hard.functional.rowwise import MeanThreshold, RankPosterior, RelativeThreshold, Ring
 
+HARDENINGS = {
+    Uniform, Exponential, Threshold, MeanThreshold, RankPosterior, RelativeThreshold, Ring
+}  # fmt: skip
+"""Hardenings that stream."""
 SCORES = 2**19
 """Scores of a block on a CPU: 2 MB in float32, a second-level cache."""
 FEWEST_ROWS, MOST_ROWS = 32, 512
@@ -37,100 +41,82 @@ ROWS_ELSEWHERE = 2048
 """Rows of a block on another device."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What the loss of a batch is made of.
+class _Work(NamedTuple):
+    """A plan on a batch."""
 
-    Attributes:
-        own: int64 [A, V], columns that are never negatives: of the anchor's own item, or with
-            ``rest`` of the anchor.
-        views: int64 [A, P], columns of the anchor's other views, or of its graph.
-        me: int64 [A], the column that is the anchor itself; None if none is.
-        row_labels: int64 [A], or None if labels decide nothing.
-        column_labels: int64 [C].
-        label_gap: (δ₊, δ₋) of labels beyond classes, [A, …] and [C, …]; None for classes.
-        other_labels: whether only candidates of other labels are negatives.
-        rest: whether a positive's negatives are all candidates but the anchor and itself.
-        class_positives: whether all candidates of the anchor's label are positives.
-        beta: β ≥ 0 of the exponential hardening, 0 for none.
-        threshold: t from which negatives count, or None.
-        detach: whether q is a constant to the gradient.
-        class_prior: τ⁺ of the debiased loss, or None.
-        clamp: smallest log E of the debiased loss.
-        log_weight: log M, or None for the number of kept negatives.
-        pooled: whether positives are summed inside the logarithm.
-        reduction: ``"pairs"``, ``"anchors"`` or ``"none"``.
-        weights: log w of items, int64 [R] and [C], in a dtype; None for w = 1.
-        row_wise: a hardening of whole rows without a gradient, or None; β is then 0.
-        temperature: γ, which such a hardening reads.
-        row_items: int64 [A], items of anchors, which the weights are of.
-        column_items: int64 [C].
-    """
+    plan: Plan
+    own: Tensor  # int64 [A, V], columns of the anchor's item; under rest the anchor's own
+    views: Tensor  # int64 [A, P], columns of the anchor's other views, or of its graph
+    me: Tensor | None  # int64 [A], the column that is the anchor; None for nodes
+    labels: tuple[Tensor, Tensor] | None  # [A] and [C], None if they decide nothing
+    items: tuple[Tensor, Tensor]  # int64 [A] and [C], of which pair weights are
+    beta: float  # of the exponential hardening, 0 for none
+    threshold: float | None  # t from which negatives count
+    row_wise: Hardening | None  # a hardening of whole rows, without a gradient; β is then 0
+    temperature: float  # that it reads
+    clamp: float  # smallest log E of the debiased loss
+    log_m: float | None  # None for the number of kept negatives
 
-    own: Tensor
-    views: Tensor
-    me: Tensor | None
-    row_labels: Tensor | None
-    column_labels: Tensor | None
-    label_gap: LabelGap | None
-    other_labels: bool
-    rest: bool
-    class_positives: bool
-    beta: float
-    threshold: float | None
-    detach: bool
-    class_prior: float | None
-    clamp: float
-    log_weight: float | None
-    pooled: bool
-    reduction: str
-    weights: Callable[[Tensor, Tensor, torch.dtype], Tensor | None] | None = None
-    row_wise: Hardening | None = None
-    temperature: float = 1.0
-    row_items: Tensor | None = None
-    column_items: Tensor | None = None
+    @classmethod
+    def of(cls, pairing: Pairing, plan: Plan) -> Self:
+        """The work, in the order of the batch."""
+        own, me, labels, hardening = pairing.own(), pairing.me, pairing.labels, plan.hardening
+        threshold = None
+        if isinstance(hardening, Threshold):
+            threshold = hardening.least(pairing.anchors.dtype)
+        row_wise, gamma = hardening if hardening.row_wise else None, plan.temperature
+        if isinstance(gamma, Tensor) and (threshold is not None or row_wise is not None):
+            gamma = gamma.item()  # of a GPU it is waited for
+        return cls(
+            plan, own[:, :1] if me is not None and plan.admit == "rest" else own,
+            own if me is None else own[:, 1:], me,
+            None if labels is None else (labels[pairing.label_columns], labels),
+            (pairing.items, pairing.columns), hardening.slope(1.0) or 0.0,
+            None if threshold is None else threshold / gamma, row_wise,
+            1.0 if isinstance(gamma, Tensor) else gamma,
+            0.0 if plan.class_prior is None else -1 / gamma, plan.log_m(pairing.n_others),
+        )  # fmt: skip
 
-    def sorted(self) -> tuple[Plan, Tensor, Tensor]:
-        """The plan of anchors and candidates sorted by label, and both orders."""
-        assert self.row_labels is not None
-        assert self.column_labels is not None
-        rows, columns = (of.argsort(stable=True) for of in (self.row_labels, self.column_labels))
+    def sorted(self) -> tuple[Self, Tensor, Tensor]:
+        """The work with anchors and candidates sorted by label, and both orders."""
+        assert self.labels is not None
+        rows, columns = (of.argsort(stable=True) for of in self.labels)
         place = torch.empty_like(columns)
         place[columns] = torch.arange(len(columns), device=columns.device)
-        plan = replace(
-            self, own=place[self.own[rows]], views=place[self.views[rows]],
+        work = self._replace(
+            own=place[self.own[rows]], views=place[self.views[rows]],
             me=None if self.me is None else place[self.me[rows]],
-            row_labels=self.row_labels[rows], column_labels=self.column_labels[columns],
-            row_items=None if self.row_items is None else self.row_items[rows],
-            column_items=None if self.column_items is None else self.column_items[columns],
+            labels=(self.labels[0][rows], self.labels[1][columns]),
+            items=(self.items[0][rows], self.items[1][columns]),
         )  # fmt: skip
-        return plan, rows, columns
+        return work, rows, columns
 
     @property
     def by_class(self) -> bool:
         """Whether labels are classes, by which anchors and candidates can be sorted."""
-        return self.row_labels is not None and self.label_gap is None
+        return self.labels is not None and self.plan.label_gap is None
+
+    @property
+    def rest(self) -> bool:
+        """Whether a positive's negatives are all candidates but the anchor and itself."""
+        return self.me is not None and self.plan.admit == "rest"
 
     def relation(self, part: slice, window: slice) -> Relation | None:
         """What the labels of rows and of a window of columns say, bool [R, W] each."""
-        if self.row_labels is None or self.column_labels is None:
+        if self.labels is None:
             return None
-        return relation(self.row_labels[part], self.column_labels[window], self.label_gap)
+        return relation(self.labels[0][part], self.labels[1][window], self.plan.label_gap)
 
 
-def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
-    """The terms of InfoNCE of anchors against candidates, summed block by block.
+def streamed(pairing: Pairing, plan: Plan) -> Totals:
+    """InfoNCE of a batch, block by block.
 
     Args:
-        rows: float [A, d], anchors of length 1/γ; half precision is for the caller to convert.
-        columns: float [C, d], candidates of length 1.
-        plan: the loss.
+        pairing: the batch; half precision is for the caller to convert.
+        plan: the loss, with one of ``HARDENINGS``.
 
     Returns:
-        With reduction ``"pairs"`` the sum of the terms, with ``"anchors"`` that of the anchors'
-        means, float [], and with ``"none"`` these means, [A]; the number of positives of each
-        anchor, int64 [A]; and which anchors have no negative, bool [A]. Only the first has a
-        gradient, and no second one.
+        The sums, of which the total has a gradient, and no second one.
 
     Raises:
         InputError: when a second derivative is asked for.
@@ -138,27 +124,21 @@ def streamed_infonce(rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor,
     Source:
         H-SCL paper, Eq. 3; blocks that are dropped and their gradients kept as in chunked
         cross-entropies, here for hardened negatives.
-
-    Example:
-        >>> z = torch.eye(4).repeat(2, 1)
-        >>> own = torch.arange(4)[:, None] + torch.tensor([0, 4])
-        >>> plan = Plan(own.repeat(2, 1), torch.arange(8).roll(4)[:, None], None, None, None, None,
-        ...             False, False, False, 0.0, None, True, None, 0.0, math.log(6), False,
-        ...             "anchors")
-        >>> streamed_infonce(2 * z, z, plan)[0] / 8
-        tensor(0.5944)
     """
-    found: tuple[Tensor, Tensor, Tensor] = _Streamed.apply(rows, columns, plan)
-    return found
+    anchors, candidates = pairing.anchors, pairing.candidates
+    columns = unit(candidates)
+    rows = columns if anchors is candidates else unit(anchors)
+    work = _Work.of(pairing, plan)
+    return Totals(*_Streamed.apply(rows / divisor(plan.temperature), columns, work))
 
 
 class _Streamed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, columns: Tensor, plan: Plan) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, rows: Tensor, columns: Tensor, work: _Work) -> tuple[Tensor, ...]:
         wanted = any(ctx.needs_input_grad)
-        whole = plan.reduction != "none"
-        found = _run(rows, columns, plan, gradient=wanted and whole)
-        ctx.plan, ctx.whole = plan, whole
+        whole = work.plan.reduction != "none"
+        found = _run(rows, columns, work, gradient=wanted and whole)
+        ctx.work, ctx.whole = work, whole
         if wanted:
             ctx.save_for_backward(
                 *((found.to_rows, found.to_columns) if whole else (rows, columns))
@@ -177,7 +157,7 @@ class _Streamed(torch.autograd.Function):
             return to_rows * grad, to_columns * grad, None
         rows, columns = ctx.saved_tensors
         with torch.autocast(rows.device.type, enabled=False):
-            found = _run(rows, columns, ctx.plan, gradient=True, weights=grad)
+            found = _run(rows, columns, ctx.work, gradient=True, weights=grad)
         return found.to_rows, found.to_columns, None
 
 
@@ -190,52 +170,49 @@ class _Found(NamedTuple):
 
 
 def _run(
-    rows: Tensor, columns: Tensor, plan: Plan, *, gradient: bool, weights: Tensor | None = None
+    rows: Tensor, columns: Tensor, work: _Work, *, gradient: bool, weights: Tensor | None = None
 ) -> _Found:
     """The loss and its gradient; ``weights`` are dℓ/d(mean of an anchor) of reduction none."""
-    if not plan.by_class:
-        return _in_blocks(rows, columns, plan, weights, gradient=gradient)
-    plan, order, back = plan.sorted()
+    if not work.by_class:
+        return _in_blocks(rows, columns, work, weights, gradient=gradient)
+    work, order, back = work.sorted()
     weights = None if weights is None else weights[order]
-    found = _in_blocks(rows[order], columns[back], plan, weights, gradient=gradient)
+    found = _in_blocks(rows[order], columns[back], work, weights, gradient=gradient)
 
     def unsorted(x: Tensor, by: Tensor) -> Tensor:
         return torch.empty_like(x).index_copy_(0, by, x) if x.dim() and len(x) else x
 
-    return _Found(
-        unsorted(found.loss, order), unsorted(found.positives, order),
-        unsorted(found.empty, order), unsorted(found.to_rows, order),
-        unsorted(found.to_columns, back),
-    )  # fmt: skip
+    orders = order, order, order, order, back
+    return _Found(*(unsorted(x, by) for x, by in zip(found, orders, strict=True)))
 
 
 def _in_blocks(
-    rows: Tensor, columns: Tensor, plan: Plan, weights: Tensor | None, *, gradient: bool
+    rows: Tensor, columns: Tensor, work: _Work, weights: Tensor | None, *, gradient: bool
 ) -> _Found:
     n = len(rows)
     totals, counts = rows.new_zeros(n), torch.zeros(n, dtype=torch.int64, device=rows.device)
     empty = torch.zeros(n, dtype=torch.bool, device=rows.device)
     to_rows = torch.empty_like(rows) if gradient else rows[:0]
     to_columns = torch.zeros_like(columns) if gradient else columns[:0]
-    of_block = _of_rest if plan.rest else _of_block
+    of_block = _of_rest if work.rest else _of_block
     clamped = counts.new_zeros(())
-    for part, window in _parts(plan, rows, columns):
+    for part, window in _parts(work, rows, columns):
         t = rows[part] @ columns.T
-        where = _Where(part, window, plan.relation(part, window))
+        where = _Where(part, window, work.relation(part, window))
         given = None if weights is None else weights[part]
-        found = of_block(t, plan, where, given, gradient=gradient)
+        found = of_block(t, work, where, given, gradient=gradient)
         totals[part], counts[part], empty[part] = found.totals, found.number, found.empty
         if found.clamped is not None:
             clamped += found.clamped.sum()
         if found.slopes is not None:
             torch.mm(found.slopes, columns, out=to_rows[part])
             to_columns.addmm_(found.slopes.T, rows[part])
-    if plan.class_prior:
-        warn_of_clamping(clamped, n, plan.class_prior)
+    if work.plan.class_prior:
+        warn_of_clamping(clamped, n, work.plan.class_prior)
     totals.masked_fill_((counts == 0) | empty, 0.0)
-    if plan.reduction != "pairs":
+    if work.plan.reduction != "pairs":
         totals.div_(counts.clamp(min=1))
-    loss = totals if plan.reduction == "none" else totals.sum()
+    loss = totals if work.plan.reduction == "none" else totals.sum()
     return _Found(loss, counts, empty, to_rows, to_columns)
 
 
@@ -258,19 +235,19 @@ class _Block(NamedTuple):
 
 
 def _of_block(
-    t: Tensor, plan: Plan, where: _Where, weights: Tensor | None, *, gradient: bool
+    t: Tensor, work: _Work, where: _Where, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
     """A block whose anchors have the same negatives for each of their positives; t is used up."""
-    positives = _positives(t, plan, where)
-    negatives = _negatives(t, plan, where)
-    level, to_negative, to_positive = _level(negatives, positives, plan)
-    totals, pull = _terms(level[:, None], positives, plan)
+    positives = _positives(t, work, where)
+    negatives = _negatives(t, work, where)
+    level, to_negative, to_positive = _level(negatives, positives, work)
+    totals, pull = _terms(level[:, None], positives, work)
     clamped = to_negative == 0 if isinstance(to_negative, Tensor) else None
     if not gradient:
         return _Block(totals, positives.number, negatives.empty, None, clamped)
-    share = _share(positives, negatives.empty, plan, weights)
+    share = _share(positives, negatives.empty, work, weights)
     push = share * pull.sum(1)
-    slopes = negatives.slopes(push * to_negative, plan)
+    slopes = negatives.slopes(push * to_negative, work)
     of_positives = pull.mul_(-share[:, None])
     if to_positive is not None:
         of_positives = of_positives + to_positive * push[:, None]
@@ -279,17 +256,17 @@ def _of_block(
 
 
 def _of_rest(
-    t: Tensor, plan: Plan, where: _Where, weights: Tensor | None, *, gradient: bool
+    t: Tensor, work: _Work, where: _Where, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
     """A block where each positive has negatives of its own; t is used up."""
-    positives = _positives(t, plan, where)
-    log_w, kept = _admit(t, plan, where)
+    positives = _positives(t, work, where)
+    log_w, kept = _admit(t, work, where)
     number = kept[:, None] - (positives.of(t) > -math.inf).long()
     some = positives.kept(number > 0, False)
     empty = (kept == 0) | ((positives.number > 0) & ~some.any(1))
     positives = positives._replace(mask=some, number=some.sum(1))
-    of_norm = t * plan.beta if plan.beta else None
-    tilted = t.mul_(1 + plan.beta)
+    of_norm = t * work.beta if work.beta else None
+    tilted = t.mul_(1 + work.beta)
     if log_w is not None:
         of_norm = log_w.clone() if of_norm is None else of_norm.add_(log_w)
         tilted.add_(log_w)
@@ -298,42 +275,41 @@ def _of_rest(
     logs = [one.without(*of) for one, of in zip(sums, parts, strict=True)]
     log_number = number.clamp(min=1).to(t.dtype).log()
     log_e = logs[-1] - (logs[0] if len(logs) == 2 else log_number)
-    level = log_e + (log_number if plan.log_weight is None else plan.log_weight)
-    totals, pull = _terms(level.masked_fill_(~some, 0.0), positives, plan)
+    level = log_e + (log_number if work.log_m is None else work.log_m)
+    totals, pull = _terms(level.masked_fill_(~some, 0.0), positives, work)
     if not gradient:
         return _Block(totals, positives.number, empty, None)
-    push = pull * _share(positives, empty, plan, weights)[:, None]
-    steep = plan.beta > 0 and not plan.detach
-    slopes, excess = sums[-1].slopes(push * (1 + plan.beta if steep else 1.0), *parts[-1])
+    push = pull * _share(positives, empty, work, weights)[:, None]
+    steep = work.beta > 0 and not work.plan.detach
+    slopes, excess = sums[-1].slopes(push * (1 + work.beta if steep else 1.0), *parts[-1])
     if steep:
-        less, too_little = sums[0].slopes(push * -plan.beta, *parts[0])
+        less, too_little = sums[0].slopes(push * -work.beta, *parts[0])
         slopes, excess = slopes.add_(less), excess.add_(too_little)
     positives.add_to(slopes, -(push + excess))
     return _Block(totals, positives.number, empty, slopes)
 
 
-def _share(positives: _Positives, empty: Tensor, plan: Plan, weights: Tensor | None) -> Tensor:
+def _share(positives: _Positives, empty: Tensor, work: _Work, weights: Tensor | None) -> Tensor:
     """What a positive of each anchor counts in the mean, [R]."""
     share = ((positives.number > 0) & ~empty).to(positives.t.dtype)
-    if plan.reduction != "pairs":
+    if work.plan.reduction != "pairs":
         share = share / positives.number.clamp(min=1)
     return share if weights is None else share * weights
 
 
-def _parts(plan: Plan, rows: Tensor, columns: Tensor) -> list[tuple[slice, slice]]:
+def _parts(work: _Work, rows: Tensor, columns: Tensor) -> list[tuple[slice, slice]]:
     """Blocks of rows, each with the window of columns that have one of its labels."""
     size = ROWS_ELSEWHERE
     if rows.device.type == "cpu":
         size = min(max(SCORES // max(len(columns), 1), FEWEST_ROWS), MOST_ROWS)
     starts = range(0, len(rows), size)
     parts = [slice(start, min(start + size, len(rows))) for start in starts]
-    if not plan.by_class or len(parts) == 1:
+    if work.labels is None or not work.by_class or len(parts) == 1:
         return [(part, slice(0, len(columns))) for part in parts]
-    assert plan.row_labels is not None
-    assert plan.column_labels is not None
-    edges = plan.row_labels[[x for part in parts for x in (part.start, part.stop - 1)]]
-    low = torch.searchsorted(plan.column_labels, edges[::2].contiguous())
-    high = torch.searchsorted(plan.column_labels, edges[1::2].contiguous(), right=True)
+    of_rows, of_columns = work.labels
+    edges = of_rows[[x for part in parts for x in (part.start, part.stop - 1)]]
+    low = torch.searchsorted(of_columns, edges[::2].contiguous())
+    high = torch.searchsorted(of_columns, edges[1::2].contiguous(), right=True)
     windows = torch.stack([low, high], 1).tolist()  # waits once for a device
     return [(part, slice(*window)) for part, window in zip(parts, windows, strict=True)]
 
@@ -367,22 +343,21 @@ class _Positives(NamedTuple):
         return x if self.mask is None else x.masked_fill_(~self.mask, other)
 
 
-def _positives(t: Tensor, plan: Plan, where: _Where) -> _Positives:
+def _positives(t: Tensor, work: _Work, where: _Where) -> _Positives:
     part, window, labels = where
-    if not plan.class_positives or labels is None:
-        at = plan.views[part]
+    if not work.plan.class_positives or work.me is None or labels is None:
+        at = work.views[part]
         count = torch.full_like(at[:, 0], at.shape[1])
-        return _Positives(t.gather(1, at), None, _once(count, plan), at)
+        return _Positives(t.gather(1, at), None, _once(count, work), at)
     mask = labels.near.clone()
-    if plan.label_gap is not None:
-        mask.scatter_(1, plan.views[part], True)
-    if plan.me is not None:
-        mask.scatter_(1, plan.me[part, None] - window.start, False)
-    return _Positives(t[:, window].clone(), mask, _once(mask.sum(1), plan), window)
+    if work.plan.label_gap is not None:
+        mask.scatter_(1, work.views[part], True)
+    mask.scatter_(1, work.me[part, None] - window.start, False)
+    return _Positives(t[:, window].clone(), mask, _once(mask.sum(1), work), window)
 
 
-def _once(count: Tensor, plan: Plan) -> Tensor:
-    return count.clamp(max=1) if plan.pooled else count
+def _once(count: Tensor, work: _Work) -> Tensor:
+    return count.clamp(max=1) if work.plan.pooled else count
 
 
 class _Negatives(NamedTuple):
@@ -396,39 +371,39 @@ class _Negatives(NamedTuple):
     norm: Tensor  # [R]
     kept: Tensor  # [R], how many have weight
 
-    def slopes(self, push: Tensor, plan: Plan) -> Tensor:
+    def slopes(self, push: Tensor, work: _Work) -> Tensor:
         """dℓ/dt, in place of the terms."""
-        steep = self.weights is not None and not plan.detach
-        rate = 1 + plan.beta if steep else 1.0
+        steep = self.weights is not None and not work.plan.detach
+        rate = 1 + work.beta if steep else 1.0
         slopes = self.terms.mul_((push * rate / self.sum)[:, None])
         if steep and self.weights is not None:
-            slopes.addcmul_(self.weights, (push * (-plan.beta) / self.norm)[:, None])
+            slopes.addcmul_(self.weights, (push * (-work.beta) / self.norm)[:, None])
         return slopes
 
 
-def _admit(t: Tensor, plan: Plan, where: _Where) -> tuple[Tensor | None, Tensor]:
+def _admit(t: Tensor, work: _Work, where: _Where) -> tuple[Tensor | None, Tensor]:
     """Put −inf at what is no negative; log w, −inf there too, and the number that is kept."""
     part, window, labels = where
-    scores = None if plan.row_wise is None else t.clone()
-    if plan.other_labels and labels is not None:
+    scores = None if work.row_wise is None else t.clone()
+    if work.plan.admit == "other_labels" and labels is not None:
         barred = labels.barred
-        if plan.label_gap is not None:
-            barred.scatter_(1, plan.own[part], True)
+        if work.plan.label_gap is not None:
+            barred.scatter_(1, work.own[part], True)
         t[:, window].masked_fill_(barred, -math.inf)
         kept = t.shape[1] - barred.sum(1)
     else:
-        own = plan.own[part]
+        own = work.own[part]
         t.scatter_(1, own, -math.inf)
         kept = torch.full_like(own[:, 0], t.shape[1] - own.shape[1])
-    if plan.threshold is not None:
-        t.masked_fill_(t < plan.threshold, -math.inf)
+    if work.threshold is not None:
+        t.masked_fill_(t < work.threshold, -math.inf)
         kept = (t > -math.inf).sum(1)
-    log_w = None if scores is None else _row_wise(scores, t > -math.inf, plan, part)
-    if log_w is not None and plan.row_wise is not None and plan.row_wise.step:
+    log_w = None if scores is None else _row_wise(scores, t > -math.inf, work, part)
+    if log_w is not None and work.row_wise is not None and work.row_wise.step:
         kept, log_w = (t.add_(log_w) > -math.inf).sum(1), None
-    if plan.weights is not None and plan.row_items is not None and plan.column_items is not None:
-        given = plan.weights(plan.row_items[part], plan.column_items, t.dtype)
-        log_w = given if log_w is None or given is None else log_w + given
+    given = work.plan.log_weights(work.items[0][part], work.items[1], t.dtype)
+    if given is not None:
+        log_w = given if log_w is None else log_w + given
     if log_w is not None:
         t.masked_fill_(log_w == -math.inf, -math.inf)
         log_w = log_w.masked_fill(t == -math.inf, -math.inf)
@@ -436,31 +411,31 @@ def _admit(t: Tensor, plan: Plan, where: _Where) -> tuple[Tensor | None, Tensor]
     return log_w, kept
 
 
-def _row_wise(scores: Tensor, admitted: Tensor, plan: Plan, part: slice) -> Tensor:
+def _row_wise(scores: Tensor, admitted: Tensor, work: _Work, part: slice) -> Tensor:
     """Log η of a block by a hardening of whole rows, [R, C]."""
-    assert plan.row_wise is not None
-    others = torch.ones_like(admitted).scatter_(1, plan.own[part], False)
+    assert work.row_wise is not None
+    others = torch.ones_like(admitted).scatter_(1, work.own[part], False)
     scores = scores.masked_fill_(~others, 0.0)
-    similarity = scores * plan.temperature
-    rows = Rows(similarity, plan.temperature, scores, others, admitted=admitted)
-    return plan.row_wise.log_eta(rows)
+    similarity = scores * work.temperature
+    rows = Rows(similarity, work.temperature, scores, others, admitted=admitted)
+    return work.row_wise.log_eta(rows)
 
 
-def _negatives(t: Tensor, plan: Plan, where: _Where) -> _Negatives:
+def _negatives(t: Tensor, work: _Work, where: _Where) -> _Negatives:
     """Their sums; t is used up."""
-    log_w, kept = _admit(t, plan, where)
+    log_w, kept = _admit(t, work, where)
     kept = kept.to(t.dtype)
     top = t.amax(1, keepdim=True)
     empty = top[:, 0] == -math.inf
     u = t.sub_(top.masked_fill(empty[:, None], 0.0))
     weights = None
     if log_w is not None:
-        return _weighted(u, log_w, top[:, 0], plan, kept)
-    if plan.beta == 0:
+        return _weighted(u, log_w, top[:, 0], work, kept)
+    if work.beta == 0:
         terms, norm = u.exp_(), kept
     else:
-        weights = torch.exp(u if plan.beta == 1 else u * plan.beta)
-        terms = torch.square(weights) if plan.beta == 1 else u.exp_().mul_(weights)
+        weights = torch.exp(u if work.beta == 1 else u * work.beta)
+        terms = torch.square(weights) if work.beta == 1 else u.exp_().mul_(weights)
         norm = weights.sum(1)
     total = terms.sum(1).masked_fill_(empty, 1.0)
     norm = norm.masked_fill(empty, 1.0)
@@ -468,53 +443,53 @@ def _negatives(t: Tensor, plan: Plan, where: _Where) -> _Negatives:
     return _Negatives(log_e, empty, terms, total, weights, norm, kept)
 
 
-def _weighted(u: Tensor, log_w: Tensor, top: Tensor, plan: Plan, kept: Tensor) -> _Negatives:
+def _weighted(u: Tensor, log_w: Tensor, top: Tensor, work: _Work, kept: Tensor) -> _Negatives:
     """The sums with pair weights, whose largest exponents are apart from the scores'."""
     empty = kept == 0
-    tilted = (u * (1 + plan.beta)).add_(log_w)
-    norms = log_w if plan.beta == 0 else (u * plan.beta).add_(log_w)
+    tilted = (u * (1 + work.beta)).add_(log_w)
+    norms = log_w if work.beta == 0 else (u * work.beta).add_(log_w)
     tops = [x.amax(1, keepdim=True).masked_fill(empty[:, None], 0.0) for x in (tilted, norms)]
     terms, weights = tilted.sub_(tops[0]).exp_(), (norms - tops[1]).exp_()
     total, norm = (x.sum(1).masked_fill(empty, 1.0) for x in (terms, weights))
     log_e = top.masked_fill(empty, 0.0) + (tops[0] - tops[1])[:, 0] + total.log() - norm.log()
-    return _Negatives(log_e, empty, terms, total, weights if plan.beta else None, norm, kept)
+    return _Negatives(log_e, empty, terms, total, weights if work.beta else None, norm, kept)
 
 
 def _level(
-    negatives: _Negatives, positives: _Positives, plan: Plan
+    negatives: _Negatives, positives: _Positives, work: _Work
 ) -> tuple[Tensor, Tensor | float, Tensor | None]:
     """Log M + log E, and its slopes in log E and in the scores of positives."""
     log_e = negatives.log_e
-    if plan.log_weight is None:
+    if work.log_m is None:
         log_m: Tensor | float = negatives.kept.clamp(min=1).log()
     else:
-        log_m = plan.log_weight
-    if plan.class_prior is None:
+        log_m = work.log_m
+    if work.plan.class_prior is None:
         return log_e + log_m, 1.0, None
-    prior = plan.class_prior
+    prior = work.plan.class_prior
     if prior == 0:
-        return log_e.clamp(min=plan.clamp) + log_m, (log_e > plan.clamp).to(log_e.dtype), None
-    tilted = positives.kept(positives.t * (1 + plan.beta), -math.inf)
-    norms = positives.kept(positives.t * plan.beta, -math.inf)
+        return log_e.clamp(min=work.clamp) + log_m, (log_e > work.clamp).to(log_e.dtype), None
+    tilted = positives.kept(positives.t * (1 + work.beta), -math.inf)
+    norms = positives.kept(positives.t * work.beta, -math.inf)
     none = positives.number == 0
     above, below = (x.masked_fill(none[:, None], 0.0).logsumexp(1) for x in (tilted, norms))
     gap = above - below + math.log(prior) - log_e
     debiased = log_e + torch.log(-torch.expm1(gap.clamp(max=-1e-30))) - math.log1p(-prior)
-    free = (gap < 0) & (debiased > plan.clamp)
-    level = torch.where(free, debiased, plan.clamp) + log_m
+    free = (gap < 0) & (debiased > work.clamp)
+    level = torch.where(free, debiased, work.clamp) + log_m
     share = torch.where(free, gap, -1.0).exp()
     to_negative = torch.where(free, -1 / torch.expm1(torch.where(free, gap, -1.0)), 0.0)
     slope = (tilted - above[:, None]).exp()
-    if not plan.detach:
-        slope = (1 + plan.beta) * slope - plan.beta * (norms - below[:, None]).exp()
+    if not work.plan.detach:
+        slope = (1 + work.beta) * slope - work.beta * (norms - below[:, None]).exp()
     to_positive = -(share * to_negative)[:, None] * slope
     return level, to_negative, to_positive.masked_fill(none[:, None], 0.0)
 
 
-def _terms(level: Tensor, positives: _Positives, plan: Plan) -> tuple[Tensor, Tensor]:
+def _terms(level: Tensor, positives: _Positives, work: _Work) -> tuple[Tensor, Tensor]:
     """Sums over positives [R] of a level [R, 1 or P], and how each pulls, σ(x) [R, P]."""
     t, share = positives.t, None
-    if plan.pooled:
+    if work.plan.pooled:
         masked = positives.kept(t, -math.inf)
         masked = masked.masked_fill(positives.number[:, None] == 0, 0.0)
         t = masked.logsumexp(1, keepdim=True)
