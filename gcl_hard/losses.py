@@ -339,10 +339,10 @@ class ContrastiveLoss(nn.Module):
             if pairing.n_anchors == 0:
                 return self._no_anchors(pairing)
             plan = self._plan(self.sampler)
-            if self._fuses(pairing):
-                return self._mean(fused(pairing, plan), pairing)
             if self.detach_candidates:
                 pairing = pairing.detached(anchors=False)
+            if self._fuses(pairing):
+                return self._mean(fused(pairing, plan), pairing)
             if self._streams(len(pairing.anchors) * n_candidates):
                 return self._mean(streamed(pairing, plan), pairing)
             scores = scores_of(pairing, plan)

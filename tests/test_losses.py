@@ -122,6 +122,27 @@ def test_every_scale_of_jsd_equals_the_loops(name, admit, scale, fused):
 
 
 @pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("method", ["ucl", "dcl", "hscl"])
+def test_graphs_as_constants_give_nodes_the_gradient_that_they_have(method, fused):
+    """With ``detach_candidates`` graphs, positives too, have no gradient; nodes keep theirs."""
+    found = []
+    for constant in (False, True):
+        nodes, graphs, batch, y = graphs_and_nodes()
+        nodes, graphs = (z.detach().clone().requires_grad_() for z in (nodes, graphs))
+        loss = contrastive_loss(
+            method, objective="jsd", hardness_scale="cosine", detach_weights=True,
+            detach_candidates=constant,
+        )  # fmt: skip
+        loss.fused = fused
+        loss.local_global(nodes, graphs, batch, y).backward()
+        found.append((nodes.grad, graphs.grad))
+    (expected, own), (given, none) = found
+    assert own.abs().sum() > 0
+    assert none is None or not none.any()
+    assert torch.allclose(given, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("fused", [True, False])
 def test_the_scale_of_jsd_never_sees_a_nodes_own_graph(fused):
     nodes, graphs, batch, y = graphs_and_nodes(seed=3)
     nodes += 5 * graphs[batch]
