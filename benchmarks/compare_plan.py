@@ -46,6 +46,7 @@ class Rename:
         modules: names of modules, in the scripts that are run.
         ignored: new names of keys that only one of the two trees has.
         gone: words of command lines that only the older tree has a command for.
+        texts: new to old text of scripts, which may be written in either.
         parsers: entry point to ``module:function`` that parses its command line.
 
     Example:
@@ -64,6 +65,7 @@ class Rename:
     modules: Mapping[str, str] = field(default_factory=dict)
     ignored: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
+    texts: Mapping[str, str] = field(default_factory=dict)
     parsers: Mapping[str, str] = field(default_factory=dict)
 
     def known_to(self, tree: Path) -> bool:
@@ -143,6 +145,7 @@ RENAMES: tuple[Rename, ...] = (
         ignored=frozenset(
             {"domain", "metric", "test", "predicted", "threads", "digest", "migrated"}
         ),
+        texts={"r['scores']['accuracy']": "r['fold_accuracies']"},
     ),
     Rename(
         "gcl_hard/commands/bench.py",
@@ -192,6 +195,9 @@ class Words:
         for rename in self.renames:
             for new, old in rename.modules.items():
                 text = re.sub(rf"\b{re.escape(new)}\b", old, text)
+        for rename in RENAMES:
+            for new, old in rename.texts.items():
+                text = text.replace(*((new, old) if rename in self.renames else (old, new)))
         return text
 
     def modern(self, entry: str, arguments: Sequence[str]) -> list[str]:
