@@ -18,6 +18,7 @@ import pytest
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
 from gcl_hard.methods import METHODS
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
 from gcl_hard.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.settings.base import RunConfig, known
@@ -179,8 +180,10 @@ def test_every_committed_result_is_found_under_its_name() -> None:
         if folder.parent.name == "transfer":
             continue
         store = Store(folder.parent)
-        for name, result in store._compact.items():
-            assert result.name == name
+        for name in store._rows:
+            found = store._line(name)
+            assert isinstance(found, RunResult)
+            assert found.name == name
             n += 1
     assert n > 4000
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -44,14 +43,6 @@ if TYPE_CHECKING:
 
 class GraphExperiment:
     """Experiments on graphs; methods as in ``Experiment``."""
-
-    def canonical_name(self, name: str) -> str:
-        """As :func:`tudataset.canonical_name`."""
-        return tudataset.canonical_name(name)
-
-    def paths(self, config: GraphConfig, context: RunContext) -> list[Path]:
-        """Files of a set of TUDataset."""
-        return tudataset.paths(config.dataset, data_dir=context.data_dir)
 
     def load(
         self, config: GraphConfig, context: RunContext, own: GraphSet | None = None

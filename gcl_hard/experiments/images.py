@@ -28,8 +28,6 @@ from gcl_hard.images import (
     ViewPairs,
     Views,
     channel_statistics,
-    datasets,
-    files,
     image_encoder,
 )
 from gcl_hard.methods import method
@@ -67,14 +65,6 @@ training."""
 
 class ImageExperiment:
     """Experiments on images; methods as in ``Experiment``."""
-
-    def canonical_name(self, name: str) -> str:
-        """As :func:`gcl_hard.images.files.canonical_name`."""
-        return files.canonical_name(name)
-
-    def paths(self, config: ImageConfig, context: RunContext) -> list[Path]:
-        """Files of a set; none of one that a library has."""
-        return datasets.paths(config.dataset, data_dir=context.data_dir)
 
     def load(
         self, config: ImageConfig, context: RunContext, own: ImageData | None = None

@@ -32,7 +32,7 @@ def canonical(config: Config) -> Config:
         >>> canonical(GraphConfig("ptc")).dataset
         'PTC_MR'
     """
-    name = experiment_of(config).canonical_name(config.dataset)
+    name = config.canonical_dataset
     try:
         name.encode()
     except UnicodeEncodeError as error:

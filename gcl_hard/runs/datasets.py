@@ -69,7 +69,7 @@ class DataSets:
         if key not in self._facts and own is not None:
             self._facts[key] = self._read(config, own)
         if key not in self._facts:
-            files = self._context.experiment_of(config).paths(config, self._context)
+            files = config.files(self._context.data_dir)
             stamps = [(str(file), file_stamp(file)) for file in files]
             text = json.dumps([*key[1:], self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -160,12 +160,6 @@ D = TypeVar("D")
 class Experiment(Protocol[C_contra, D]):
     """One domain: how its data are loaded and described, how runs are trained and scored."""
 
-    def canonical_name(self, name: str) -> str:
-        """The one name of a data set that has several."""
-
-    def paths(self, config: C_contra, context: RunContext) -> list[Path]:
-        """Files of a named set; InputError if it is not available."""
-
     def load(self, config: C_contra, context: RunContext, own: D | None = None) -> D:
         """The data of a configuration, on the device unless loader workers prepare them.
 

@@ -84,7 +84,7 @@ class Store:
         """The result of a run; None if there is none, or none that can be trusted."""
         name = self.path(run).stem
         singles = [path for path in (self.path(run), self._former(run)) if path.exists()]
-        found = _read(singles[0]) if singles else self._compact.get(name)
+        found = _read(singles[0]) if singles else self._line(name)
         if not isinstance(found, RunResult) or not _is_whole(found, run) or found.name != name:
             return None
         return found
@@ -97,9 +97,9 @@ class Store:
                 of its own, which is not overwritten.
         """
         path = self.path(run)
-        if not path.exists():
+        found = _read(path) if path.exists() else self._line(path.stem)
+        if found is None or (isinstance(found, RunResult) and not path.exists()):
             return None
-        found = _read(path)
         if isinstance(found, Unread):
             raise InputError(
                 f"{path} is not read and not overwritten: {found.why}; upgrade gcl_hard, or "
@@ -124,7 +124,8 @@ class Store:
         Raises:
             InputError: if the folder cannot be written to.
         """
-        if (known := self._compact.get(self.path(run).stem)) is not None:
+        known = self._line(self.path(run).stem)
+        if isinstance(known, RunResult):
             result = replace(result, finished=max(result.finished, known.finished))
         content = result.stored()
         snapshots = ",\n".join(f"  {json_text(one)}" for one in content.pop("diagnostics"))
@@ -175,8 +176,8 @@ class Store:
 
         A warning names and counts those that this version cannot use.
         """
-        found = {name: (self._compact_file(), one) for name, one in self._compact.items()}
-        unread = [*self._unread]
+        compact, unread = self._compact()
+        found = {name: (self._compact_file(), one) for name, one in compact.items()}
         former: dict[str, tuple[Path, RunResult]] = {}
         newest: dict[str, tuple[Path, RunResult]] = {}
         for path in sorted(self.folder.glob(SINGLES)):
@@ -227,7 +228,7 @@ class Store:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
             self._forget()  # another process may have written it since
-            results, singles = dict(self._compact), list[Path]()
+            (results, unread), singles = self._compact(), list[Path]()
             for path in sorted(self.folder.glob(SINGLES)):
                 found = read_result(path)
                 if isinstance(found, Unread):
@@ -237,14 +238,15 @@ class Store:
                 if known is None or found.finished >= known.finished:
                     results[found.name] = found
             rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}
-            rows |= {one.name: one.row for one in self._unread}
+            rows |= {one.name: one.row for one in unread}
             with atomic_write(self.folder / COMPACT) as file:
                 write_compact(file, compact_lines(rows, SHARED))
             self._forget()
-            if {*self._compact} != {*results}:
+            written, _ = self._compact()
+            if written.keys() != results.keys():
                 raise InputError(f"{self.folder / COMPACT} lacks results: nothing was removed")
             (self.folder / FORMER).unlink(missing_ok=True)
-            for name, result in self._compact.items():
+            for name, result in written.items():
                 former = result.run.name(result.data.get("processes", 1), BEFORE)
                 for suffix in (ENCODERS, EMBEDDINGS, POINTS):
                     beside, new = (self.folder / f"{one}{suffix}" for one in (former, name))
@@ -255,27 +257,43 @@ class Store:
             return len(results)
 
     def _forget(self) -> None:
-        for name in ("_compact", "_lines"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_rows", None)
 
     def _compact_file(self) -> Path:
         path = self.folder / COMPACT
         return path if path.exists() else self.folder / FORMER
 
-    @property
-    def _unread(self) -> list[Unread]:
-        """Records of the compact form that this version cannot use."""
-        return [one for one in self._lines if isinstance(one, Unread)]
-
     @cached_property
-    def _lines(self) -> list[RunResult | Unread]:
-        files = (self.folder / FORMER, self.folder / COMPACT)
-        return [one for path in files for _, one in compact_rows(path, SHARED, _result_of)]
+    def _rows(self) -> dict[str, dict[str, Any] | RunResult | Unread]:
+        """Lines of the compact form by the names of their runs, read when they are asked for."""
+        found: dict[str, dict[str, Any] | RunResult | Unread] = {}
+        for path in (self.folder / FORMER, self.folder / COMPACT):
+            for name, row in compact_rows(path, SHARED, dict):
+                if row["schema_version"] == SCHEMA_VERSION:
+                    found[name] = row
+                else:
+                    one = _result_of(row)
+                    found[one.name] = one
+        return found
 
-    @cached_property
-    def _compact(self) -> Mapping[str, RunResult]:
-        """Results of the compact form by the names of their runs."""
-        return {one.name: one for one in self._lines if isinstance(one, RunResult)}
+    def _line(self, name: str) -> RunResult | Unread | None:
+        """A line of the compact form."""
+        found = self._rows.get(name)
+        if isinstance(found, dict):
+            try:
+                found = self._rows[name] = _result_of(found)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise InputError(
+                    f"{self._compact_file()}: the line of {name} is damaged: restore the file, or "
+                    f"remove the line"
+                ) from error
+        return found
+
+    def _compact(self) -> tuple[dict[str, RunResult], list[Unread]]:
+        """Results of the compact form, and what this version cannot use."""
+        lines = [self._line(name) for name in self._rows]
+        read = {one.name: one for one in lines if isinstance(one, RunResult)}
+        return read, [one for one in lines if isinstance(one, Unread)]
 
 
 def read_result(path: Path) -> RunResult | Unread:
@@ -307,15 +325,16 @@ def _row(result: RunResult) -> dict[str, Any]:
     return {name: one for name, one in stored.items() if not says_nothing(one)}
 
 
-def _result_of(row: dict[str, Any]) -> RunResult | Unread:
-    key = row.pop("run")
-    if row["schema_version"] == BEFORE:
-        row = {"fold_accuracies": []} | row
+def _result_of(row: Mapping[str, Any]) -> RunResult | Unread:
+    """The result in a line of the compact form."""
+    content = {name: value for name, value in row.items() if name != "run"}
+    if content["schema_version"] == BEFORE:
+        content = {"fold_accuracies": []} | content
     try:
-        return RunResult.read(row)
+        return RunResult.read(content)
     except InputError as error:
-        kept = {name: value for name, value in row.items() if name != "schema_version"}
-        return Unread(key, str(error), kept)
+        del content["schema_version"]
+        return Unread(row["run"], str(error), content)
 
 
 def _is_whole(result: RunResult, run: Run) -> bool:

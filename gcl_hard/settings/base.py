@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import Field as DataclassField
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -389,6 +390,15 @@ class RunConfig(ABC):
                 f"hard-positives {self.hard_positives}, the anchor included, are chosen from as "
                 f"many views, got views {self.views}: raise it"
             )
+
+    @property
+    @abstractmethod
+    def canonical_dataset(self) -> str:
+        """The one name of the data set, which may have several."""
+
+    @abstractmethod
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """Files of the data set, if it is a named one; InputError if they are not available."""
 
     @property
     def set_name(self) -> str:

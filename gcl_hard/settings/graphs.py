@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from gcl_hard.errors import InputError, check_option
@@ -306,6 +307,19 @@ class GraphConfig(RunConfig):
                 f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
                 f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"
             )
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.graphs.tudataset.canonical_name`."""
+        from gcl_hard.graphs import tudataset
+
+        return tudataset.canonical_name(self.dataset)
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """Files of a set of TUDataset."""
+        from gcl_hard.graphs import tudataset
+
+        return tudataset.paths(self.dataset, data_dir=data_dir)
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from gcl_hard.errors import InputError, unknown
@@ -295,6 +296,19 @@ class ImageConfig(RunConfig):
                 raise InputError(
                     f"{flag(name)} must not be test: nothing is trained on test images"
                 )
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.images.files.canonical_name`."""
+        from gcl_hard.images import files
+
+        return files.canonical_name(self.dataset)
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """Files of a set; none of one that a library has."""
+        from gcl_hard.images import datasets
+
+        return datasets.paths(self.dataset, data_dir=data_dir)
 
     def view_recipe(self) -> ViewRecipe:
         """Random augmentations of the views."""

@@ -23,7 +23,7 @@ from gcl_hard.io import check_writable, write_json
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, packed, predictions, unpacked
 from gcl_hard.runs.record import accuracies as accuracies_of
-from gcl_hard.runs.store import COMPACT, Store, compact_lines
+from gcl_hard.runs.store import COMPACT, SHARED, Store, compact_lines
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -564,6 +564,7 @@ def test_a_line_of_another_version_outlives_a_compaction(store: Store) -> None:
     lines[number + 1] |= {"run": "theirs", "config": 1, "digest": "theirs", "more": [1]}
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
     again = Store(store.folder)
+    assert again.get(RUN) == RESULT
     with pytest.warns(UserWarning, match=r"\btheirs\b.*\bsharpness\b"):
         assert [one.run for one in again.rows()] == [RUN]
     assert again.compact() == 1
@@ -572,6 +573,21 @@ def test_a_line_of_another_version_outlives_a_compaction(store: Store) -> None:
     assert (theirs["more"], theirs["digest"], theirs["seed"]) == ([1], "theirs", 5)
     configs = [line["config"] for line in written if "config" in line and "run" not in line]
     assert configs[theirs["config"]]["sharpness"] == 3
+
+
+def test_a_line_of_another_version_is_not_run_over(store: Store) -> None:
+    """A newer version's default of a setting that is not known here has the name of this run."""
+    theirs = {"sharpness": 0, **RESULT.config}
+    row = {**former(RESULT), "schema_version": SCHEMA_VERSION, "config": theirs}
+    row |= {"scores": {"accuracy": row.pop("fold_accuracies")}, "domain": "graphs"}
+    del row["schema_version"]
+    store.path(RUN).unlink()
+    lines = compact_lines({RUN.key: row}, SHARED)
+    (store.folder / COMPACT).write_bytes(gzip.compress("\n".join(lines).encode()))
+    again = Store(store.folder)
+    assert again.get(RUN) is None
+    with pytest.raises(InputError, match=r"\bsharpness\b"):
+        again.problem(RUN)
 
 
 def test_a_field_that_is_not_known_is_kept_as_it_is(store: Store) -> None:
