@@ -142,7 +142,7 @@ def test_both_protocols_stand_in_rows_of_their_own(command: Command) -> None:
 def test_help_and_a_printed_config_end_with_status_0(
     command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for flag, part in (("--help", "--threshold-start"), ("--print-config", "data_seed: 0")):
+    for flag, part in (("--help", "--device"), ("--print-config", "data_seed: 0")):
         with pytest.raises(SystemExit) as left:
             command(flag)
         assert left.value.code == 0

@@ -117,7 +117,7 @@ def test_options_are_equal_when_asked_equally() -> None:
 
 def helped(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as left:
-        main([*arguments, "--help"])
+        main([*arguments] if "all" in arguments else [*arguments, "--help"])
     assert left.value.code == 0
     return capsys.readouterr().out
 
@@ -125,19 +125,33 @@ def helped(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_help_lists_every_flag_once_with_common_settings_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = helped(capsys)
-    listed = re.findall(r"^  (?:-h, )?(--[\w-]+)", text, re.MULTILINE)
+    text = helped(capsys, "--help", "all")
+    listed = flags_in(text)
     assert len(listed) == len(set(listed))
     assert set(listed) >= {*PROMISED}
     assert [one for one in listed if "print" in one] == ["--print-config"]
     assert {name.replace("_", "-") for name in all_settings()} <= {one[2:] for one in listed}
-    common = ["--dataset", "--method", "--protocol", "--beta", "--epochs", "--lr"]
+    common = ["--dataset", "--method", "--protocol", "--beta", "--epochs", "--lr", "--encoder"]
     first = [one for one in listed if one not in NOT_SETTINGS]
     assert sorted(first[: len(common)]) == sorted(common)
 
 
+def flags_in(text: str) -> list[str]:
+    return re.findall(r"^  (?:-h \[all\], )?(--[\w-]+)", text, re.MULTILINE)
+
+
+def test_help_is_one_screen_of_what_people_set(capsys: pytest.CaptureFixture[str]) -> None:
+    text = helped(capsys)
+    shown = flags_in(text)
+    assert {"--dataset", "--method", "--seeds", "--select", "--output", "--device"} <= {*shown}
+    assert not {"--quota", "--crop", "--checkpoint-minutes", "--threads"} & {*shown}
+    more = len(flags_in(helped(capsys, "--help", "all"))) - len(shown)
+    assert says(text, "--help all", more)
+    assert len(text.splitlines()) <= 66
+
+
 def test_help_states_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    text = " ".join(helped(capsys).split())
+    text = " ".join(helped(capsys, "--help", "all").split())
     for name, default in (("--epochs", "200"), ("--dim", "32"), ("--layers", "3")):
         of = text[text.index(f" {name} ") :]
         assert f"(default: {default}" in of[:300], name

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import RunConfig, defaults, known
+from gcl_hard.settings.base import COMMON, RunConfig, defaults, known
 from gcl_hard.settings.presets import PRESETS, Preset, best_recipe
 from gcl_hard.settings.values import several
 
@@ -28,32 +28,46 @@ class BenchOptions:
     configs: tuple[RunConfig, ...]
     run: RunOptions
     table: Annotated[
-        str | None, "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items())
+        str | None,
+        "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items()),
+        COMMON,
     ] = None
-    recipe: Annotated[str, "source of settings that are not given: paper, or best (ours)"] = "paper"
+    recipe: Annotated[
+        str, "source of settings that are not given: paper, or best (ours)", COMMON
+    ] = "paper"
     select: Annotated[
-        bool, "choose β, thresholds, lr, epochs inside training data, if several are given"
+        bool, "choose β, thresholds, lr, epochs inside training data, if several are given", COMMON
     ] = False
     select_epochs: Annotated[
         int | None, "choose by one run of so many epochs of each candidate; run what is chosen"
     ] = None
     select_subset: Annotated[int | None, "images: the same, on so many training images"] = None
-    seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)"] = (0, 1, 2, 3, 4)
-    quick: Annotated[bool, "smoke run: few seeds and epochs, two β; not reportable"] = False
+    seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)", COMMON] = (
+        0,
+        1,
+        2,
+        3,
+        4,
+    )
+    quick: Annotated[bool, "smoke run: few seeds and epochs, two β; not reportable", COMMON] = False
     small: Annotated[bool, "--table 1 on 20,000 images by a fast net: hours on CPUs"] = False
-    output: Annotated[Path, "folder of the results, which are saved as runs finish"] = Path(
+    output: Annotated[Path, "folder of the results, which are saved as runs finish", COMMON] = Path(
         "results"
     )
     json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
-    report: Annotated[Path | None, "page.md to write; page.csv, .tex and figures go next to it"] = (
-        None
-    )
-    report_only: Annotated[bool, "run nothing: show what is finished"] = False
+    report: Annotated[
+        Path | None, "page.md to write; page.csv, .tex and figures go next to it", COMMON
+    ] = None
+    report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     force: Annotated[bool, "repeat finished runs"] = False
-    compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
-    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
-    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
-    jobs: Annotated[int | None, "processes on this machine; --table 2: one per core"] = 1
+    compact: Annotated[
+        Path | None, "move a folder's result files into one file, and exit", COMMON
+    ] = None
+    data_dir: Annotated[
+        Path | None, "folder with your data sets (or set GCL_HARD_DATA)", COMMON
+    ] = None
+    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
+    jobs: Annotated[int | None, "processes on this machine; --table 2: one per core", COMMON] = 1
     threads: Annotated[
         int | None, "CPU threads of all processes together; at least one per process"
     ] = None

@@ -90,10 +90,28 @@ class _Help(DefaultHelpFormatter):
         return str(action.help or "")
 
 
-def add_version(parser: argparse.ArgumentParser) -> None:
+class _HelpFlag(argparse._HelpAction):
+    """``--help`` shows the flags that most people set, ``--help all`` all of them."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.nargs, self.metavar = "?", "all"
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        flags = [one for one in parser._actions if one.help is not argparse.SUPPRESS]
+        hidden = [one for one in flags if not getattr(one, "common", False)]
+        if values != "all" and hidden:
+            for one in hidden:
+                one.help = argparse.SUPPRESS
+            parser.epilog = f"--help all lists {len(hidden)} more flags. {parser.epilog}"
+        parser.print_help()
+        parser.exit()
+
+
+def add_version(parser: argparse.ArgumentParser) -> argparse.Action:
     """Add ``--version``, which prints the version of the installed package."""
     version = f"gcl-hard {metadata.version('gcl-hard')}"
-    parser.add_argument(
+    return parser.add_argument(
         "--version", action="version", version=version, help="print the version, and exit"
     )
 
@@ -115,6 +133,10 @@ def entry_parser(entry_point: str, description: str, example: str) -> ArgumentPa
         allow_abbrev=False,
         exit_on_error=False,
         print_config=None,  # ours prints what the command makes of the flags
+        add_help=False,  # ours has two lengths
+    )
+    parser.add_argument(
+        "-h", "--help", action=_HelpFlag, help="show these flags, or all of them, and exit"
     )
     add_version(parser)
     parser.add_argument(
@@ -123,6 +145,8 @@ def entry_parser(entry_point: str, description: str, example: str) -> ArgumentPa
     parser.add_argument(
         "--print-config", action="store_true", help="print the settings as YAML, and exit"
     )
+    for one in parser._actions:
+        one.common = True  # type: ignore[attr-defined]
     return parser
 
 

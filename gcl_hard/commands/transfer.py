@@ -23,6 +23,7 @@ from gcl_hard.errors import GclHardError, InputError, check_at_least, check_numb
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
 from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS
+from gcl_hard.settings.base import COMMON
 from gcl_hard.settings.flags import add_options, options_of
 from gcl_hard.settings.molecules import (
     LISTS,
@@ -43,7 +44,7 @@ CLIFFS = tuple(name for name in SOURCES if name.startswith("CHEMBL"))
 class TransferOptions:
     """The options of ``python -m gcl_hard.transfer``."""
 
-    dataset: Annotated[tuple[str, ...], "sets of molecules, or files NAME.csv"] = ("BACE",)
+    dataset: Annotated[tuple[str, ...], "sets of molecules, or files NAME.csv", COMMON] = ("BACE",)
     targets: Annotated[
         tuple[str, ...] | None,
         "columns of targets of a file; all others that are numbers if not given",
@@ -52,17 +53,19 @@ class TransferOptions:
         tuple[str, ...],
         "a file of gcl_hard.pretrain, untrained, untrained:FILE (of a file's shape), ecfp, wl or "
         "counts (of atoms and bonds); a+b joins kernels; {seed} in a file's name is the seed",
+        COMMON,
     ] = ("untrained", "ecfp")
     finetune: Annotated[
-        tuple[str, ...], "none, a method that reads labels, or supervised, of encoders"
+        tuple[str, ...], "none, a method that reads labels, or supervised, of encoders", COMMON
     ] = (NONE,)
     split: Annotated[
         tuple[str, ...] | None,
         "given, scaffold, random-0 to random-2, random orders of scaffolds; scaffold-chirality "
         "tells mirror images apart, as random-0-chirality does (given where there is one, else "
         "scaffold)",
+        COMMON,
     ] = None
-    seeds: Annotated[tuple[int, ...], "a count (3 is 0…2) or a list (0,1,2)"] = (0, 1, 2)
+    seeds: Annotated[tuple[int, ...], "a count (3 is 0…2) or a list (0,1,2)", COMMON] = (0, 1, 2)
     train_share: Annotated[
         tuple[float, ...], "shares of the training part that are used, a learning curve if several"
     ] = (1.0,)
@@ -83,21 +86,24 @@ class TransferOptions:
         str | None,
         "kernel (SVM, SVR), linear (logistic, ridge) or nystroem, linear on features that stand "
         "for an RBF kernel; for large sets linear, else kernel, if not given",
+        COMMON,
     ] = None
     table: Annotated[
-        str | None, "transfer: the nine sets of MoleculeNet; cliffs: twenty of MoleculeACE"
+        str | None, "transfer: the nine sets of MoleculeNet; cliffs: twenty of MoleculeACE", COMMON
     ] = None
-    output: Annotated[Path, "folder of the results, which are saved as runs finish"] = Path(
+    output: Annotated[Path, "folder of the results, which are saved as runs finish", COMMON] = Path(
         "transfer"
     )
-    report: Annotated[Path | None, "page.md to write"] = None
+    report: Annotated[Path | None, "page.md to write", COMMON] = None
     against: Annotated[str | None, "label of a row that the page compares all others with, too"] = (
         None
     )
-    report_only: Annotated[bool, "run nothing: show what is finished"] = False
+    report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
-    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)"] = None
-    jobs: Annotated[int, "processes on this machine"] = 1
+    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (
+        None
+    )
+    jobs: Annotated[int, "processes on this machine", COMMON] = 1
     scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
     threads: Annotated[int | None, "CPU threads of all processes together (one each)"] = None
     finetuning: Mapping[str, Any] | None = None

@@ -26,6 +26,7 @@ from gcl_hard.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.seeds import seeded
+from gcl_hard.settings.base import COMMON
 from gcl_hard.settings.graphs import MOLECULE_GIN, GraphConfig
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train
@@ -57,20 +58,22 @@ class PretrainOptions:
     """
 
     config: GraphConfig
-    output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt"] = Path(
-        "encoder.pt"
+    output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
+        Path("encoder.pt")
     )
-    n: Annotated[int | None, "molecules, a random draw; all if not given"] = None
+    n: Annotated[int | None, "molecules, a random draw; all if not given", COMMON] = None
     pseudo_labels: Annotated[
-        PseudoLabels | None, "labels of label-aware methods: scaffold (their default)"
+        PseudoLabels | None, "labels of label-aware methods: scaffold (their default)", COMMON
     ] = None
-    seed: Annotated[int, "seed of weights and views"] = 0
-    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)"] = None
-    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
+    seed: Annotated[int, "seed of weights and views", COMMON] = 0
+    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (
+        None
+    )
+    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
     jobs: Annotated[int, "processes that parse SMILES, the first time"] = 1
     threads: Annotated[int | None, "CPU threads"] = None
     checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
-    force: Annotated[bool, "start over"] = False
+    force: Annotated[bool, "start over", COMMON] = False
 
     def __post_init__(self) -> None:
         for name, value in (("n", self.n), ("threads", self.threads), ("jobs", self.jobs)):

@@ -42,6 +42,8 @@ from gcl_hard.settings.schema2 import schema2
 from gcl_hard.training.loop import LrSchedule, Optimisation
 
 Domain = Literal["graphs", "images"]
+COMMON = "common"
+"""Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
 Config = TypeVar("Config", bound="RunConfig")
 Values = Mapping[str, Any]
 

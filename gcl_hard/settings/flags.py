@@ -14,7 +14,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.methods import SETTINGS
-from gcl_hard.settings.base import HEAD, Domain, defaults, flag, known, of_part
+from gcl_hard.settings.base import COMMON, HEAD, Domain, defaults, flag, known, of_part
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.values import BY_TYPE, READERS, several
@@ -44,17 +44,16 @@ def _metavar(name: str, kind: Any, default: Any, *, listed: bool) -> str:
     return "N" if number else name.upper().split("_")[-1]
 
 
-def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> None:
-    """Add a flag; values that are not given are absent after parsing."""
+def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> Any:
+    """Add a flag, and return it; values that are not given are absent after parsing."""
     if name in _SWITCHES:
-        group.add_argument(f"--{flag(name)}", action="store_true", help=text)
-        return
+        return group.add_argument(f"--{flag(name)}", action="store_true", help=text)
     read = several().get(name) if listed else None
     metavar = _metavar(name, kind, default, listed=read is not None)
     kind = read or READERS.get(name) or BY_TYPE.get(kind, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
     named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
-    group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)
+    return group.add_argument(f"--{flag(name)}", type=kind, help=text + shown, **named)
 
 
 _SWITCHES = ("quick", "small", "force", "report_only", "resume", "save_encoder", "save_embeddings")
@@ -74,7 +73,13 @@ def options_of(options: type) -> dict[str, tuple[Any, str, Any]]:
     """The fields of a dataclass that are flags, annotated with a help text: type, help, default."""
     hints = get_type_hints(options, include_extras=True)
     flags = (one for one in fields(options) if get_origin(hints[one.name]) is Annotated)
-    return {one.name: (*get_args(hints[one.name]), one.default) for one in flags}
+    return {one.name: (*get_args(hints[one.name])[:2], one.default) for one in flags}
+
+
+def common_options(options: type) -> set[str]:
+    """The options that most people set."""
+    hints = get_type_hints(options, include_extras=True)
+    return {name for name, hint in hints.items() if COMMON in get_args(hint)}
 
 
 def _common_text(graphs: str, images: str) -> str:
@@ -141,14 +146,16 @@ def add_settings(
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
             shown = texts.get(name, text), own.get(name, default)
-            add_flag(groups[title], name, kind, *shown, listed=listed)
+            made = add_flag(groups[title], name, kind, *shown, listed=listed)
+            made.common = is_common
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
     """Add a group of flags for fields of a dataclass."""
     group, known = parser.add_argument_group(title), options_of(options)
     for name in names:
-        add_flag(group, name, *known[name], listed=False)
+        made = add_flag(group, name, *known[name], listed=False)
+        made.common = name in common_options(options)
 
 
 def not_of_recipes() -> list[str]:

@@ -157,6 +157,7 @@ class GraphConfig(RunConfig):
             "gin, molecule-gin (of molecules), FILE.pt of gcl_hard.pretrain, or module:Name of "
             "yours, called as Name(n_features)",
             "encoder",
+            common=True,
             read_by=TRAINED,
         ),
     ] = GIN

@@ -138,6 +138,7 @@ class ImageConfig(RunConfig):
             "resnet50, resnet18, fast (a small net for 32 pixels), torchvision:NAME, timm:NAME, or "
             "module:Name of your own",
             "encoder",
+            common=True,
             read_by=ENCODED,
         ),
     ] = "resnet50"

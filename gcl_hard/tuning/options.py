@@ -24,7 +24,7 @@ from gcl_hard.experiments.custom import (
     pretrained_part,
 )
 from gcl_hard.seeds import seed_for
-from gcl_hard.settings.base import Domain, flag, is_own, is_pretrained, of_part
+from gcl_hard.settings.base import COMMON, Domain, flag, is_own, is_pretrained, of_part
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GIN, GraphConfig
 from gcl_hard.settings.presets import best_recipe
@@ -76,38 +76,44 @@ class TuneOptions:
 
     base: Base
     search_space: Space
-    space: Annotated[str | None, SPACES] = None
+    space: Annotated[str | None, SPACES, COMMON] = None
     recipe: Annotated[
-        str, "source of settings that are neither given nor searched: paper, or best (ours)"
+        str, "source of settings that are neither given nor searched: paper, or best (ours)", COMMON
     ] = "paper"
-    trials: Annotated[int, "complete or pruned trials of each study"] = 64
-    sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random"] = "tpe"
-    pruner: Annotated[PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)"] = (
-        "none"
-    )
+    trials: Annotated[int, "complete or pruned trials of each study", COMMON] = 64
+    sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random", COMMON] = "tpe"
+    pruner: Annotated[
+        PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)", COMMON
+    ] = "none"
     inner_folds: Annotated[
         int, "folds that score a trial, inside the outer-training part; 1: a hold-out of 20 %"
     ] = 1
     outer_folds: Annotated[
-        int, "studies, each scored on data it never saw; 1: a hold-out of 30 %"
+        int, "studies, each scored on data it never saw; 1: a hold-out of 30 %", COMMON
     ] = 1
     batch: Annotated[int | None, "trials trained as one ensemble, a number or auto (default)"] = (
         None
     )
-    jobs: Annotated[int, "processes on this machine that score trials"] = 1
+    jobs: Annotated[int, "processes on this machine that score trials", COMMON] = 1
     scheduler: Annotated[
         str | None, "tcp://HOST:PORT of a Dask scheduler, whose workers score trials"
     ] = None
-    seed: Annotated[int, "seed of splits, encoders and sampler"] = 0
+    seed: Annotated[int, "seed of splits, encoders and sampler", COMMON] = 0
     storage: Annotated[
-        str | None, "NAME.db, NAME.journal, or the URL of a database that several commands share"
+        str | None,
+        "NAME.db, NAME.journal, or the URL of a database that several commands share",
+        COMMON,
     ] = None
     study_name: Annotated[str | None, "default: data set, method and protocol"] = None
-    output: Annotated[Path, "folder of the storage and of the result"] = Path("results")
-    report: Annotated[Path | None, "page.md to write, with figures, page.html and YAML"] = None
-    report_only: Annotated[bool, "run nothing: show what was found so far"] = False
-    device: Annotated[str, "auto, cpu, cuda or cuda:N"] = "auto"
-    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
+    output: Annotated[Path, "folder of the storage and of the result", COMMON] = Path("results")
+    report: Annotated[Path | None, "page.md to write, with figures, page.html and YAML", COMMON] = (
+        None
+    )
+    report_only: Annotated[bool, "run nothing: show what was found so far", COMMON] = False
+    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
+    data_dir: Annotated[
+        Path | None, "folder with your data sets (or set GCL_HARD_DATA)", COMMON
+    ] = None
     threads: Annotated[
         int | None, "CPU threads of all processes together; at least one per process"
     ] = None
