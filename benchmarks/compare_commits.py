@@ -68,7 +68,7 @@ class Run:
 
     Attributes:
         config: its settings.
-        seed: and whether its scores are of hold-outs inside the training folds.
+        seed: and whether its scores come from hold-outs inside the training folds.
         values: everything in its record, by dotted path.
     """
 
@@ -175,7 +175,7 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
 
 
 def _labels(folder: Path) -> dict[str, str]:
-    """Stems of records by what they are of: their keys are other ones in another schema."""
+    """Stems of records by what they hold: their keys differ in another schema."""
     found = {}
     for file in folder.rglob("*_seed*.json"):
         record = json.loads(file.read_text(encoding="utf-8"))

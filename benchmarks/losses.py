@@ -4,7 +4,7 @@ Run: python benchmarks/losses.py [--sizes 512,2048,8192] [--peers-up-to 8192] [-
      [--device cpu] [--out results.csv]
 
 Forward and backward of n embeddings of 128 dimensions in 10 classes. Contenders take turns in one
-process; seconds are of CPU time with one thread, or of the whole call on another device. Memory is
+process; seconds are CPU time with one thread, or the whole call on another device. Memory is
 what a call adds to the peak of a fresh process (on another device, of its allocator).
 lightly and pytorch-metric-learning are compared with where they are installed.
 """

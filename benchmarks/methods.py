@@ -2,8 +2,8 @@
 
 Run: python benchmarks/methods.py [--items 512] [--pairs 15] [--device cpu] [--out results.csv]
 
-Contenders take turns in one process, with one thread on a CPU; seconds are of CPU time there, and
-of the whole call on another device. Methods of hard positives are given four views, others two.
+Contenders take turns in one process, with one thread on a CPU; seconds are CPU time there, and
+the whole call on another device. Methods of hard positives are given four views, others two.
 """
 
 from __future__ import annotations

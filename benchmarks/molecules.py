@@ -5,7 +5,7 @@ Run: python benchmarks/molecules.py [--data-dir DIR] [--n 4096] [--pairs 7] [--o
 A step is two views of 256 molecules, encoder, loss, gradients and Adam, by one thread. *Network
 alone* is encoder and gradients on views made before. *Usual* is PyTorch Geometric's ``DataLoader``
 over pairs of ``Data``, each augmented by itself as GraphCL does, with the same encoder and loss.
-Memory is of a process that opens all MOSES and takes batches from all over it.
+Memory is that of a process that opens all MOSES and takes batches from all over it.
 """
 
 from __future__ import annotations

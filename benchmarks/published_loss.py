@@ -17,7 +17,7 @@ Indicator = Callable[[Tensor], Tensor]
 
 
 def same_class_by_loop(labels: Tensor) -> Tensor:
-    """Which embeddings are of an anchor's class, float [n, n], one anchor at a time."""
+    """Which embeddings belong to an anchor's class, float [n, n], one anchor at a time."""
     same = torch.zeros(len(labels), len(labels), device=labels.device)
     for anchor, label in enumerate(labels):
         members = (labels == label).nonzero().flatten()

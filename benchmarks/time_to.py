@@ -2,7 +2,7 @@
 
 Run: python benchmarks/time_to.py RESULTS [--accuracy 94]
 
-RESULTS is a folder of results of images, trained with ``--monitor-every 1``. The curve is the
+RESULTS is a folder of results on images, trained with ``--monitor-every 1``. The curve is the
 accuracy of nearest neighbours among training images, on others that are held out of the vote; its
 own time is not counted.
 """

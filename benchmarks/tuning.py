@@ -44,7 +44,7 @@ AIMS = {"cpu": 1.5, "cuda": 10.0}
 BATCHED, ALONE, TWO = "batched", "one by one", "batched, two threads"
 RESULTS = Path(__file__).parent / "results"
 QUICK_TRIALS, QUICK_FEW = 16, 4
-"""The fewest of which the command asks for more than one at once on a CPU; where that is of no
+"""The fewest of which the command asks for more than one at once on a CPU; where that does not
 matter."""
 
 

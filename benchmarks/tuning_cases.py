@@ -65,7 +65,7 @@ class Searched:
     """A study that is over.
 
     Attributes:
-        seconds: of all of it, data read and studies made anew.
+        seconds: of all of it, data read and studies made again.
         scoring: of these, in embeddings and SVMs.
         batch: trials asked for at once.
         trials: settings by number.
@@ -82,7 +82,7 @@ class Searched:
 def searched(arguments: Sequence[str]) -> tuple[float, Any]:
     """A search in this process without the outer score: its seconds, and Optuna's study.
 
-    The data are read anew.
+    The data are read again.
     """
     runner._DATA.clear()
     objective._CUT.clear()

@@ -145,7 +145,7 @@ def check_main_guard(setting: str) -> None:
     tests += [node.subject for node in script.body if isinstance(node, ast.Match)]
     if not any("id='__name__'" in ast.dump(test) for test in tests):
         raise InputError(
-            f"{setting} starts processes, and each imports {Path(file).name} anew: put what it "
+            f"{setting} starts processes, and each imports {Path(file).name} again: put what it "
             f'executes below a line\n\n    if __name__ == "__main__":\n\nor leave {setting} out'
         )
 

@@ -1,4 +1,4 @@
-"""Checks for parts of your own, to subclass in your tests: hardenings, samplers, encoders, sets.
+"""Checks for your own parts, to subclass in your tests: hardenings, samplers, encoders, sets.
 
 A subclass whose name begins with ``Test`` says how its part is made; pytest, or any runner that
 calls methods named ``test_…``, runs the checks. A failed one says what is wrong in a sentence.
@@ -290,10 +290,10 @@ class ImageEncoderChecks:
 
 
 class GraphSetChecks:
-    """Checks of a set of graphs of your own."""
+    """Checks of your own set of graphs."""
 
     def make(self) -> GraphSet:
-        """The set, read anew."""
+        """The set, read again."""
         raise NotImplementedError
 
     def test_edges_stay_inside_their_graphs(self) -> None:

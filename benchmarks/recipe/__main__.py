@@ -38,7 +38,7 @@ from gcl_hard.commands.parser import (
     run_command,
 )
 from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
-from gcl_hard.experiments.custom import Own
+from gcl_hard.experiments.custom import UserParts
 from gcl_hard.graphs.tudataset import MANIFEST, canonical_name, lacks_edge_labels
 from gcl_hard.io import check_writable, write_json
 from gcl_hard.reports.frame import result_json
@@ -139,7 +139,9 @@ def _check(values: Mapping[str, Any]) -> None:
         raise InputError(f"--report is a page of Markdown, NAME.md, got {report}")
     for name in values["dataset"] or ():
         if domain_of({"dataset": (name,), "data_dir": folder}) == "images":
-            raise InputError(f"--dataset: recipes are of graphs, and {name} is a set of images")
+            raise InputError(
+                f"--dataset: recipes exist for graphs only, and {name} is a set of images"
+            )
 
 
 def table_configs(values: Mapping[str, Any]) -> tuple[GraphConfig, ...]:
@@ -154,7 +156,7 @@ def table_configs(values: Mapping[str, Any]) -> tuple[GraphConfig, ...]:
 def search(given: Given, command: str) -> int:
     """Search for a recipe, print what was chosen, write its page and configs."""
     options, console = given.bench, Console()
-    runner = runner_of(options, Own(), console)
+    runner = runner_of(options, UserParts(), console)
     asked = read_search(given.values["search"])
     if given.values["dataset"] is not None:
         asked = asked.on(given.values["dataset"])
@@ -199,7 +201,7 @@ def search(given: Given, command: str) -> int:
 def table(given: Given, command: str) -> int:
     """Run the table, print its first questions, write its page."""
     options, console = given.bench, Console()
-    results, failures = execute(options, Own(), console)
+    results, failures = execute(options, UserParts(), console)
     if results.records:
         written = [options.json or options.output / f"{_name(options)}.json"]
         write_json(result_json(results, quick=options.quick), written[0])
@@ -219,7 +221,7 @@ def table(given: Given, command: str) -> int:
 
 
 def _name(options: BenchOptions) -> str:
-    """Stem of the result file; with a digest if it is of a part of the table."""
+    """Stem of the result file; with a digest if it holds a part of the table."""
     stem = "table-recipe" + "-quick" * options.quick
     whole = table_configs(option_defaults(TableOptions) | {"quick": options.quick})
     if {*options.configs} == {*whole}:

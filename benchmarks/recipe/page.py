@@ -109,7 +109,7 @@ class RecipeTable:
 
     Args:
         results: results of the command.
-        quick: whether they are of a smoke run.
+        quick: whether they come from a smoke run.
     """
 
     def __init__(self, results: Results, *, quick: bool) -> None:
@@ -425,7 +425,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         results: results of the command.
         path: path of the page, NAME.md.
         command: the command that made the results.
-        quick: whether they are of a smoke run.
+        quick: whether they come from a smoke run.
 
     Returns:
         The files written, the page first.

@@ -357,7 +357,7 @@ def _own(inner: _InnerScores, name: str, best: Settings) -> Tried | None:
     ]
     taken: Settings = {}
     for one in _one_each(preferred):
-        more = {**one.settings, **taken}  # the better one has its way
+        more = {**one.settings, **taken}  # on conflict the better wins
         if inner.possible({**best, **more}):
             taken = more
     if not taken:

@@ -115,7 +115,7 @@ def _check_bench(
 
 def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None:
     if values["small"] and values["table"] != "1":
-        raise InputError("small is of table 1: give --table 1 too")
+        raise InputError("small applies to table 1: give --table 1 too")
     for name in ("select_epochs", "select_subset"):
         if values[name] is None:
             continue
@@ -123,7 +123,7 @@ def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None
         if not values["select"]:
             raise InputError(f"{flag(name)} is how settings are chosen: give --select true too")
     if values["select_subset"] is not None and config is GraphConfig:
-        raise InputError("select-subset is of images; graphs are few: leave it out")
+        raise InputError("select-subset applies to images; graphs are few: leave it out")
     if values["select_epochs"] is not None and len(values["epochs"]) > 1:
         raise InputError(
             "select-epochs compares settings after equally many epochs: give one epochs"
@@ -160,7 +160,7 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from gcl_hard.commands.execute import execute
-    from gcl_hard.experiments.custom import Own
+    from gcl_hard.experiments.custom import UserParts
     from gcl_hard.runs import hardware, processes
     from gcl_hard.runs.runner import follow
     from gcl_hard.runs.store import COMPACT, Store
@@ -175,7 +175,7 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
         if not drives:
             follow(processes.own_device(device))
             return 0
-        results, failures = execute(options, Own(), console)
+        results, failures = execute(options, UserParts(), console)
     if results.records or results.trials.records:
         _show(options, results, console, command)
     elif not failures:

@@ -155,5 +155,5 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
         raise InputError(f"--table: expected {', '.join(some)} or {last}, got {table}")
     of_table = PRESETS[table].domain
     if names and found != of_table:
-        raise InputError(f"--table {table} is of {of_table}, and {', '.join(names)} of {found}")
+        raise InputError(f"--table {table} needs {of_table}, not {found} ({', '.join(names)})")
     return of_table

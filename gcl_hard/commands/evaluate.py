@@ -1,4 +1,4 @@
-"""Evaluation of encoders and graphs of your own from Python, and saved encoders."""
+"""Evaluation of your own encoders and graphs from Python, and saved encoders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from torch import nn
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
-from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker, named_object, own_graphs
+from gcl_hard.experiments.custom import (
+    EncoderMaker,
+    UserParts,
+    check_maker,
+    named_object,
+    own_graphs,
+)
 from gcl_hard.graphs.features import CODES
 from gcl_hard.io import reading
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, Parts, RunOptions
@@ -64,7 +70,7 @@ def evaluate(
 
     For every method and seed, encoders are trained from new weights and their embeddings scored by
     the nested SVM on the folds that baselines are scored on. Finished seeds are kept in ``output``:
-    the same call loads them, and one with changed code, data or settings trains anew.
+    the same call loads them, and one with changed code, data or settings trains again.
 
     Args:
         encoder: called as ``encoder(n_features)`` for every training, with ``edge_dim=K`` too if it
@@ -78,7 +84,7 @@ def evaluate(
             ``"transductive"``: the paper's, one encoder trained on all graphs.
         seeds: a count, or a list of whole numbers.
         baselines: ``"majority"``, ``"graph-size"``, ``"label-histogram"``, ``"wl"``, ``"wl-oa"``,
-            ``"untrained"`` or ``"supervised"``; the last two are of your encoder.
+            ``"untrained"`` or ``"supervised"``; the last two use your encoder.
         select: whether settings with several values are chosen inside training folds.
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
@@ -120,7 +126,7 @@ def evaluate(
     """
     from rich.console import Console
 
-    own = Own()
+    own = UserParts()
     _check(name, jobs, threads, report)
     values = _settings(settings) | {"method": (*_words(method), *_words(baselines))}
     values["protocol"] = _words(protocol)
@@ -141,7 +147,7 @@ def evaluate(
                 f"{settings['features']}: leave features out"
             )
         values["dataset"] = (own_set.name,)
-        if own_set.features != CODES:  # which are of molecules, and no choice of a setting
+        if own_set.features != CODES:  # codes describe molecules, and no setting chooses them
             values["features"] = own_set.features
         own.graphs[own_set.name] = own_set
     try:
@@ -208,7 +214,7 @@ class Evaluation:
 
     results: Results
     folder: Path
-    own: Own
+    own: UserParts
 
     @cached_property
     def table(self) -> Any:
@@ -270,8 +276,8 @@ class Evaluation:
         """Refuse files of other data, which took the place of these since."""
         if digest != self.results.records[run].data["digest"]:
             raise InputError(
-                f"{path} is of other graphs of the name {run.config.dataset} now: give every set a "
-                f"name of its own, as in evaluate(…, name='mine')"
+                f"{path} now belongs to other graphs named {run.config.dataset}: give every set "
+                f"its own name, as in evaluate(…, name='mine')"
             )
 
     def _file(
@@ -317,8 +323,8 @@ def load_encoder(
         the file say.
 
     Raises:
-        InputError: for a file that is none, an encoder that does not fit it, a fold that it does
-            not have, or a name in it that is neither given nor trusted; shows the name.
+        InputError: for a file that holds no encoder, an encoder that does not fit it, a fold that
+            it does not have, or a name in it that is neither given nor trusted; shows the name.
 
     Example:
         >>> load_encoder("results/missing.pt")
@@ -385,7 +391,7 @@ def _new(
     parts: Any = own
     if callable(own):
         parts = {config.encoder: own}
-        if Own().add(own).partition("@")[2] != config.encoder.partition("@")[2]:
+        if UserParts().add(own).partition("@")[2] != config.encoder.partition("@")[2]:
             warnings.warn(
                 f"the code of the encoders in {path} was another one: {config.encoder}",
                 stacklevel=4,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.commands.options import BenchOptions
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.custom import Own
+from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.registry import canonical, experiment_of
 from gcl_hard.gathering import world_size
 from gcl_hard.io import check_writable
@@ -35,12 +35,12 @@ PROTOCOLS = {
 }
 
 
-def execute(options: BenchOptions, own: Own, console: Console) -> tuple[Results, list[str]]:
+def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Results, list[str]]:
     """Execute the runs of a command that are not finished.
 
     Args:
         options: which.
-        own: encoders and graphs of the user's own; those that options name are added.
+        own: the user's own encoders and graphs; those that options name are added.
         console: console for progress.
 
     Returns:
@@ -87,7 +87,7 @@ def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
     return [PROTOCOLS[name] for name in dict.fromkeys(trained) if name in PROTOCOLS]
 
 
-def runner_of(options: BenchOptions, own: Own, console: Console) -> Runner:
+def runner_of(options: BenchOptions, own: UserParts, console: Console) -> Runner:
     """The runner of a command's options, for the user's own parts and graphs in ``own``."""
     context = RunContext(
         output=options.output,

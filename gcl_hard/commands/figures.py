@@ -95,12 +95,12 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         known = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
         raise unknown("flag", surplus[0].split("=")[0], known)
     if given.figure is None:
-        raise InputError(f"which figure? one of {', '.join(FIGURES)}; --help shows an example")
+        raise InputError(f"missing FIGURE: one of {', '.join(FIGURES)}; --help shows an example")
     if given.figure not in FIGURES:
         raise unknown("figure", given.figure, FIGURES)
     if not given.results:
         raise InputError(
-            f"{given.figure} of which results? give the folder that python -m gcl_hard.bench "
+            f"{given.figure}: missing RESULTS: give the folder that python -m gcl_hard.bench "
             f"wrote to (--output), run files or result files"
         )
     if given.output is None:

@@ -32,16 +32,16 @@ class BenchOptions:
         "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items()),
         COMMON,
     ] = None
-    recipe: Annotated[
-        str, "source of settings that are not given: paper, or best (ours)", COMMON
-    ] = "paper"
+    recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"
     select: Annotated[
         bool, "choose β, thresholds, lr, epochs inside training data, if several are given", COMMON
     ] = False
     select_epochs: Annotated[
         int | None, "choose by one run of so many epochs of each candidate; run what is chosen"
     ] = None
-    select_subset: Annotated[int | None, "images: the same, on so many training images"] = None
+    select_subset: Annotated[
+        int | None, "images: as --select-epochs, on so many training images"
+    ] = None
     seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)", COMMON] = (
         0,
         1,
@@ -91,7 +91,7 @@ def bench_configs(
     if values["recipe"] not in ("paper", "best"):
         raise unknown("recipe", values["recipe"], ("paper", "best"))
     if preset and values["recipe"] != "paper":
-        raise InputError(f"--table {values['table']} is of the paper's recipe: leave out recipe")
+        raise InputError(f"--table {values['table']} uses the paper's recipe: leave out recipe")
     listed = [name for name in several() if name in defaults(config)]
     shared = {name: values[name] for name in defaults(config) if name not in listed}
     rows = [METHODS[name] for name in map(str.casefold, values["method"]) if name in METHODS]

@@ -204,7 +204,7 @@ def check_domain(stated: Mapping[str, Any], domain: Domain) -> None:
 
 
 WHERE = {
-    "graphs": "it is of graphs, and the data sets given are images",
-    "images": "it is of images: give their --dataset too (digits, CIFAR10, …, or NAME, with "
+    "graphs": "it applies to graphs, and the data sets given are images",
+    "images": "it applies to images: give their --dataset too (digits, CIFAR10, …, or NAME, with "
     "NAME.npz in --data-dir)",
 }

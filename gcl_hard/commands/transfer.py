@@ -127,8 +127,8 @@ class TransferOptions:
         )
         if any(how) and all(run.finetuning is None for run in runs):
             raise InputError(
-                f"fine-tuning trains encoders, and {', '.join(self.embeddings)} is none: give "
-                f"untrained, or a file of python -m gcl_hard.pretrain"
+                f"--finetune needs an encoder, and there is none in {', '.join(self.embeddings)}: "
+                f"give untrained, or a file of python -m gcl_hard.pretrain"
             )
         check_option("probe", self.probe or PROBES[0], PROBES)
         if self.probe not in (None, "kernel") and any("wl" in run.parts for run in runs):

@@ -1,4 +1,4 @@
-"""When the best anchor is its positive itself: SPACL's conditions, measured on embeddings."""
+"""SPACL's optimality conditions, measured on embeddings."""
 
 from __future__ import annotations
 

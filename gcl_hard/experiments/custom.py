@@ -1,4 +1,4 @@
-"""Code and data of the user's own: how results made with them are told apart."""
+"""User-supplied parts and the digests that identify them."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
     """Check that a function takes some arguments.
 
     Args:
-        function: of the user's own.
+        function: the user's.
         call: how it is called, for the message.
         *given: the arguments, as those after them.
         **named: the arguments by name.
@@ -260,15 +260,15 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
         signature.bind(*given, **named)
     except TypeError as error:
         raise InputError(
-            f"{name_of(function)} is called as {call}, and cannot be: {error}; give its other "
-            f"arguments defaults"
+            f"{name_of(function)} must accept the call {call}, and does not: {error}; every other "
+            f"argument needs a default"
         ) from error
 
 
 def make_encoder(
     make: EncoderMaker, n_features: int, edge_dim: int | None, **own: Any
 ) -> nn.Module:
-    """A new encoder of the user's own, with ``edge_dim`` if the maker takes it.
+    """A new encoder made by the user's code, with ``edge_dim`` if the maker takes it.
 
     Raises:
         InputError: if it takes other arguments.
@@ -288,8 +288,8 @@ def own_part(name: str, parts: Parts | None) -> Callable[..., Any] | None:
         return None
     if parts is None or name not in parts:
         raise InputError(
-            f"{name} is of your own, and its code is not at hand: give it to gcl_hard.evaluate, or "
-            f"as module:Name to the command"
+            f"{name} is your own part, and its code is missing: give it to gcl_hard.evaluate, or "
+            f"to the command as module:Name"
         )
     return parts[name]
 
@@ -337,7 +337,7 @@ def named_object(name: str, flag: str) -> Any:
 
 
 def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
-    """A set of the user's own graphs.
+    """A set made of the user's own graphs.
 
     A part of a known set is named by its size, such as MUTAG-100: it has other accuracies.
 
@@ -347,7 +347,7 @@ def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
         features: kind of node features, unless it has them.
 
     Raises:
-        InputError: for graphs that make no set, or a name that is none of a file.
+        InputError: for graphs that make no set, or a name that is no valid file name.
     """
     from gcl_hard.graphs import GraphSet
     from gcl_hard.graphs.tudataset import MANIFEST, canonical_name
@@ -396,8 +396,8 @@ def _copy(encoder: nn.Module, n_features: int) -> nn.Module:
 
 
 @dataclass
-class Own:
-    """What is the user's own in a command.
+class UserParts:
+    """The user's own parts and graphs in a command.
 
     Attributes:
         parts: encoders and augmentations, by the names that configurations have for them.

@@ -46,7 +46,7 @@ class Encoder:
         seed: seed of the weights.
         fold: index of the encoder among those of the seed.
         held_out: int64 ids of graphs that are hidden from it, None if there are none.
-        parts: encoders and augmentations of the user's own.
+        parts: the user's own encoders and augmentations.
         snapshots: epochs after which a snapshot is taken.
     """
 

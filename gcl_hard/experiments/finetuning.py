@@ -18,7 +18,7 @@ from gcl_hard.graphs import MoleculeGIN, TwoView, tanimoto
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel, encode
 from gcl_hard.graphs.molecules import most_similar
-from gcl_hard.graphs.order import beside, epoch_batches
+from gcl_hard.graphs.order import cluster_order, epoch_batches
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.methods import contrastive_loss
 from gcl_hard.models import evaluating
@@ -124,7 +124,7 @@ def finetune(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = No
     def batches(epoch: int) -> Iterator[GraphBatch]:
         drawn = [*epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch)]
         if near is not None:
-            order = beside(torch.cat(drawn).numpy(), near, how.neighbours)
+            order = cluster_order(torch.cat(drawn).numpy(), near, how.neighbours)
             drawn = [*torch.split(torch.from_numpy(order), [*map(len, drawn)])]
         for ids in drawn:
             batch_ids[:] = [ids]
@@ -183,7 +183,7 @@ def train_head(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = 
 def diverged(run: TransferRun, what: str) -> DivergenceError:
     """The error for embeddings or predictions that are not finite."""
     if run.finetuning is None:
-        return DivergenceError(f"{what} are not finite ({run.key}): its encoder is of no use")
+        return DivergenceError(f"{what} are not finite ({run.key}): its encoder cannot be used")
     return DivergenceError(
         f"{what} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
         f"temperature"

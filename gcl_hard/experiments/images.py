@@ -121,7 +121,7 @@ class ImageExperiment:
         of_others = not config.is_baseline and method(config.method).admit == "other_labels"
         if of_others and not _several(data.pretrain.labels):
             raise InputError(
-                f"{config.dataset}: split {config.pretrain_split} is of one class only, and "
+                f"{config.dataset}: split {config.pretrain_split} has one class only, and "
                 f"{config.method} takes its negatives from other classes"
             )
         if config.batch_size > len(data.pretrain):
@@ -147,15 +147,15 @@ class ImageExperiment:
                 "--precision fp32"
             )
         if untested := _classes_of(data, _counts(data.test.labels, data) == 0):
-            said.append(f"no test image of {config.dataset} is of the class {untested}")
+            said.append(f"{config.dataset} has no test images of class {untested}")
         if config.balanced and config.encoders:
             counts = _counts(data.pretrain.labels, data)
-            seats = config.batch_size // int((counts > 0).sum())
-            if few := _classes_of(data, (counts > 0) & (counts < seats)):
+            per_class = config.batch_size // int((counts > 0).sum())
+            if few := _classes_of(data, (counts > 0) & (counts < per_class)):
                 said.append(
-                    f"balanced batches of {config.batch_size} have {seats} seats a class, more "
-                    f"than there are images of {few}: others take the rest, a smaller batch-size "
-                    f"makes parts equal"
+                    f"balanced batches of {config.batch_size} take {per_class} images per class, "
+                    f"more than there are of {few}: other classes fill the rest; a smaller "
+                    f"batch-size makes the parts equal"
                 )
         return "\n".join(said) or None
 
@@ -195,13 +195,13 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
     """Check, before training, the classes that the probe needs."""
     if not _several(data.probe.labels):
         raise InputError(
-            f"{config.dataset}: the training images are of one class only, and the probe tells "
+            f"{config.dataset}: all training images belong to one class, and the probe tells "
             f"classes apart: add images of a second one"
         )
     in_probe = _counts(data.probe.labels, data)
     if strange := _classes_of(data, (_counts(data.test.labels, data) > 0) & (in_probe == 0)):
         raise InputError(
-            f"{config.dataset}: of the class {strange} there are test images, and none among the "
+            f"{config.dataset}: class {strange} has test images, but none among the "
             f"{len(data.probe)} images of {config.probe_split} that the probe is trained on"
         )
     chooses = config.probe == "logistic" or len(config.probe_lr) > 1
@@ -209,7 +209,7 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
         return
     if alone := _classes_of(data, in_probe == 1):
         raise InputError(
-            f"{config.dataset}: the class {alone} has one training image, and the probe, which is "
+            f"{config.dataset}: class {alone} has one training image, and the probe, which is "
             f"chosen on a fifth of them, needs two: give more, leave the class out, or give one "
             f"--probe-lr, which needs no choice"
         )
@@ -323,7 +323,7 @@ def build(config: ImageConfig, data: ImageData, seed: int, parts: Parts | None =
         config: the settings.
         data: decides sizes and statistics.
         seed: seed of weights and views.
-        parts: encoders of the user's own.
+        parts: the user's own encoders.
 
     Returns:
         The model, on the device of the images.

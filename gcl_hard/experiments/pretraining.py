@@ -44,7 +44,7 @@ OTHERS = (
 )  # fmt: skip
 """Settings of ``GraphConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]
-SEATS = 4
+GROUP_SIZE = 4
 """Molecules of a scaffold that come together in a batch."""
 
 
@@ -136,12 +136,14 @@ def pretrain(options: PretrainOptions) -> Pretrained:
 
 
 def _finished(options: PretrainOptions, run: dict[str, Any]) -> Pretrained | None:
-    """The encoder of an earlier command, None if there is none or it is trained anew."""
+    """The encoder of an earlier command, None if there is none or it is trained again."""
     if options.force or not options.output.exists():
         return None
     found = load_pretrained(options.output)
     if found.about["run"] != run:
-        raise InputError(f"{options.output} is of another run: name another file, or give --force")
+        raise InputError(
+            f"{options.output} belongs to another run: name another file, or give --force"
+        )
     print(f"{options.output} was finished before")
     return found
 
@@ -203,8 +205,8 @@ def order(
 ) -> list[Tensor]:
     """The batches of an epoch: a permutation of the molecules, cut.
 
-    With groups, up to :data:`SEATS` of a group follow each other: groups are shuffled, cut into
-    so many, and the pieces shuffled.
+    With groups, up to :data:`GROUP_SIZE` of a group follow each other: groups are shuffled, cut
+    into so many, and the pieces shuffled.
 
     Args:
         chosen: int64 [n], ids of the molecules.
@@ -228,7 +230,7 @@ def order(
         by_group = torch.argsort(of, stable=True)
         ids, of = ids[by_group], of[by_group]
         starts = torch.searchsorted(of, of)
-        piece = (torch.arange(len(ids)) - starts) // SEATS
+        piece = (torch.arange(len(ids)) - starts) // GROUP_SIZE
         key = torch.unique(torch.stack([of, piece]), dim=1, return_inverse=True)[1]
         shuffled = torch.randperm(int(key.max()) + 1, generator=generator)
         ids = ids[torch.argsort(shuffled[key], stable=True)]

@@ -59,13 +59,13 @@ def build(
         member: index of the encoder of the seed (a fold of the inductive protocol).
         n_classes: C, for ``supervised``.
         edge_dim: width of the set's edge features, None if it has none; for ``edge_labels``.
-        parts: encoders and augmentations of the user's own.
+        parts: the user's own encoders and augmentations.
 
     Returns:
         The model.
 
     Raises:
-        InputError: if a part of the user's own is not among them.
+        InputError: if one of the user's own parts is not among them.
     """
     with seeded_weights(seed, member) as views:
         encoder = new_encoder(config, n_features, edge_dim, parts)
@@ -118,7 +118,7 @@ def check_classes(graphs: GraphSet) -> None:
 
 
 def check_encoder(make: EncoderMaker, graphs: GraphSet) -> None:
-    """Check an encoder of the user's own on two graphs.
+    """Check the user's own encoder on two graphs.
 
     Raises:
         InputError: if it has no width, or gives another shape.

@@ -57,5 +57,5 @@ def result_in(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is damaged: remove it, and run its command again") from error
     if version != SCHEMA_VERSION:
-        raise InputError(f"{path} is of schema {version}, and this version writes {SCHEMA_VERSION}")
+        raise InputError(f"{path} has schema {version}, and this version writes {SCHEMA_VERSION}")
     return found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Transform = Callable[["Data"], "Data"]
-"""An augmentation of the user's own, such as a transform of PyTorch Geometric: called with a batch
+"""The user's own augmentation, such as a transform of PyTorch Geometric: called with a batch
 as one ``torch_geometric.data.Data``, whose ``batch`` is the graph of each node."""
 WALK_FACTOR = 4
 """Steps of a random walk per node that it should visit."""

@@ -1,4 +1,4 @@
-"""Graph sets collated once, the batches sliced from them, and graphs of your own."""
+"""Graph sets collated once, the batches sliced from them, and your own graphs."""
 
 from __future__ import annotations
 
@@ -508,7 +508,7 @@ def _listed(graphs: Any) -> list[GraphLike]:
             continue
         if not hasattr(given, "edge_index") and not _is_networkx(given):
             raise InputError(
-                f"graph {i} is of type {type(given).__name__}; expected "
+                f"graph {i} has type {type(given).__name__}; expected "
                 f"torch_geometric.data.Data, or a NetworkX graph"
             )
         graph = _from_networkx(given, i) if _is_networkx(given) else given

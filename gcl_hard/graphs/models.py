@@ -183,7 +183,7 @@ class InfoGraph(GraphContrast):
 
     Args:
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``; its
-            weights are not initialised anew.
+            weights are not initialised again.
         out_dim: d; read from ``encoder.out_dim`` if None.
         method: a name of ``METHODS``.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.

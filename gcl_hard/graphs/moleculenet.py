@@ -387,7 +387,7 @@ def _refuse_twins(
 
 
 def _unread_split(path: Path, words: NDArray[np.str_], rows: NDArray[np.int64]) -> str | None:
-    """Which word of a column ``split`` is none of its own; None if all are."""
+    """The first unknown word of a column ``split``; None if all are known."""
     read = np.isin(words, (*TRAIN, *VALID, *TEST))
     if read.all():
         return None

@@ -183,7 +183,7 @@ class Arrays(NamedTuple):
 
 
 def codes(smiles: str) -> Arrays | None:
-    """A molecule as codes; None for what is no molecule, has no atoms, or is of several lines.
+    """A molecule as codes; None for what is no molecule, has no atoms, or has several lines.
 
     Args:
         smiles: the SMILES.
@@ -336,7 +336,7 @@ def _write(smiles: Iterable[str], folder: Path, jobs: int, progress: Progress | 
 
 
 class _Parsed(NamedTuple):
-    """Molecules of a chunk, and the positions of what is none."""
+    """Molecules of a chunk, and the positions of what is no molecule."""
 
     arrays: Arrays
     bad: set[int]

@@ -27,7 +27,7 @@ def checked_ids(index: Ids, n_graphs: int, what: str, *, least: int = 1) -> Tens
     if given.dtype == torch.bool and given.shape == (n_graphs,):
         given = given.nonzero().flatten()
     elif not given.numel() and not isinstance(index, Tensor):
-        given = given.long()  # an empty list is of float
+        given = given.long()  # an empty list becomes float
     whole = not given.is_floating_point() and not given.is_complex() and given.dtype != torch.bool
     if not whole or given.ndim != 1 or given.numel() < least:
         kind = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else repr(index)
@@ -126,7 +126,7 @@ def _joined(left: list[int]) -> list[tuple[int, ...]]:
     return groups
 
 
-def beside(order: NDArray[np.int64], near: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def cluster_order(order: NDArray[np.int64], near: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """An order in which similar molecules stand side by side.
 
     Args:
@@ -138,7 +138,7 @@ def beside(order: NDArray[np.int64], near: NDArray[np.int64], n: int) -> NDArray
         The same ids, in another order.
 
     Example:
-        >>> beside(np.array([2, 0, 1, 3]), np.array([[1], [0], [3], [2]]), 1).tolist()
+        >>> cluster_order(np.array([2, 0, 1, 3]), np.array([[1], [0], [3], [2]]), 1).tolist()
         [2, 3, 0, 1]
     """
     left = np.zeros(len(near), bool)

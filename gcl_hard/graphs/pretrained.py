@@ -47,7 +47,7 @@ def load_pretrained(path: str | Path) -> Pretrained:
         The encoder with its vocabulary.
 
     Raises:
-        InputError: for a file that is none, or an encoder of another vocabulary.
+        InputError: for a file that holds no encoder, or an encoder of another vocabulary.
 
     Example:
         >>> load_pretrained("missing.pt")

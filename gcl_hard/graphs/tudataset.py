@@ -406,7 +406,7 @@ def parse(texts: dict[str, str], origin: str) -> RawGraphs:
 
     Raises:
         InputError: if a file is not numeric, has the wrong length, or contradicts another one; if
-            an edge is listed in one direction only, or node ids may begin anew in every graph.
+            an edge is listed in one direction only, or node ids may start again in every graph.
 
     Source:
         File format: https://chrsmrrs.github.io/datasets/docs/format/
@@ -526,7 +526,7 @@ def _refuse_restart(pairs: Array, graph: Array, origin: str) -> None:
         raise InputError(
             f"{origin}: {times.sum() - len(times)} lines of A repeat others, and {len(edgeless)} "
             f"of {len(sizes)} graphs, from graph {edgeless[0] + 1} on, have no edge: if ids of "
-            f"nodes begin anew in every graph, let them count on from graph to graph; if not, "
+            f"nodes start again in every graph, let them count on from graph to graph; if not, "
             f"remove the repeats"
         )
 

@@ -202,7 +202,7 @@ class ViewPairs:
         workers: processes that make views on the CPU, for sets that do not fit on the device; 0
             makes them in this process, on the images' device.
         device: the device that pairs made by workers are moved to.
-        n_views: views of each image, ≥ 2; with ``class_pairs`` all but the first are of others.
+        n_views: views of each image, ≥ 2; with ``class_pairs`` all but the first show other images.
         with_item: whether the first view is the image itself, resized and not augmented.
         part: (r, W): the r-th of W parts of each batch, for process r of W that train together.
 

@@ -278,7 +278,7 @@ def _check_sizes(name: str, parts: dict[str, Split], n_classes: int, where: str)
     sides = {split: part.images.shape[-1] for split, part in parts.items()}
     if len(set(sides.values())) > 1:
         raise InputError(
-            f"{where}: images of different splits are of different size: "
+            f"{where}: images of different splits differ in size: "
             f"{', '.join(f'{split} {side} pixels' for split, side in sides.items())}"
         )
     known = KNOWN.get(name)

@@ -90,8 +90,8 @@ def list_images(path: Path) -> Listing:
 
     Raises:
         InputError: if the folders can be understood in two ways, if a folder of a class or of the
-            test images has no images, if a file would be of two classes, or if something cannot be
-            read; names it.
+            test images has no images, if a file would belong to two classes, or if something cannot
+            be read; names it.
     """
     walk, folder = _Walk(path), path
     inside = walk.inside(path)
@@ -160,8 +160,8 @@ def _split(folders: Iterable[Path]) -> dict[str, list[Path]]:
     if len(training) > 1:
         raise InputError(
             f"{_some(training)}: each may be the training images; keep one of them beside the "
-            f"test images; if they are of classes, put them into train/CLASS/ and test/CLASS/, and "
-            f"if they are classes, give them other names"
+            f"test images; if they belong to classes, put them into train/CLASS/ and test/CLASS/, "
+            f"and if they are classes, give them other names"
         )
     return complete[0] if complete else {}
 
@@ -365,7 +365,7 @@ class _Walk:
         listed: Listed = []
         for one in self.inside(folder).folders:
             if one.name not in label_of:
-                raise InputError(f"{one} is of no class of the training images")
+                raise InputError(f"{one} is no class of the training images")
             n = len(listed)
             listed += [(file, label_of[one.name]) for file in self.images(one)]
             if len(listed) == n:
@@ -413,7 +413,7 @@ class _Walk:
         """The images without those that links lead to a second time.
 
         Raises:
-            InputError: if a file is of two classes; names both.
+            InputError: if a file belongs to two classes; names both.
         """
         files = (file for listed in parts.values() for file, _ in listed)
         if not self._links and not any(file.is_symlink() for file in files):

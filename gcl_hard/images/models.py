@@ -278,7 +278,7 @@ class ImageContrast(nn.Module):
         **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
-        InputError: if the encoder's width is unknown, or its output is not of that width.
+        InputError: if the encoder's width is unknown, or its output does not have that width.
 
     Source: Chen et al. (2020), *SimCLR*; H-SCL paper, section V-A.
 
@@ -333,7 +333,7 @@ class ImageContrast(nn.Module):
         """
         if len({view.shape for view in views}) > 1:
             shapes = " and ".join(str([*view.shape]) for view in views)
-            raise InputError(f"views must be of the same images and size, got {shapes}")
+            raise InputError(f"views must show the same images at the same size, got {shapes}")
         try:
             if not self.one_forward:
                 return [encode(view) for view in views]
@@ -418,7 +418,7 @@ class ImageClassifier(ImageContrast):
         **options: options of :class:`ImageContrast`, but for its loss and head.
 
     Raises:
-        InputError: if the encoder's width is unknown, or its output is not of that width.
+        InputError: if the encoder's width is unknown, or its output does not have that width.
 
     Example:
         >>> model = ImageClassifier(fast_net(4), n_classes=2)

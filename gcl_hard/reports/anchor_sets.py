@@ -138,14 +138,14 @@ def _check(kept: Mapping[str, NDArray[Any]]) -> None:
     }  # fmt: skip
     for name, shape in shapes.items():
         if kept[name].shape != shape:
-            raise ValueError(f"{name} is of shape {kept[name].shape}, expected {shape}")
+            raise ValueError(f"{name} has shape {kept[name].shape}, expected {shape}")
     for name in ("anchors", "candidates"):
         if not np.isfinite(kept[name]).all():
             raise ValueError(f"{name} are not finite")
     for name, least in (("positive", 0), ("own", -1)):
         index = kept[name]
         if index.dtype.kind != "i" or index.min() < least or index.max() >= n_candidates:
-            raise ValueError(f"{name} is not of {n_candidates} candidates")
+            raise ValueError(f"{name} does not index {n_candidates} candidates")
 
 
 def sets(points: Points, threshold: float) -> dict[str, Bools]:
@@ -254,7 +254,7 @@ def _chosen(runs: Sequence[StoredRun], seed: int | None) -> tuple[StoredRun, Pat
     called = labels(dict.fromkeys(run.config for run in runs if run.points is not None))
     if len(called) > 1:
         raise InputError(
-            f"fig3 is of one encoder, and there are embeddings of {', '.join(called.values())}: "
+            f"fig3 shows one encoder, and there are embeddings of {', '.join(called.values())}: "
             f"choose with --only, as --only method=hscl --only beta=1"
         )
     if seed is not None and seed not in kept:
@@ -275,7 +275,7 @@ def project(points: Points, one: int, projection: Projection) -> tuple[Floats, f
         float64 [K + 1, 2], and the share of variance that two principal components keep.
 
     Raises:
-        InputError: of fewer than four embeddings, or of width 1.
+        InputError: for fewer than four embeddings, or width 1.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE, smacof
@@ -363,7 +363,7 @@ def fig3(
         raise InputError(f"anchor must be from 0 to {len(points.anchors) - 1}, got {anchor}")
     if len(set(points.labels.tolist())) == 1:
         raise InputError(
-            f"candidates of {run} are all of 1 label ({run.points}), and with one class there are "
+            f"candidates of {run} all have 1 label ({run.points}), and with one class there are "
             f"no sets to draw: take samples of several"
         )
     threshold = usual_threshold(points, anchor) if setting is None else setting

@@ -54,7 +54,7 @@ class MeasuredEpochs(NamedTuple):
         frame: output of :func:`gcl_hard.reports.runs.snapshots`.
         runs: those in it.
         methods: the method of each line, by label.
-        facts: for the caption: whether encoders are of the first of several folds, whether there
+        facts: for the caption: whether encoders come from the first of several folds, whether there
             are several seeds, epochs that not all seeds have, or gaps; and the lines left out for
             having fewer than two snapshots.
     """
@@ -191,8 +191,7 @@ def fig4(runs: Sequence[StoredRun]) -> Drawn:
     """The share of anchors that satisfy Assumption 1 against epoch, one panel per hardening.
 
     A line is a training method: mean over seeds, with a band from the lowest to the highest seed.
-    Shares are of the anchors at which it is defined; a snapshot without any is a
-    gap.
+    Shares count the anchors at which it is defined; a snapshot without any is a gap.
 
     Args:
         runs: runs of one data set, protocol, contrast and objective.

@@ -80,7 +80,7 @@ def check_target(path: Path, *, quick: bool) -> None:
 
     Args:
         path: path of the page to be written.
-        quick: whether it will be of a smoke run.
+        quick: whether it will show a smoke run.
 
     Raises:
         InputError: if there is a page of results.
@@ -128,7 +128,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         results: results of a command.
         path: the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png.
         command: the command that made the results.
-        quick: whether they are of a smoke run.
+        quick: whether they come from a smoke run.
 
     Returns:
         The files written, the page first.
@@ -176,7 +176,7 @@ def page(
         results: results of a command.
         shown: its rows.
         command: the command that made them.
-        quick: whether they are of a smoke run, which the page then says first.
+        quick: whether they come from a smoke run, which the page then says first.
         figures: file names, ``NAME-<protocol>-<figure>.png``.
     """
     from gcl_hard.reports.grid import choice_lines, gain_table, gains

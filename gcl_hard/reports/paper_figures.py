@@ -41,7 +41,7 @@ __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
 
 
 class Accuracies(NamedTuple):
-    """Accuracies of runs, and which runs they are of.
+    """Accuracies, and the runs that they come from.
 
     Attributes:
         data: rows of the figure.
@@ -96,8 +96,8 @@ def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
             rows.append(_row(names[config], config, scores, epoch=epoch))
     if not rows:
         raise InputError(
-            "accuracy against epochs needs results of several numbers of epochs, or monitoring "
-            "curves of images: run the same command with --epochs 10,50,200 or, of images, with "
+            "accuracy against epochs needs results of several numbers of epochs or, for images, "
+            "monitoring curves: run the same command with --epochs 10,50,200 or, for images, with "
             "--monitor-every 1"
         )
     on = test_part(runs[0].config.protocol) if tested else "training images (monitoring)"
@@ -372,7 +372,7 @@ def histogram_data(runs: Sequence[StoredRun]) -> pd.DataFrame:
         mean and standard deviation over seeds.
 
     Raises:
-        InputError: if a last snapshot has no histograms, or all its pairs are of one kind.
+        InputError: if a last snapshot has no histograms, or only one kind of pair.
     """
     rows, called = [], labels(by_config(runs))
     for config, own in by_config(runs).items():
@@ -423,8 +423,8 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
         The figure, a row for each bin, and of which embeddings it is.
 
     Raises:
-        InputError: if runs have no snapshots, the variants are more than six, or all pairs of a
-            run are of one kind.
+        InputError: if runs have no snapshots, the variants are more than six, or a run has
+            only one kind of pair.
 
     Source: Robinson et al. (2021), Fig. 3 and 4, which show the overlap without a number.
     """

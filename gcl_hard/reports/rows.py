@@ -67,7 +67,7 @@ class Row:
         changed: other settings that are not the default, such as lr=0.02.
         reads_labels: whether its encoder is trained with labels.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
-        knn: of images the accuracies of nearest neighbours, percent, of the seeds that have one.
+        knn: for images, the accuracies of nearest neighbours, percent, of the seeds that have one.
         wl_start: what its WL kernel or encoding starts from, where it is not the features.
         notes: what reading its data warned of.
         blind: whether it is a baseline that cannot tell any two graphs apart.
@@ -245,7 +245,7 @@ def _filled(
 
 
 def _shown(given: Any) -> str:
-    """A value of a setting; of an encoder of the user's own the name."""
+    """A value of a setting; for the user's own encoder, its name."""
     if isinstance(given, tuple):
         return "+".join(map(_shown, given))
     if isinstance(given, str):

@@ -53,8 +53,8 @@ class StoredRun:
     Attributes:
         config: the configuration.
         seed: seed of encoder and folds.
-        accuracies: percent, of the folds; of images one, of the test split.
-        curve: monitoring of images: epoch and accuracy in percent.
+        accuracies: percent, one per fold; for images one, on the test split.
+        curve: monitoring for images: epoch and accuracy in percent.
         snapshots: what ``--diagnostics`` measured, one mapping per epoch, ascending.
         points: file of the embeddings of the last snapshot, where they are kept.
         source: the file the run was read from.
@@ -110,7 +110,7 @@ def read(paths: Iterable[Path]) -> list[StoredRun]:
             known = found.setdefault((run.config, run.seed), run)
             found[run.config, run.seed] = max(known, run, key=_precedence)
     if not found:
-        raise InputError("these results are of inner hold-outs alone, of which there is no figure")
+        raise InputError("these results come from inner hold-outs alone, and no figure shows those")
     return sorted(found.values(), key=_order)
 
 
@@ -150,7 +150,7 @@ def _results(path: Path) -> Iterable[tuple[Path, RunResult]]:
         raise InputError(f"{path} is neither a run's result nor a result file; {WANTED}")
     if (schema := content.get("schema_version")) != SCHEMA_VERSION:
         raise InputError(
-            f"{path} is of schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
+            f"{path} has schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
         )
     with _damage(path):
         found = [(path, one) for stored in content["configs"] for one in _of_config(stored)]
@@ -251,8 +251,8 @@ def select(
     left = trained = [run for run in runs if not run.config.is_baseline]
     if not trained:
         raise InputError(
-            f"these results are of baselines alone ({', '.join(_present(runs, 'method'))}); "
-            f"figures are of trained methods"
+            f"these results are baselines alone ({', '.join(_present(runs, 'method'))}); "
+            f"figures show trained methods"
         )
     for key, texts in wanted.items():
         _check(runs, trained, key, texts)
@@ -265,7 +265,7 @@ def select(
     for name, plural in ONE.items():
         if len(found := _present(left, name)) > 1:
             raise InputError(
-                f"these results are of several {plural} ({', '.join(found)}), and a figure is of "
+                f"these results have several {plural} ({', '.join(found)}), and a figure shows "
                 f"one: choose it, as --only {name}={found[0]}"
             )
     return left
@@ -281,7 +281,7 @@ def _check(
         if any(_matches(run, key, text) for run in trained):
             continue
         if any(_matches(run, key, text) for run in runs):
-            raise InputError(f"{text} is a baseline; figures are of trained methods")
+            raise InputError(f"{text} is a baseline; figures show trained methods")
         raise unknown(f"{flag(key)} in these results", text, _present(trained, key))
 
 
@@ -428,10 +428,11 @@ def require_snapshots(runs: Sequence[StoredRun]) -> None:
     if runs and len(without) == len(runs):
         raise InputError(f"no result has diagnostics: {RERUN}")
     if without:
-        others = f" (nor have {len(without) - 1} other seeds)" if len(without) > 1 else ""
+        n = len(without) - 1
+        others = f" and {n} other run{'s' * (n > 1)} have" if n else " has"
         raise InputError(
-            f"{without[0]} has no diagnostics{others}, see {without[0].source}: {RERUN}, or leave "
-            f"it out with --only"
+            f"{without[0]}{others} no diagnostics, see {without[0].source}: {RERUN}, or leave "
+            f"{'them' if n else 'it'} out with --only"
         )
 
 

@@ -52,8 +52,8 @@ def trials(study: Study) -> pd.DataFrame:
         study: maximises inner accuracy, percent.
 
     Returns:
-        ``number``, ``value``, ``grid`` (whether it is of the settings tried first), ``best``, and
-        a column for each setting, NaN where a trial lacks it; words of categories.
+        ``number``, ``value``, ``grid`` (whether it is among the settings tried first), ``best``,
+        and a column for each setting, NaN where a trial lacks it; words of categories.
     """
     rows = [
         {

@@ -227,7 +227,7 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
         error: the standard error of one inner score, points; None if it is not known.
 
     Returns:
-        The table; None where no trial is of the grid.
+        The table; None where no trial belongs to the grid.
     """
     trials = study.get_trials(deepcopy=False)
     grid = [

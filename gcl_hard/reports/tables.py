@@ -155,7 +155,7 @@ def settings(params: Mapping[str, Any]) -> str:
 
 
 def of_images(protocol: str) -> bool:
-    """Whether a protocol is that of images: one split, no folds."""
+    """Whether a protocol is the one for images: one split, no folds."""
     return protocol == "split"
 
 

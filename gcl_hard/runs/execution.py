@@ -56,7 +56,7 @@ class Execution(ABC, Generic[R]):
 
     @abstractmethod
     def lock(self, run: R) -> AbstractContextManager[bool]:
-        """Keep other commands from a run; False if one of them is at it."""
+        """Keep other commands from a run; False if another process holds the lock."""
 
     @abstractmethod
     def stored(self, run: R) -> Any:
@@ -76,7 +76,7 @@ class Execution(ABC, Generic[R]):
 
     @abstractmethod
     def line(self, run: R, result: Any) -> str:
-        """A result in a line."""
+        """One-line summary of a result."""
 
     def clean_up(self, run: R, error: Exception) -> None:
         """Called before the lock of a run that failed is given up."""

@@ -76,7 +76,7 @@ class RunContext:
         experiment_of: looks the experiment of a configuration up, in any process.
         options: options of execution.
         digest: digest of the data of the run in training; checkpoints of other data are refused.
-        parts: encoders and augmentations of the user's own, by the names in configurations.
+        parts: the user's own encoders and augmentations, by the names in configurations.
         processes: those that train a run together, under torchrun.
     """
 
@@ -163,7 +163,7 @@ class Experiment(Protocol[C_contra, D]):
     def load(self, config: C_contra, context: RunContext, own: D | None = None) -> D:
         """The data of a configuration, on the device unless loader workers prepare them.
 
-        ``own`` are data of the user's own, in place of a named set.
+        ``own`` is the user's own data, in place of a named set.
         """
 
     def facts(self, data: D) -> dict[str, Any]:
@@ -248,4 +248,4 @@ class Clock:
 
 
 Parts = Mapping[str, Callable[..., Any]]
-"""Encoders and augmentations of the user's own, by the names that configurations have for them."""
+"""The user's own encoders and augmentations, by the names that configurations have for them."""

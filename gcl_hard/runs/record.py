@@ -34,9 +34,9 @@ class RunResult:
         config: every setting, resolved.
         seed: seed of encoder and folds.
         scores: by the name of a metric its values, such as accuracies in percent in the order of
-            the folds; of images one, of the test split.
-        seconds_train: of training.
-        seconds_eval: of embedding and scoring.
+            the folds; for images one, on the test split.
+        seconds_train: for training.
+        seconds_eval: for embedding and scoring.
         data: sizes, what was resolved by reading the data set, and its digest.
         device: name of the hardware that trained.
         versions: versions of the packages that numbers depend on.
@@ -46,18 +46,18 @@ class RunResult:
         final_losses: of the encoders trained, nats.
         fold_c: the choice of each fold's classifier inside its training part: C of an SVM, the
             learning rate or C of a linear probe; empty where there is no such choice.
-        inner: whether scores are of hold-outs inside the training folds, by which settings
-            are chosen, and not of the test folds.
+        inner: whether scores come from hold-outs inside the training folds, by which settings
+            are chosen, and not from the test folds.
         test: the test items, fold after fold, as :func:`packed` writes them: ``sizes`` of the
             folds, ``items``, their ids, and ``targets``, their classes; None without predictions.
         predicted: the predicted class of each of them, in the same form.
-        knn: of images the accuracy in percent of nearest neighbours among the training images, on
+        knn: for images, the accuracy in percent of nearest neighbours among the training images, on
             the same test images; None for graphs and in earlier results.
-        curve: monitoring of images: epochs and accuracies in percent of nearest neighbours among
+        curve: monitoring for images: epochs and accuracies in percent of nearest neighbours among
             training images. No number of a table comes from it.
         diagnostics: snapshots of the run's first encoder, in the order of their epochs (docs:
             theory).
-        seconds_diagnostics: of the snapshots, in neither of the other times.
+        seconds_diagnostics: for the snapshots, in neither of the other times.
         threads: CPU threads that trained; None where that was not recorded.
         migrated: the schema of a record that an earlier version wrote: its scores are those that
             were recorded, and it has no predictions.

@@ -113,14 +113,14 @@ class Runner:
 
     def _left(self, pending: Sequence[Run]) -> str:
         """What an interrupted command leaves: saved runs, checkpoints, and what begins again."""
-        # Read anew: workers may have ended runs since.
+        # Read again: workers may have ended runs since.
         open_runs = [run for run in pending if self.stored(run) is None]
         saved = sum(self.context.checkpoint(run).exists() for run in open_runs)
         parts = [f"stopped; {len(pending) - len(open_runs)} of {len(pending)} runs are finished"]
         if saved:
             parts.append(f"{saved} saved in checkpoints: the same command continues with --resume")
         if again := len(open_runs) - saved:
-            parts.append(f"{again} not: the same command continues, and begins those anew")
+            parts.append(f"{again} not: rerunning starts them again")
         return ", ".join(parts)
 
     def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
@@ -136,8 +136,8 @@ class Runner:
         if others:
             names = ", ".join(dict.fromkeys(run.config.dataset for run in others))
             self.console.print(
-                f"results of {len(others)} runs in {self.context.output} are of other data named "
-                f"{names}: they are made again and replaced; another --output keeps them",
+                f"results of {len(others)} runs in {self.context.output} belong to other data "
+                f"named {names}: they are made again and replaced; another --output keeps them",
                 style="yellow", highlight=False,
             )  # fmt: skip
         if problems and not self.force:

@@ -365,8 +365,8 @@ def _read(path: Path) -> RunResult | Unread | str:
     except (ValueError, KeyError, TypeError, AttributeError):
         return "is half-written or damaged"
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        return Unread(path.name, f"it is of schema {version}: upgrade gcl_hard", stored)
-    return f"is of the older schema {version}"
+        return Unread(path.name, f"it has schema {version}: upgrade gcl_hard", stored)
+    return f"has the older schema {version}"
 
 
 def write_compact(file: Any, lines: Iterable[str]) -> None:
@@ -461,6 +461,6 @@ def compact_rows(
 
 def _other_schema(path: Path, version: Any) -> InputError:
     return InputError(
-        f"{path} is of schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
+        f"{path} has schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
         f"gcl_hard, or give another --output"
     )

@@ -479,7 +479,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def loss(self, seed: int = 0) -> ContrastiveLoss:
-        """A new loss with these settings; the seed is of synthetic negatives."""
+        """A new loss with these settings; the seed draws synthetic negatives."""
 
     def _loss(
         self, seed: int, positives: Positives | None = None, **options: Any
@@ -558,7 +558,7 @@ def _key(config: RunConfig, schema: int | None) -> str:
 
 
 def is_own(name: str) -> bool:
-    """Whether a setting names an encoder or an augmentation of the user's own."""
+    """Whether a setting names the user's own encoder or augmentation."""
     return OWN.fullmatch(name) is not None or is_pretrained(name)
 
 
@@ -578,6 +578,6 @@ def flag(name: str) -> str:
 
 
 OWN = re.compile(r"(?!(?:torchvision|timm):)[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9a-f]+)")
-"""Names of parts of the user's own: ``module:Name``, and ``Name@digest`` once they are known."""
+"""Names of the user's own parts: ``module:Name``, and ``Name@digest`` once they are known."""
 PRETRAINED = re.compile(r"[^@]*[^@/]\.pt(@[0-9a-f]+)?")
 """Files of pre-trained encoders: ``FILE.pt``, and ``NAME.pt@digest`` once they are known."""

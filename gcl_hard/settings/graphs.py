@@ -31,7 +31,7 @@ from gcl_hard.settings.base import (
 from gcl_hard.settings.images import is_image_encoder
 
 GIN, MOLECULE_GIN = "gin", "molecule-gin"
-"""The encoders of graphs that are ours; the second is of molecules, whose features are codes."""
+"""The encoders of graphs that are ours; the second takes molecules, whose features are codes."""
 GraphProtocol = Literal["transductive", "inductive"]
 Contrast = Literal["local-global", "two-view"]
 Readout = Literal["sum", "mean", "both"]
@@ -154,8 +154,8 @@ class GraphConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "gin, molecule-gin (of molecules), FILE.pt of gcl_hard.pretrain, or module:Name of "
-            "yours, called as Name(n_features)",
+            "gin, molecule-gin (for molecules), FILE.pt of gcl_hard.pretrain, or your own "
+            "module:Name, called as Name(n_features)",
             "encoder",
             common=True,
             read_by=TRAINED,
@@ -260,7 +260,7 @@ class GraphConfig(RunConfig):
             )
         self._check_encoder()
         if self.probe != "svm" and self.kernel != "rbf":
-            raise InputError(f"kernel {self.kernel} is of the SVM: leave it out, or probe")
+            raise InputError(f"kernel {self.kernel} applies to the SVM: leave it out, or probe")
         if self.c_grid is not None and not all(0 < c < float("inf") for c in self.c_grid):
             raise InputError(f"c-grid holds penalties C > 0, got {self.c_grid}")
         if self.encodings:
@@ -286,19 +286,19 @@ class GraphConfig(RunConfig):
             for name in ("features", "encodings"):
                 if getattr(self, name) != defaults(type(self))[name]:
                     raise InputError(
-                        f"{name} is of the encoder gin: {self.encoder.partition('@')[0]} reads "
-                        f"atoms and bonds"
+                        f"{name} applies to the encoder gin: {self.encoder.partition('@')[0]} "
+                        f"reads atoms and bonds"
                     )
         if self.encoder == MOLECULE_GIN:
             for name in ("edge_labels", "virtual_node"):
                 if getattr(self, name):
-                    raise InputError(f"{flag(name)} is of the encoder gin, not of {MOLECULE_GIN}")
+                    raise InputError(f"{flag(name)} applies to the encoder gin, not {MOLECULE_GIN}")
             return
         if not is_own(self.encoder):
-            hint = "; it is of images: give their --dataset" * is_image_encoder(self.encoder)
+            hint = "; it encodes images: give their --dataset" * is_image_encoder(self.encoder)
             raise InputError(
-                f"encoder is gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or module:Name of "
-                f"your own, with the module in the working folder or installed, got "
+                f"encoder is gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
+                f"module:Name, with the module in the working folder or installed, got "
                 f"{self.encoder!r}{hint}"
             )
         usual = defaults(type(self))
@@ -406,7 +406,7 @@ class GraphConfig(RunConfig):
         return n_nodes * self.epochs * self.encoders, 0.4 * n_graphs**2
 
     def loss(self, seed: int = 0) -> ContrastiveLoss:
-        """A new loss with these settings; the seed is of synthetic negatives."""
+        """A new loss with these settings; the seed draws synthetic negatives."""
         return self._loss(
             seed, objective=self.objective or "jsd", hardness_scale=self.hardness_scale
         )

@@ -136,7 +136,7 @@ class ImageConfig(RunConfig):
         str,
         Setting(
             "resnet50, resnet18, fast (a small net for 32 pixels), torchvision:NAME, timm:NAME, or "
-            "module:Name of your own",
+            "your own module:Name",
             "encoder",
             common=True,
             read_by=ENCODED,
@@ -281,16 +281,16 @@ class ImageConfig(RunConfig):
     def _check(self) -> None:
         self.view_recipe()
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
-            libraries = ("torchvision:NAME", "timm:NAME", "module:Name of your own")
+            libraries = ("torchvision:NAME", "timm:NAME", "your own module:Name")
             raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
         if self.encoder not in RESNETS and self.stem != "auto":
             raise InputError(
-                f"stem is of {' and '.join(RESNETS)}: the encoder {self.encoder} has its own"
+                f"stem applies to {' and '.join(RESNETS)}: the encoder {self.encoder} has its own"
             )
         if self.encoder not in (*RESNETS, FAST) and self.width is not None:
             raise InputError(
-                f"width is of {', '.join(RESNETS)} and {FAST}: the encoder {self.encoder} has its "
-                f"own"
+                f"width applies to {', '.join(RESNETS)} and {FAST}: the encoder {self.encoder} has "
+                f"its own"
             )
         for name in ("pretrain_split", "probe_split"):
             if getattr(self, name) == "test":
@@ -380,7 +380,7 @@ class ImageConfig(RunConfig):
         return replace(super().optimisation(), precision=precision, accumulate=self.accumulate)
 
     def loss(self, seed: int = 0) -> ContrastiveLoss:
-        """A new loss with these settings; the seed is of synthetic negatives."""
+        """A new loss with these settings; the seed draws synthetic negatives."""
         return self._loss(
             seed, objective="infonce", positives=self.positives, negatives=self.negatives
         )

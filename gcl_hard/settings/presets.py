@@ -186,7 +186,7 @@ def best_recipe(config: type[RunConfig], dataset: str) -> dict[str, Any]:
     from gcl_hard.graphs.tudataset import canonical_name
 
     if config is not GraphConfig:
-        raise InputError(f"recipes are of graphs, and {dataset} holds images")
+        raise InputError(f"recipes exist for graphs only, and {dataset} holds images")
     return recipe(canonical_name(dataset))
 
 

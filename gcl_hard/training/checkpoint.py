@@ -128,14 +128,14 @@ class Checkpoint:
         if version != SCHEMA_VERSION:
             older = isinstance(version, int) and version < SCHEMA_VERSION
             raise InputError(
-                f"{self.path} is of checkpoint version {version}, and this gcl_hard reads "
+                f"{self.path} has checkpoint version {version}, and this gcl_hard reads "
                 f"{SCHEMA_VERSION}: " + ("" if older else "upgrade gcl_hard, or ")
                 + "remove the file to start over"
             )  # fmt: skip
         if run != self.run:
             raise InputError(
-                f"{self.path} is of another run: {_differences(run, self.run)}; run it as it was, "
-                f"or remove it to start over"
+                f"{self.path} belongs to another run: {_differences(run, self.run)}; run it as it "
+                f"was, or remove it to start over"
             )
         self.notes |= notes
         self._last = time.monotonic()

@@ -61,7 +61,7 @@ class Optimisation:
         lr_schedule: ``"constant"``, ``"cosine"`` to 0 over the epochs, or a function from the
             optimiser to a schedule of PyTorch, which makes a step after every epoch.
         precision: as Lightning Fabric names it.
-        accumulate: batches ≥ 1 whose mean gradient makes one step; the last of an epoch may be of
+        accumulate: batches ≥ 1 whose mean gradient makes one step; the last of an epoch may have
             fewer. A batch's negatives stay its own: accumulation does not add any.
         optimiser: another one than Adam, such as ``torch.optim.AdamW``: called as
             ``optimiser(parameters, lr=lr, weight_decay=weight_decay)``.
@@ -127,7 +127,7 @@ def train(
             run ends with the bits of an undisturbed one.
         together: whether the processes that torchrun has started train one model, each on its own
             batches; the process group must have been set up.
-        images: of batches of images how many there are in one, and the pixels of a side, for the
+        images: for batches of images, how many there are in one, and the pixels of a side, for the
             message when memory runs out.
 
     Returns:
@@ -243,7 +243,7 @@ def fit(
 
 
 def _check_classes(model: nn.Module, data: Any) -> None:
-    """Refuse a set of one class where the negatives are of other classes."""
+    """Refuse a set of one class where negatives belong to other classes."""
     sampler: Any = getattr(getattr(model, "loss", None), "sampler", None)
     labels: Any = getattr(data, "y", None)
     if getattr(sampler, "admit", "") != "other_labels" or not isinstance(labels, Tensor):
@@ -251,8 +251,8 @@ def _check_classes(model: nn.Module, data: Any) -> None:
     classes = labels.dim() == 1 and len(labels) > 0 and not labels.is_floating_point()
     if classes and bool((labels == labels[0]).all()):
         raise InputError(
-            f"all {len(labels)} items are of one class, and the negatives of this method are of "
-            f"others: train with ucl or hucl, or on several classes"
+            f"all {len(labels)} items belong to one class, and the negatives of this method "
+            f"to others: train with ucl or hucl, or on several classes"
         )
 
 
@@ -592,7 +592,7 @@ def mean_loss(
             f"a negative, and train nothing"
         )
         remedy = (
-            "batches need two items, and where negatives are of another class several classes: "
+            "batches need two items, and several classes where negatives belong to another class: "
             "shuffle, or raise batch-size"
         )
         if n_idle == len(those):

@@ -430,7 +430,7 @@ class ImagePart(Part):
 
     Args:
         data: the images; their test images are not kept.
-        inner: seed and number of hold-outs, each drawn anew.
+        inner: seed and number of hold-outs, each drawn afresh.
     """
 
     def __init__(self, data: ImageData, inner: Inner) -> None:
@@ -506,7 +506,7 @@ def _train_images(trial: _Trial, data: ImageData, on_epoch_end: OnEpochEnd | Non
         trial.error = error
 
 
-# Encoders of the user's own
+# The user's own encoders
 
 
 def check_encoder(base: Base, space: Space) -> None:
@@ -522,7 +522,7 @@ def check_encoder(base: Base, space: Space) -> None:
     make = base.make
     assert make is not None
     if base.config.domain == "images":
-        raise InputError("an encoder of your own can be searched on graphs only: leave it out")
+        raise InputError("your own encoder can be searched on graphs only: leave it out")
     try:
         signature = inspect.signature(make)
     except (TypeError, ValueError):  # of C code
@@ -541,7 +541,7 @@ def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
     """Check an encoder's output on two graphs, with the first values of what is searched.
 
     Args:
-        base: with an encoder of the user's own.
+        base: with the user's own encoder.
         space: fitted to it.
         graphs: the set, on the CPU.
 

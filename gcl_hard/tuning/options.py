@@ -17,7 +17,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GridSampler, RandomSample
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.custom import (
     EncoderMaker,
-    Own,
+    UserParts,
     check_maker,
     graphs_named,
     named_object,
@@ -67,7 +67,7 @@ class TuneOptions:
     """Options of a search; fields with a help text are flags of the command line.
 
     Attributes:
-        base: the settings that are not searched, with an encoder of the user's own.
+        base: the settings that are not searched, with the user's own encoder.
         search_space: fitted to the base.
         graphs: the user's own set, or None.
         callbacks: called with study and trial after each trial, as Optuna's.
@@ -77,9 +77,7 @@ class TuneOptions:
     base: Base
     search_space: Space
     space: Annotated[str | None, SPACES, COMMON] = None
-    recipe: Annotated[
-        str, "source of settings that are neither given nor searched: paper, or best (ours)", COMMON
-    ] = "paper"
+    recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"
     trials: Annotated[int, "complete or pruned trials of each study", COMMON] = 64
     sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random", COMMON] = "tpe"
     pruner: Annotated[
@@ -263,7 +261,7 @@ def tune_options(
         settings: settings of the configuration, those that are stated.
         usual: settings that may be searched though they have a value.
         space: dimensions by name, a file, a shipped name, or None for the method's own.
-        encoder: makes one of the user's own.
+        encoder: makes the user's own encoder.
         recipe: ``"best"`` for our recipe of the data set, in place of the paper's settings.
         stated: other options, by the names of the fields.
 
@@ -284,14 +282,14 @@ def tune_options(
         elif encoder is None and ":" in own:
             encoder = named_object(own, "encoder")
             check_maker(encoder)
-            stated_settings["encoder"] = Own().add(encoder, own)
+            stated_settings["encoder"] = UserParts().add(encoder, own)
         dataset = stated_settings.get("dataset", "")
         if stated.get("graphs") is None and ":" in dataset:
             features = stated_settings.get("features", "auto")
             stated["graphs"] = graphs_named(dataset, features)
             stated_settings["dataset"] = stated["graphs"].name
     elif is_own(stated_settings.get("encoder", "")):
-        raise InputError("an encoder of your own can be searched on graphs only: leave it out")
+        raise InputError("your own encoder can be searched on graphs only: leave it out")
     base = Base(CONFIGS[domain], stated_settings, encoder)
     if isinstance(space, Mapping):
         of_space, found = None, Space.of(space)
@@ -327,15 +325,15 @@ def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
 
 
 def _forwarded(name: str) -> Callable[..., Any]:
-    """A method of :class:`Numbered` that is its inner sampler's."""
+    """A method of :class:`PerTrialSeed` that is its inner sampler's."""
 
-    def method(self: Numbered, *given: Any, **named: Any) -> Any:
+    def method(self: PerTrialSeed, *given: Any, **named: Any) -> Any:
         return getattr(self._inner, name)(*given, **named)
 
     return method
 
 
-class Numbered(BaseSampler):
+class PerTrialSeed(BaseSampler):
     """A sampler that is seeded by each trial's number, not counting repeats of interrupted trials.
 
     Numbers are given by the storage, each once: workers on one study, on any machine and after any
@@ -347,7 +345,7 @@ class Numbered(BaseSampler):
         seed: seed of the study.
 
     Example:
-        >>> sampler = Numbered(lambda seed: RandomSampler(seed), seed=0)
+        >>> sampler = PerTrialSeed(lambda seed: RandomSampler(seed), seed=0)
     """
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
@@ -366,14 +364,14 @@ class Numbered(BaseSampler):
     sample_independent = _forwarded("sample_independent")
 
 
-def sampler(name: SamplerName, seed: int) -> Numbered:
+def sampler(name: SamplerName, seed: int) -> PerTrialSeed:
     """A sampler by name: tpe, cmaes or random.
 
     Args:
         name: which.
         seed: seed of the study.
     """
-    return Numbered(partial(_sampler, name), seed)
+    return PerTrialSeed(partial(_sampler, name), seed)
 
 
 def _sampler(name: SamplerName, seed: int) -> BaseSampler:

@@ -103,7 +103,7 @@ class SearchResult:
         findings: findings of each outer part.
         asked: trials of each study.
         facts: what was searched, and how: see ``Search.facts``.
-        search: the search with its data; None where only the result is at hand.
+        search: the search with its data; None where only the result is available.
     """
 
     findings: tuple[Finding, ...]

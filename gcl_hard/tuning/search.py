@@ -162,7 +162,7 @@ class PreparedSearch:
             storage: storage of the search's URL.
 
         Raises:
-            InputError: if the storage cannot be used, or a study is of something else.
+            InputError: if the storage cannot be used, or a study belongs to something else.
         """
         options, found = self.options, []
         for k, name in enumerate(self.names):
@@ -288,7 +288,7 @@ class PreparedSearch:
 
 
 def _named(own: object | None) -> str | None:
-    """The class of an object of the user's own."""
+    """The class of the user's own object."""
     return None if own is None else type(own).__name__
 
 

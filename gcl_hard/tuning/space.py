@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.experiments.custom import EncoderMaker, Own, check_maker
+from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.experiment import Parts
 from gcl_hard.setting import Field
@@ -228,7 +228,7 @@ class Candidate:
     Attributes:
         number: number of the trial.
         config: the configuration to train.
-        make: makes the encoder, for one of the user's own.
+        make: makes the encoder, if it is the user's own.
     """
 
     number: int
@@ -249,7 +249,7 @@ class Base:
     Attributes:
         kind: class of the configurations.
         settings: settings as given, by name; those left out have their defaults.
-        make: makes an encoder of the user's own.
+        make: makes the user's own encoder.
 
     Example:
         >>> from gcl_hard.settings.graphs import GraphConfig
@@ -264,7 +264,7 @@ class Base:
     def __post_init__(self) -> None:
         if self.make is not None and self.kind is GraphConfig and "encoder" not in self.settings:
             check_maker(self.make)
-            named = {**self.settings, "encoder": Own().add(self.make)}
+            named = {**self.settings, "encoder": UserParts().add(self.make)}
             object.__setattr__(self, "settings", named)
 
     @cached_property

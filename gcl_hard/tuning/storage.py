@@ -48,13 +48,14 @@ HEARTBEAT, GRACE = 15, 60
 which it is stale."""
 
 IDENTITY, READY, OUTER, SCORED_ON = "gcl_hard", "gcl_hard_ready", "outer", "scored_on"
-"""Attributes of a study: what it is of, whether its grid has been enqueued, its outer scores by
-the number of the trial, and the device and versions that scored its last trials."""
+"""Attributes of a study: what it belongs to, whether its grid has been enqueued, its outer scores
+by the number of the trial, and the device and versions that scored its last trials."""
 READY_SECONDS = 10.0
 """How long another driver may take to enqueue the grid of a study that it made."""
 GRID, AGAIN, FIRST, DEATHS, FAILURE = "grid", "again", "first", "deaths", "failure"
-"""Attributes of a trial: whether it is of the grid; the trial whose settings it repeats; the first
-of several such; how many drivers have ended while these settings were trained; why it failed."""
+"""Attributes of a trial: whether it belongs to the grid; the trial whose settings it repeats; the
+first of several such; how many drivers have ended while these settings were trained; why it
+failed."""
 FIXED = "fixed_params"
 """Optuna's attribute of an enqueued trial: its settings."""
 OF_GRID = ("grid_id", "search_space")
@@ -66,7 +67,7 @@ TRIES = 2
 
 
 OWN = "object:"
-"""Scheme of a storage that is an object of the user's own."""
+"""Scheme of a storage that is the user's own object."""
 
 
 def url_of(given: str | None, folder: Path, name: str) -> str:
@@ -133,7 +134,7 @@ def _parsed(url: str) -> URL:
 
     try:
         return make_url(url)
-    except (ArgumentError, ValueError) as error:  # ValueError: of a port
+    except (ArgumentError, ValueError) as error:  # ValueError: from a port
         raise _no_url(url) from error
 
 
@@ -172,8 +173,8 @@ def reachable(url: str) -> Iterator[None]:
 
 def _unusable(url: str, reason: str) -> InputError:
     return InputError(
-        f"storage {shown(url)} cannot be used: {reason}; --storage takes a file (NAME.db, "
-        f"NAME.journal) or a database URL, and its folder must be there and writable"
+        f"cannot use storage {shown(url)}: {reason}; --storage takes a file (NAME.db or "
+        f"NAME.journal) in an existing, writable folder, or a database URL"
     )
 
 
@@ -185,7 +186,7 @@ def _reason(error: BaseException) -> str:
 
 
 def own_url(storage: Any) -> str:
-    """The URL of a storage object of the user's own, which is used as it is if it has none.
+    """The URL of the user's own storage object, which is used as it is if it has none.
 
     Raises:
         InputError: for an object of another kind.
@@ -272,7 +273,11 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
             raise InputError(f"storage {shown(url)} needs a driver: {_reason(error)}") from error
         except InputError:
             raise
-        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: of another Optuna
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as error:  # RuntimeError: from another Optuna version
             raise _unusable(url, _reason(error)) from error
 
 
@@ -313,7 +318,7 @@ def _prepare(path: Path, *, create: bool) -> None:
         raise InputError(f"there is no storage {path}: the command without --report-only makes it")
 
 
-# What a study is of
+# Study identity
 
 
 @dataclass(frozen=True)
@@ -408,8 +413,8 @@ class StudyStorage:
         )
         if foreign:
             raise InputError(
-                f"study {self.name!r} in {shown(self.url)} is not of gcl_hard: give another "
-                f"--study-name or --storage"
+                f"study {self.name!r} in {shown(self.url)} was not created by gcl_hard: give "
+                f"another --study-name or --storage"
             )
         if stored is None:  # its maker died
             return
@@ -420,7 +425,7 @@ class StudyStorage:
             differ = named or differ  # the rest follows from these
             what = "; ".join(_difference(key, stored.get(key), mine[key]) for key in differ)
             raise InputError(
-                f"study {self.name!r} in {shown(self.url)} is of {stored.get('dataset')} "
+                f"study {self.name!r} in {shown(self.url)} belongs to {stored.get('dataset')} "
                 f"{stored.get('method')}, {stored.get('protocol')}, and this command differs: "
                 f"{what}. Give another --study-name or --storage"
             )

@@ -20,7 +20,7 @@ from gcl_hard import bench, evaluate
 from gcl_hard.commands.pretrain import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import pretraining
-from gcl_hard.experiments.pretraining import SEATS, PretrainOptions, order
+from gcl_hard.experiments.pretraining import GROUP_SIZE, PretrainOptions, order
 from gcl_hard.graphs import MoleculeGIN, TwoView, embed, from_smiles, from_tu, load
 from gcl_hard.graphs.pretrained import load_pretrained
 from gcl_hard.pretrain import main
@@ -175,7 +175,7 @@ def test_an_epoch_has_every_molecule_once_and_groups_sit_together(
     assert len(batches) == 1 or len(batches[-1]) > 1
     if grouped:
         changes = int((of[ids].diff() != 0).sum())
-        pieces = sum(-(-count // SEATS) for count in np.bincount(of))
+        pieces = sum(-(-count // GROUP_SIZE) for count in np.bincount(of))
         assert changes < pieces
 
 
